@@ -1,0 +1,43 @@
+# Every target makes its own environment when it is missing or older than pyproject.toml and constraints.txt.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format bench clean
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "langmem_adapter needs Python 3.11 or newer; run: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 2; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing into $(VENV) (once)"
+	@$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[all]" --group dev
+	@touch $(STAMP)
+
+demo: $(STAMP)  ## play a short conversation and look at what is remembered (no key, no network)
+	@$(BIN)/langmem-adapter demo
+
+test: $(STAMP)  ## run every test, in parallel
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+lint: $(STAMP)  ## formatting, ruff, mypy, import-linter
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(STAMP)  ## rewrite the formatting, sort the imports
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix --select I .
+
+bench: $(STAMP)  ## measure ratios in one run, as JSON lines with goal and verdict
+	$(BIN)/python tests/benchmarks/run.py
+
+clean:  ## remove the environment and every cache
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -1,0 +1,118 @@
+"""The error tree.
+
+Everything that this package raises on purpose derives from `LangmemAdapterError` and, where one fits, from the builtin
+that Python code would expect:
+
+    LangmemAdapterError
+    ├── ScopeError(ValueError)               whose memory it is was not said, or was said twice
+    ├── InvalidInputError(ValueError)        an argument, message or setting is not acceptable
+    │   └── UnknownArgumentError(TypeError)  a keyword argument that does not exist
+    ├── FilterError(ValueError)              a metadata filter cannot be understood
+    ├── MemoryNotFoundError(LookupError)     no such memory, or not within the given scope
+    ├── ModelReplyError(ValueError)          a chat model's reply stayed unreadable after one repair
+    ├── EmbeddingMismatchError(ValueError)   the vectors stored here come from another embedding model
+    ├── ConflictError                        others kept changing the same memories
+    ├── StorageError                         the database refused or failed
+    └── MissingDependencyError(ImportError)  an optional package is not installed
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ConflictError",
+    "EmbeddingMismatchError",
+    "FilterError",
+    "InvalidInputError",
+    "LangmemAdapterError",
+    "MemoryNotFoundError",
+    "MissingDependencyError",
+    "ModelReplyError",
+    "ScopeError",
+    "StorageError",
+    "UnknownArgumentError",
+]
+
+
+class LangmemAdapterError(Exception):
+    """Base of every error that this package raises on purpose."""
+
+
+class ScopeError(LangmemAdapterError, ValueError):
+    """No scope, a blank one, or two that contradict each other. The message names the fix."""
+
+
+class InvalidInputError(LangmemAdapterError, ValueError):
+    """An argument, a message or a setting is not acceptable; nothing was written."""
+
+
+class UnknownArgumentError(InvalidInputError, TypeError):
+    """A keyword argument does not exist; the message says which was probably meant."""
+
+
+class FilterError(LangmemAdapterError, ValueError):
+    """A metadata filter cannot be understood; nothing was read."""
+
+
+class MemoryNotFoundError(LangmemAdapterError, LookupError):
+    """There is no memory with this id, or it lies outside the scope that was given.
+
+    The two cases are one on purpose: another tenant's id must not be told from a missing one.
+    """
+
+    def __init__(self, memory_id: str) -> None:
+        super().__init__(
+            f"no memory {memory_id!r} here; it was deleted, never existed, or belongs to another scope than the one given"
+        )
+        self.memory_id = memory_id
+
+    def __reduce__(self) -> tuple[type[MemoryNotFoundError], tuple[str]]:
+        """Pickle by the id, so that the error survives a process pool."""
+        return type(self), (self.memory_id,)
+
+
+class ModelReplyError(LangmemAdapterError, ValueError):
+    """A chat model's reply could not be read, also after one repair; nothing was written.
+
+    Attributes:
+        reply: The last reply as text, cut to 2,000 characters.
+    """
+
+    def __init__(self, message: str, *, reply: str = "") -> None:
+        super().__init__(message)
+        self.reply = reply[:2000]
+
+
+class EmbeddingMismatchError(LangmemAdapterError, ValueError):
+    """The vectors stored in this database come from another embedding model or have another dimension."""
+
+
+class ConflictError(LangmemAdapterError):
+    """The memories that a decision was based on changed meanwhile; nothing was written. Try again."""
+
+
+class StorageError(LangmemAdapterError):
+    """The database refused or failed; the transaction was rolled back."""
+
+
+class MissingDependencyError(LangmemAdapterError, ImportError):
+    """An optional package is not installed.
+
+    Attributes:
+        package: Its name.
+        extra: The extra of this package that brings it, as in `pip install 'langmem_adapter[extra]'`; `None` for packages
+            of model providers, which are installed by their own name.
+    """
+
+    def __init__(self, package: str, *, extra: str | None = None) -> None:
+        wanted = f"'langmem_adapter[{extra}]'" if extra else package
+        super().__init__(f"{package} is not installed; run: pip install {wanted}")
+        self.package = package
+        self.extra = extra
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle with the keyword argument."""
+        return _missing_dependency, (self.package, self.extra)
+
+
+def _missing_dependency(package: str, extra: str | None) -> MissingDependencyError:
+    return MissingDependencyError(package, extra=extra)

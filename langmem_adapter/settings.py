@@ -1,0 +1,120 @@
+"""The settings, and the only reader of environment and configuration files."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import platformdirs
+from pydantic import Field, SecretStr, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from langmem_adapter.errors import InvalidInputError
+
+__all__ = ["Settings", "default_database"]
+
+_PREFIX: Final = "LANGMEM_ADAPTER_"
+_NAME: Final = "langmem_adapter"
+_CLI_VARIABLES: Final = frozenset({"user"})  # read by the command line: whose memory, where no flag says so
+
+
+class Settings(BaseSettings):
+    """Everything that can be set, each with its default.
+
+    Precedence: argument, environment (`LANGMEM_ADAPTER_MODEL=…`), `./langmem_adapter.toml`, the user's own
+    `langmem_adapter.toml` in the platform's configuration directory, default. Unknown names are errors, in every source.
+
+    Args:
+        database: SQLite path or SQLAlchemy URL; `None` means a file in the user's data directory.
+        model: `"offline"` (rules), or a name for LangChain's `init_chat_model`, as `"openai:gpt-5-mini"`.
+        embeddings: `"hash:512"` (offline), or a name for `init_embeddings`, as `"openai:text-embedding-3-small"`.
+        base_url: An OpenAI-compatible server for both; a key is then optional.
+        api_key: Its key; never shown, logged or traced.
+        index: `"faiss"` or `"exact"` (plain numpy).
+        neighbours: Memories that each new fact is compared with.
+        near: Cosine from which on a memory counts as near; a fact without a near memory is added without asking the model.
+        word_weight: Share of the words in a search score, 0 to 1; the rest is meaning.
+        attempts: How often an add starts over when others change the same memories meanwhile.
+        busy_timeout: Seconds to wait for another process's write.
+        snapshot_every: Changes after which the vector index writes a snapshot; it also does when closed.
+
+    Raises:
+        InvalidInputError: A value does not fit, or a name is unknown; the message says where and what was meant.
+
+    Example:
+        >>> Settings(model="offline").embeddings
+        'hash:512'
+    """
+
+    model_config = SettingsConfigDict(env_prefix=_PREFIX, extra="forbid", frozen=True)
+
+    database: str | None = None
+    model: str = "offline"
+    embeddings: str = "hash:512"
+    base_url: str | None = None
+    api_key: SecretStr | None = None
+    index: Literal["faiss", "exact"] = "faiss"
+    neighbours: int = Field(default=5, ge=1, le=100)
+    near: float = Field(default=0.25, ge=-1, le=1)
+    word_weight: float = Field(default=0.5, ge=0, le=1)
+    attempts: int = Field(default=20, ge=1, le=1000)
+    busy_timeout: float = Field(default=30.0, gt=0)
+    snapshot_every: int = Field(default=5_000, ge=1)
+
+    def __init__(self, **values: Any) -> None:
+        _refuse_unknown_environment()
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise InvalidInputError(_explain(error)) from None
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic-settings fixes the signature
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the same
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments, environment, the folder's file, the user's file; no `.env` is read behind anybody's back."""
+        own = Path(platformdirs.user_config_dir(_NAME, appauthor=False)) / f"{_NAME}.toml"
+        files = TomlConfigSettingsSource(settings_cls, toml_file=[own, Path(f"{_NAME}.toml")])
+        return init_settings, env_settings, files
+
+
+def default_database() -> Path:
+    """Where memories are kept when nothing is said: a file in the user's data directory."""
+    return Path(platformdirs.user_data_dir(_NAME, appauthor=False)) / "memory.db"
+
+
+def _refuse_unknown_environment() -> None:
+    # pydantic-settings overlooks misspelt variables; a setting that silently does nothing is a trap.
+    known = _CLI_VARIABLES | set(Settings.model_fields)
+    for name in os.environ:
+        if name.upper().startswith(_PREFIX) and name[len(_PREFIX) :].lower() not in known:
+            raise InvalidInputError(f"unknown setting {name} in the environment{_meant(name[len(_PREFIX) :].lower())}")
+
+
+def _explain(error: ValidationError) -> str:
+    return "; ".join(
+        _explain_one(".".join(map(str, part["loc"])), part["type"], part["msg"]) for part in error.errors()
+    )
+
+
+def _explain_one(name: str, kind: str, message: str) -> str:
+    if kind == "extra_forbidden":
+        return f"unknown setting {name!r}{_meant(name)}"
+    return f"setting {name!r}: {message}"
+
+
+def _meant(name: str) -> str:
+    near = difflib.get_close_matches(name, Settings.model_fields, n=1)
+    return f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(sorted(Settings.model_fields))}"

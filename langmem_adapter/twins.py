@@ -1,0 +1,91 @@
+"""Methods written once, called sync and async.
+
+A public method is written as a plan: it checks its arguments and says what is to be done, as a `Plan` with a sync and an
+async way to the same result. `planned` makes the sync method of it and `awaited` the async twin, so that signatures,
+docstrings and checks exist once. Work without an async way of its own (storage is synchronous) runs in a worker thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import functools
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+
+from langmem_adapter.errors import UnknownArgumentError
+
+__all__ = ["Plan", "awaited", "planned"]
+
+P = ParamSpec("P")
+S = TypeVar("S")
+R = TypeVar("R")
+
+_Method = Callable[Concatenate[S, P], R]
+
+
+class Plan(Generic[R]):
+    """What a call will do, once it is decided whether somebody waits for it on a thread or on an event loop.
+
+    Args:
+        run: Does it and blocks.
+        arun: Does it without blocking the event loop; by default *run* in a worker thread.
+    """
+
+    __slots__ = ("arun", "run")
+
+    def __init__(self, run: Callable[[], R], arun: Callable[[], Awaitable[R]] | None = None) -> None:
+        self.run = run
+        self.arun = arun or functools.partial(asyncio.to_thread, run)
+
+
+def planned(method: Callable[Concatenate[S, P], Plan[R]]) -> Callable[Concatenate[S, P], R]:
+    """The sync method of a plan; refuses unknown keyword arguments with a hint at the one that was meant."""
+    known = _keywords(method)
+
+    @functools.wraps(method)
+    def sync(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        _refuse_unknown(method.__name__, kwargs, known)
+        return method(self, *args, **kwargs).run()
+
+    _sign(sync, method, method.__name__, method.__doc__)
+    return sync
+
+
+def awaited(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
+    """The async twin of a method made by `planned`."""
+    plan: Callable[Concatenate[S, P], Plan[R]] = inspect.unwrap(method)
+    known = _keywords(plan)
+    name = f"a{plan.__name__}"
+
+    @functools.wraps(plan)
+    async def twin(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        _refuse_unknown(name, kwargs, known)
+        return await plan(self, *args, **kwargs).arun()
+
+    _sign(twin, plan, name, f"The async twin of `{plan.__name__}`: the same arguments, results and errors.")
+    return twin
+
+
+def _sign(function: Any, plan: Callable[..., Any], name: str, doc: str | None) -> None:
+    signature = inspect.signature(plan)
+    result = str(signature.return_annotation).removeprefix("Plan[").removesuffix("]")
+    function.__signature__ = signature.replace(return_annotation=result)
+    function.__annotations__ = {**plan.__annotations__, "return": result}
+    function.__name__, function.__doc__ = name, doc
+    function.__qualname__ = plan.__qualname__.removesuffix(plan.__name__) + name
+
+
+def _keywords(method: Callable[..., Any]) -> frozenset[str]:
+    return frozenset(inspect.signature(method).parameters)
+
+
+def _refuse_unknown(name: str, given: dict[str, Any], known: frozenset[str]) -> None:
+    if given.keys() <= known:
+        return
+    unknown = next(word for word in given if word not in known)
+    near = difflib.get_close_matches(unknown, known, n=1)
+    known_words = ", ".join(sorted(known - {"self"}))
+    meant = f"did you mean {near[0]!r}?" if near else f"known are {known_words}"
+    raise UnknownArgumentError(f"{name}() has no argument {unknown!r}; {meant}")
