@@ -1,0 +1,196 @@
+"""Unit vectors of texts: each text embedded once a run, checked, and kept out of traces.
+
+Whatever an embedding model returns passes here before it is stored or searched with: a missing vector, another dimension,
+a NaN or a vector of zeros would otherwise surface much later as a search that finds nothing.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from threading import Lock
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from langchain_core.embeddings import Embeddings
+
+__all__ = ["Embedder", "UnitVectors"]
+
+UnitVectors: TypeAlias = NDArray[np.float32]
+
+_CACHED: Final = 4_096
+_Key: TypeAlias = tuple[str, str]
+
+
+class Embedder:
+    """Embeds texts as unit vectors, and remembers the latest ones.
+
+    Retrieve and apply embed the same facts; the cache makes that one call. Queries have their own entries, since some models
+    embed a question otherwise than a statement. It is no Runnable on purpose: vectors never enter a trace. Safe to use from
+    many threads; two that miss the same text at the same time may both embed it.
+
+    Args:
+        embeddings: Any LangChain embeddings.
+        dimensions: Length of the vectors already stored; `None` learns it from the first vectors.
+        cached: How many vectors to remember.
+
+    Example:
+        >>> from langmem_adapter.embedding.hashing import HashEmbeddings
+        >>> embedder = Embedder(HashEmbeddings(64), dimensions=None)
+        >>> embedder.vectors(["Likes tea", "Likes coffee", "Likes tea"]).shape, embedder.dimensions
+        ((3, 64), 64)
+    """
+
+    def __init__(self, embeddings: Embeddings, *, dimensions: int | None, cached: int = _CACHED) -> None:
+        if cached < 1:
+            raise InvalidInputError(f"an embedder remembers at least one vector, not {cached}")
+        self._embeddings = embeddings
+        self._dimensions = dimensions
+        self._most = cached
+        self._cache: OrderedDict[_Key, UnitVectors] = OrderedDict()
+        self._lock = Lock()
+
+    @property
+    def dimensions(self) -> int | None:
+        """Length of the vectors; `None` before the first."""
+        return self._dimensions
+
+    def vectors(self, texts: Sequence[str]) -> UnitVectors:
+        """Unit vectors of texts.
+
+        Texts that are not remembered are embedded in one call, each of them once.
+
+        Args:
+            texts: Any number of texts.
+
+        Returns:
+            Shape (n, dimensions), float32, C-contiguous; (0, 0) for no texts before the first vector.
+
+        Raises:
+            EmbeddingMismatchError: The vectors have another dimension than those stored.
+            InvalidInputError: The model returned too few vectors, or one that is no direction (NaN, infinite, all zeros).
+        """
+        known, missing = self._look_up(texts)
+        fresh = self._checked(missing, self._embeddings.embed_documents(missing)) if missing else {}
+        return self._put_together(texts, known, fresh)
+
+    async def avectors(self, texts: Sequence[str]) -> UnitVectors:
+        """Unit vectors of texts. See `vectors`."""
+        known, missing = self._look_up(texts)
+        fresh = self._checked(missing, await self._embeddings.aembed_documents(missing)) if missing else {}
+        return self._put_together(texts, known, fresh)
+
+    def query(self, text: str) -> UnitVectors:
+        """The unit vector of a question.
+
+        Returns:
+            Shape (dimensions,), float32, read-only.
+
+        Raises:
+            EmbeddingMismatchError: See `vectors`.
+            InvalidInputError: See `vectors`.
+        """
+        known = self._recall(("query", text))
+        return self._kept(text, self._embeddings.embed_query(text)) if known is None else known
+
+    async def aquery(self, text: str) -> UnitVectors:
+        """The unit vector of a question. See `query`."""
+        known = self._recall(("query", text))
+        return self._kept(text, await self._embeddings.aembed_query(text)) if known is None else known
+
+    def _look_up(self, texts: Sequence[str]) -> tuple[dict[str, UnitVectors], list[str]]:
+        distinct = list(dict.fromkeys(texts))
+        found = {text: self._recall(("text", text)) for text in distinct}
+        known = {text: vector for text, vector in found.items() if vector is not None}
+        return known, [text for text in distinct if text not in known]
+
+    def _put_together(
+        self, texts: Sequence[str], known: dict[str, UnitVectors], fresh: dict[str, UnitVectors]
+    ) -> UnitVectors:
+        for text, vector in fresh.items():
+            self._remember(("text", text), vector)
+        if not texts:
+            return np.zeros((0, self._dimensions or 0), np.float32)
+        every = known | fresh
+        return np.stack([every[text] for text in texts])
+
+    def _kept(self, text: str, vector: Sequence[float]) -> UnitVectors:
+        unit = self._checked([text], [vector])[text]
+        self._remember(("query", text), unit)
+        return unit
+
+    def _recall(self, key: _Key) -> UnitVectors | None:
+        with self._lock:
+            if key in self._cache:
+                self._cache.move_to_end(key)
+            return self._cache.get(key)
+
+    def _remember(self, key: _Key, vector: UnitVectors) -> None:
+        with self._lock:
+            self._cache[key] = vector
+            self._cache.move_to_end(key)
+            while len(self._cache) > self._most:
+                self._cache.popitem(last=False)
+
+    # ── what a model returned ────────────────────────────────────────────────────────────────────────────────────────
+
+    def _checked(self, texts: Sequence[str], vectors: Sequence[Sequence[float]]) -> dict[str, UnitVectors]:
+        """Unit vectors by text, each an array of its own that nobody can write to."""
+        matrix = _matrix(texts, vectors)
+        self._check_dimensions(matrix.shape[1])
+        lengths = np.linalg.norm(matrix, axis=1)
+        wrong = np.flatnonzero(~np.isfinite(lengths) | (lengths == 0))
+        if wrong.size:
+            text = texts[int(wrong[0])]
+            raise InvalidInputError(
+                f"the embedding model returned no usable vector (NaN, infinite or all zeros) for {_beginning(text)}; "
+                "leave this text out or use another model"
+            )
+        return {text: _unit(row, length) for text, row, length in zip(texts, matrix, lengths, strict=True)}
+
+    def _check_dimensions(self, dimensions: int) -> None:
+        with self._lock:
+            if self._dimensions is None:
+                self._dimensions = dimensions
+        if dimensions != self._dimensions:
+            raise EmbeddingMismatchError(
+                f"the embedding model returned vectors of {dimensions} dimensions, {self._dimensions} were expected; "
+                "use the model that this database was made with, or reindex it with the new one"
+            )
+
+
+def _unit(row: NDArray[np.float64], length: float) -> UnitVectors:
+    unit = (row / length).astype(np.float32)
+    unit.setflags(write=False)
+    return unit
+
+
+def _matrix(texts: Sequence[str], vectors: Sequence[Sequence[float]]) -> NDArray[np.float64]:
+    if len(vectors) != len(texts):
+        raise InvalidInputError(
+            f"the embedding model returned {len(vectors)} vectors for {len(texts)} texts, the first {_beginning(texts[0])}; "
+            "check the model or its server"
+        )
+    try:
+        matrix = np.asarray(vectors, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"the embedding model did not return equally long lists of numbers for {len(texts)} texts, the first "
+            f"{_beginning(texts[0])}: {error}"
+        ) from None
+    if matrix.ndim != 2 or matrix.shape[1] == 0:  # noqa: PLR2004 - texts and dimensions
+        raise InvalidInputError(
+            f"the embedding model returned an array of shape {matrix.shape} for {len(texts)} texts, the first "
+            f"{_beginning(texts[0])}; one flat vector per text is needed"
+        )
+    return matrix
+
+
+def _beginning(text: str, most: int = 60) -> str:
+    return repr(text if len(text) <= most else f"{text[:most]}…")

@@ -1,0 +1,103 @@
+"""Hash embeddings: vectors of a text's own words and letters, without a model, a key or a download."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import xxhash
+from langchain_core.embeddings import Embeddings
+
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.text import content_words, is_cjk, words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+__all__ = ["HashEmbeddings"]
+
+_LEAST: Final = 8
+_MOST: Final = 8192
+_FUNCTION_WORD: Final = 0.15  # "the", "has": they mark style, hardly meaning
+_PAIR: Final = 0.4
+_GRAM: Final = 0.35
+_SPELLING: Final = "spelling "
+
+
+class HashEmbeddings(Embeddings):
+    """Unit vectors from hashed words, word pairs and letter trigrams.
+
+    Texts that share words, or words that share letters, are near each other; synonyms are not, so this is no replacement
+    for an embedding model, only an honest stand-in that runs anywhere and gives the same vector for ever. Feature hashing
+    follows Weinberger et al. (2009, arXiv:0902.2206): every feature adds its weight, with a sign, at one place.
+
+    Args:
+        dimensions: Length of the vectors, 8 to 8,192. Below 256 unrelated texts begin to look alike.
+
+    Raises:
+        InvalidInputError: *dimensions* is out of range.
+
+    Example:
+        >>> vector = HashEmbeddings(64).embed_query("Likes hiking in the Alps")
+        >>> len(vector), round(sum(x * x for x in vector), 6)
+        (64, 1.0)
+    """
+
+    version: Final = "1"
+    """Part of the fingerprint; raise it when the same text would get another vector."""
+
+    def __init__(self, dimensions: int = 512) -> None:
+        if isinstance(dimensions, bool) or not isinstance(dimensions, int) or not _LEAST <= dimensions <= _MOST:
+            raise InvalidInputError(f"hash embeddings have {_LEAST} to {_MOST} dimensions, not {dimensions!r}")
+        self.dimensions = dimensions
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """One unit vector per text, in order."""
+        return [self.embed_query(text) for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        """The unit vector of one text; a text without words gets the vector of its letters."""
+        values: list[float] = self.vector(text).tolist()
+        return values
+
+    def vector(self, text: str) -> NDArray[np.float32]:
+        """The same as a float32 array, shape (dimensions,)."""
+        vector = np.zeros(self.dimensions, np.float32)
+        for feature, weight in _features(text):
+            place, sign = _place(feature, self.dimensions)
+            vector[place] += sign * weight
+        length = float(np.linalg.norm(vector))
+        if length == 0.0:  # no words at all, or features that cancelled each other out exactly
+            vector[_place(_SPELLING + text, self.dimensions)[0]] = length = 1.0
+        return vector / np.float32(length)
+
+
+def _features(text: str) -> Iterator[tuple[str, float]]:
+    terms = words(text)
+    meaningful = content_words(text)
+    for term in terms:
+        yield term, 1.0 if term in meaningful else _FUNCTION_WORD
+    told = [term for term in terms if term in meaningful]
+    for first, second in pairwise(told):
+        yield f"{first} {second}", _PAIR
+    for term in set(told):
+        if not is_cjk(term):  # letters and pairs of these scripts are features already
+            yield from _grams(term)
+
+
+def _grams(term: str) -> Iterator[tuple[str, float]]:
+    marked = f"<{term}>"
+    grams = re.findall(r"(?=(...))", marked)
+    for gram in grams:
+        yield f"~{gram}", _GRAM / max(1.0, len(grams) ** 0.5)
+
+
+@lru_cache(maxsize=131_072)
+def _place(feature: str, dimensions: int) -> tuple[int, float]:
+    digest = xxhash.xxh3_64_intdigest(feature.encode(errors="surrogatepass"))
+    return (digest >> 1) % dimensions, 1.0 if digest & 1 else -1.0

@@ -1,0 +1,111 @@
+"""From the name of embeddings to `Embeddings`, and the fingerprint that tells one model's vectors from another's."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from langchain_core.embeddings import Embeddings
+
+from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.errors import InvalidInputError, MissingDependencyError
+
+if TYPE_CHECKING:
+    from langmem_adapter.settings import Settings
+
+__all__ = ["fingerprint", "resolve_embeddings"]
+
+_HASH: Final = re.compile(r"hash(?::(\d{1,6}))?")
+_NO_KEY: Final = "no-key"  # the OpenAI client insists on a key; servers of one's own mostly do not
+_OPENAI: Final = "openai:"
+_FORMS: Final = "write 'hash:512', or 'provider:name' as in 'openai:text-embedding-3-small'"
+
+
+def resolve_embeddings(spec: str | Embeddings, settings: Settings) -> Embeddings:
+    """The embeddings for a name.
+
+    Args:
+        spec: `"hash"`, `"hash:512"`, a name for LangChain's `init_embeddings`, or embeddings, which are used as they are.
+        settings: `base_url` and `api_key` for a name.
+
+    Raises:
+        InvalidInputError: The name is not understood, or the key is missing.
+        MissingDependencyError: The provider's package is not installed.
+
+    Example:
+        >>> from langmem_adapter.settings import Settings
+        >>> resolve_embeddings("hash:64", Settings()).dimensions
+        64
+    """
+    if isinstance(spec, Embeddings):
+        return spec
+    if not isinstance(spec, str):
+        raise InvalidInputError(f"embeddings must be a name or LangChain Embeddings, not {type(spec).__name__}")
+    hashed = _HASH.fullmatch(spec)
+    if hashed is not None:
+        return HashEmbeddings(int(hashed[1])) if hashed[1] else HashEmbeddings()
+    return _from_name(spec, settings)
+
+
+def fingerprint(embeddings: Embeddings) -> str:
+    """What identifies the vectors of these embeddings, the same in every process.
+
+    Two embeddings of the same class, model and dimensions have one fingerprint, whatever server they ask. What a class
+    keeps in other attributes is not seen; give it a `fingerprint` text of its own if it should be.
+
+    Args:
+        embeddings: Any LangChain embeddings.
+
+    Example:
+        >>> fingerprint(HashEmbeddings(512))
+        'hash:512/1'
+    """
+    if isinstance(embeddings, HashEmbeddings):
+        return f"hash:{embeddings.dimensions}/{embeddings.version}"
+    own = getattr(embeddings, "fingerprint", None)
+    if isinstance(own, str):
+        return own
+    cls = type(embeddings)
+    parts = [f"{cls.__module__.partition('.')[0]}.{cls.__qualname__}"]
+    for names in (("model", "model_name", "model_id", "deployment"), ("dimensions", "size", "output_dimensionality")):
+        values = (getattr(embeddings, name, None) for name in names)
+        part = next(
+            (str(value) for value in values if isinstance(value, str | int) and not isinstance(value, bool)), None
+        )
+        if part:
+            parts.append(part)
+    return ":".join(parts)
+
+
+def _from_name(name: str, settings: Settings) -> Embeddings:
+    if not name.rpartition(":")[2].strip():
+        raise InvalidInputError(f"no embeddings are named in {name!r}; {_FORMS}")
+    from langchain.embeddings import init_embeddings  # noqa: PLC0415 - langchain is slow to import, and offline needs none
+    from openai import OpenAIError  # noqa: PLC0415 - the same
+
+    try:
+        return init_embeddings(name, **_options(name, settings))
+    except ImportError as error:
+        module = getattr(error.__cause__, "name", None) or error.name or str(error)
+        raise MissingDependencyError(module.partition(".")[0].replace("_", "-")) from error
+    except OpenAIError as error:
+        raise InvalidInputError(
+            f"embeddings {name!r} have no key: set OPENAI_API_KEY, or LANGMEM_ADAPTER_API_KEY (api_key in the settings), "
+            "or LANGMEM_ADAPTER_BASE_URL for a server without one"
+        ) from error
+    except (ValueError, TypeError) as error:
+        raise InvalidInputError(f"cannot use the embeddings {name!r}: {error}; {_FORMS}") from error
+
+
+def _options(name: str, settings: Settings) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    if settings.base_url is not None:
+        options["base_url"] = settings.base_url
+        if name.startswith(_OPENAI):
+            # The length check would download OpenAI's token tables; another server's model has other tokens anyway.
+            options["check_embedding_ctx_length"] = False
+    if settings.api_key is not None:
+        options["api_key"] = settings.api_key.get_secret_value()
+    elif settings.base_url is not None and name.startswith(_OPENAI):
+        options["api_key"] = _NO_KEY
+    return options

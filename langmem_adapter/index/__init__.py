@@ -1,0 +1,1 @@
+"""Where we look things up: vector indexes, always derivable from the database."""

@@ -1,0 +1,329 @@
+"""A vector index in one file, so that a large one need not be read out of the database at every start.
+
+    magic 8 bytes | version u32 | length of the header u32 | header (JSON) | pks int64 | scopes int64 | vectors float32 |
+    XXH3-128 of everything before, 16 bytes                                                          (all little-endian)
+
+FAISS' own format is not used: its reader takes flipped bits for data, and crafted files have crashed it. The checksum finds
+damage, not malice; whether the content belongs to a database is told by the nonce of the change that it goes up to, which
+stands in that database alone. A snapshot is only a copy: whoever cannot load it rebuilds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import struct
+import tempfile
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self
+
+import numpy as np
+import xxhash
+
+from langmem_adapter.errors import StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from langmem_adapter.index.base import Pks, VectorIndex, Vectors
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - Windows refuses to remove a file that is open, which serves as well
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["Draft", "Label", "Snapshot", "SnapshotError", "load", "save", "snapshot_path", "sweep"]
+
+_MAGIC: Final = b"LMAINDEX"
+_VERSION: Final = 1
+_START: Final = struct.Struct("<8sII")
+_DIGEST: Final = 16
+_LONGEST_HEADER: Final = 65_536
+_MOST_DIMENSIONS: Final = 1_000_000
+_NONCE: Final = 8
+_CHUNK: Final = 4096  # rows written in one go
+_SUFFIX: Final = ".tmp"
+# Never through a link, never waiting for a pipe's other end; the flags that a platform lacks are 0.
+_FLAGS: Final = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
+
+
+class SnapshotError(StorageError):
+    """A snapshot is damaged, of another version, or belongs to other embeddings; the index must be rebuilt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """What a snapshot was made from.
+
+    Attributes:
+        fingerprint: Of the embedding model.
+        applied: Number of the last change that it contains, at least 1.
+        nonce: That change's nonce, 8 bytes.
+    """
+
+    fingerprint: str
+    applied: int
+    nonce: bytes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    """What a snapshot holds.
+
+    Attributes:
+        label: What it was made from.
+        pks: Shape (n,).
+        scopes: Shape (n,).
+        vectors: Shape (n, dimensions).
+    """
+
+    label: Label
+    pks: Pks
+    scopes: Pks
+    vectors: Vectors
+
+
+def snapshot_path(database: Path, fingerprint: str) -> Path:
+    """Where the snapshot of an SQLite file lies: beside it, one for each embedding model.
+
+    Example:
+        >>> from pathlib import Path
+        >>> snapshot_path(Path("memory.db"), "hash:512").name
+        'memory.ac859cc6fbd99e77.index'
+    """
+    return database.with_name(f"{database.stem}.{xxhash.xxh3_64_hexdigest(fingerprint.encode())}.index")
+
+
+# ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Draft:
+    """A snapshot being written: whole, or not at all.
+
+    `write` is quick (it ends in the system's memory) and needs an index that stands still; `publish` waits for the disk and
+    does not, so a lock need only be held around the first.
+
+    Args:
+        path: The file; a previous one is replaced in one step.
+
+    Raises:
+        OSError: From every method: the disk is full, the folder is missing or may not be written, and so on. The previous
+            file is untouched, and nothing else is left behind.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> Self:
+        """Open a temporary file beside the target, for this user only."""
+        descriptor, self._name = tempfile.mkstemp(dir=self._path.parent, prefix=_prefix(self._path), suffix=_SUFFIX)
+        self._file = os.fdopen(descriptor, "wb")
+        _lock(descriptor)  # tells `sweep` that its writer lives
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Remove the temporary file if it did not become the snapshot."""
+        try:
+            self._file.close()
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(self._name)  # noqa: PTH108 - mkstemp speaks in names
+
+    def write(self, index: VectorIndex, label: Label) -> None:
+        """Write everything down."""
+        digest = xxhash.xxh3_128()
+
+        def put(part: bytes | memoryview) -> None:
+            digest.update(part)
+            self._file.write(part)
+
+        pks = index.pks()
+        header = json.dumps(_header(label, len(pks), index.dimensions)).encode()
+        put(_START.pack(_MAGIC, _VERSION, len(header)))
+        put(header)
+        put(_bytes(pks.astype("<i8")))
+        put(_bytes(index.scopes_of(pks).astype("<i8")))
+        for start in range(0, len(pks), _CHUNK):
+            put(_bytes(index.vectors(pks[start : start + _CHUNK]).astype("<f4")))
+        self._file.write(digest.digest())
+
+    def publish(self) -> None:
+        """Make it the snapshot, also through a power loss."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        os.replace(self._name, self._path)  # noqa: PTH105 - mkstemp speaks in names
+        _sync_folder(self._path.parent)
+
+
+def save(path: Path, index: VectorIndex, label: Label) -> None:
+    """Write a snapshot of an index that stands still.
+
+    Raises:
+        OSError: See `Draft`.
+    """
+    with Draft(path) as draft:
+        draft.write(index, label)
+        draft.publish()
+
+
+def _header(label: Label, count: int, dimensions: int) -> dict[str, Any]:
+    return {
+        "fingerprint": label.fingerprint,
+        "applied": label.applied,
+        "nonce": label.nonce.hex(),
+        "count": count,
+        "dimensions": dimensions,
+    }
+
+
+def _sync_folder(folder: Path) -> None:
+    if hasattr(os, "O_DIRECTORY"):  # where folders cannot be opened, the system keeps renames by itself
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def sweep(path: Path) -> int:
+    """Remove what writers of *path* left behind when they were killed.
+
+    Returns:
+        How many files.
+
+    Raises:
+        OSError: The folder cannot be read or written.
+    """
+    left = [p for p in path.parent.iterdir() if p.name.startswith(_prefix(path)) and p.name.endswith(_SUFFIX)]
+    return sum(_remove_orphan(file) for file in left)
+
+
+def _remove_orphan(path: Path) -> bool:
+    try:
+        descriptor = os.open(path, _FLAGS)
+    except FileNotFoundError:  # its writer has just finished
+        return False
+    try:
+        if not _lock(descriptor):
+            return False
+        path.unlink(missing_ok=True)
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _lock(descriptor: int) -> bool:
+    """Whether the file is ours alone until it is closed; on file systems without locks nothing is."""
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _prefix(path: Path) -> str:
+    return f".{path.name}."
+
+
+# ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def load(path: Path, fingerprint: str) -> Snapshot | None:
+    """Read a snapshot; `None` where there is none.
+
+    Args:
+        path: The file; links are not followed.
+        fingerprint: Of the embedding model in use.
+
+    Raises:
+        SnapshotError: It cannot be read, is damaged, or was made with another embedding model.
+    """
+    try:
+        with _opened(path) as (file, size):
+            return _read(file, size, fingerprint)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise SnapshotError(f"{path}: {error.strerror}") from error
+    except SnapshotError as error:
+        raise SnapshotError(f"{path}: {error}") from None
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[BinaryIO, int]]:
+    with open(path, "rb", opener=_open) as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise SnapshotError("is no regular file")
+        yield file, status.st_size
+
+
+def _open(path: str, _: int) -> int:
+    return os.open(path, _FLAGS)
+
+
+def _read(file: BinaryIO, size: int, fingerprint: str) -> Snapshot:
+    digest = xxhash.xxh3_128()
+    start = _exactly(file, _START.size)
+    magic, version, length = _START.unpack(start)
+    if magic != _MAGIC or version != _VERSION or length > _LONGEST_HEADER:
+        raise SnapshotError("is no index snapshot of this version")
+    header = _exactly(file, length)
+    digest.update(start + header)
+    label, count, dimensions = _parsed(header)
+    # Nothing is allocated on a file's word: the bytes must be there.
+    if size != _START.size + length + count * (8 + 8 + 4 * dimensions) + _DIGEST:
+        raise SnapshotError("has another size than it says: cut off, or something was added")
+    if label.fingerprint != fingerprint:
+        raise SnapshotError(f"was made with the embeddings {label.fingerprint!r}, in use are {fingerprint!r}")
+    pks, scopes = np.empty(count, "<i8"), np.empty(count, "<i8")
+    vectors = np.empty((count, dimensions), "<f4")
+    for array in (pks, scopes, vectors):
+        _fill(file, array)
+        digest.update(_bytes(array))
+    if _exactly(file, _DIGEST) != digest.digest():
+        raise SnapshotError("is damaged: the checksum differs")
+    return Snapshot(
+        label,
+        pks.astype(np.int64, copy=False),
+        scopes.astype(np.int64, copy=False),
+        vectors.astype(np.float32, copy=False),
+    )
+
+
+def _exactly(file: BinaryIO, length: int) -> bytes:
+    data = file.read(length)
+    if len(data) != length:
+        raise SnapshotError("is cut off")
+    return data
+
+
+def _fill(file: BinaryIO, array: NDArray[Any]) -> None:
+    if file.readinto(_bytes(array)) != array.nbytes:  # type: ignore[attr-defined]  # missing in typing's BinaryIO
+        raise SnapshotError("is cut off")
+
+
+def _bytes(array: NDArray[Any]) -> memoryview:
+    return array.reshape(-1).view(np.uint8).data
+
+
+def _parsed(header: bytes) -> tuple[Label, int, int]:
+    try:
+        data = json.loads(header)
+        label = Label(data["fingerprint"], data["applied"], bytes.fromhex(data["nonce"]))
+        count, dimensions = data["count"], data["dimensions"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise SnapshotError("has an unreadable header") from None
+    numbers = ((label.applied, 1), (count, 0), (dimensions, 1))
+    if any(type(number) is not int or number < least for number, least in numbers):
+        raise SnapshotError("has an impossible header")
+    if not isinstance(label.fingerprint, str) or len(label.nonce) != _NONCE or dimensions > _MOST_DIMENSIONS:
+        raise SnapshotError("has an impossible header")
+    return label, count, dimensions

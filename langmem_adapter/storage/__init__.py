@@ -1,0 +1,1 @@
+"""What we keep: the SQL database, the one truth from which every index is derived."""

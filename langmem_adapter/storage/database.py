@@ -1,0 +1,326 @@
+"""The database: engine, transactions, group commit, error translation.
+
+Reads run in deferred transactions of their own, so a reader never waits for a writer (WAL). Writes are queued: whoever
+finds the write lock free commits everything that is waiting, in one transaction with a savepoint each, so that a hundred
+waiting writers share one commit and each still gets its own result or its own error (group commit, as in every serious
+database since DeWitt et al. 1984). Sync callers flush on their own thread; async callers let a worker thread flush and
+await their future: one truth for both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import threading
+from collections import deque
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
+
+from sqlalchemy import URL, Connection, Engine, StaticPool, create_engine, event, make_url, text
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+
+from langmem_adapter.errors import InvalidInputError, LangmemAdapterError, MissingDependencyError, StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator
+
+    from sqlalchemy.engine.interfaces import DBAPIConnection
+    from sqlalchemy.pool import ConnectionPoolEntry
+
+__all__ = ["Database"]
+
+T = TypeVar("T")
+_Outcome: TypeAlias = "tuple[Any, LangmemAdapterError | None]"
+
+_WRITE_LOCK: Final = 0x6C616E676D656D  # "langmem": the advisory lock that every writer on Postgres takes first
+_MOST_PER_COMMIT: Final = 512
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting(Generic[T]):
+    """One piece of writing, and who waits for it."""
+
+    work: Callable[[Connection], T]
+    future: Future[T] = field(default_factory=Future)
+
+
+class Database:
+    """One SQL database: SQLite (embedded, the default) or Postgres.
+
+    Args:
+        where: A path (SQLite), `":memory:"`, an SQLAlchemy URL, or an `Engine` (Postgres; for SQLite give its path, since
+            the driver must be set up our way).
+        busy_timeout: Seconds to wait for another process's write on SQLite.
+
+    Raises:
+        InvalidInputError: *where* is not understood or names a database that is not supported.
+        MissingDependencyError: The driver is not installed.
+        StorageError: The database cannot be opened; the message says why.
+    """
+
+    def __init__(self, where: str | Path | URL | Engine, *, busy_timeout: float = 30.0) -> None:
+        self._busy_timeout = busy_timeout
+        self._engine = where if isinstance(where, Engine) else self._create(_as_url(where))
+        if isinstance(where, Engine) and self.dialect == "sqlite":
+            raise InvalidInputError("an Engine is taken for Postgres only; for SQLite give its path or URL")
+        self._reads = self._engine.execution_options(sqlite_begin="DEFERRED")
+        self._writes = self._engine.execution_options(sqlite_begin="IMMEDIATE")
+        self._queue: deque[_Waiting[Any]] = deque()
+        self._flushing = threading.Lock()
+        self._commits = 0
+        self._poll: sqlite3.Connection | None = None
+        self._polling = threading.Lock()
+        self._process = os.getpid()
+        self._closed = False
+
+    # ── what it is ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def dialect(self) -> str:
+        """`"sqlite"` or `"postgresql"`."""
+        return self._engine.dialect.name
+
+    @property
+    def path(self) -> Path | None:
+        """The SQLite file; `None` in memory and on a server."""
+        name = self._engine.url.database
+        return Path(name).resolve() if self.dialect == "sqlite" and name and not _in_memory(self._engine.url) else None
+
+    @property
+    def location(self) -> str:
+        """Where the data lies, without any password."""
+        return str(self.path) if self.path else self._engine.url.render_as_string(hide_password=True)
+
+    # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A read transaction: all of it sees one state of the database.
+
+        Raises:
+            StorageError: The database failed.
+        """
+        self._refuse()
+        with translated(self.location), self._lone(), self._reads.begin() as connection:
+            if self.dialect == "postgresql":
+                connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"))
+            yield connection
+
+    def version(self) -> Hashable:
+        """A token that changes whenever anybody, in any process, commits anything: cheap enough for every search.
+
+        SQLite: `PRAGMA data_version` on a raw connection of its own (through the pool it costs ten times as much).
+        """
+        self._refuse()
+        if self.path is None and self.dialect == "sqlite":
+            return self._commits
+        if self.path is None:
+            with self.read() as connection:
+                return int(connection.execute(text("SELECT coalesce(max(seq), 0) FROM changes")).scalar_one())
+        with translated(self.location), self._polling:
+            if self._poll is None:
+                self._poll = sqlite3.connect(self.path, check_same_thread=False, timeout=self._busy_timeout)
+            return int(self._poll.execute("PRAGMA data_version").fetchone()[0])
+
+    # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def write(self, work: Callable[[Connection], T]) -> T:
+        """Run *work* in a write transaction and return its result once that is committed.
+
+        Args:
+            work: Gets the connection, must not commit, and may run on another thread than the caller's. If it raises, only
+                its own changes are undone.
+
+        Raises:
+            StorageError: The database refused or failed; nothing of *work* is kept.
+        """
+        future = self._enqueue(work)
+        while not future.done():
+            self._flush()
+        return future.result()
+
+    async def awrite(self, work: Callable[[Connection], T]) -> T:
+        """The async twin of `write`: waiting tasks share one commit, a task cancelled before its turn writes nothing."""
+        future = self._enqueue(work)
+        loop = asyncio.get_running_loop()
+        loop.call_soon(
+            loop.run_in_executor, None, self._flush
+        )  # soon: whoever is ready may queue first and share the commit
+        return await asyncio.wrap_future(future)
+
+    def setup(self, work: Callable[[Connection], T]) -> T:
+        """Run *work* in a write transaction before the tables exist (migrations)."""
+        with translated(self.location), self._lone(), self._transaction() as connection:
+            return work(connection)
+
+    def close(self) -> None:
+        """Finish what waits and close every connection; the object is of no use afterwards."""
+        while self._queue:
+            self._flush()
+        with self._polling:
+            if self._poll is not None:
+                self._poll.close()
+                self._poll = None
+        self._closed = True
+        self._engine.dispose()
+
+    def _enqueue(self, work: Callable[[Connection], T]) -> Future[T]:
+        self._refuse()
+        waiting = _Waiting(work)
+        self._queue.append(waiting)
+        return waiting.future
+
+    def _flush(self) -> None:
+        with self._flushing:
+            batch = [self._queue.popleft() for _ in range(min(len(self._queue), _MOST_PER_COMMIT))]
+            # A cancelled task gave up before its turn came: its work is not begun at all.
+            batch = [waiting for waiting in batch if waiting.future.set_running_or_notify_cancel()]
+            if batch:
+                self._commit(batch)
+
+    def _commit(self, batch: list[_Waiting[Any]]) -> None:
+        outcomes: list[_Outcome] = []
+        try:
+            with translated(self.location), self._lone(), self._transaction() as connection:
+                outcomes = [self._attempt(connection, waiting, alone=len(batch) == 1) for waiting in batch]
+            self._commits += 1
+        except LangmemAdapterError as error:
+            outcomes = [(None, error)] * len(batch)
+        finally:  # nobody may wait for ever: a defect or an interrupt in one work reaches its neighbours as an error
+            broken = StorageError("a write beside this one broke the transaction; nothing was written, try again")
+            outcomes = outcomes if len(outcomes) == len(batch) else [(None, broken)] * len(batch)
+            for waiting, outcome in zip(batch, outcomes, strict=True):
+                _settle(waiting.future, *outcome)
+
+    def _attempt(self, connection: Connection, waiting: _Waiting[Any], *, alone: bool) -> _Outcome:
+        if alone:  # no neighbour to protect: no savepoint, its error rolls the transaction back
+            return waiting.work(connection), None
+        try:
+            with translated(self.location), connection.begin_nested():
+                return waiting.work(connection), None
+        except LangmemAdapterError as error:
+            return None, error
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Connection]:
+        with self._writes.begin() as connection:
+            if self.dialect == "postgresql":
+                connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _WRITE_LOCK})
+            yield connection
+
+    @contextmanager
+    def _lone(self) -> Iterator[None]:
+        """In memory there is one connection for everybody: one thread at a time."""
+        if self.path is None and self.dialect == "sqlite":
+            with self._memory_lock:
+                yield
+        else:
+            yield
+
+    def _refuse(self) -> None:
+        if self._closed:
+            raise StorageError("this memory is closed; open it again")
+        if os.getpid() != self._process:
+            raise StorageError("this memory was opened before the process forked; open it again in the child process")
+
+    # ── the engine ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _create(self, url: URL) -> Engine:
+        self._memory_lock = threading.RLock()
+        if url.get_backend_name() not in {"sqlite", "postgresql"}:
+            raise InvalidInputError(f"{url.get_backend_name()} is not supported; use SQLite or postgresql+psycopg://…")
+        try:
+            if url.get_backend_name() == "sqlite":
+                return self._create_sqlite(url)
+            return create_engine(url, pool_pre_ping=True)
+        except (ModuleNotFoundError, NoSuchModuleError) as error:
+            raise MissingDependencyError(f"the driver of {url.drivername}", extra="postgres") from error
+
+    def _create_sqlite(self, url: URL) -> Engine:
+        arguments = {"timeout": self._busy_timeout, "check_same_thread": False}
+        if _in_memory(url):
+            engine = create_engine(url, connect_args=arguments, poolclass=StaticPool)
+        else:
+            _make_folder(Path(str(url.database)).parent)
+            engine = create_engine(url, connect_args=arguments, pool_size=16, max_overflow=64)
+        event.listen(engine, "connect", _on_connect)
+        event.listen(engine, "begin", _on_begin)
+        return engine
+
+
+def _settle(future: Future[Any], result: Any, error: LangmemAdapterError | None) -> None:
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)
+
+
+def _as_url(where: str | Path | URL) -> URL:
+    if isinstance(where, URL):
+        return where
+    name = str(where)
+    if not name.strip():
+        raise InvalidInputError("the database's name is blank; give a path, ':memory:' or an SQLAlchemy URL")
+    if "://" not in name:
+        return URL.create("sqlite", database=name if name == ":memory:" else str(Path(name).expanduser()))
+    try:
+        url = make_url(name)
+    except ArgumentError as error:
+        raise InvalidInputError(f"not a database URL: {error}") from None
+    return url.set(drivername="postgresql+psycopg") if url.drivername in {"postgres", "postgresql"} else url
+
+
+def _in_memory(url: URL) -> bool:
+    return not url.database or url.database == ":memory:" or "mode=memory" in url.database
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"cannot make the folder {folder}: {error.strerror}") from error
+
+
+def _on_connect(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
+    # The driver's own transaction handling is switched off: it begins too late and commits around DDL.
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "secure_delete=ON"):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+def _on_begin(connection: Connection) -> None:
+    connection.exec_driver_sql(f"BEGIN {connection.get_execution_options().get('sqlite_begin', 'DEFERRED')}")
+
+
+_HINTS: Final = {
+    "database is locked": "another process holds the write lock; raise the setting busy_timeout or look who it is",
+    "database or disk is full": "free some space; nothing was written",
+    "readonly database": "the file or its folder is not writable for this user; SQLite needs both",
+    "unable to open database file": "the folder does not exist or may not be entered by this user",
+    "file is not a database": "this file is no SQLite database; give another path",
+    "disk image is malformed": "the file is damaged; restore a backup",
+}
+
+
+@contextmanager
+def translated(location: str) -> Iterator[None]:
+    """Turn the driver's errors into `StorageError`s that say what to do; our own errors pass unchanged."""
+    try:
+        yield
+    except DBAPIError as error:
+        raise _storage_error(location, str(error.orig)) from error
+    except sqlite3.Error as error:
+        raise _storage_error(location, str(error)) from error
+    except SQLAlchemyError as error:
+        raise _storage_error(location, str(error)) from error
+
+
+def _storage_error(location: str, message: str) -> StorageError:
+    hint = next((hint for sign, hint in _HINTS.items() if sign in message), None)
+    return StorageError(f"{location}: {message.strip()}{f' ({hint})' if hint else ''}")

@@ -1,0 +1,428 @@
+"""The ledger: the one writer of memories, history and words.
+
+Whoever wants to change memories (the pipeline, a direct edit, the CLI, an import) ends in a list of `Decision`s given to
+`Ledger.apply`. One apply is one transaction: the change feed, the memories, their history, their words and the scope's
+statistics agree after every commit, or nothing happened. Indexes are not told; they pull.
+"""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+from collections import defaultdict
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from sqlalchemy import bindparam, delete, func, insert, select, update
+
+from langmem_adapter.errors import ConflictError, EmbeddingMismatchError, InvalidInputError, MemoryNotFoundError
+from langmem_adapter.records import Change, Decision, Event, Scope
+from langmem_adapter.storage import lexical, meta
+from langmem_adapter.storage.scopes import find, key_of, of_row, within
+from langmem_adapter.storage.tables import MEMORIES, changes, history, memories, runs, scopes, words
+from langmem_adapter.text import text_hash
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+    from sqlalchemy import Connection
+
+    from langmem_adapter.storage.database import Database
+
+__all__ = ["Ledger", "Write", "last_seq"]
+
+# Statements are built once: building them costs more than running them.
+_INSERT_CHANGE: Final = insert(changes)
+_INSERT_MEMORY: Final = insert(memories)
+_INSERT_HISTORY: Final = insert(history)
+_INSERT_SCOPE: Final = insert(scopes)
+_INSERT_RUN: Final = insert(runs)
+_LAST_SEQ: Final = select(func.coalesce(func.max(changes.c.seq), 0))
+_CHANGING: Final = "text context metadata actor_id role hash embedding updated_at expires_at seq revision".split()
+_UPDATE_MEMORY: Final = (
+    update(memories).where(memories.c.pk == bindparam("_pk")).values({name: bindparam(name) for name in _CHANGING})
+)
+_GROW_SCOPE: Final = (
+    update(scopes)
+    .where(scopes.c.id == bindparam("_id"))
+    .values(
+        memory_count=scopes.c.memory_count + bindparam("_memories"),
+        word_count=scopes.c.word_count + bindparam("_words"),
+    )
+)
+_TARGET: Final = select(memories, scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id).join_from(
+    memories, scopes, memories.c.scope_id == scopes.c.id
+)
+_CHUNK: Final = 500
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Write:
+    """A list of decisions, and what the ledger needs to carry them out.
+
+    Attributes:
+        decisions: In order; no memory is changed by two of them.
+        scope: The exact scope of new memories; only needed where there is an ADD.
+        within: Fields that every memory named must match; `None` where the ids were found another way.
+        vectors: The unit vector (float32) of every text that is added or put in place of another.
+        seen: Number of the last change that the decisions took into account; `None` skips the check against newcomers.
+        near: Cosine from which on a memory written since then makes the decisions stale.
+        key: Names the run; a second write of the same key changes nothing and gives the first one's result.
+    """
+
+    decisions: tuple[Decision, ...]
+    scope: Scope | None = None
+    within: Scope | None = None
+    vectors: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
+    seen: int | None = None
+    near: float = 1.0
+    key: str | None = None
+
+
+class Ledger:
+    """Carries out decisions, each list in one transaction.
+
+    Args:
+        database: The truth.
+        fingerprint: Of the embedding model that makes the vectors; a database keeps vectors of one model only.
+    """
+
+    def __init__(self, database: Database, *, fingerprint: str) -> None:
+        self._database = database
+        self._fingerprint = fingerprint
+
+    def apply(self, write: Write) -> tuple[Change, ...]:
+        """Carry out a list of decisions and return what became of each, in order, once it is committed.
+
+        Raises:
+            ConflictError: A memory named changed since it was seen, or one was written that a fact should have been
+                compared with.
+            MemoryNotFoundError: A memory named does not exist, or lies outside `Write.within`.
+            EmbeddingMismatchError: The vectors kept were made by another embedding model.
+            StorageError: The database refused or failed.
+        """
+        return self._database.write(partial(self._carry_out, write))
+
+    async def aapply(self, write: Write) -> tuple[Change, ...]:
+        """The async twin of `apply`; waiting tasks share one commit."""
+        return await self._database.awrite(partial(self._carry_out, write))
+
+    def delete_all(self, scope: Scope, *, reason: str) -> int:
+        """Delete every memory within *scope*, as it stands when the write begins; the history stays.
+
+        Returns:
+            How many.
+        """
+        return self._database.write(partial(_delete_all, scope=scope, reason=reason))
+
+    def reset(self) -> int:
+        """Remove every memory, its history and its words; the change feed stays, so that every index follows.
+
+        Returns:
+            How many memories there were.
+        """
+        return self._database.write(_reset)
+
+    def finished(self, key: str) -> tuple[Change, ...] | None:
+        """What the run of this key did; `None` if there was none."""
+        with self._database.read() as connection:
+            return _finished(connection, key)
+
+    def _carry_out(self, write: Write, connection: Connection) -> tuple[Change, ...]:
+        if write.vectors and not meta.check_embeddings(connection, self._fingerprint):
+            meta.put(connection, meta.EMBEDDINGS, self._fingerprint)
+        return _apply(connection, write)
+
+
+def last_seq(connection: Connection) -> int:
+    """Number of the last change; 0 in an empty database."""
+    return int(connection.execute(_LAST_SEQ).scalar_one())
+
+
+def _apply(connection: Connection, write: Write) -> tuple[Change, ...]:
+    finished = _finished(connection, write.key)
+    if finished is not None:
+        return finished
+    if write.seen is not None:
+        _refuse_newcomers(connection, write, write.seen)
+    entry = _Entry(connection, write)
+    result = tuple(entry.carry_out(decision) for decision in write.decisions)
+    entry.post()
+    if write.key is not None:
+        row = {"key": write.key, "scope_id": entry.scope_id, "created_at": entry.now}
+        connection.execute(_INSERT_RUN, {**row, "result": [change.to_json() for change in result]})
+    return result
+
+
+def _finished(connection: Connection, key: str | None) -> tuple[Change, ...] | None:
+    if key is None:
+        return None
+    kept = connection.execute(select(runs.c.result).where(runs.c.key == key)).scalar()
+    return None if kept is None else tuple(Change.from_json(change) for change in kept)
+
+
+def _refuse_newcomers(connection: Connection, write: Write, seen: int) -> None:
+    facts = [decision.text for decision in write.decisions if decision.event == "ADD" and decision.text is not None]
+    if not facts or last_seq(connection) == seen or write.within is None:
+        return
+    hashes = {text_hash(text) for text in facts}
+    known = np.stack([write.vectors[text] for text in facts])
+    query = select(memories.c.id, memories.c.hash, memories.c.embedding).where(
+        memories.c.seq > seen, memories.c.scope_id.in_(select(scopes.c.id).where(within(write.within)))
+    )
+    for memory_id, digest, embedding in connection.execute(query):
+        if digest in hashes or float((known @ np.frombuffer(embedding, np.float32)).max()) >= write.near:
+            raise ConflictError(
+                f"memory {memory_id} was written meanwhile and should have been compared with; try again"
+            )
+
+
+class _Entry:
+    """The rows of one write, collected in order and posted table by table."""
+
+    def __init__(self, connection: Connection, write: Write) -> None:
+        self.now = datetime.now(UTC)
+        self.scope_id: int | None = None
+        self._connection = connection
+        self._write = write
+        self._seq = last_seq(connection)
+        self._targets = _targets(connection, write)
+        self._last_revisions = _last_revisions(connection, write)
+        self._changes: list[dict[str, Any]] = []
+        self._history: list[dict[str, Any]] = []
+        self._scopes: list[dict[str, Any]] = []
+        self._added: list[dict[str, Any]] = []
+        self._updated: list[dict[str, Any]] = []
+        self._gone: list[int] = []
+        self._new_words: list[dict[str, Any]] = []
+        self._old_words: dict[int, int] = {}  # pk → scope id of memories whose word rows are to go
+        self._grown: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0])
+
+    def carry_out(self, decision: Decision) -> Change:
+        """Collect the rows of one decision."""
+        match decision.event:
+            case "ADD":
+                return self._add(decision)
+            case "UPDATE":
+                return self._update(decision)
+            case "DELETE":
+                return self._delete(decision)
+            case "NONE":
+                if decision.memory_id is not None:
+                    self._target(decision)
+                return Change(decision.memory_id, decision.text or "", "NONE", reason=decision.reason)
+
+    def post(self) -> None:
+        """Write what was collected."""
+        rows = (
+            (_INSERT_CHANGE, self._changes),
+            (_INSERT_SCOPE, self._scopes),
+            (_INSERT_MEMORY, self._added),
+            (_UPDATE_MEMORY, self._updated),
+        )
+        for statement, parameters in rows:
+            if parameters:
+                self._connection.execute(statement, parameters)
+        for start in range(0, len(self._gone), _CHUNK):
+            self._connection.execute(delete(memories).where(memories.c.pk.in_(self._gone[start : start + _CHUNK])))
+        if self._history:
+            self._connection.execute(_INSERT_HISTORY, self._history)
+        self._post_words()
+
+    def _post_words(self) -> None:
+        if self._old_words:
+            for pk, length in lexical.forget(self._connection, list(self._old_words)).items():
+                self._grown[self._old_words[pk]][1] -= length
+        if self._new_words:
+            self._connection.execute(lexical.INSERT_WORDS, self._new_words)
+        grown = [{"_id": id_, "_memories": n, "_words": w} for id_, (n, w) in self._grown.items() if n or w]
+        if grown:
+            self._connection.execute(_GROW_SCOPE, grown)
+
+    # ── one decision ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _add(self, decision: Decision) -> Change:
+        if decision.memory_id is None or decision.text is None or self._write.scope is None:
+            raise InvalidInputError("an ADD needs the new memory's id, its text and the scope it belongs to")
+        seq = self._draw()
+        time = decision.time or self.now
+        row: dict[str, Any] = {
+            "pk": seq,
+            "id": decision.memory_id,
+            "scope_id": self._scope(self._write.scope, seq),
+            "text": decision.text,
+            "context": decision.context or "",
+            "metadata": dict(decision.metadata or {}),
+            "memory_type": decision.memory_type,
+            "actor_id": decision.actor_id,
+            "role": decision.role,
+            "hash": text_hash(decision.text),
+            "embedding": self._embedding(decision.text),
+            "created_at": time,
+            "updated_at": time,
+            "expires_at": decision.expires_at,
+            "seq": seq,
+            "revision": self._last_revisions.get(decision.memory_id, 0) + 1,
+        }
+        self._added.append(row)
+        self._index_words(row)
+        self._grown[row["scope_id"]][0] += 1
+        self._record(row, "put", "ADD", None, row["text"], decision)
+        return Change(row["id"], row["text"], "ADD", reason=decision.reason)
+
+    def _update(self, decision: Decision) -> Change:
+        old = self._target(decision, changing=True)
+        seq = self._draw()
+        row: dict[str, Any] = {
+            **old,
+            "text": old["text"] if decision.text is None else decision.text,
+            "context": old["context"] if decision.context is None else decision.context,
+            "metadata": _merged(old["metadata"], decision),
+            "actor_id": decision.actor_id or old["actor_id"],
+            "role": decision.role or old["role"],
+            "updated_at": decision.time or self.now,
+            "expires_at": old["expires_at"] if decision.keep_expiry else decision.expires_at,
+            "seq": seq,
+            "revision": old["revision"] + 1,
+        }
+        if row["text"] != old["text"]:
+            row.update(hash=text_hash(row["text"]), embedding=self._embedding(row["text"]))
+        if (row["text"], row["context"]) != (old["text"], old["context"]):
+            self._old_words[row["pk"]] = row["scope_id"]
+            self._index_words(row)
+        self._updated.append({"_pk": row["pk"], **{name: row[name] for name in _CHANGING}})
+        self._record(row, "put", "UPDATE", old["text"], row["text"], decision)
+        return Change(row["id"], row["text"], "UPDATE", previous_text=old["text"], reason=decision.reason)
+
+    def _delete(self, decision: Decision) -> Change:
+        old = self._target(decision, changing=True)
+        row = {**old, "seq": self._draw(), "revision": old["revision"] + 1}
+        self._gone.append(row["pk"])
+        self._old_words[row["pk"]] = row["scope_id"]
+        self._grown[row["scope_id"]][0] -= 1
+        self._record(row, "delete", "DELETE", old["text"], None, decision)
+        return Change(row["id"], old["text"], "DELETE", reason=decision.reason)
+
+    def _target(self, decision: Decision, *, changing: bool = False) -> dict[str, Any]:
+        row = self._targets.get(str(decision.memory_id))
+        if decision.seen is not None and (row is None or row["seq"] != decision.seen):
+            raise ConflictError(f"memory {decision.memory_id} changed after it was looked at; try again")
+        if row is None:
+            raise MemoryNotFoundError(str(decision.memory_id))
+        if changing and row["id"] in {entry["memory_id"] for entry in self._history}:
+            raise InvalidInputError(f"memory {row['id']} is changed twice in one list of decisions")
+        return row
+
+    # ── their rows ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _draw(self) -> int:
+        self._seq += 1
+        return self._seq
+
+    def _scope(self, scope: Scope, seq: int) -> int:
+        if self.scope_id is None:
+            self.scope_id = find(self._connection, scope)
+        if self.scope_id is None:
+            self.scope_id = seq
+            fields = {"user_id": scope.user_id, "agent_id": scope.agent_id, "run_id": scope.run_id}
+            self._scopes.append({"id": seq, "key": key_of(scope), **fields, "memory_count": 0, "word_count": 0})
+        return self.scope_id
+
+    def _embedding(self, text: str) -> bytes:
+        vector = self._write.vectors.get(text)
+        if vector is None:
+            raise EmbeddingMismatchError(f"no vector was prepared for {text[:60]!r}; embed every text before apply")
+        return np.ascontiguousarray(vector, np.float32).tobytes()
+
+    def _index_words(self, row: dict[str, Any]) -> None:
+        new = lexical.postings(row["scope_id"], row["pk"], row["text"], row["context"])
+        self._new_words += new
+        self._grown[row["scope_id"]][1] += new[0]["length"] if new else 0
+
+    def _record(
+        self, row: dict[str, Any], op: str, event: Event, old: str | None, new: str | None, decision: Decision
+    ) -> None:
+        change = {"seq": row["seq"], "nonce": secrets.token_bytes(8), "space": MEMORIES, "row": row["pk"], "op": op}
+        self._changes.append(change)
+        copied = {
+            name: row[name]
+            for name in ("seq", "scope_id", "revision", "context", "metadata", "memory_type", "expires_at")
+        }
+        self._history.append(
+            {
+                **copied,
+                "id": str(uuid.uuid4()),
+                "memory_id": row["id"],
+                "old_memory": old,
+                "new_memory": new,
+                "event": event,
+                "created_at": row["created_at"],
+                "updated_at": None if event == "ADD" else row["updated_at"] if event == "UPDATE" else self.now,
+                "is_deleted": int(event == "DELETE"),
+                "actor_id": decision.actor_id or row["actor_id"],
+                "role": decision.role or row["role"],
+                "recorded_at": self.now,
+                "reason": decision.reason,
+            }
+        )
+
+
+def _targets(connection: Connection, write: Write) -> dict[str, dict[str, Any]]:
+    ids = [d.memory_id for d in write.decisions if d.event != "ADD" and d.memory_id is not None]
+    found: dict[str, dict[str, Any]] = {}
+    for start in range(0, len(ids), _CHUNK):
+        for row in connection.execute(_TARGET.where(memories.c.id.in_(ids[start : start + _CHUNK]))):
+            if write.within is None or write.within.covers(of_row(row)):
+                found[row.id] = {column.name: row._mapping[column] for column in memories.c}
+    return found
+
+
+def _last_revisions(connection: Connection, write: Write) -> dict[str, int]:
+    # A memory that comes back (restore) goes on counting where it stopped.
+    ids = [d.memory_id for d in write.decisions if d.event == "ADD"]
+    found: dict[str, int] = {}
+    for start in range(0, len(ids), _CHUNK):
+        query = select(history.c.memory_id, func.max(history.c.revision)).group_by(history.c.memory_id)
+        chosen = connection.execute(query.where(history.c.memory_id.in_(ids[start : start + _CHUNK])))
+        found.update(dict(chosen.all()))
+    return found
+
+
+def _merged(old: Mapping[str, Any], decision: Decision) -> dict[str, Any]:
+    if decision.metadata is None:
+        return dict(old)
+    if decision.replace_metadata:
+        return dict(decision.metadata)
+    return {
+        key: value
+        for key, value in {**old, **decision.metadata}.items()
+        if value is not None or key not in decision.metadata
+    }
+
+
+def _delete_all(connection: Connection, scope: Scope, reason: str) -> int:
+    ids = connection.execute(
+        select(memories.c.id)
+        .where(memories.c.scope_id.in_(select(scopes.c.id).where(within(scope))))
+        .order_by(memories.c.pk)
+    ).scalars()
+    decisions = tuple(Decision("DELETE", memory_id, None, reason) for memory_id in ids)
+    return len(_apply(connection, Write(decisions)))
+
+
+def _reset(connection: Connection) -> int:
+    pks = connection.execute(select(memories.c.pk).order_by(memories.c.pk)).scalars().all()
+    first = last_seq(connection) + 1
+    if pks:
+        rows = (
+            {"seq": first + i, "nonce": secrets.token_bytes(8), "space": MEMORIES, "row": pk, "op": "delete"}
+            for i, pk in enumerate(pks)
+        )
+        connection.execute(_INSERT_CHANGE, list(rows))
+    for table in (words, memories, history, runs, scopes):
+        connection.execute(delete(table))
+    return len(pks)

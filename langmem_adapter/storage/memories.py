@@ -1,0 +1,244 @@
+"""Reading memories and their history."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+
+from sqlalchemy import Row, Select, and_, func, or_, select
+
+from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError
+from langmem_adapter.records import Event, MemoryItem, Revision, Scope
+from langmem_adapter.storage.scopes import of_row, within
+from langmem_adapter.storage.tables import history, memories, scopes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from sqlalchemy import Connection
+
+__all__ = [
+    "by_pks",
+    "equal_texts",
+    "expired",
+    "get",
+    "latest",
+    "matching",
+    "page",
+    "past",
+    "revisions",
+    "sequence_numbers",
+]
+
+AnyRow: TypeAlias = "Row[*tuple[Any, ...]]"
+
+_CHUNK: Final = 500
+_SHOWN: Final = [column for column in memories.c if column.name not in {"embedding", "context"}]
+_ITEM: Final = select(*_SHOWN, scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id).join_from(
+    memories, scopes, memories.c.scope_id == scopes.c.id
+)
+
+
+def get(connection: Connection, memory_id: str, scope: Scope | None = None) -> MemoryItem:
+    """One memory by its id.
+
+    Raises:
+        MemoryNotFoundError: There is none, or it lies outside *scope*.
+    """
+    row = connection.execute(_ITEM.where(memories.c.id == memory_id)).first()
+    if row is None or (scope is not None and not scope.covers(of_row(row))):
+        raise MemoryNotFoundError(memory_id)
+    return _item(row)
+
+
+def by_pks(connection: Connection, pks: Sequence[int]) -> dict[int, MemoryItem]:
+    """Memories by pk; those that are gone are missing."""
+    found: dict[int, MemoryItem] = {}
+    for start in range(0, len(pks), _CHUNK):
+        rows = connection.execute(_ITEM.where(memories.c.pk.in_(list(pks[start : start + _CHUNK]))))
+        found.update((row.pk, _item(row)) for row in rows)
+    return found
+
+
+def sequence_numbers(connection: Connection, ids: Sequence[str]) -> dict[str, int]:
+    """Number of each memory's last change, by id."""
+    rows = connection.execute(select(memories.c.id, memories.c.seq).where(memories.c.id.in_(list(ids))))
+    return dict(rows.all())
+
+
+def equal_texts(connection: Connection, scope: Scope, hashes: Sequence[str]) -> dict[str, int]:
+    """Pk of the oldest memory within *scope* for each of the given normalised hashes that has one."""
+    query = (
+        select(memories.c.hash, func.min(memories.c.pk))
+        .where(memories.c.hash.in_(list(hashes)), _visible(scope))
+        .group_by(memories.c.hash)
+    )
+    return dict(connection.execute(query).all())
+
+
+def latest(connection: Connection, scope: Scope, count: int) -> list[int]:
+    """Pks of the memories within *scope* that changed last, latest first."""
+    query = select(memories.c.pk).where(_visible(scope)).order_by(memories.c.seq.desc()).limit(count)
+    return list(connection.execute(query).scalars())
+
+
+def expired(connection: Connection, scope: Scope) -> list[int]:
+    """Pks of the memories within *scope* that are past their `expires_at`."""
+    of_scope = memories.c.scope_id.in_(select(scopes.c.id).where(within(scope)))
+    query = select(memories.c.pk).where(memories.c.expires_at <= datetime.now(UTC), of_scope)
+    return list(connection.execute(query).scalars())
+
+
+def matching(
+    connection: Connection, scope: Scope, *, filters: Mapping[str, Any], memory_type: str | None = None
+) -> list[int]:
+    """Pks of the memories within *scope* whose metadata has exactly these values, ascending."""
+    return [row.pk for row in _filtered(connection, _where(scope, memory_type=memory_type), filters)]
+
+
+def page(
+    connection: Connection,
+    scope: Scope,
+    *,
+    k: int,
+    after: str | None = None,
+    filters: Mapping[str, Any] | None = None,
+    memory_type: str | None = None,
+    include_expired: bool = False,
+) -> tuple[list[MemoryItem], str | None]:
+    """Memories within *scope*, newest statement first, and the cursor of the next page.
+
+    Args:
+        connection: A read transaction.
+        scope: Whose memories.
+        k: At most so many.
+        after: The cursor that the page before gave.
+        filters: Metadata values that must be equal.
+        memory_type: Only memories of this type.
+        include_expired: Show expired ones as well.
+
+    Raises:
+        InvalidInputError: The cursor is none of ours.
+    """
+    query = _where(scope, memory_type=memory_type, include_expired=include_expired)
+    if after is not None:
+        created, pk = _parse_cursor(after)
+        query = query.where(
+            or_(memories.c.created_at < created, and_(memories.c.created_at == created, memories.c.pk < pk))
+        )
+    query = query.order_by(memories.c.created_at.desc(), memories.c.pk.desc())
+    rows: list[AnyRow] = []
+    for row in _filtered(connection, query if filters else query.limit(k + 1), filters or {}):
+        rows.append(row)
+        if len(rows) > k:
+            break
+    more = len(rows) > k
+    return [_item(row) for row in rows[:k]], _cursor(rows[k - 1]) if more else None
+
+
+def revisions(connection: Connection, memory_id: str, scope: Scope | None = None) -> list[Revision]:
+    """The history of one memory, oldest first; also of a deleted one.
+
+    Raises:
+        MemoryNotFoundError: There never was such a memory, or it lies outside *scope*.
+    """
+    rows = _past(connection, memory_id, scope)
+    return [
+        Revision(
+            seq=row.seq,
+            memory_id=row.memory_id,
+            event=cast("Event", row.event),
+            old_text=row.old_memory,
+            new_text=row.new_memory,
+            created_at=row.recorded_at,
+            actor_id=row.actor_id,
+            role=row.role,
+            is_deleted=bool(row.is_deleted),
+            reason=row.reason,
+            revision=row.revision,
+        )
+        for row in rows
+    ]
+
+
+def past(connection: Connection, memory_id: str, revision: int, scope: Scope | None = None) -> tuple[AnyRow, Scope]:
+    """The history row of one revision, and the scope it belongs to.
+
+    Raises:
+        MemoryNotFoundError: There never was such a memory, or it lies outside *scope*.
+        InvalidInputError: It has no such revision; the message names those it has.
+    """
+    rows = _past(connection, memory_id, scope)
+    for row in rows:
+        if row.revision == revision:
+            return row, of_row(row)
+    raise InvalidInputError(f"memory {memory_id} has no revision {revision!r}; it has 1 to {rows[-1].revision}")
+
+
+def _past(connection: Connection, memory_id: str, scope: Scope | None) -> list[AnyRow]:
+    query = select(history, scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id).join_from(
+        history, scopes, history.c.scope_id == scopes.c.id
+    )
+    rows = list(connection.execute(query.where(history.c.memory_id == memory_id).order_by(history.c.seq)))
+    if not rows or (scope is not None and not scope.covers(of_row(rows[0]))):
+        raise MemoryNotFoundError(memory_id)
+    return rows
+
+
+def _visible(scope: Scope) -> Any:
+    return and_(
+        memories.c.scope_id.in_(select(scopes.c.id).where(within(scope))),
+        or_(memories.c.expires_at.is_(None), memories.c.expires_at > datetime.now(UTC)),
+    )
+
+
+def _where(scope: Scope, *, memory_type: str | None, include_expired: bool = False) -> Select[Any]:
+    query = _ITEM.where(within(scope) if include_expired else _visible(scope))
+    return query if memory_type is None else query.where(memories.c.memory_type == memory_type)
+
+
+def _filtered(connection: Connection, query: Select[Any], filters: Mapping[str, Any]) -> Iterator[AnyRow]:
+    # Compared in Python: the two databases disagree on what equal JSON values are (1, 1.0, true, nested objects).
+    with connection.execute(query, execution_options={"yield_per": 1000}) as rows:
+        yield from (
+            row for row in rows if all(_equal(row.metadata.get(key, _MISSING), filters[key]) for key in filters)
+        )
+
+
+_MISSING: Final = object()
+
+
+def _equal(one: object, other: object) -> bool:
+    return isinstance(one, bool) == isinstance(other, bool) and one == other
+
+
+def _item(row: AnyRow) -> MemoryItem:
+    return MemoryItem(
+        id=row.id,
+        text=row.text,
+        scope=of_row(row),
+        metadata=row.metadata,
+        memory_type=row.memory_type,
+        actor_id=row.actor_id,
+        role=row.role,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        expires_at=row.expires_at,
+        revision=row.revision,
+        hash=row.hash,
+    )
+
+
+def _cursor(row: AnyRow) -> str:
+    return base64.urlsafe_b64encode(json.dumps([row.created_at.isoformat(), row.pk]).encode()).decode()
+
+
+def _parse_cursor(cursor: str) -> tuple[datetime, int]:
+    try:
+        created, pk = json.loads(base64.urlsafe_b64decode(cursor.encode()))
+        return datetime.fromisoformat(created), int(pk)
+    except (ValueError, TypeError, binascii.Error):
+        raise InvalidInputError(f"after={cursor!r} is no cursor of ours; give the `next` of the page before") from None

@@ -1,0 +1,117 @@
+"""Facts about the database itself: what its vectors and its words were made with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import func, insert, select, update
+
+from langmem_adapter.errors import EmbeddingMismatchError
+from langmem_adapter.storage import lexical
+from langmem_adapter.storage.migrations.runner import migrate
+from langmem_adapter.storage.tables import changes, history, memories, meta, scopes
+from langmem_adapter.text import TOKENIZER
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Table
+
+    from langmem_adapter.storage.database import Database
+
+__all__ = ["EMBEDDINGS", "Stats", "check_embeddings", "dimensions", "get", "prepare", "put", "stats"]
+
+EMBEDDINGS: Final = "embeddings"
+_TOKENIZER: Final = "tokenizer"
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """How much there is.
+
+    Attributes:
+        memories: Current memories.
+        scopes: Scopes that were ever written to.
+        revisions: Rows of the history.
+        changes: Number of the last change.
+        size: Bytes of the database's files; `None` in memory and on a server.
+    """
+
+    memories: int
+    scopes: int
+    revisions: int
+    changes: int
+    size: int | None
+
+
+def prepare(database: Database) -> None:
+    """Make a database ready: schema, and words of today's tokenizer.
+
+    Raises:
+        StorageError: It cannot be opened, belongs to another program, or is newer than this code.
+    """
+    migrate(database)
+    with database.read() as connection:
+        ready = get(connection, _TOKENIZER) == TOKENIZER
+    if not ready:
+        database.write(_tokenize)
+
+
+def get(connection: Connection, key: str) -> str | None:
+    """The value of a key."""
+    return connection.execute(select(meta.c.value).where(meta.c.key == key)).scalar()
+
+
+def put(connection: Connection, key: str, value: str) -> None:
+    """Set the value of a key, within a write transaction."""
+    if connection.execute(update(meta).where(meta.c.key == key).values(value=value)).rowcount == 0:
+        connection.execute(insert(meta).values(key=key, value=value))
+
+
+def dimensions(connection: Connection) -> int | None:
+    """Length of the vectors kept; `None` while there is no memory."""
+    length = connection.execute(select(func.length(memories.c.embedding)).limit(1)).scalar()
+    return None if length is None else int(length) // 4
+
+
+def check_embeddings(connection: Connection, fingerprint: str) -> bool:
+    """Whether the vectors kept were made by this embedding model; without any memory every model is welcome.
+
+    Returns:
+        Whether the fingerprint stands in the database already.
+
+    Raises:
+        EmbeddingMismatchError: They come from another one.
+    """
+    kept = get(connection, EMBEDDINGS)
+    if kept == fingerprint:
+        return True
+    if kept is not None and connection.execute(select(memories.c.pk).limit(1)).scalar() is not None:
+        raise EmbeddingMismatchError(
+            f"the vectors in this database were made by {kept}, not by {fingerprint}, and cannot be compared; open it with "
+            f"the embeddings they were made with, or start a new database for these"
+        )
+    return False
+
+
+def stats(database: Database) -> Stats:
+    """How much a database holds."""
+    with database.read() as connection:
+        kept, owners, revisions = (_count(connection, table) for table in (memories, scopes, history))
+        last = int(connection.execute(select(func.coalesce(func.max(changes.c.seq), 0))).scalar_one())
+    return Stats(kept, owners, revisions, last, _size(database))
+
+
+def _count(connection: Connection, table: Table) -> int:
+    return int(connection.execute(select(func.count()).select_from(table)).scalar_one())
+
+
+def _tokenize(connection: Connection) -> None:
+    lexical.rebuild(connection)
+    put(connection, _TOKENIZER, TOKENIZER)
+
+
+def _size(database: Database) -> int | None:
+    if database.path is None:
+        return None
+    files = database.path.parent.glob(f"{database.path.name}*")
+    return sum(file.stat().st_size for file in files)

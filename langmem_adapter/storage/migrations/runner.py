@@ -1,0 +1,66 @@
+"""Bringing a database's schema up to date when it is opened.
+
+All of it happens in one write transaction (`BEGIN IMMEDIATE` on SQLite, the writers' advisory lock on Postgres), so that
+six processes may open a new file at once: one migrates, the others find it done. Alembic itself is imported only when
+there is something to do.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import inspect, text
+
+from langmem_adapter.errors import StorageError
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from langmem_adapter.storage.database import Database
+
+__all__ = ["HEAD", "migrate", "schema_version"]
+
+HEAD: Final = "0001"
+"""The schema that this code speaks."""
+
+_KNOWN: Final = ("0001",)
+
+
+def migrate(database: Database) -> None:
+    """Bring the schema to `HEAD`.
+
+    Raises:
+        StorageError: The database belongs to something else, or is newer than this code.
+    """
+    with database.read() as connection:
+        if schema_version(connection) == HEAD:
+            return
+    database.setup(_upgrade)
+
+
+def schema_version(connection: Connection) -> str | None:
+    """The schema version that a database has; `None` for an empty one."""
+    names = set(inspect(connection).get_table_names())
+    if "alembic_version" not in names:
+        if names & {"memories", "history", "changes"}:
+            raise StorageError("this database has tables of these names from another program; give another one")
+        return None
+    return str(connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one())
+
+
+def _upgrade(connection: Connection) -> None:
+    version = schema_version(connection)
+    if version == HEAD:
+        return
+    if version is not None and version not in _KNOWN:
+        raise StorageError(
+            f"the database has schema {version} of a newer langmem_adapter; this one knows {HEAD}: upgrade the package"
+        )
+    from alembic import command  # noqa: PLC0415 - half a second that only a new or old database costs
+    from alembic.config import Config  # noqa: PLC0415 - the same
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, HEAD)

@@ -1,0 +1,73 @@
+"""Scopes as rows: a write carries one exact scope, a read expands its named fields to a set of scope ids."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import ColumnElement, and_, func, select
+
+from langmem_adapter.records import SCOPE_FIELDS, Scope
+from langmem_adapter.storage.tables import memories, scopes
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from sqlalchemy import Connection
+
+__all__ = ["ScopeCount", "counts", "expand", "find", "key_of", "of_row", "within"]
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeCount:
+    """One scope that has memories.
+
+    Attributes:
+        scope: Whose.
+        memories: How many.
+        updated_at: When the latest of them changed.
+    """
+
+    scope: Scope
+    memories: int
+    updated_at: datetime
+
+
+def key_of(scope: Scope) -> str:
+    """Hash of the three fields with their lengths, so that `("a|b", "c")` and `("a", "b|c")` differ."""
+    parts = (getattr(scope, name) for name in SCOPE_FIELDS)
+    plain = "".join("-" if part is None else f"{len(part)}:{part}" for part in parts)
+    return blake2b(plain.encode(), digest_size=32).hexdigest()
+
+
+def find(connection: Connection, scope: Scope) -> int | None:
+    """Id of exactly this scope, if it was ever written."""
+    return connection.execute(select(scopes.c.id).where(scopes.c.key == key_of(scope))).scalar()
+
+
+def within(scope: Scope) -> ColumnElement[bool]:
+    """Condition on `scopes`: the named fields are equal, the unnamed ones are free."""
+    return and_(*(scopes.c[name] == value for name, value in scope.named.items()))
+
+
+def expand(connection: Connection, scope: Scope) -> tuple[int, ...]:
+    """Ids of every scope that a read of *scope* sees, ascending."""
+    return tuple(connection.execute(select(scopes.c.id).where(within(scope)).order_by(scopes.c.id)).scalars())
+
+
+def of_row(row: Any) -> Scope:
+    """The scope of a row that carries the three columns."""
+    return Scope(user_id=row.user_id, agent_id=row.agent_id, run_id=row.run_id)
+
+
+def counts(connection: Connection) -> list[ScopeCount]:
+    """Every scope that has memories, the largest first."""
+    number = func.count()
+    query = (
+        select(scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id, number, func.max(memories.c.updated_at))
+        .join_from(scopes, memories, memories.c.scope_id == scopes.c.id)
+        .group_by(scopes.c.id, scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id)
+        .order_by(number.desc(), scopes.c.id)
+    )
+    return [ScopeCount(of_row(row), row[3], row[4]) for row in connection.execute(query)]

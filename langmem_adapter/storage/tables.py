@@ -1,0 +1,169 @@
+"""The tables, as SQLAlchemy Core; the migrations create them, a test holds the two together.
+
+`changes` is the change feed of every index, in commit order: its `seq` is drawn by the writer that holds the write lock
+(`BEGIN IMMEDIATE` on SQLite, an advisory lock on Postgres), so no reader can see 455 while 454 is still uncommitted. Rows
+of `changes` are never removed, hence no number is ever used twice; a memory's `pk` and a scope's `id` are the `seq` of the
+change that they began with.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Column,
+    DateTime,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Dialect
+
+__all__ = ["MEMORIES", "changes", "history", "memories", "meta", "metadata", "runs", "scopes", "words"]
+
+MEMORIES: Final = "memories"
+"""Name of the space of memories in the change feed."""
+
+
+class UTCDateTime(TypeDecorator[datetime]):
+    """An aware UTC datetime: `timestamptz` on Postgres, naive UTC text on SQLite."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """Convert to UTC on the way in."""
+        if value is None:
+            return None
+        aware = value.astimezone(UTC)
+        return aware.replace(tzinfo=None) if dialect.name == "sqlite" else aware
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """Come back aware."""
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if dialect.name == "sqlite" else value.astimezone(UTC)
+
+
+_Json: Final = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
+_Number: Final = BigInteger().with_variant(Integer, "sqlite")
+
+
+def _scope() -> Column[Any]:
+    return Column("scope_id", _Number, ForeignKey("scopes.id"), nullable=False)
+
+
+metadata: Final = MetaData()
+
+meta: Final = Table(
+    "meta", metadata, Column("key", String(64), primary_key=True), Column("value", Text, nullable=False)
+)
+
+scopes: Final = Table(
+    "scopes",
+    metadata,
+    Column("id", _Number, primary_key=True, autoincrement=False),
+    Column("key", String(64), nullable=False, unique=True),
+    Column("user_id", Text, index=True),
+    Column("agent_id", Text, index=True),
+    Column("run_id", Text, index=True),
+    Column("memory_count", Integer, nullable=False),
+    Column("word_count", BigInteger, nullable=False),
+)
+
+changes: Final = Table(
+    "changes",
+    metadata,
+    Column("seq", _Number, primary_key=True, autoincrement=False),
+    Column("nonce", LargeBinary(8), nullable=False),
+    Column("space", String(16), nullable=False),
+    Column("row", _Number, nullable=False),
+    Column("op", String(8), nullable=False),
+)
+
+memories: Final = Table(
+    "memories",
+    metadata,
+    Column("pk", _Number, primary_key=True, autoincrement=False),
+    Column("id", String(64), nullable=False, unique=True),
+    _scope(),
+    Column("text", Text, nullable=False),
+    Column("context", Text, nullable=False),
+    Column("metadata", _Json, nullable=False),
+    Column("memory_type", String(64)),
+    Column("actor_id", Text),
+    Column("role", Text),
+    Column("hash", String(32), nullable=False),
+    Column("embedding", LargeBinary, nullable=False),
+    Column("created_at", UTCDateTime, nullable=False),
+    Column("updated_at", UTCDateTime, nullable=False),
+    Column("expires_at", UTCDateTime),
+    Column("seq", _Number, ForeignKey("changes.seq"), nullable=False),
+    Column("revision", Integer, nullable=False),
+    Index("ix_memories_scope_seq", "scope_id", "seq"),
+    Index("ix_memories_scope_hash", "scope_id", "hash"),
+    Index("ix_memories_expires", "expires_at"),
+)
+
+# The columns id … role are those of seed 001, so that its SQL runs on our file; updated_at is NULL in an ADD row, as there.
+history: Final = Table(
+    "history",
+    metadata,
+    Column("seq", _Number, ForeignKey("changes.seq"), primary_key=True, autoincrement=False),
+    Column("id", String(64), nullable=False, unique=True),
+    Column("memory_id", String(64), nullable=False),
+    Column("old_memory", Text),
+    Column("new_memory", Text),
+    Column("event", String(8), nullable=False),
+    Column("created_at", UTCDateTime, nullable=False),
+    Column("updated_at", UTCDateTime),
+    Column("is_deleted", Integer, nullable=False),
+    Column("actor_id", Text),
+    Column("role", Text),
+    _scope(),
+    Column("recorded_at", UTCDateTime, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("revision", Integer, nullable=False),
+    Column("context", Text, nullable=False),
+    Column("metadata", _Json, nullable=False),
+    Column("memory_type", String(64)),
+    Column("expires_at", UTCDateTime),
+    Index("ix_history_memory", "memory_id", "seq"),
+    Index("ix_history_scope", "scope_id", "seq"),
+)
+
+# One row per memory and term. `length` repeats the memory's number of terms, which spares BM25 a join.
+words: Final = Table(
+    "words",
+    metadata,
+    Column("scope_id", _Number, ForeignKey("scopes.id"), primary_key=True),
+    Column("term", String(64), primary_key=True),
+    Column("memory_pk", _Number, primary_key=True),
+    Column("count", Integer, nullable=False),
+    Column("length", Integer, nullable=False),
+    Index("ix_words_memory", "memory_pk"),
+    sqlite_with_rowid=False,
+)
+
+# What an add did, by the key of its run: a run that is repeated or resumed changes nothing twice.
+runs: Final = Table(
+    "runs",
+    metadata,
+    Column("key", String(64), primary_key=True),
+    Column("scope_id", _Number, ForeignKey("scopes.id")),
+    Column("created_at", UTCDateTime, nullable=False),
+    Column("result", _Json, nullable=False),
+    Index("ix_runs_scope", "scope_id"),
+)

@@ -1,0 +1,280 @@
+"""What every vector index promises, run for each of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+import pytest
+
+from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError
+from langmem_adapter.index.base import Batch, VectorIndex
+from langmem_adapter.index.build import open_index
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from langmem_adapter.index.base import Vectors
+
+Kind = Literal["faiss", "exact"]
+D = 48
+NOBODY = np.empty(0, np.int64)
+
+
+@pytest.fixture(params=get_args(Kind))
+def index(request: pytest.FixtureRequest) -> VectorIndex:
+    return open_index(request.param, D)
+
+
+@pytest.fixture
+def vectors(make_vectors: Any) -> Vectors:
+    made: Vectors = make_vectors(600, D)
+    return made
+
+
+@pytest.fixture
+def filled(index: VectorIndex, vectors: Vectors, make_batch: Any) -> VectorIndex:
+    """Memories 100 … 699 in scopes 0 … 6, in turn."""
+    index.update(make_batch(range(100, 700), (i % 7 for i in range(600)), vectors))
+    return index
+
+
+def nearest(vectors: Vectors, query: Vectors, places: list[int], k: int) -> tuple[list[int], list[float]]:
+    """The reference: double precision, a Python sort, pk = 100 + place."""
+    scores = {place: float(vectors[place].astype(float) @ query.astype(float)) for place in places}
+    best = sorted(scores, key=lambda place: (-scores[place], place))[:k]
+    return [100 + place for place in best], [scores[place] for place in best]
+
+
+class TestSearch:
+    @pytest.mark.parametrize("seed", range(8))
+    def test_equals_a_full_comparison_within_the_scopes(
+        self, filled: VectorIndex, vectors: Vectors, make_vectors: Any, seed: int
+    ) -> None:
+        rng = np.random.default_rng(seed)
+        scopes = rng.choice(7, rng.integers(1, 8), replace=False).tolist()
+        query, k = make_vectors(1, D, seed + 1000)[0], int(rng.integers(1, 50))
+        found = filled.search(query, k, scopes=scopes)
+        pks, scores = nearest(vectors, query, [i for i in range(600) if i % 7 in scopes], k)
+        assert found.pks.tolist() == pks
+        np.testing.assert_allclose(found.scores, scores, atol=1e-6)
+        assert found.pks.dtype == np.int64
+        assert found.scores.dtype == np.float32
+
+    @pytest.mark.parametrize("seed", range(4))
+    def test_with_pks_looks_at_those_of_the_scopes_only(
+        self, filled: VectorIndex, vectors: Vectors, make_vectors: Any, seed: int
+    ) -> None:
+        chosen = np.random.default_rng(seed).choice(np.arange(90, 720), 60)  # some unknown, some twice
+        query = make_vectors(1, D, seed)[0]
+        found = filled.search(query, 7, scopes={1, 2}, pks=chosen)
+        places = sorted({int(pk) - 100 for pk in chosen if 100 <= pk < 700 and (pk - 100) % 7 in {1, 2}})
+        assert found.pks.tolist() == nearest(vectors, query, places, 7)[0]
+
+    def test_finds_each_memory_by_its_own_vector(self, filled: VectorIndex, vectors: Vectors) -> None:
+        for place in range(0, 600, 37):
+            found = filled.search(vectors[place], 1, scopes=range(7))
+            assert found.pks.tolist() == [100 + place]
+            assert found.scores[0] == pytest.approx(1, abs=1e-6)
+
+    def test_gives_everything_when_k_is_larger_than_the_scope(self, filled: VectorIndex, vectors: Vectors) -> None:
+        found = filled.search(vectors[0], 10_000, scopes=[3])
+        assert sorted(found.pks.tolist()) == [100 + i for i in range(600) if i % 7 == 3]
+        assert (np.diff(found.scores) <= 0).all()
+
+    def test_finds_nothing_where_nothing_is(self, filled: VectorIndex, vectors: Vectors) -> None:
+        for found in (
+            filled.search(vectors[0], 5, scopes=[99, 7]),
+            filled.search(vectors[0], 5, scopes=[]),
+            filled.search(vectors[0], 5, scopes=[1], pks=NOBODY),
+            filled.search(vectors[0], 5, scopes=[1], pks=np.array([5, 9_999])),
+        ):
+            assert found.pks.shape == found.scores.shape == (0,)
+
+    def test_finds_nothing_in_an_empty_index(self, index: VectorIndex, vectors: Vectors) -> None:
+        assert index.search(vectors[0], 5, scopes=[1]).pks.tolist() == []
+        assert index.search(vectors[0], 5, scopes=[1], pks=np.array([100])).pks.tolist() == []
+
+    def test_an_unknown_scope_beside_a_known_one_changes_nothing(self, filled: VectorIndex, vectors: Vectors) -> None:
+        alone = filled.search(vectors[0], 5, scopes=[2])
+        beside = filled.search(vectors[0], 5, scopes=[50, 2, 2])
+        assert alone.pks.tolist() == beside.pks.tolist()
+
+    @pytest.mark.parametrize("k", [1, 3, 4, 9, 10])
+    def test_ties_go_to_the_lower_pk(self, index: VectorIndex, vectors: Vectors, make_batch: Any, k: int) -> None:
+        same = np.repeat(vectors[:1], 10, axis=0)
+        order = np.random.default_rng(k).permutation(10)
+        index.update(make_batch(order, order % 2, same))
+        index.update(make_batch(range(50, 90), [0] * 40, vectors[1:41]))
+        assert index.search(vectors[0], k, scopes=[0, 1]).pks.tolist() == list(range(k))
+
+    def test_takes_any_contiguity_of_the_query(self, filled: VectorIndex, vectors: Vectors) -> None:
+        strided = np.repeat(vectors[5], 2)[::2]
+        assert not strided.flags.c_contiguous
+        assert filled.search(strided, 1, scopes=range(7)).pks.tolist() == [105]
+
+
+class TestUpdate:
+    def test_overwrites_in_place(self, filled: VectorIndex, vectors: Vectors, make_batch: Any) -> None:
+        filled.update(make_batch([130, 131], [2, 3], vectors[[400, 401]]))
+        assert len(filled) == 600
+        np.testing.assert_array_equal(filled.vectors(np.array([130, 131])), vectors[[400, 401]])
+        assert 130 in filled.search(vectors[400], 2, scopes=range(7)).pks
+
+    def test_moves_a_memory_to_another_scope_and_back(
+        self, filled: VectorIndex, vectors: Vectors, make_batch: Any
+    ) -> None:
+        for scope, other in ((5, 2), (2, 5), (5, 2), (2, 5)):
+            filled.update(make_batch([130], [scope], vectors[30:31]))
+            assert filled.scopes_of(np.array([130])).tolist() == [scope]
+            assert filled.search(vectors[30], 1, scopes=[scope]).pks.tolist() == [130]
+            assert 130 not in filled.search(vectors[30], 600, scopes=[other]).pks
+            everything = filled.search(vectors[30], 600, scopes=range(7)).pks
+            assert sorted(everything.tolist()) == list(range(100, 700))
+
+    def test_deletes(self, filled: VectorIndex, vectors: Vectors, make_batch: Any) -> None:
+        gone = list(range(100, 700, 3))
+        filled.update(make_batch([], [], vectors[:0], gone))
+        left = sorted(set(range(100, 700)) - set(gone))
+        assert len(filled) == len(left)
+        assert filled.pks().tolist() == left
+        query = vectors[0]
+        places = [pk - 100 for pk in left if (pk - 100) % 7 in {0, 4}]
+        assert filled.search(query, 20, scopes=[0, 4]).pks.tolist() == nearest(vectors, query, places, 20)[0]
+
+    def test_ignores_the_deletion_of_unknown_memories(
+        self, filled: VectorIndex, vectors: Vectors, make_batch: Any
+    ) -> None:
+        filled.update(make_batch([], [], vectors[:0], [1, 2, 10_000]))
+        assert filled.pks().tolist() == list(range(100, 700))
+
+    def test_takes_back_what_was_deleted(self, filled: VectorIndex, vectors: Vectors, make_batch: Any) -> None:
+        filled.update(make_batch([], [], vectors[:0], range(100, 700)))
+        assert len(filled) == 0
+        assert len(filled.search(vectors[0], 5, scopes=range(7)).pks) == 0
+        filled.update(make_batch([350, 110], [1, 1], vectors[:2], [111]))
+        assert filled.pks().tolist() == [110, 350]
+        assert filled.search(vectors[0], 5, scopes=[1]).pks[0] == 350
+
+    def test_puts_and_deletes_in_one_batch(self, filled: VectorIndex, vectors: Vectors, make_batch: Any) -> None:
+        filled.update(make_batch([699, 5, 800], [0, 0, 0], vectors[:3], [100, 698, 697]))
+        assert filled.pks().tolist() == [5, *range(101, 697), 699, 800]
+        np.testing.assert_array_equal(filled.vectors(np.array([699, 5, 800])), vectors[:3])
+
+    def test_gives_memory_back_after_a_large_deletion_and_still_answers(
+        self, index: VectorIndex, make_vectors: Any, make_batch: Any
+    ) -> None:
+        many = make_vectors(8000, D)
+        index.update(make_batch(range(8000), (i % 5 for i in range(8000)), many))
+        index.update(make_batch([], [], many[:0], range(8, 8000)))
+        assert index.pks().tolist() == list(range(8))
+        np.testing.assert_array_equal(index.vectors(np.arange(8)), many[:8])
+        index.update(make_batch(range(7000, 7900), [1] * 900, many[7000:7900]))
+        assert index.search(many[7777], 1, scopes=[1]).pks.tolist() == [7777]
+
+    def test_an_empty_batch_changes_nothing(self, filled: VectorIndex) -> None:
+        filled.update(Batch(NOBODY, NOBODY, np.empty((0, 3), np.float32), NOBODY))
+        assert len(filled) == 600
+
+    def test_keeps_its_own_copy(self, index: VectorIndex, vectors: Vectors, make_batch: Any) -> None:
+        mine = vectors[:2].copy()
+        index.update(make_batch([1, 2], [0, 0], mine))
+        mine[:] = 0
+        np.testing.assert_array_equal(index.vectors(np.array([1, 2])), vectors[:2])
+
+    def test_clear_forgets_everything(self, filled: VectorIndex, vectors: Vectors, make_batch: Any) -> None:
+        filled.clear()
+        assert len(filled) == 0
+        assert filled.pks().tolist() == []
+        assert np.isnan(filled.vectors(np.array([100]))).all()
+        filled.update(make_batch([100], [1], vectors[:1]))
+        assert filled.search(vectors[0], 3, scopes=[1]).pks.tolist() == [100]
+
+
+class TestLookup:
+    def test_scores_and_vectors_keep_the_order_and_mark_the_unknown(
+        self, filled: VectorIndex, vectors: Vectors
+    ) -> None:
+        asked = np.array([699, 3, 100, 100, 10_000])
+        scores = filled.scores(vectors[0], asked)
+        np.testing.assert_allclose(scores[[0, 2, 3]], vectors[[599, 0, 0]] @ vectors[0], atol=1e-6)
+        assert np.isnan(scores).tolist() == [False, True, False, False, True]
+        got = filled.vectors(asked)
+        np.testing.assert_array_equal(got[[0, 2, 3]], vectors[[599, 0, 0]])
+        assert np.isnan(got[[1, 4]]).all()
+        assert filled.scopes_of(asked).tolist() == [599 % 7, -1, 0, 0, -1]
+
+    def test_an_empty_index_knows_nobody(self, index: VectorIndex, vectors: Vectors) -> None:
+        asked = np.array([1, 2])
+        assert np.isnan(index.scores(vectors[0], asked)).all()
+        assert np.isnan(index.vectors(asked)).all()
+        assert index.scopes_of(asked).tolist() == [-1, -1]
+        assert index.scores(vectors[0], NOBODY).shape == (0,)
+        assert index.vectors(NOBODY).shape == (0, D)
+
+    def test_is_a_vector_index(self, index: VectorIndex) -> None:
+        assert isinstance(index, VectorIndex)
+        assert index.dimensions == D
+
+
+def _nan(batch: Batch) -> Batch:
+    vectors = batch.vectors.copy()
+    vectors[1, 2] = np.nan
+    return Batch(batch.pks, batch.scopes, vectors, batch.gone)
+
+
+BAD_BATCHES: dict[str, tuple[Callable[[Batch], Batch], type[Exception]]] = {
+    "dimension": (lambda b: Batch(b.pks, b.scopes, b.vectors[:, :5].copy(), b.gone), EmbeddingMismatchError),
+    "float64": (lambda b: Batch(b.pks, b.scopes, b.vectors.astype(float), b.gone), InvalidInputError),
+    "int32 pks": (lambda b: Batch(b.pks.astype(np.int32), b.scopes, b.vectors, b.gone), InvalidInputError),
+    "too few scopes": (lambda b: Batch(b.pks, b.scopes[:1], b.vectors, b.gone), InvalidInputError),
+    "flat vectors": (lambda b: Batch(b.pks, b.scopes, b.vectors.ravel(), b.gone), InvalidInputError),
+    "a list": (lambda b: Batch([1, 2, 3], b.scopes, b.vectors, b.gone), InvalidInputError),  # type: ignore[arg-type]
+    "nan": (_nan, InvalidInputError),
+    "infinity": (lambda b: Batch(b.pks, b.scopes, b.vectors / np.float32(0), b.gone), InvalidInputError),
+    "the same pk twice": (lambda b: Batch(np.array([1, 2, 1]), b.scopes, b.vectors, b.gone), InvalidInputError),
+    "put and gone": (lambda b: Batch(b.pks, b.scopes, b.vectors, b.pks[:1]), InvalidInputError),
+    "negative pk": (lambda b: Batch(b.pks - 200, b.scopes, b.vectors, b.gone), InvalidInputError),
+    "negative scope": (lambda b: Batch(b.pks, b.scopes - 9, b.vectors, b.gone), InvalidInputError),
+}
+
+
+class TestRefusals:
+    @pytest.mark.parametrize("name", BAD_BATCHES)
+    def test_a_bad_batch_changes_nothing(
+        self, filled: VectorIndex, vectors: Vectors, make_batch: Any, name: str
+    ) -> None:
+        spoil, error = BAD_BATCHES[name]
+        with np.errstate(all="ignore"):
+            bad = spoil(make_batch([100, 101, 102], [6, 6, 6], vectors[10:13]))
+        with pytest.raises(error):
+            filled.update(bad)
+        assert filled.pks().tolist() == list(range(100, 700))
+        np.testing.assert_array_equal(filled.vectors(np.arange(100, 700)), vectors)
+
+    def test_another_dimension_names_the_fix(self, filled: VectorIndex, vectors: Vectors) -> None:
+        with pytest.raises(EmbeddingMismatchError, match=r"5 dimensions.*48.*reindex"):
+            filled.search(vectors[0, :5], 3, scopes=[1])
+
+    def test_an_unusable_query_is_refused(self, filled: VectorIndex, vectors: Vectors) -> None:
+        for query in (vectors[:1], vectors[0].astype(float), np.full(D, np.nan, np.float32), [0.0] * D):
+            with pytest.raises(InvalidInputError):
+                filled.search(query, 3, scopes=[1])  # type: ignore[arg-type]
+            with pytest.raises(InvalidInputError):
+                filled.scores(query, np.array([100]))  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize("k", [0, -1, 1.5, True, "3"])
+    def test_an_unusable_k_is_refused(self, filled: VectorIndex, vectors: Vectors, k: Any) -> None:
+        with pytest.raises(InvalidInputError, match="k must be"):
+            filled.search(vectors[0], k, scopes=[1])
+
+    @pytest.mark.parametrize("dimensions", [0, -3, 2.5, None])
+    @pytest.mark.parametrize("kind", get_args(Kind))
+    def test_unusable_dimensions_are_refused(self, kind: Kind, dimensions: Any) -> None:
+        with pytest.raises(InvalidInputError):
+            open_index(kind, dimensions)
+
+
+def test_an_unknown_kind_of_index_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="'faiss' or 'exact'"):
+        open_index("annoy", 3)  # type: ignore[arg-type]

@@ -1,0 +1,83 @@
+"""The FAISS index and the exact one, kept side by side by Hypothesis: they never differ."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from langmem_adapter.index.base import Batch
+from langmem_adapter.index.exact import ExactIndex
+from langmem_adapter.index.faiss import FaissIndex
+
+D = 4
+_pk = st.integers(0, 60)
+_scope = st.integers(0, 5)
+_pks = st.sets(_pk, max_size=20)
+# Few different numbers, so that ties abound; products of them are exact in float32.
+_vector = st.lists(st.sampled_from([-0.5, 0.0, 0.25, 1.0]), min_size=D, max_size=D)
+
+
+def _numbers(values: Any) -> Any:
+    return np.array(sorted(values), np.int64)
+
+
+class SideBySide(RuleBasedStateMachine):
+    @initialize(many=st.sampled_from([0, 3000]))
+    def fill(self, many: int) -> None:
+        """Sometimes so many rows that the overlay was sorted in and the tail is long."""
+        self.fast, self.plain = FaissIndex(D), ExactIndex(D)
+        if many:
+            rng = np.random.default_rng(many)
+            vectors = rng.integers(-2, 3, (many, D)).astype(np.float32) / 4
+            self._update(np.arange(many) // 2 * 3 + np.arange(many) % 2, rng.integers(0, 6, many), vectors, [])
+
+    @rule(rows=st.dictionaries(_pk, st.tuples(_scope, _vector), max_size=30), gone=_pks)
+    def update(self, rows: dict[int, tuple[int, list[float]]], gone: set[int]) -> None:
+        vectors = np.array([row[1] for row in rows.values()], np.float32).reshape(-1, D)
+        self._update(list(rows), [row[0] for row in rows.values()], vectors, gone - set(rows))
+
+    @rule(first=st.integers(0, 4000), count=st.integers(500, 2500))
+    def delete_many(self, first: int, count: int) -> None:
+        self._update([], [], np.empty((0, D), np.float32), range(first, first + count))
+
+    @rule(query=_vector, k=st.integers(1, 40) | st.just(5000), scopes=st.sets(_scope), pks=st.none() | _pks)
+    def search(self, query: list[float], k: int, scopes: set[int], pks: set[int] | None) -> None:
+        asked = np.array(query, np.float32)
+        chosen = None if pks is None else _numbers(pks)
+        fast = self.fast.search(asked, k, scopes=scopes, pks=chosen)
+        plain = self.plain.search(asked, k, scopes=scopes, pks=chosen)
+        assert fast.pks.tolist() == plain.pks.tolist()
+        assert fast.scores.tolist() == plain.scores.tolist()
+
+    @rule(query=_vector, pks=_pks)
+    def look_up(self, query: list[float], pks: set[int]) -> None:
+        asked, chosen = np.array(query, np.float32), _numbers(pks)
+        np.testing.assert_array_equal(self.fast.scores(asked, chosen), self.plain.scores(asked, chosen))
+        np.testing.assert_array_equal(self.fast.vectors(chosen), self.plain.vectors(chosen))
+
+    @rule()
+    def clear(self) -> None:
+        self.fast.clear()
+        self.plain.clear()
+
+    @invariant()
+    def hold_the_same(self) -> None:
+        if hasattr(self, "fast"):
+            pks = self.plain.pks()
+            assert len(self.fast) == len(self.plain) == len(pks)
+            np.testing.assert_array_equal(self.fast.pks(), pks)
+            np.testing.assert_array_equal(self.fast.scopes_of(pks), self.plain.scopes_of(pks))
+            np.testing.assert_array_equal(self.fast.vectors(pks), self.plain.vectors(pks))
+
+    def _update(self, pks: Any, scopes: Any, vectors: Any, gone: Any) -> None:
+        batch = Batch(np.array(pks, np.int64), np.array(scopes, np.int64), vectors, _numbers(gone))
+        self.fast.update(batch)
+        self.plain.update(batch)
+
+
+SideBySide.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestSideBySide = SideBySide.TestCase

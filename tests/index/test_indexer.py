@@ -1,0 +1,450 @@
+"""The indexer on real databases: it follows every commit, whoever made it, and trusts no file more than the database."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from sqlalchemy import Engine, delete, event, func, insert, select, update
+
+from langmem_adapter.errors import EmbeddingMismatchError
+from langmem_adapter.index.build import open_index
+from langmem_adapter.index.indexer import Indexer
+from langmem_adapter.index.snapshot import snapshot_path
+from langmem_adapter.storage.database import Database
+from langmem_adapter.storage.tables import changes, memories, metadata, scopes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from sqlalchemy import Connection
+
+    from langmem_adapter.index.base import VectorIndex, Vectors
+
+D = 16
+PRINT = f"hash:{D}"
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Book:
+    """Writes memories and their changes straight into the tables, as the ledger does."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        database.setup(metadata.create_all)
+
+    def put(self, vectors: Vectors, scope: int = 1) -> list[int]:
+        return self.database.write(partial(_put, vectors=vectors, scope=scope))
+
+    def change(self, pk: int, vector: Vectors) -> None:
+        self.database.write(partial(_change, pk=pk, vector=vector))
+
+    def remove(self, *pks: int) -> None:
+        self.database.write(partial(_remove, pks=pks))
+
+
+def _record(connection: Connection, row: int | None, op: str, space: str = "memories") -> int:
+    seq = connection.execute(select(func.coalesce(func.max(changes.c.seq), 0))).scalar_one() + 1
+    values = {"seq": seq, "nonce": secrets.token_bytes(8), "space": space, "row": row or seq, "op": op}
+    connection.execute(insert(changes), values)
+    return int(seq)
+
+
+def _put(connection: Connection, vectors: Vectors, scope: int) -> list[int]:
+    if connection.execute(select(scopes.c.id).where(scopes.c.id == scope)).scalar() is None:
+        row = {"id": scope, "key": str(scope), "user_id": str(scope), "memory_count": 0, "word_count": 0}
+        connection.execute(insert(scopes), row)
+    return [_put_one(connection, vector, scope) for vector in vectors]
+
+
+def _put_one(connection: Connection, vector: Vectors, scope: int) -> int:
+    seq = _record(connection, None, "put")
+    texts = {"text": "t", "context": "", "metadata": {}, "hash": "h", "created_at": NOW, "updated_at": NOW}
+    numbers = {"pk": seq, "id": str(seq), "scope_id": scope, "seq": seq, "revision": 1}
+    connection.execute(insert(memories), {**texts, **numbers, "embedding": vector.tobytes()})
+    return seq
+
+
+def _change(connection: Connection, pk: int, vector: Vectors) -> None:
+    seq = _record(connection, pk, "put")
+    connection.execute(update(memories).where(memories.c.pk == pk).values(embedding=vector.tobytes(), seq=seq))
+
+
+def _remove(connection: Connection, pks: tuple[int, ...]) -> None:
+    for pk in pks:
+        _record(connection, pk, "delete")
+        connection.execute(delete(memories).where(memories.c.pk == pk))
+
+
+@pytest.fixture
+def vectors(make_vectors: Any) -> Vectors:
+    made: Vectors = make_vectors(60, D)
+    return made
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "memory.db"
+
+
+@pytest.fixture
+def book(path: Path) -> Iterator[Book]:
+    database = Database(path)
+    yield Book(database)
+    database.close()
+
+
+@pytest.fixture
+def follow(path: Path) -> Iterator[Callable[..., Indexer]]:
+    """Opens an indexer on a database of its own, as another process would."""
+    databases = []
+
+    def open_one(**options: Any) -> Indexer:
+        databases.append(Database(options.pop("database", path)))
+        given = {"fingerprint": PRINT, "dimensions": D, **options}
+        return Indexer(databases[-1], partial(open_index, given.pop("kind", "faiss")), **given)
+
+    yield open_one
+    for database in databases:
+        database.close()
+
+
+def held(indexer: Indexer) -> VectorIndex:
+    assert indexer.index is not None
+    return indexer.index
+
+
+class TestPull:
+    def test_follows_inserts_updates_and_deletes(
+        self, book: Book, follow: Callable[..., Indexer], vectors: Vectors
+    ) -> None:
+        indexer = follow()
+        first = book.put(vectors[:10], scope=1)
+        second = book.put(vectors[10:20], scope=2)
+        assert indexer.pull() > 0
+        assert held(indexer).pks().tolist() == first + second
+        assert held(indexer).search(vectors[15], 1, scopes=[2]).pks.tolist() == [second[5]]
+        book.change(first[0], vectors[50])
+        book.remove(first[1], second[0])
+        assert indexer.pull() == 3
+        assert held(indexer).search(vectors[50], 1, scopes=[1]).pks.tolist() == [first[0]]
+        assert held(indexer).pks().tolist() == [pk for pk in first + second if pk not in {first[1], second[0]}]
+        assert indexer.applied == 23
+        assert indexer.verify().ok
+
+    def test_opens_no_transaction_when_nothing_was_committed(self, book: Book, follow: Callable[..., Indexer]) -> None:
+        indexer = follow()
+        book.put(np.eye(1, D, dtype=np.float32))
+        begun: list[Connection] = []
+
+        def note(connection: Connection) -> None:
+            begun.append(connection)
+
+        event.listen(Engine, "begin", note)
+        try:
+            assert [indexer.pull() for _ in range(4)] == [1, 0, 0, 0]
+        finally:
+            event.remove(Engine, "begin", note)
+        assert len(begun) == 1
+
+    def test_what_came_and_went_between_two_pulls_is_never_seen(
+        self, book: Book, follow: Callable[..., Indexer], vectors: Vectors
+    ) -> None:
+        indexer = follow()
+        (kept,) = book.put(vectors[:1])
+        indexer.pull()
+        (gone,) = book.put(vectors[1:2])
+        book.change(gone, vectors[2])
+        book.remove(gone)
+        indexer.pull()
+        assert held(indexer).pks().tolist() == [kept]
+
+    def test_two_indexers_see_each_others_commits(
+        self, book: Book, follow: Callable[..., Indexer], vectors: Vectors
+    ) -> None:
+        one, other = follow(), follow(kind="exact")
+        for place in range(10):
+            pks = book.put(vectors[place : place + 1])
+            for indexer in (one, other):
+                indexer.pull()
+                assert held(indexer).search(vectors[place], 1, scopes=[1]).pks.tolist() == pks
+
+    def test_passes_over_the_changes_of_other_spaces(
+        self, book: Book, follow: Callable[..., Indexer], vectors: Vectors
+    ) -> None:
+        indexer = follow()
+        book.put(vectors[:1])
+        indexer.pull()
+        book.database.write(lambda connection: _record(connection, 1, "delete", space="entities"))
+        indexer.pull()
+        assert indexer.applied == 2
+        assert len(held(indexer)) == 1
+
+    def test_more_changes_than_one_batch_holds(
+        self, book: Book, follow: Callable[..., Indexer], make_vectors: Any
+    ) -> None:
+        indexer = follow()
+        book.put(make_vectors(1, D))
+        indexer.pull()
+        book.put(make_vectors(10_500, D))
+        assert indexer.pull() == 10_500
+        assert indexer.verify().ok
+
+    def test_two_threads_pull_once_each_and_agree(
+        self, book: Book, follow: Callable[..., Indexer], vectors: Vectors
+    ) -> None:
+        indexer, together = follow(), threading.Barrier(4)
+
+        def work(number: int) -> None:
+            for place in range(number, 60, 4):
+                together.wait(10)
+                (pk,) = book.put(vectors[place : place + 1], scope=number + 1)
+                indexer.pull()
+                assert held(indexer).search(vectors[place], 1, scopes=[number + 1]).pks.tolist() == [pk]
+
+        with ThreadPoolExecutor(4) as pool:
+            for future in [pool.submit(work, number) for number in range(4)]:
+                future.result()
+        assert len(held(indexer)) == 60
+        assert indexer.verify().ok
+
+    def test_works_in_memory_without_any_file(self, vectors: Vectors) -> None:
+        book = Book(Database(":memory:"))
+        indexer = Indexer(book.database, partial(open_index, "exact"), fingerprint=PRINT)
+        pks = book.put(vectors[:3])
+        indexer.pull()
+        assert held(indexer).pks().tolist() == pks
+        assert indexer.snapshot() is False
+        indexer.close()
+        book.database.close()
+
+
+class TestDimensions:
+    def test_are_taken_from_the_first_memory(
+        self, book: Book, follow: Callable[..., Indexer], vectors: Vectors
+    ) -> None:
+        indexer = follow(dimensions=None)
+        assert indexer.index is None
+        book.put(vectors[:2])
+        indexer.pull()
+        assert held(indexer).dimensions == D
+        assert len(held(indexer)) == 2
+
+    @pytest.mark.usefixtures("book")
+    def test_an_empty_index_stands_ready_where_they_are_known(self, follow: Callable[..., Indexer]) -> None:
+        assert held(follow()).search(np.ones(D, np.float32), 3, scopes=[1]).pks.tolist() == []
+
+    def test_another_length_is_an_error_that_names_the_fix(
+        self, book: Book, follow: Callable[..., Indexer], make_vectors: Any, vectors: Vectors
+    ) -> None:
+        indexer = follow()
+        kept = book.put(vectors[:1])
+        indexer.pull()
+        (wrong,) = book.put(make_vectors(1, 5))
+        for _ in range(2):
+            with pytest.raises(EmbeddingMismatchError, match=rf"row {wrong} .* 5 dimensions.*{D}.*reindex"):
+                indexer.pull()
+        assert held(indexer).pks().tolist() == kept
+        with pytest.raises(EmbeddingMismatchError):
+            follow()
+
+
+class TestSnapshots:
+    def test_a_snapshot_is_loaded_and_the_rest_replayed(
+        self, book: Book, follow: Callable[..., Indexer], vectors: Vectors, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        pks = book.put(vectors[:20])
+        first = follow()
+        assert first.snapshot()
+        book.remove(pks[0])
+        book.change(pks[1], vectors[40])
+        pks += book.put(vectors[20:22], scope=2)
+        # Tampering shows that the snapshot was used: what no change names is not read again.
+        book.database.write(lambda c: c.execute(delete(memories).where(memories.c.pk == pks[5])))
+        second = follow()
+        assert held(second).pks().tolist() == pks[1:]
+        assert held(second).search(vectors[40], 1, scopes=[1]).pks.tolist() == [pks[1]]
+        assert second.verify().only_in_index == (pks[5],)
+        assert caplog.records == []
+
+    def test_closing_writes_one_if_anything_changed(
+        self, book: Book, path: Path, follow: Callable[..., Indexer], vectors: Vectors
+    ) -> None:
+        place = snapshot_path(path, PRINT)
+        follow().close()
+        assert not place.exists()
+        book.put(vectors[:3])
+        indexer = follow()
+        indexer.close()
+        first = place.stat().st_ino
+        indexer.close()
+        follow().close()
+        assert place.stat().st_ino == first
+
+    def test_one_is_written_after_so_many_changes(
+        self, book: Book, path: Path, follow: Callable[..., Indexer], vectors: Vectors
+    ) -> None:
+        place = snapshot_path(path, PRINT)
+        indexer = follow(snapshot_every=10)
+        for start, there in ((0, False), (5, True)):
+            book.put(vectors[start : start + 5])
+            indexer.pull()
+            assert place.exists() is there
+
+    @pytest.mark.parametrize("damage", [lambda d: d[:-9], lambda d: d[:200] + b"!" + d[201:], lambda d: d + b"x"])
+    def test_a_damaged_one_is_read_anew_from_the_database(
+        self,
+        book: Book,
+        path: Path,
+        follow: Callable[..., Indexer],
+        vectors: Vectors,
+        caplog: pytest.LogCaptureFixture,
+        damage: Callable[[bytes], bytes],
+    ) -> None:
+        book.put(vectors[:20])
+        follow().close()
+        place = snapshot_path(path, PRINT)
+        place.write_bytes(damage(place.read_bytes()))
+        with caplog.at_level(logging.WARNING, "langmem_adapter"):
+            indexer = follow()
+        assert indexer.verify().ok
+        assert len(held(indexer)) == 20
+        assert indexer.snapshot_failures == 1
+        assert "database is read instead" in caplog.text
+
+    def test_one_of_another_length_is_not_used(
+        self, book: Book, follow: Callable[..., Indexer], make_vectors: Any, vectors: Vectors
+    ) -> None:
+        book.put(vectors[:5])
+        follow().close()
+        book.database.write(lambda c: c.execute(update(memories).values(embedding=make_vectors(1, 8).tobytes())))
+        indexer = follow(dimensions=8)
+        assert held(indexer).dimensions == 8
+        assert indexer.verify().ok
+
+    def test_one_from_after_a_restored_backup_is_not_used(
+        self, book: Book, path: Path, follow: Callable[..., Indexer], vectors: Vectors
+    ) -> None:
+        book.put(vectors[:10])
+        backup = path.with_name("backup.db")
+        _copy(path, backup)
+        book.put(vectors[10:20])
+        follow().close()
+        book.database.close()
+        _copy(backup, path)
+        again = Book(Database(path))
+        again.put(vectors[20:50])  # more than were lost: the change numbers do not tell
+        indexer = follow()
+        assert indexer.verify().ok
+        assert held(indexer).search(vectors[15], 1, scopes=[1]).scores[0] < 0.99
+        again.database.close()
+
+    def test_one_of_another_database_is_not_used(
+        self, book: Book, path: Path, follow: Callable[..., Indexer], vectors: Vectors
+    ) -> None:
+        other = Book(Database(path.with_name("other.db")))
+        other.put(vectors[30:50])
+        follow(database=path.with_name("other.db")).close()
+        book.put(vectors[:20])
+        shutil.copy(snapshot_path(path.with_name("other.db"), PRINT), snapshot_path(path, PRINT))
+        indexer = follow()
+        assert indexer.verify().ok
+        assert indexer.snapshot_failures == 0
+        other.database.close()
+
+    @pytest.mark.parametrize("folder", ["missing", "a file"])
+    def test_where_none_can_be_written_everything_else_works(
+        self, book: Book, tmp_path: Path, follow: Callable[..., Indexer], vectors: Vectors, folder: str
+    ) -> None:
+        (tmp_path / "a file").touch()
+        indexer = follow(path=tmp_path / folder / "x.index", snapshot_every=1)
+        before = indexer.snapshot_failures
+        pks = book.put(vectors[:3])
+        assert indexer.pull() == 3
+        assert held(indexer).pks().tolist() == pks
+        assert indexer.snapshot() is False
+        indexer.close()
+        assert indexer.snapshot_failures > before
+
+    @pytest.mark.usefixtures("book")
+    def test_leftovers_of_killed_processes_are_removed_at_the_start(
+        self, path: Path, follow: Callable[..., Indexer]
+    ) -> None:
+        place = snapshot_path(path, PRINT)
+        orphan = place.with_name(f".{place.name}.x7.tmp")
+        orphan.write_bytes(b"half a snapshot")
+        follow()
+        assert not orphan.exists()
+
+
+class TestRebuildAndVerify:
+    def test_rebuild_reads_everything_and_tells_how_far_it_is(
+        self, book: Book, follow: Callable[..., Indexer], make_vectors: Any
+    ) -> None:
+        indexer = follow()
+        book.put(make_vectors(10_050, D))
+        seen: list[tuple[int, int]] = []
+        assert indexer.rebuild(lambda done, total: seen.append((done, total))) == 10_050
+        assert seen == [(10_000, 10_050), (10_050, 10_050)]
+        assert indexer.pull() == 0
+        assert indexer.verify().ok
+
+    def test_rebuild_repairs_what_verify_found(
+        self, book: Book, follow: Callable[..., Indexer], vectors: Vectors
+    ) -> None:
+        pks = book.put(vectors[:6])
+        book.put(vectors[6:7], scope=2)
+        indexer = follow()
+
+        def tamper(connection: Connection) -> None:
+            flipped = update(memories).where(memories.c.pk == pks[0])
+            connection.execute(flipped.values(embedding=vectors[30].tobytes()))
+            connection.execute(update(memories).where(memories.c.pk == pks[1]).values(scope_id=2))
+            connection.execute(update(memories).where(memories.c.pk == pks[2]).values(embedding=b"short"))
+            connection.execute(delete(memories).where(memories.c.pk == pks[3]))
+            connection.execute(update(memories).where(memories.c.pk == pks[4]).values(pk=900))
+
+        book.database.write(tamper)
+        report = indexer.verify()
+        assert not report.ok
+        assert report.differing == (pks[0], pks[1], pks[2])
+        assert report.only_in_index == (pks[3], pks[4])
+        assert report.only_in_database == (900,)
+        assert report.checked == 6
+        book.change(pks[2], vectors[31])
+        indexer.rebuild()
+        assert indexer.verify().ok
+
+    def test_a_database_that_went_back_in_time_while_open_is_read_anew(
+        self, book: Book, follow: Callable[..., Indexer], vectors: Vectors
+    ) -> None:
+        pks = book.put(vectors[:10])
+        indexer = follow()
+
+        def go_back(connection: Connection) -> None:
+            connection.execute(delete(memories).where(memories.c.pk > pks[4]))
+            connection.execute(delete(changes).where(changes.c.seq > pks[4]))
+            _put(connection, vectors[20:40], scope=1)
+
+        book.database.write(go_back)
+        indexer.pull()
+        assert indexer.verify().ok
+        assert len(held(indexer)) == 25
+
+
+def _copy(source: Path, target: Path) -> None:
+    import sqlite3
+
+    with sqlite3.connect(source) as old, sqlite3.connect(target) as new:
+        old.backup(new)
+    old.close()
+    new.close()

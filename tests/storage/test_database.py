@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from sqlalchemy import create_engine, insert, select, text
+
+from langmem_adapter.errors import InvalidInputError, MissingDependencyError, StorageError
+from langmem_adapter.storage.database import Database
+from langmem_adapter.storage.meta import prepare
+from langmem_adapter.storage.tables import meta
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import Future
+    from pathlib import Path
+
+    from sqlalchemy import Connection
+
+
+def put(key: str, value: str = "x") -> Callable[[Connection], str]:
+    def work(connection: Connection) -> str:
+        connection.execute(insert(meta).values(key=key, value=value))
+        return key
+
+    return work
+
+
+def keys(database: Database) -> set[str]:
+    with database.read() as connection:
+        return set(connection.execute(select(meta.c.key)).scalars()) - {"tokenizer"}
+
+
+def test_a_write_returns_its_result_once_it_can_be_read(database: Database) -> None:
+    assert database.write(put("a")) == "a"
+    assert keys(database) == {"a"}
+
+
+def test_a_failed_write_leaves_nothing_and_says_why(database: Database) -> None:
+    def work(connection: Connection) -> None:
+        connection.execute(insert(meta).values(key="b", value="x"))
+        connection.execute(insert(meta).values(key="b", value="x"))
+
+    with pytest.raises(StorageError, match=r"(?i)unique"):
+        database.write(work)
+    assert keys(database) == set()
+
+
+def test_the_version_changes_with_every_commit_of_anybody(database_url: str) -> None:
+    one = Database(database_url)
+    prepare(one)
+    before = one.version()
+    assert one.version() == before
+    one.setup(lambda connection: connection.execute(text("INSERT INTO meta VALUES ('k', 'v')")))
+    if one.path is None and one.dialect == "sqlite":
+        one.write(put("own"))
+    elif one.dialect == "postgresql":
+        one.write(lambda c: c.execute(text("INSERT INTO changes VALUES (1, '\\x00', 'memories', 1, 'put')")))
+    assert one.version() != before
+    one.close()
+
+
+async def test_waiting_tasks_share_one_commit_and_keep_their_own_errors(database: Database) -> None:
+    names = [f"k{i % 150}" for i in range(200)]  # the last 50 repeat earlier keys and must fail alone
+    before = database._commits
+    results = await asyncio.gather(*(database.awrite(put(name)) for name in names), return_exceptions=True)
+    assert [r for r in results if not isinstance(r, str)] and all(isinstance(r, str | StorageError) for r in results)
+    assert sum(isinstance(r, StorageError) for r in results) == 50
+    assert keys(database) == set(names)
+    assert database._commits - before <= 5
+
+
+def test_threads_write_at_once_and_nothing_is_lost(database: Database) -> None:
+    def work(number: int) -> None:
+        for i in range(20):
+            database.write(put(f"{number}-{i}"))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(keys(database)) == 160
+
+
+def test_a_defect_in_one_write_reaches_its_neighbours_as_an_error(tmp_path: Path) -> None:
+    database = Database(tmp_path / "m.db")
+    prepare(database)
+    waiting: list[Future[Any]] = [database._enqueue(put("a")), database._enqueue(lambda _: 1 / 0)]
+    with pytest.raises(ZeroDivisionError):
+        database._flush()
+    for future in waiting:
+        with pytest.raises(StorageError, match="nothing was written"):
+            future.result(timeout=1)
+    assert keys(database) == set()
+    assert database.write(put("b")) == "b"
+    database.close()
+
+
+async def test_a_task_cancelled_before_its_turn_writes_nothing(tmp_path: Path) -> None:
+    database = Database(tmp_path / "m.db")
+    prepare(database)
+    with database._flushing:
+        task = asyncio.create_task(database.awrite(put("late")))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    database.write(put("other"))
+    assert keys(database) == {"other"}
+    database.close()
+
+
+def test_six_processes_may_open_a_new_file_at_once(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys; from langmem_adapter.storage.database import Database;"
+        "from langmem_adapter.storage.meta import prepare; d = Database(sys.argv[1]); prepare(d); d.close()"
+    )
+    running = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "m.db")]) for _ in range(6)]
+    assert [process.wait(timeout=60) for process in running] == [0] * 6
+
+
+def test_durability_and_safety_are_switched_on(tmp_path: Path) -> None:
+    database = Database(tmp_path / "m.db")
+    with database.read() as connection:
+        found = [
+            connection.execute(text(f"PRAGMA {name}")).scalar()
+            for name in ("journal_mode", "synchronous", "foreign_keys", "secure_delete")
+        ]
+    assert found == ["wal", 2, 1, 1]
+    database.close()
+
+
+@pytest.mark.parametrize("where", ["", "   ", "mysql+pymysql://x/y", "not a url://"])
+def test_a_name_that_is_no_database_is_refused(where: str) -> None:
+    with pytest.raises(InvalidInputError):
+        Database(where)
+
+
+def test_a_missing_driver_names_the_extra() -> None:
+    with pytest.raises(MissingDependencyError, match=r"langmem_adapter\[postgres\]"):
+        Database("postgresql+pg8000://localhost/x")
+
+
+def test_an_sqlite_engine_is_refused_with_the_fix() -> None:
+    with pytest.raises(InvalidInputError, match="path"):
+        Database(create_engine("sqlite://"))
+
+
+def test_a_password_is_never_shown() -> None:
+    assert "secret" not in Database("postgresql+psycopg://me:secret@localhost/x").location
+
+
+def test_a_file_that_is_no_database_is_a_storage_error(tmp_path: Path) -> None:
+    file = tmp_path / "m.db"
+    file.write_bytes(b"this is not a database, it is a text of some length" * 100)
+    database = Database(file)
+    with pytest.raises(StorageError, match="no SQLite database"):
+        prepare(database)
+    database.close()
+
+
+def test_a_folder_that_cannot_be_made_is_a_storage_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(StorageError, match="cannot make the folder"):
+        Database(tmp_path / "file" / "m.db")
+
+
+def test_a_closed_database_says_so(tmp_path: Path) -> None:
+    database = Database(tmp_path / "m.db")
+    database.close()
+    with pytest.raises(StorageError, match="closed"):
+        database.write(put("a"))
+
+
+def test_a_forked_child_is_refused_before_it_harms_the_parent(tmp_path: Path) -> None:
+    database = Database(tmp_path / "m.db")
+    prepare(database)
+    child = os.fork()
+    if child == 0:  # pragma: no cover - runs in the child
+        try:
+            database.write(put("child"))
+        except StorageError as error:
+            os._exit(0 if "forked" in str(error) else 2)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    database.close()

@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+import itertools
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import func, select
+
+from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.errors import ConflictError, EmbeddingMismatchError, InvalidInputError, MemoryNotFoundError
+from langmem_adapter.records import Change, Decision, Scope
+from langmem_adapter.storage import memories as reading
+from langmem_adapter.storage.database import Database
+from langmem_adapter.storage.ledger import Ledger, Write, last_seq
+from langmem_adapter.storage.lexical import bm25
+from langmem_adapter.storage.meta import prepare
+from langmem_adapter.storage.tables import changes, history, memories, scopes, words
+from langmem_adapter.text import words as terms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ALICE, BOB = Scope(user_id="alice"), Scope(user_id="bob")
+EMBEDDINGS = HashEmbeddings(64)
+
+
+def write(*decisions: Decision, scope: Scope = ALICE, **options: Any) -> Write:
+    vectors = {d.text: EMBEDDINGS.vector(d.text) for d in decisions if d.text is not None}
+    return Write(decisions, scope=scope, vectors=vectors, **{"within": scope, **options})
+
+
+def add(text: str, **fields: Any) -> Decision:
+    return Decision("ADD", str(uuid.uuid4()), text, "new", **fields)
+
+
+@pytest.fixture
+def ledger(database: Database) -> Ledger:
+    return Ledger(database, fingerprint="hash:64/1")
+
+
+def test_a_memory_is_added_updated_deleted_and_its_life_recorded(database: Database, ledger: Ledger) -> None:
+    (added,) = ledger.apply(write(add("Has a sister", metadata={"a": 1, "b": 2}, actor_id="d", role="user")))
+    memory_id = str(added.id)
+    decision = Decision(
+        "UPDATE", memory_id, "Has a sister named Jesica", "more is known", metadata={"b": None, "c": [3]}
+    )
+    assert ledger.apply(write(decision)) == (
+        Change(memory_id, "Has a sister named Jesica", "UPDATE", "Has a sister", "more is known"),
+    )
+    with database.read() as connection:
+        item = reading.get(connection, memory_id, ALICE)
+    assert (item.text, item.revision, item.metadata) == ("Has a sister named Jesica", 2, {"a": 1, "c": [3]})
+    assert (item.actor_id, item.role) == ("d", "user")
+    ledger.apply(write(Decision("DELETE", memory_id, None, "gone")))
+    with database.read() as connection:
+        rows = connection.execute(select(history).order_by(history.c.seq)).all()
+        told = [(r.event, r.old_memory, r.new_memory, r.is_deleted, r.revision) for r in rows]
+        assert told == [
+            ("ADD", None, "Has a sister", 0, 1),
+            ("UPDATE", "Has a sister", "Has a sister named Jesica", 0, 2),
+            ("DELETE", "Has a sister named Jesica", None, 1, 3),
+        ]
+        assert rows[0].updated_at is None and rows[1].updated_at is not None
+        with pytest.raises(MemoryNotFoundError):
+            reading.get(connection, memory_id)
+        assert connection.execute(select(func.count()).select_from(words)).scalar() == 0
+        assert connection.execute(select(scopes.c.memory_count, scopes.c.word_count)).one() == (0, 0)
+
+
+def test_none_changes_nothing_and_gives_its_reason(database: Database, ledger: Ledger) -> None:
+    (added,) = ledger.apply(write(add("Likes tea")))
+    before = database.version() if database.dialect == "postgresql" else None
+    (result,) = ledger.apply(write(Decision("NONE", added.id, "Likes tea", "already known")))
+    assert result == Change(added.id, "Likes tea", "NONE", reason="already known")
+    if before is not None:
+        assert database.version() == before
+    with database.read() as connection:
+        assert last_seq(connection) == 1
+
+
+def test_one_bad_decision_undoes_the_whole_list(database: Database, ledger: Ledger) -> None:
+    with pytest.raises(MemoryNotFoundError):
+        ledger.apply(write(add("Likes tea"), Decision("DELETE", "nobody", None)))
+    with database.read() as connection:
+        assert last_seq(connection) == 0
+        assert connection.execute(select(func.count()).select_from(scopes)).scalar() == 0
+
+
+@pytest.mark.parametrize("event", ["UPDATE", "DELETE", "NONE"])
+def test_another_tenants_memory_is_not_found(ledger: Ledger, event: Any) -> None:
+    (added,) = ledger.apply(write(add("Likes tea")))
+    with pytest.raises(MemoryNotFoundError):
+        ledger.apply(write(Decision(event, added.id, "Stolen"), scope=BOB))
+
+
+def test_a_memory_that_changed_since_it_was_seen_is_a_conflict(ledger: Ledger) -> None:
+    (added,) = ledger.apply(write(add("Likes tea")))
+    ledger.apply(write(Decision("UPDATE", added.id, "Likes green tea", seen=1)))
+    for event in ("UPDATE", "DELETE", "NONE"):
+        with pytest.raises(ConflictError):
+            ledger.apply(write(Decision(event, added.id, "Likes black tea", seen=1)))
+
+
+def test_a_newcomer_that_should_have_been_compared_with_is_a_conflict(ledger: Ledger) -> None:
+    ledger.apply(write(add("Likes tea")))
+    with pytest.raises(ConflictError):
+        ledger.apply(write(add("likes tea."), seen=0, near=0.99))
+    with pytest.raises(ConflictError):
+        ledger.apply(write(add("Likes green tea"), seen=0, near=0.2))
+    ledger.apply(write(add("Plays chess on Sundays"), seen=0, near=0.5))
+    ledger.apply(write(add("Likes tea"), scope=BOB, seen=0, near=0.5))
+
+
+def test_a_run_that_is_repeated_changes_nothing_and_gives_the_same_result(database: Database, ledger: Ledger) -> None:
+    run = write(add("Likes tea"), Decision("NONE", None, "Hello", "no fact"), key=str(uuid.uuid4()))
+    assert ledger.apply(run) == ledger.apply(run)
+    with database.read() as connection:
+        assert last_seq(connection) == 1
+
+
+def test_vectors_of_another_model_are_refused(database: Database, ledger: Ledger) -> None:
+    ledger.apply(write(add("Likes tea")))
+    with pytest.raises(EmbeddingMismatchError, match="hash:64/1"):
+        Ledger(database, fingerprint="other:3").apply(write(add("Likes coffee")))
+
+
+def test_a_memory_is_changed_once_in_a_list(ledger: Ledger) -> None:
+    (added,) = ledger.apply(write(add("Likes tea")))
+    with pytest.raises(InvalidInputError, match="twice"):
+        ledger.apply(write(Decision("UPDATE", added.id, "a"), Decision("DELETE", added.id, None)))
+
+
+def test_delete_all_keeps_the_history_and_reset_keeps_only_the_feed(database: Database, ledger: Ledger) -> None:
+    ledger.apply(write(add("Likes tea"), add("Likes chess")))
+    ledger.apply(write(add("Likes tea"), scope=Scope(user_id="alice", run_id="r1")))
+    ledger.apply(write(add("Likes tea"), scope=BOB))
+    assert ledger.delete_all(ALICE, reason="asked for") == 3
+    with database.read() as connection:
+        assert connection.execute(select(func.count()).select_from(memories)).scalar() == 1
+        assert connection.execute(select(func.count()).select_from(history)).scalar() == 7
+    assert ledger.reset() == 1
+    with database.read() as connection:
+        for table in (memories, history, words, scopes):
+            assert connection.execute(select(func.count()).select_from(table)).scalar() == 0
+        assert connection.execute(select(changes.c.op).order_by(changes.c.seq)).scalars().all()[-1] == "delete"
+    ledger.apply(write(add("Likes tea")))
+
+
+def test_numbers_of_the_feed_are_never_used_twice(database: Database, ledger: Ledger) -> None:
+    (added,) = ledger.apply(write(add("Likes tea")))
+    ledger.apply(write(Decision("DELETE", added.id, None)))
+    ledger.apply(write(add("Likes tea")))
+    with database.read() as connection:
+        assert connection.execute(select(changes.c.seq, changes.c.row)).all() == [(1, 1), (2, 1), (3, 3)]
+
+
+def test_words_rank_within_the_scope_alone(database: Database, ledger: Ledger) -> None:
+    ledger.apply(write(add("Likes hiking in the Alps"), add("Works in Paris"), add("喜欢喝绿茶")))
+    ledger.apply(write(*(add(f"hiking {i}") for i in range(50)), scope=BOB))
+    with database.read() as connection:
+        pks, scores = bm25(connection, ALICE, terms('hikes "in" Alps OR NEAR('))
+        assert pks[scores.argmax()] == 1
+        pks, _ = bm25(connection, ALICE, terms("绿茶"))
+        assert pks.tolist() == [3]
+        assert bm25(connection, Scope(user_id="nobody"), terms("hiking"))[0].size == 0
+
+
+OPERATIONS = st.lists(
+    st.tuples(st.sampled_from(["ADD", "UPDATE", "DELETE"]), st.integers(0, 5), st.text("ab ", min_size=1, max_size=6)),
+    max_size=25,
+)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    database = Database(tmp_path_factory.mktemp("ledger") / "m.db")
+    prepare(database)
+    yield database
+    database.close()
+
+
+@given(operations=OPERATIONS)
+@settings(max_examples=40)
+def test_current_memories_are_the_replay_of_the_history(
+    shared: Database, operations: list[tuple[str, int, str]]
+) -> None:
+    scope, ledger = Scope(user_id=str(uuid.uuid4())), Ledger(shared, fingerprint="hash:64/1")
+    expected: dict[str, str] = {}
+    for event, place, text in operations:
+        known = next(itertools.islice(expected, place, None), None)
+        memory_id = str(uuid.uuid4()) if event == "ADD" or known is None else known
+        kind: Any = "ADD" if known is None else event
+        ledger.apply(write(Decision(kind, memory_id, text), scope=scope))
+        if kind == "DELETE":
+            del expected[memory_id]
+        else:
+            expected[memory_id] = text
+    with shared.read() as connection:
+        items, _ = reading.page(connection, scope, k=1000)
+        assert {item.id: item.text for item in items} == expected
+        assert _replayed(connection, scope) == expected
+        counted = connection.execute(select(scopes.c.memory_count).where(scopes.c.user_id == scope.user_id)).scalar()
+        assert (counted or 0) == len(expected)
+
+
+def _replayed(connection: Any, scope: Scope) -> dict[str, str]:
+    query = select(history).join(scopes, scopes.c.id == history.c.scope_id).where(scopes.c.user_id == scope.user_id)
+    replay: dict[str, str] = {}
+    for row in connection.execute(query.order_by(history.c.seq)):
+        if row.is_deleted:
+            del replay[row.memory_id]
+        else:
+            replay[row.memory_id] = row.new_memory
+    return replay

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import text
+
+from langmem_adapter.errors import StorageError
+from langmem_adapter.storage.database import Database
+from langmem_adapter.storage.lexical import postings
+from langmem_adapter.storage.meta import get, prepare, put
+from langmem_adapter.storage.migrations.runner import HEAD, schema_version
+from langmem_adapter.storage.tables import metadata
+from langmem_adapter.text import TOKENIZER
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_the_migrations_make_exactly_the_tables_of_the_code(database: Database) -> None:
+    with database.read() as connection:
+        assert schema_version(connection) == HEAD
+        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+
+
+def test_the_seeds_columns_stand_in_the_history(database: Database) -> None:
+    seed = "id memory_id old_memory new_memory event created_at updated_at is_deleted actor_id role"
+    with database.read() as connection:
+        assert connection.execute(text(f"select {seed.replace(' ', ', ')} from history")).all() == []
+
+
+def test_a_database_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    database = Database(tmp_path / "m.db")
+    prepare(database)
+    database.write(lambda c: c.execute(text("UPDATE alembic_version SET version_num = '9999'")))
+    with pytest.raises(StorageError, match="newer"):
+        prepare(database)
+    database.close()
+
+
+def test_another_programs_tables_are_left_alone(tmp_path: Path) -> None:
+    database = Database(tmp_path / "m.db")
+    database.setup(lambda c: c.execute(text("CREATE TABLE memories (mine TEXT)")))
+    with pytest.raises(StorageError, match="another program"):
+        prepare(database)
+    database.close()
+
+
+def test_another_tokenizer_version_writes_the_words_anew(database: Database) -> None:
+    def spoil(connection: object) -> None:
+        put(connection, "tokenizer", "0")  # type: ignore[arg-type]
+
+    database.write(spoil)
+    prepare(database)
+    with database.read() as connection:
+        assert get(connection, "tokenizer") == TOKENIZER
+
+
+def test_words_of_the_memory_count_more_than_those_of_its_source() -> None:
+    counts = {row["term"]: row["count"] for row in postings(1, 1, "Likes tea", "I like green tea")}
+    assert counts["tea"] > counts["green"]
