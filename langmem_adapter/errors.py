@@ -91,7 +91,15 @@ class ConflictError(LangmemAdapterError):
 
 
 class StorageError(LangmemAdapterError):
-    """The database refused or failed; the transaction was rolled back."""
+    """The database refused or failed; the transaction was rolled back.
+
+    Attributes:
+        transient: Whether the same call may well succeed in a moment (a lock, a lost connection).
+    """
+
+    def __init__(self, message: str, *, transient: bool = False) -> None:
+        super().__init__(message)
+        self.transient = transient
 
 
 class MissingDependencyError(LangmemAdapterError, ImportError):

@@ -21,6 +21,7 @@ __all__ = [
     "PROCEDURAL",
     "SCOPE_FIELDS",
     "AddResult",
+    "Call",
     "Change",
     "Decision",
     "Event",
@@ -307,35 +308,67 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class Call:
+    """One call of the chat model: what was asked, and what came back.
+
+    Attributes:
+        task: What it was for: `"extract facts"`, `"compare facts"`, …
+        messages: Role and text of each message sent.
+        reply: The raw reply as text.
+    """
+
+    task: str
+    messages: tuple[tuple[str, str], ...]
+    reply: str
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON types."""
+        return {"task": self.task, "messages": [list(message) for message in self.messages], "reply": self.reply}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """The inverse of `to_json`."""
+        return cls(data["task"], tuple((role, text) for role, text in data["messages"]), data["reply"])
+
+
+@dataclass(frozen=True, slots=True)
 class Usage:
     """What one add cost.
 
     Attributes:
-        model_calls: Calls of the chat model, repairs included.
+        model_calls: Answered calls of the chat model, repairs included.
         input_tokens: Tokens sent, as far as the model reports them.
         output_tokens: Tokens received, likewise.
+        milliseconds: Time spent in each stage, by its name.
+        calls: The calls themselves; only within the pipeline and in traces, results leave them out.
     """
 
     model_calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
+    milliseconds: Mapping[str, float] = field(default_factory=dict)
+    calls: tuple[Call, ...] = field(default=(), compare=False)
 
     def __add__(self, other: Usage) -> Usage:
         """Both together."""
+        stages = {**self.milliseconds, **other.milliseconds}
         return Usage(
             self.model_calls + other.model_calls,
             self.input_tokens + other.input_tokens,
             self.output_tokens + other.output_tokens,
+            {name: self.milliseconds.get(name, 0) + other.milliseconds.get(name, 0) for name in stages},
+            self.calls + other.calls,
         )
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON types."""
-        return _shallow(self)
+        calls = [call.to_json() for call in self.calls]
+        return {**_shallow(self), "milliseconds": dict(self.milliseconds), "calls": calls}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """The inverse of `to_json`."""
-        return cls(**data)
+        return cls(**{**data, "calls": tuple(Call.from_json(call) for call in data.get("calls", ()))})
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,14 +378,16 @@ class AddResult:
     Attributes:
         results: One `Change` per fact, in order.
         mode: `"offline"` or the chat model's name: who decided.
-        usage: Model calls and tokens.
-        notes: What was seen and not used, in words: "the assistant's turns were not searched …", "found no facts in …".
+        usage: Model calls, tokens and time.
+        notes: What was seen and not used, in words.
+        trace_id: Give it to `Memory.trace`; `None` where traces are switched off.
     """
 
     results: tuple[Change, ...]
     mode: str
     usage: Usage = Usage()
     notes: tuple[str, ...] = ()
+    trace_id: str | None = None
 
     def __len__(self) -> int:
         """The number of changes, so that an empty result is falsy."""
@@ -452,6 +487,8 @@ class Revision:
         is_deleted: Whether the memory was gone after it.
         reason: Why.
         revision: Counts this memory's changes, from 1.
+        id: Id of this row of the history.
+        stated_at: The date of the statement that the memory began with.
     """
 
     seq: int
@@ -465,6 +502,8 @@ class Revision:
     is_deleted: bool
     reason: str
     revision: int
+    id: str
+    stated_at: datetime
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,7 @@ class Settings(BaseSettings):
         near: Cosine from which on a memory counts as near; a fact without a near memory is added without asking the model.
         word_weight: Share of the words in a search score, 0 to 1; the rest is meaning.
         attempts: How often an add starts over when others change the same memories meanwhile.
+        trace_days: Days for which what each add saw and did is kept; 0 keeps nothing.
         busy_timeout: Seconds to wait for another process's write.
         snapshot_every: Changes after which the vector index writes a snapshot; it also does when closed.
 
@@ -65,6 +66,7 @@ class Settings(BaseSettings):
     near: float = Field(default=0.25, ge=-1, le=1)
     word_weight: float = Field(default=0.5, ge=0, le=1)
     attempts: int = Field(default=20, ge=1, le=1000)
+    trace_days: float = Field(default=30.0, ge=0)
     busy_timeout: float = Field(default=30.0, gt=0)
     snapshot_every: int = Field(default=5_000, ge=1)
 
@@ -86,8 +88,18 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Arguments, environment, the folder's file, the user's file; no `.env` is read behind anybody's back."""
         own = Path(platformdirs.user_config_dir(_NAME, appauthor=False)) / f"{_NAME}.toml"
-        files = TomlConfigSettingsSource(settings_cls, toml_file=[own, Path(f"{_NAME}.toml")])
+        files = _TomlFiles(settings_cls, toml_file=[own, Path(f"{_NAME}.toml")])
         return init_settings, env_settings, files
+
+
+class _TomlFiles(TomlConfigSettingsSource):
+    """Names the file that cannot be read, which tomllib does not."""
+
+    def _read_file(self, file_path: Any) -> dict[str, Any]:
+        try:
+            return super()._read_file(file_path)
+        except (ValueError, OSError) as error:  # no TOML, no UTF-8; no file, no permission
+            raise InvalidInputError(f"{file_path} cannot be read as TOML: {error}") from None
 
 
 def default_database() -> Path:

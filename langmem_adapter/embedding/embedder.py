@@ -1,7 +1,7 @@
 """Unit vectors of texts: each text embedded once a run, checked, and kept out of traces.
 
-Whatever an embedding model returns passes here before it is stored or searched with: a missing vector, another dimension,
-a NaN or a vector of zeros would otherwise surface much later as a search that finds nothing.
+Whatever an embedding model returns passes here before it is stored or searched with: a missing vector, another
+dimension, a NaN or a vector of zeros would otherwise surface much later as a search that finds nothing.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _Key: TypeAlias = tuple[str, str]
 class Embedder:
     """Embeds texts as unit vectors, and remembers the latest ones.
 
-    Retrieve and apply embed the same facts; the cache makes that one call. Queries have their own entries, since some models
-    embed a question otherwise than a statement. It is no Runnable on purpose: vectors never enter a trace. Safe to use from
-    many threads; two that miss the same text at the same time may both embed it.
+    Retrieve and apply embed the same facts; the cache makes that one call. Queries have their own entries, since some
+    models embed a question otherwise than a statement. It is no Runnable on purpose: vectors never enter a trace. Safe
+    to use from many threads; two that miss the same text at the same time may both embed it.
 
     Args:
         embeddings: Any LangChain embeddings.
@@ -74,7 +74,7 @@ class Embedder:
 
         Raises:
             EmbeddingMismatchError: The vectors have another dimension than those stored.
-            InvalidInputError: The model returned too few vectors, or one that is no direction (NaN, infinite, all zeros).
+            InvalidInputError: The model returned too few vectors, or one without direction (NaN, infinite, all zeros).
         """
         known, missing = self._look_up(texts)
         fresh = self._checked(missing, self._embeddings.embed_documents(missing)) if missing else {}

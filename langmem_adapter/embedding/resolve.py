@@ -25,7 +25,7 @@ def resolve_embeddings(spec: str | Embeddings, settings: Settings) -> Embeddings
     """The embeddings for a name.
 
     Args:
-        spec: `"hash"`, `"hash:512"`, a name for LangChain's `init_embeddings`, or embeddings, which are used as they are.
+        spec: `"hash"`, `"hash:512"`, a name for LangChain's `init_embeddings`, or embeddings, used as they are.
         settings: `base_url` and `api_key` for a name.
 
     Raises:

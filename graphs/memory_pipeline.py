@@ -1,0 +1,13 @@
+"""The memory pipeline as a deployable graph: parse, extract, retrieve, decide, apply.
+
+Run it with any input of `PipelineInput`, for example
+`{"messages": "I moved to Lyon.", "scope": {"user_id": "alice"}}`. Database, model and embeddings come from the settings
+(environment `LANGMEM_ADAPTER_*` or `langmem_adapter.toml`); without any, it works offline.
+"""
+
+from __future__ import annotations
+
+from langmem_adapter.memory import Memory
+
+# The server that serves the graph brings its own checkpointer.
+graph = Memory().build_pipeline()

@@ -1,0 +1,174 @@
+"""What every reasoner can do.
+
+A reasoner answers two questions: what do these turns say that is worth remembering, and what do these new facts mean for
+what is known? Both answers are LangChain Runnables, so sync and async, batching, streaming of progress and tracing come
+from one truth. A reasoner sees no ids, no scopes and no database: memories are shown to it as numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from langmem_adapter.records import Usage
+
+if TYPE_CHECKING:
+    from datetime import date
+
+    from langchain_core.runnables import Runnable
+
+    from langmem_adapter.records import Event, Fact, Turn
+
+__all__ = ["Answer", "Comparison", "Describer", "Description", "Extraction", "Known", "Question", "Reasoner", "Verdict"]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is worth remembering in these turns?
+
+    Attributes:
+        turns: The conversation, in order, system messages included (never a source of facts).
+        about: Whose facts are wanted: `"user"`, or `"assistant"` (with `agent_id` and assistant turns; seed 004).
+        today: Date of the conversation, so that "yesterday" can become a date.
+        prompt: Replaces the reasoner's own instructions, where it has any.
+    """
+
+    turns: tuple[Turn, ...]
+    about: str
+    today: date
+    prompt: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """The facts found, in the order of the conversation, in its language.
+
+    Attributes:
+        facts: Each names the turn that it came from, as an index into `Question.turns`.
+        usage: Model calls and tokens.
+    """
+
+    facts: tuple[Fact, ...]
+    usage: Usage = Usage()
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A memory as a reasoner may see it: a number and its text."""
+
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What do these facts mean for these memories?
+
+    Attributes:
+        facts: The new facts, in order.
+        known: The memories near them, numbered from 0 in this order; for all facts together.
+        near: For each fact, the numbers of the memories near it, nearest first.
+        prompt: Replaces the reasoner's own instructions, where it has any.
+    """
+
+    facts: tuple[Fact, ...]
+    known: tuple[Known, ...]
+    near: tuple[tuple[int, ...], ...]
+    prompt: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What becomes of one fact.
+
+    Attributes:
+        event: `"ADD"`, `"UPDATE"`, `"DELETE"` or `"NONE"`.
+        text: The text to keep (ADD, UPDATE); else the fact.
+        reason: Why, in a few words that a user can read.
+        fact: Index into `Comparison.facts`.
+        number: The memory concerned (UPDATE, DELETE, NONE where there is one); never set for ADD.
+    """
+
+    event: Event
+    text: str
+    reason: str
+    fact: int
+    number: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What becomes of the facts.
+
+    Every fact has at least one verdict (a contradiction may take two: DELETE of the old, ADD of the new). No memory is
+    concerned by two verdicts that change it.
+
+    Attributes:
+        verdicts: In the order of the facts.
+        usage: Model calls and tokens.
+    """
+
+    verdicts: tuple[Verdict, ...]
+    usage: Usage = Usage()
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What an image shows.
+
+    Attributes:
+        text: In words, with any text that stands in it.
+        usage: Model calls and tokens.
+    """
+
+    text: str
+    usage: Usage = Usage()
+
+
+class Describer(Protocol):
+    """Puts images into words."""
+
+    @property
+    def describe(self) -> Runnable[dict[str, Any], Description]:
+        """An OpenAI-style image part (`{"type": "image_url", "image_url": {"url": …}}`) to words.
+
+        Raises:
+            ModelReplyError: The model said nothing.
+        """
+
+
+@runtime_checkable
+class Reasoner(Protocol):
+    """Finds facts and compares them with what is known."""
+
+    @property
+    def mode(self) -> str:
+        """`"offline"`, or the chat model's name: shown with every result."""
+
+    @property
+    def calls_model(self) -> bool:
+        """Whether a comparison costs a call; if not, it is asked even where nothing near is known."""
+
+    @property
+    def record(self) -> Runnable[Question, Extraction]:
+        """Turns to one step-by-step record of what was done (procedural memory, seed 004 §1.3), as a single fact.
+
+        Raises:
+            ModelReplyError: The model said nothing.
+        """
+
+    @property
+    def extract(self) -> Runnable[Question, Extraction]:
+        """Turns to facts.
+
+        Raises:
+            ModelReplyError: The model's reply stayed unreadable after one repair.
+        """
+
+    @property
+    def decide(self) -> Runnable[Comparison, Answer]:
+        """Facts and known memories to verdicts.
+
+        Raises:
+            ModelReplyError: The model's reply stayed unreadable, or unusable, after one repair.
+        """

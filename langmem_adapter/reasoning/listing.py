@@ -1,0 +1,179 @@
+"""Replies that are one list under one key, in whatever disguise a model sends them.
+
+Weak models send the list under another key, wrapped, bare, as a string, or entry by entry; all of that says the same
+and is read. What would have to be guessed is refused with words that the model can act on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from langmem_adapter.reasoning.salvage import UnusableReplyError, json_values
+
+if TYPE_CHECKING:
+    from langmem_adapter.reasoning.salvage import Found
+
+__all__ = ["ReplyModel", "inner_or_self", "inner_value", "members_of"]
+
+_MOST_WRAPPERS: Final = 4
+_MOST_PROBLEMS: Final = 5
+_BARE: Final = "\x00bare"  # marks a reply that came without its key
+_WRAPPERS: Final = frozenset(
+    {
+        "arguments",
+        "args",
+        "parameters",
+        "properties",
+        "input",
+        "output",
+        "response",
+        "result",
+        "data",
+        "json",
+        "function",
+        "content",
+        "text",
+    }
+)
+
+
+class ReplyModel(BaseModel):
+    """A reply that is one list under one key.
+
+    Attributes:
+        name: What the tool or schema is called when the model is asked.
+        root: The key.
+        aliases: Other keys under which models send the same list.
+        wire: The JSON schema that models are asked for: every field required, as strict modes want it.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    name: ClassVar[str]
+    root: ClassVar[str]
+    aliases: ClassVar[frozenset[str]]
+    wire: ClassVar[dict[str, Any]]
+
+    @classmethod
+    def is_entry(cls, value: Any) -> bool:
+        """Whether this is one entry of the list, without any list around it."""
+        raise NotImplementedError
+
+    @classmethod
+    def of(cls, found: Found, *, joined: bool = False) -> Self:
+        """Read the reply out of JSON values.
+
+        Args:
+            found: The values, in the order sent.
+            joined: All of them belong to the reply (parallel tool calls), instead of one being the reply.
+
+        Raises:
+            UnusableReplyError: None of them is such a reply, several are, or its content is not acceptable.
+        """
+        shapes = [shape for value in found.values if (shape := cls._shape(value)) is not None]
+        if joined and 0 < len(shapes) < len(found.values):
+            raise UnusableReplyError(f'one of the calls has no "{cls.root}"; make one call with everything in it')
+        several = joined and len(shapes) > 1
+        picked = _joined(cls.root, shapes) if several else cls._pick(shapes, found.damage)
+        try:
+            return cls.model_validate(picked)
+        except ValidationError as error:
+            raise UnusableReplyError(_explain(error)) from None
+
+    @classmethod
+    def _pick(cls, shapes: list[dict[str, Any]], damage: str) -> dict[str, Any]:
+        named = [shape for shape in shapes if _BARE not in shape]
+        bare = [] if named or damage else [shape for shape in shapes if _BARE in shape]
+        if len(bare) > 1 and all(shape[_BARE] == "entry" for shape in bare):
+            bare = [_joined(cls.root, bare)]  # one entry per line
+        candidates = named or bare
+        if not candidates:
+            why = f" ({damage})" if damage else ""
+            raise UnusableReplyError(f'there is no readable JSON object with the key "{cls.root}" in the reply{why}')
+        if any(other != candidates[0] for other in candidates[1:]):
+            raise UnusableReplyError(
+                f'there are several different JSON objects with "{cls.root}"; send only the final one'
+            )
+        return candidates[0]
+
+    @classmethod
+    def _shape(cls, value: Any, depth: int = 0) -> dict[str, Any] | None:
+        """The value as `{root: …}`, if it is a reply in any of its disguises; `_BARE` marks one without a key."""
+        if depth > _MOST_WRAPPERS:
+            return None
+        if isinstance(value, str):
+            inner = inner_value(value)
+            return None if inner is None else cls._shape(inner, depth + 1)
+        if isinstance(value, list):
+            return cls._shape_of_list(value, depth)
+        return cls._shape_of_object(value, depth) if isinstance(value, dict) else None
+
+    @classmethod
+    def _shape_of_list(cls, value: list[Any], depth: int) -> dict[str, Any] | None:
+        if all(cls.is_entry(item) for item in value):
+            return {cls.root: value, _BARE: "list"}
+        shapes = [cls._shape(item, depth + 1) for item in value]
+        named = [shape for shape in shapes if shape is not None and _BARE not in shape]
+        return _joined(cls.root, named) if len(named) == len(value) else None
+
+    @classmethod
+    def _shape_of_object(cls, value: dict[str, Any], depth: int) -> dict[str, Any] | None:
+        if cls.is_entry(value):
+            return {cls.root: [value], _BARE: "entry"}
+        members = members_of(value)
+        if cls.root in members:
+            return members
+        for names in (cls.aliases, _WRAPPERS | {cls.name}):
+            present = [member for name, member in members.items() if name in names]
+            if len(present) == 1 and names is cls.aliases and isinstance(present[0], list):
+                return {cls.root: present[0]}
+            shapes = [shape for member in present if (shape := cls._shape(member, depth + 1)) is not None]
+            if len(shapes) == 1:
+                return {key: member for key, member in shapes[0].items() if key != _BARE}
+        return None
+
+
+def members_of(value: dict[str, Any]) -> dict[str, Any]:
+    """The members of an object by their names in lower case."""
+    members = {str(key).strip().casefold(): member for key, member in value.items()}
+    if len(members) < len(value):
+        raise UnusableReplyError(f"some keys differ only in their case: {', '.join(map(str, value))[:200]}")
+    return members
+
+
+def inner_value(text: str) -> Any:
+    """The one JSON value that a string consists of, or `None`."""
+    if not text.lstrip().startswith(("[", "{", '"[', '"{')):
+        return None
+    values = json_values(text).values
+    return values[0] if len(values) == 1 and isinstance(values[0], list | dict) else None
+
+
+def inner_or_self(value: Any) -> Any:
+    """The JSON value that a string consists of, or what was given."""
+    inner = inner_value(value) if isinstance(value, str) else None
+    return value if inner is None else inner
+
+
+def _joined(root: str, shapes: list[dict[str, Any]]) -> dict[str, Any]:
+    joined: list[Any] = []
+    for shape in shapes:
+        part = inner_or_self(shape[root])
+        joined += part if isinstance(part, list) else [] if part is None else [part]
+    return {root: joined}
+
+
+def _explain(error: ValidationError) -> str:
+    problems = error.errors(include_url=False, include_context=False, include_input=False)
+    told = [
+        f"{_path(problem['loc'])}: {problem['msg'].removeprefix('Value error, ')}"
+        for problem in problems[:_MOST_PROBLEMS]
+    ]
+    more = len(problems) - len(told)
+    return "; ".join(told) + (f"; and {more} more" if more else "")
+
+
+def _path(place: tuple[int | str, ...]) -> str:
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).removeprefix(".")

@@ -1,0 +1,175 @@
+"""The reasoner that asks a chat model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from langchain_core.language_models.chat_models import BaseChatModel
+from langchain_core.runnables import Runnable, RunnableLambda, RunnableSequence
+
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.reasoning.base import Answer, Comparison, Description, Extraction, Question, Verdict
+from langmem_adapter.reasoning.prompts import comparison_messages, extraction_messages
+from langmem_adapter.reasoning.prose import describing, recording
+from langmem_adapter.reasoning.replies import DecisionReply, FactsReply
+from langmem_adapter.reasoning.structured import Channel, Reply, structured
+from langmem_adapter.reasoning.verdicts import verdicts_of
+from langmem_adapter.records import Fact, check_text
+from langmem_adapter.text import content_words, text_hash
+
+if TYPE_CHECKING:
+    from langchain_core.messages import BaseMessage
+
+    from langmem_adapter.records import Turn
+
+__all__ = ["LLMReasoner"]
+
+_LONGEST_CONTEXT: Final = 500
+
+
+class LLMReasoner:
+    """Finds facts and compares them with what is known by asking any LangChain chat model.
+
+    Two calls an add on the clean path, in the reply formats of Mem0 (Chhikara et al. 2025, arXiv:2504.19413): one for
+    the facts, one for what they mean. A reply that cannot be used is sent back once with what was wrong. Two cases
+    need no call: nobody of the wanted role spoke, or nothing is known to compare with.
+
+    Args:
+        model: Any chat model; it needs neither tool calls nor structured output.
+        fact_extraction_prompt: Instructions for finding facts instead of ours; conversation and reply format are added.
+        update_memory_prompt: Instructions for comparing instead of ours; memories, facts and reply format are added.
+
+    Raises:
+        InvalidInputError: *model* is no chat model, or a prompt is blank.
+
+    Example:
+        >>> from langmem_adapter.testing import ScriptedChatModel
+        >>> LLMReasoner(ScriptedChatModel(replies=['{"facts": []}'])).mode
+        'scripted'
+    """
+
+    def __init__(
+        self,
+        model: BaseChatModel,
+        *,
+        fact_extraction_prompt: str | None = None,
+        update_memory_prompt: str | None = None,
+    ) -> None:
+        if not isinstance(model, BaseChatModel):
+            raise InvalidInputError(f"the model must be a LangChain chat model, not {type(model).__name__}")
+        self._fact_prompt = _checked(fact_extraction_prompt, "fact_extraction_prompt")
+        self._update_prompt = _checked(update_memory_prompt, "update_memory_prompt")
+        self._channel = Channel(model)
+        self._extract = _runnable(self._find, "extract facts")
+        self._decide = _runnable(self._compare, "compare facts")
+        self._record = recording(model, self.mode)
+        self._describe = describing(model, self.mode)
+
+    @property
+    def mode(self) -> str:
+        """The model's name."""
+        return self._channel.name
+
+    @property
+    def calls_model(self) -> bool:
+        """Comparing costs a call."""
+        return True
+
+    @property
+    def record(self) -> Runnable[Question, Extraction]:
+        """Turns to one step-by-step record. See `Reasoner.record`."""
+        return self._record
+
+    @property
+    def describe(self) -> Runnable[dict[str, Any], Description]:
+        """An image to words. See `Describer.describe`."""
+        return self._describe
+
+    @property
+    def extract(self) -> Runnable[Question, Extraction]:
+        """Turns to facts. See `Reasoner.extract`."""
+        return self._extract
+
+    @property
+    def decide(self) -> Runnable[Comparison, Answer]:
+        """Facts and known memories to verdicts. See `Reasoner.decide`."""
+        return self._decide
+
+    def _find(self, question: Question) -> Extraction | Runnable[Any, Extraction]:
+        if not _sources(question):
+            return Extraction(())
+        ask = structured(self._channel, FactsReply, lambda reply, _last: _distinct(reply.facts))
+
+        def prompt(question: Question) -> list[BaseMessage]:
+            return extraction_messages(question, self._fact_prompt)
+
+        def attribute(reply: Reply[list[str]]) -> Extraction:
+            return Extraction(_facts(reply.value, question), reply.usage)
+
+        steps = (RunnableLambda(prompt, name="prompt"), ask, RunnableLambda(attribute, name="attribute to turns"))
+        return RunnableSequence(*steps, name="facts of the turns")
+
+    def _compare(self, comparison: Comparison) -> Answer | Runnable[Any, Answer]:
+        if not comparison.known or not comparison.facts:
+            return Answer(_additions(comparison))
+
+        def prompt(comparison: Comparison) -> list[BaseMessage]:
+            return comparison_messages(comparison, self._update_prompt)
+
+        def read(reply: DecisionReply, last: bool) -> tuple[Verdict, ...]:  # noqa: FBT001 - the reader's signature
+            return verdicts_of(comparison, reply, last=last)
+
+        def answer(reply: Reply[tuple[Verdict, ...]]) -> Answer:
+            return Answer(reply.value, reply.usage)
+
+        ask = structured(self._channel, DecisionReply, read)
+        steps = (RunnableLambda(prompt, name="prompt"), ask, RunnableLambda(answer, name="answer"))
+        return RunnableSequence(*steps, name="verdicts")
+
+
+def _runnable(function: Any, name: str) -> Runnable[Any, Any]:
+    return RunnableLambda(function, name=name)
+
+
+def _checked(prompt: str | None, name: str) -> str | None:
+    if prompt is not None and not check_text(prompt, name).strip():
+        raise InvalidInputError(f"{name} is blank; leave it out to use the built-in instructions")
+    return prompt
+
+
+# ── facts and the turns that they come from ──────────────────────────────────────────────────────────────────────────
+
+
+def _sources(question: Question) -> list[int]:
+    return [place for place, turn in enumerate(question.turns) if turn.role == question.about and turn.text.strip()]
+
+
+def _distinct(facts: list[str]) -> list[str]:
+    return list({text_hash(fact): fact for fact in reversed(facts)}.values())[::-1]
+
+
+def _facts(texts: list[str], question: Question) -> tuple[Fact, ...]:
+    sources = _sources(question)
+    told = {place: content_words(question.turns[place].text) for place in sources}
+    found = [(text, _turn_of(text, told)) for text in texts]
+    return tuple(Fact(text, place, _context(question.turns[place])) for text, place in found)
+
+
+def _turn_of(text: str, told: dict[int, set[str]]) -> int:
+    wanted = content_words(text)
+    return max(told, key=lambda place: (len(wanted & told[place]), place))
+
+
+def _context(turn: Turn) -> str:
+    return turn.text[:_LONGEST_CONTEXT]
+
+
+def _additions(comparison: Comparison) -> tuple[Verdict, ...]:
+    first: dict[str, int] = {}
+    verdicts: list[Verdict] = []
+    for number, fact in enumerate(comparison.facts):
+        if first.setdefault(text_hash(fact.text), number) == number:
+            verdicts.append(Verdict("ADD", fact.text, "nothing was known yet", number))
+        else:
+            verdicts.append(Verdict("NONE", fact.text, "said twice", number))
+    return tuple(verdicts)

@@ -1,0 +1,299 @@
+"""Structured replies from any chat model: asked for in the best way it supports, read tolerantly, repaired once.
+
+Three ways, best first: a JSON schema (`with_structured_output`), a tool call (`bind_tools`), the plain prompt.
+LangChain and the vendors' clients differ in what they do with a reply that misses the schema: some raise, some give
+`None`. So only their *asking* is used here; the raw message is read by ourselves, and nothing that a model sent is
+lost on the way.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
+
+from langchain_core.language_models.chat_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.runnables import Runnable, RunnableLambda, RunnableSequence, RunnableWithFallbacks
+from pydantic import ValidationError
+
+from langmem_adapter.errors import ModelReplyError
+from langmem_adapter.reasoning.calls import usage_of
+from langmem_adapter.reasoning.listing import ReplyModel
+from langmem_adapter.reasoning.prompts import repair
+from langmem_adapter.reasoning.reading import quote, read_reply
+from langmem_adapter.reasoning.salvage import UnusableReplyError
+from langmem_adapter.records import Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["WAYS", "Channel", "Reply", "model_name", "structured"]
+
+WAYS: Final = ("json_schema", "tools", "plain")
+"""How a model can be asked for JSON, best first."""
+
+_PLAIN: Final = len(WAYS) - 1
+_REFUSED_STATUS: Final = frozenset({400, 404, 405, 415, 422, 501})
+_WORDS_OF: Final = {
+    "json_schema": (
+        "response_format",
+        "json_schema",
+        "json schema",
+        "structured output",
+        "output_format",
+        "output_config",
+    ),
+    "tools": ("tool", "function"),
+}
+_REFUSAL_WORDS: Final = (
+    *("support", "unknown", "unrecogni", "unexpected", "invalid", "not permitted", "not allowed"),
+    *("extra", "unavailable", "not available", "not enabled", "not implemented", "require"),
+)
+
+M = TypeVar("M", bound=ReplyModel)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Reply(Generic[T]):
+    """What came of asking.
+
+    Attributes:
+        value: The reply as read.
+        usage: Answered calls and their tokens, the repair's included.
+    """
+
+    value: T
+    usage: Usage
+
+
+def structured(
+    channel: Channel, schema: type[M], read: Callable[[M, bool], T]
+) -> Runnable[list[BaseMessage], Reply[T]]:
+    """Ask for a reply of a form, and once more with the error quoted if it cannot be used.
+
+    Args:
+        channel: The model, and what is known about it.
+        schema: The form.
+        read: Turns the parsed reply into the value. It raises `UnusableReplyError` with words for the model where the
+            reply makes no sense; its second argument says whether this is the last chance.
+
+    Raises:
+        ModelReplyError: The reply stayed unusable after the repair, or the model declined.
+        Exception: Whatever else the model raises, unchanged.
+    """
+    return RunnableLambda(_Talk(channel, schema, read).open, name="ask the model")
+
+
+def model_name(model: BaseChatModel) -> str:
+    """What to call a model in results: its own name, or its class."""
+    for attribute in ("model_name", "model"):
+        name = getattr(model, attribute, None)
+        if isinstance(name, str) and name:
+            return name
+    return type(model).__name__
+
+
+class _Talk(Generic[M, T]):
+    """A question, its answer, and at most one repair."""
+
+    def __init__(self, channel: Channel, schema: type[M], read: Callable[[M, bool], T]) -> None:
+        self._channel = channel
+        self._schema = schema
+        self._read = read
+
+    def open(self, messages: list[BaseMessage]) -> Runnable[Any, Reply[T]]:
+        return self._round(messages, Usage(), last=False)
+
+    def _round(
+        self, messages: list[BaseMessage], usage: Usage, *, last: bool, refused: int = -1
+    ) -> Runnable[Any, Reply[T]]:
+        way, call = self._channel.ask(self._schema, after=refused)
+
+        def request(_: Any) -> dict[str, Any]:
+            return {"messages": messages}
+
+        def judge(outcome: BaseMessage | Failure) -> Reply[T] | Runnable[Any, Reply[T]]:
+            message = self._channel.settle(outcome, way)
+            if message is None:
+                return self._round(messages, usage, last=last, refused=way)
+            return self._judge(messages, usage + usage_of(self._schema.name, messages, message), message, last=last)
+
+        steps = (RunnableLambda(request), call, RunnableLambda(judge, name="read the reply"))
+        return RunnableSequence(*steps, name="repair" if last else "first reply")
+
+    def _judge(
+        self, messages: list[BaseMessage], usage: Usage, message: AIMessage, *, last: bool
+    ) -> Reply[T] | Runnable[Any, Reply[T]]:
+        try:
+            return Reply(self._read(read_reply(message, self._schema), last), usage)
+        except UnusableReplyError as error:
+            quoted = quote(message)
+            if last or error.final:
+                raise ModelReplyError(self._told(error, last=last), reply=quoted) from None
+            again = [*messages, AIMessage(quoted or "(empty)"), HumanMessage(repair(error.problem, self._schema.root))]
+        return self._round(again, usage, last=True)
+
+    def _told(self, error: UnusableReplyError, *, last: bool) -> str:
+        after = ", also after one repair" if last else ""
+        return f"the reply of {self._channel.name} could not be used{after}: {error.problem}; nothing was changed"
+
+
+class Channel:
+    """A chat model together with what was found out about it: in which way it gives structured replies.
+
+    Safe to use from many threads; each reasoner has its own. A way is given up only after the next one was answered,
+    so an error that has nothing to do with it is not held against it.
+
+    Args:
+        model: Any chat model.
+    """
+
+    def __init__(self, model: BaseChatModel) -> None:
+        self.name = model_name(model)
+        self._model = model
+        self._way = 0
+        self._lock = Lock()
+        self._bound: dict[tuple[str, int], Runnable[Any, BaseMessage] | None] = {}
+
+    @property
+    def way(self) -> str:
+        """How the model is asked at present: one of `WAYS`."""
+        return WAYS[self._way]
+
+    def ask(self, schema: type[ReplyModel], *, after: int = -1) -> tuple[int, Runnable[Any, BaseMessage | Failure]]:
+        """The best way known to work, or the next one *after* a way that was refused.
+
+        Returns:
+            The way, as an index into `WAYS`, and a Runnable of `{"messages": [...]}`. Every error comes back as a
+            value, in sync and async alike: `settle` answers it or raises it again.
+        """
+        way = max(self._way, after + 1)
+        while (bound := self._bind(schema, way)) is None:
+            way += 1
+        call = RunnableWithFallbacks(
+            runnable=RunnableSequence(RunnableLambda(_messages, name="messages"), bound, name=WAYS[way]),
+            fallbacks=[RunnableLambda(Failure.of, name="failure")],
+            exceptions_to_handle=(Exception,),
+            exception_key="error",
+            name="call",
+        )
+        return way, cast("Runnable[Any, BaseMessage | Failure]", call)
+
+    def settle(self, outcome: BaseMessage | Failure, way: int) -> AIMessage | None:
+        """The model's message, or `None` if this way of asking was refused.
+
+        Raises:
+            Exception: Whatever else went wrong, unchanged.
+        """
+        if isinstance(outcome, Failure):
+            message = _message_within(outcome.error)
+            if message is None and way < _PLAIN and _refuses(outcome.error, WAYS[way]):
+                return None
+            if message is None:
+                raise outcome.error
+        else:
+            message = outcome if isinstance(outcome, AIMessage) else AIMessage(outcome.content)
+        self._remember(way)
+        return message
+
+    def _remember(self, way: int) -> None:
+        with self._lock:
+            self._way = max(self._way, way)
+
+    def _bind(self, schema: type[ReplyModel], way: int) -> Runnable[Any, BaseMessage] | None:
+        key = (schema.name, way)
+        with self._lock:
+            if key not in self._bound:
+                self._bound[key] = _bind(self._model, schema, WAYS[way])
+            return self._bound[key]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What a call of the model raised.
+
+    Attributes:
+        error: It.
+    """
+
+    error: Exception
+
+    @classmethod
+    def of(cls, state: dict[str, Any]) -> Failure:
+        """From the input of a fallback."""
+        return cls(state["error"])
+
+
+def _messages(state: dict[str, Any]) -> list[BaseMessage]:
+    return cast("list[BaseMessage]", state["messages"])
+
+
+# ── asking ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _bind(model: BaseChatModel, schema: type[ReplyModel], way: str) -> Runnable[Any, BaseMessage] | None:
+    """The model prepared for a way, or `None` if it says beforehand that it does not know that way."""
+    if way == "plain":
+        return model
+    try:
+        if way == "json_schema":
+            return _bind_schema(model, schema)
+        return model.bind_tools([schema.wire], tool_choice="any")
+    except (NotImplementedError, TypeError, ValueError):
+        return None
+
+
+def _bind_schema(model: BaseChatModel, schema: type[ReplyModel]) -> Runnable[Any, BaseMessage] | None:
+    ask = type(model).with_structured_output
+    if ask is BaseChatModel.with_structured_output:
+        return None  # the default makes a tool call of it, which is the next way
+    strict = {"strict": True} if "strict" in inspect.signature(ask).parameters else {}
+    chain = model.with_structured_output(schema.wire, method="json_schema", **strict)
+    # A dict as schema keeps clients from parsing. Of "model | parser" only the model is wanted, whatever the vendor binds.
+    return chain.first if isinstance(chain, RunnableSequence) else None
+
+
+def _refuses(error: Exception, way: str) -> bool:
+    """Whether a server said that it does not know this way of asking, rather than anything else."""
+    status = getattr(error, "status_code", None) or getattr(getattr(error, "response", None), "status_code", None)
+    if isinstance(error, NotImplementedError):
+        return True
+    text = str(error).casefold().replace("invalid_request_error", "")
+    names = any(word in text for word in _WORDS_OF[way])
+    return status in _REFUSED_STATUS and names and any(word in text for word in _REFUSAL_WORDS)
+
+
+def _message_within(error: Exception) -> AIMessage | None:
+    """The model's message, where a client raised one instead of giving it back."""
+    if isinstance(error, ValidationError) and error.title == "AIMessage":
+        return _message_with_text_arguments(error)
+    completion = getattr(error, "completion", None)  # openai: the length limit or the content filter ended the reply
+    choices = getattr(completion, "choices", None)
+    if not choices:
+        return None
+    content = getattr(choices[0].message, "content", None)
+    usage = getattr(completion, "usage", None)
+    read, written = getattr(usage, "prompt_tokens", 0) or 0, getattr(usage, "completion_tokens", 0) or 0
+    return AIMessage(
+        content if isinstance(content, str) else "",
+        response_metadata={"finish_reason": choices[0].finish_reason},
+        usage_metadata={"input_tokens": read, "output_tokens": written, "total_tokens": read + written},
+    )
+
+
+def _message_with_text_arguments(error: ValidationError) -> AIMessage:
+    """Tool arguments encoded twice arrive as a string, which no AIMessage accepts; the error still holds them.
+
+    Without all of them, from the first on, it is an empty message: something is missing, which calls for the repair.
+    """
+    told = {
+        problem["loc"]: problem["input"] for problem in error.errors() if problem["loc"][::2] == ("tool_calls", "args")
+    }
+    expected = [("tool_calls", place, "args") for place in range(len(told))]
+    if not told or set(told) != set(expected) or not all(isinstance(text, str) for text in told.values()):
+        return AIMessage("")
+    calls = [{"name": "", "args": told[place], "id": None, "error": None} for place in expected]
+    return AIMessage("", invalid_tool_calls=calls)

@@ -1,0 +1,1 @@
+"""How we find: meaning and words, fused into one ranking."""

@@ -1,0 +1,189 @@
+"""A chat model that follows a script, and embeddings that count what they are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+from langchain_core.embeddings import Embeddings
+from langchain_core.language_models.chat_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.output_parsers import JsonOutputParser
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from pydantic import PrivateAttr
+
+from langmem_adapter.embedding.resolve import fingerprint
+
+if TYPE_CHECKING:
+    from langchain_core.callbacks import CallbackManagerForLLMRun
+    from langchain_core.runnables import Runnable
+
+__all__ = ["CountingEmbeddings", "ScriptedChatModel"]
+
+Answer: TypeAlias = str | AIMessage | Exception
+Step: TypeAlias = Answer | Callable[[list[BaseMessage]], Answer]
+_LETTERS_PER_TOKEN: Final = 4
+
+
+class ScriptedChatModel(BaseChatModel):
+    """A chat model that answers from a list, in order; usable from many threads.
+
+    Args:
+        replies: What to answer: a text, an `AIMessage` as it is, an exception to raise, or a function of the messages
+            that gives one of these.
+        modes: What it supports: `"json_schema"` (structured output and tool calls), `"tools"` (tool calls) or `"plain"`
+            (neither). It decides only how it can be asked; the replies are sent as they stand.
+        model_name: Its name, as results show it.
+
+    Raises:
+        RuntimeError: At a call, when the script has run out.
+
+    Example:
+        >>> model = ScriptedChatModel(replies=["Hello!", lambda messages: messages[-1].content[::-1]])
+        >>> model.invoke("Hi").content, model.invoke("abc").content, len(model.calls)
+        ('Hello!', 'cba', 2)
+    """
+
+    replies: Sequence[Any] = ()
+    modes: Literal["json_schema", "tools", "plain"] = "plain"
+    model_name: str = "scripted"
+
+    _calls: list[list[BaseMessage]] = PrivateAttr(default_factory=list)
+    _options: list[dict[str, Any]] = PrivateAttr(default_factory=list)
+    _lock: Any = PrivateAttr(default_factory=Lock)
+
+    @property
+    def calls(self) -> list[list[BaseMessage]]:
+        """The messages of every call so far."""
+        with self._lock:
+            return list(self._calls)
+
+    @property
+    def options(self) -> list[dict[str, Any]]:
+        """What was bound to each call, as `tools` or `response_format`."""
+        with self._lock:
+            return list(self._options)
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    def bind_tools(
+        self, tools: Sequence[Any], *, tool_choice: str | None = None, **kwargs: Any
+    ) -> Runnable[Any, AIMessage]:
+        """Accept tools, where the script says so."""
+        if self.modes == "plain":
+            raise NotImplementedError("this scripted model knows no tools")
+        return self.bind(tools=[convert_to_openai_tool(tool) for tool in tools], tool_choice=tool_choice, **kwargs)
+
+    def with_structured_output(self, schema: Any, *, include_raw: bool = False, **kwargs: Any) -> Runnable[Any, Any]:
+        """Accept a schema, where the script says so; else as LangChain does without support for it."""
+        if self.modes != "json_schema" or include_raw:
+            return super().with_structured_output(schema, include_raw=include_raw, **kwargs)
+        return self.bind(response_format=schema) | JsonOutputParser()
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002 - LangChain fixes the signature
+        **kwargs: Any,
+    ) -> ChatResult:
+        step = self._next(messages, {**kwargs, **({"stop": stop} if stop else {})})
+        answer = step(list(messages)) if callable(step) else step
+        if isinstance(answer, BaseException):
+            raise answer
+        message = AIMessage(answer) if isinstance(answer, str) else answer
+        return ChatResult(generations=[ChatGeneration(message=_with_usage(message, messages))])
+
+    def _next(self, messages: list[BaseMessage], options: dict[str, Any]) -> Any:
+        with self._lock:
+            place = len(self._calls)
+            self._calls.append(list(messages))
+            self._options.append(options)
+        if place >= len(self.replies):
+            raise RuntimeError(
+                f"the script has {len(self.replies)} replies; this is call {place + 1}: {messages[-1].content!r}"
+            )
+        return self.replies[place]
+
+
+class CountingEmbeddings(Embeddings):
+    """Embeddings that remember what they were asked, for tests of how often a program embeds.
+
+    Args:
+        embeddings: Who does the work.
+
+    Attributes:
+        documents: The batches given to `embed_documents`.
+        queries: The texts given to `embed_query`.
+
+    Example:
+        >>> from langmem_adapter.embedding.hashing import HashEmbeddings
+        >>> counting = CountingEmbeddings(HashEmbeddings(64))
+        >>> _ = counting.embed_documents(["tea", "coffee"])
+        >>> counting.calls, counting.texts
+        (1, 2)
+    """
+
+    def __init__(self, embeddings: Embeddings) -> None:
+        self._embeddings = embeddings
+        self._lock = Lock()
+        self.documents: list[list[str]] = []
+        self.queries: list[str] = []
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the embeddings which do the work: counting does not change a vector."""
+        return fingerprint(self._embeddings)
+
+    @property
+    def calls(self) -> int:
+        """How often it was asked."""
+        with self._lock:
+            return len(self.documents) + len(self.queries)
+
+    @property
+    def texts(self) -> int:
+        """How many texts it was asked for."""
+        with self._lock:
+            return sum(map(len, self.documents)) + len(self.queries)
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Count and pass on."""
+        with self._lock:
+            self.documents.append(list(texts))
+        return self._embeddings.embed_documents(texts)
+
+    def embed_query(self, text: str) -> list[float]:
+        """Count and pass on."""
+        with self._lock:
+            self.queries.append(text)
+        return self._embeddings.embed_query(text)
+
+    async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Count and pass on."""
+        with self._lock:
+            self.documents.append(list(texts))
+        return await self._embeddings.aembed_documents(texts)
+
+    async def aembed_query(self, text: str) -> list[float]:
+        """Count and pass on."""
+        with self._lock:
+            self.queries.append(text)
+        return await self._embeddings.aembed_query(text)
+
+
+def _with_usage(message: AIMessage, messages: list[BaseMessage]) -> AIMessage:
+    if message.usage_metadata is not None:
+        return message
+    read = sum(_tokens(str(sent.content)) for sent in messages)
+    written = _tokens(str(message.content))
+    usage = {"input_tokens": read, "output_tokens": written, "total_tokens": read + written}
+    return message.model_copy(update={"usage_metadata": usage})
+
+
+def _tokens(text: str) -> int:
+    return max(1, len(text) // _LETTERS_PER_TOKEN)
