@@ -307,6 +307,8 @@ _HINTS: Final = {
     "disk image is malformed": "the file is damaged; restore a backup",
 }
 
+_TRANSIENT: Final = ("database is locked", "deadlock detected", "could not serialize", "server closed the connection")
+
 
 @contextmanager
 def translated(location: str) -> Iterator[None]:
@@ -314,13 +316,14 @@ def translated(location: str) -> Iterator[None]:
     try:
         yield
     except DBAPIError as error:
-        raise _storage_error(location, str(error.orig)) from error
+        raise _storage_error(location, str(error.orig), lost=error.connection_invalidated) from error
     except sqlite3.Error as error:
         raise _storage_error(location, str(error)) from error
     except SQLAlchemyError as error:
         raise _storage_error(location, str(error)) from error
 
 
-def _storage_error(location: str, message: str) -> StorageError:
+def _storage_error(location: str, message: str, *, lost: bool = False) -> StorageError:
     hint = next((hint for sign, hint in _HINTS.items() if sign in message), None)
-    return StorageError(f"{location}: {message.strip()}{f' ({hint})' if hint else ''}")
+    transient = lost or any(sign in message for sign in _TRANSIENT)
+    return StorageError(f"{location}: {message.strip()}{f' ({hint})' if hint else ''}", transient=transient)

@@ -20,7 +20,7 @@ from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from langmem_adapter.errors import ConflictError, EmbeddingMismatchError, InvalidInputError, MemoryNotFoundError
 from langmem_adapter.records import Change, Decision, Event, Scope
-from langmem_adapter.storage import lexical, meta
+from langmem_adapter.storage import lexical, meta, tables, traces
 from langmem_adapter.storage.scopes import find, key_of, of_row, within
 from langmem_adapter.storage.tables import MEMORIES, changes, history, memories, runs, scopes, words
 from langmem_adapter.text import text_hash
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from langmem_adapter.storage.database import Database
+    from langmem_adapter.storage.traces import TraceDraft
 
 __all__ = ["Ledger", "Write", "last_seq"]
 
@@ -72,6 +73,7 @@ class Write:
         seen: Number of the last change that the decisions took into account; `None` skips the check against newcomers.
         near: Cosine from which on a memory written since then makes the decisions stale.
         key: Names the run; a second write of the same key changes nothing and gives the first one's result.
+        trace: What to keep of the run that led here; it is written even where nothing else is.
     """
 
     decisions: tuple[Decision, ...]
@@ -81,6 +83,7 @@ class Write:
     seen: int | None = None
     near: float = 1.0
     key: str | None = None
+    trace: TraceDraft | None = None
 
 
 class Ledger:
@@ -152,6 +155,8 @@ def _apply(connection: Connection, write: Write) -> tuple[Change, ...]:
     entry = _Entry(connection, write)
     result = tuple(entry.carry_out(decision) for decision in write.decisions)
     entry.post()
+    if write.trace is not None:
+        traces.keep(connection, write.trace, result)
     if write.key is not None:
         row = {"key": write.key, "scope_id": entry.scope_id, "created_at": entry.now}
         connection.execute(_INSERT_RUN, {**row, "result": [change.to_json() for change in result]})
@@ -423,6 +428,6 @@ def _reset(connection: Connection) -> int:
             for i, pk in enumerate(pks)
         )
         connection.execute(_INSERT_CHANGE, list(rows))
-    for table in (words, memories, history, runs, scopes):
+    for table in (words, memories, history, runs, tables.traces, scopes):
         connection.execute(delete(table))
     return len(pks)

@@ -159,6 +159,8 @@ def revisions(connection: Connection, memory_id: str, scope: Scope | None = None
             is_deleted=bool(row.is_deleted),
             reason=row.reason,
             revision=row.revision,
+            id=row.id,
+            stated_at=row.created_at,
         )
         for row in rows
     ]

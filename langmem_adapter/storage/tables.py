@@ -31,7 +31,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 if TYPE_CHECKING:
     from sqlalchemy.engine import Dialect
 
-__all__ = ["MEMORIES", "changes", "history", "memories", "meta", "metadata", "runs", "scopes", "words"]
+__all__ = ["MEMORIES", "changes", "history", "memories", "meta", "metadata", "runs", "scopes", "traces", "words"]
 
 MEMORIES: Final = "memories"
 """Name of the space of memories in the change feed."""
@@ -155,6 +155,18 @@ words: Final = Table(
     Column("length", Integer, nullable=False),
     Index("ix_words_memory", "memory_pk"),
     sqlite_with_rowid=False,
+)
+
+# What an add saw and did, stage by stage: see storage/traces.py.
+traces: Final = Table(
+    "traces",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("scope_key", String(64), nullable=False),
+    Column("created_at", UTCDateTime, nullable=False),
+    Column("state", _Json, nullable=False),
+    Index("ix_traces_created", "created_at"),
+    Index("ix_traces_scope", "scope_key"),
 )
 
 # What an add did, by the key of its run: a run that is repeated or resumed changes nothing twice.

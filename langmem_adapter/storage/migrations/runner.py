@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["HEAD", "migrate", "schema_version"]
 
-HEAD: Final = "0001"
+HEAD: Final = "0002"
 """The schema that this code speaks."""
 
-_KNOWN: Final = ("0001",)
+_KNOWN: Final = ("0001", "0002")
 
 
 def migrate(database: Database) -> None:

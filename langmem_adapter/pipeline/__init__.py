@@ -1,0 +1,1 @@
+"""The path of a message: parse, extract, retrieve, decide, apply; five nodes of a LangGraph graph."""

@@ -1,0 +1,149 @@
+"""Apply: decisions become one transaction, and the run's result.
+
+If others changed the memories that the decisions were based on, nothing is written: the run goes back to retrieve.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from langchain_core.runnables import Runnable, RunnableLambda
+
+from langmem_adapter.errors import ConflictError
+from langmem_adapter.pipeline.clock import finished
+from langmem_adapter.pipeline.state import PipelineState, scope_of
+from langmem_adapter.records import Change, Decision, Fact, Turn, Usage
+from langmem_adapter.storage.ledger import Ledger, Write
+from langmem_adapter.storage.traces import TraceDraft
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from langmem_adapter.embedding.embedder import Embedder
+
+__all__ = ["apply_stage"]
+
+_TRACED: Final = (
+    "scope infer memory_type prompt items turns facts candidates decisions usage milliseconds attempts".split()
+)
+
+
+def apply_stage(
+    ledger: Ledger, embedder: Embedder, *, near: float, attempts: int, mode: str, trace_days: float
+) -> Runnable[PipelineState, dict[str, Any]]:
+    """The fifth stage: `decisions` to `result`.
+
+    Args:
+        ledger: The one writer.
+        embedder: Vectors of the texts to store; those that retrieve has made come from its cache.
+        near: Cosine from which on a memory written meanwhile is a conflict.
+        attempts: How often to go back before `ConflictError` is raised.
+        mode: `"offline"` or the model's name, for the result.
+        trace_days: How long to keep what the run saw; 0 keeps nothing.
+    """
+
+    def prepare(state: PipelineState, decisions: Sequence[Decision], vectors: NDArray[Any]) -> Write:
+        texts = dict(zip(_texts(decisions), vectors, strict=True))
+        return _write(state, decisions, texts, near=near, trace=_trace(state, mode, trace_days))
+
+    def finish(state: PipelineState, decisions: Sequence[Decision], changes: Sequence[Change]) -> dict[str, Any]:
+        clock = finished(state, "apply", changes=sum(change.event != "NONE" for change in changes))
+        result = _result({**state, **clock}, decisions, changes, mode)  # type: ignore[typeddict-item]
+        return {"result": {**result, "trace_id": state["key"] if trace_days else None}, "conflict": False, **clock}
+
+    def apply(state: PipelineState) -> dict[str, Any]:
+        decisions = _read(state)
+        write = prepare(state, decisions, embedder.vectors(_texts(decisions)))
+        try:
+            return finish(state, decisions, ledger.apply(write) if _worth_writing(write) else ())
+        except ConflictError:
+            return _again(state, attempts)
+
+    async def aapply(state: PipelineState) -> dict[str, Any]:
+        decisions = _read(state)
+        write = prepare(state, decisions, await embedder.avectors(_texts(decisions)))
+        try:
+            return finish(state, decisions, await ledger.aapply(write) if _worth_writing(write) else ())
+        except ConflictError:
+            return _again(state, attempts)
+
+    return RunnableLambda(apply, aapply)
+
+
+def _read(state: PipelineState) -> list[Decision]:
+    return [Decision.from_json(decision) for decision in state["decisions"]]
+
+
+def _texts(decisions: Sequence[Decision]) -> list[str]:
+    return [d.text for d in decisions if d.event in {"ADD", "UPDATE"} and d.text is not None]
+
+
+def _worth_writing(write: Write) -> bool:
+    return bool(write.decisions or write.trace)
+
+
+def _write(
+    state: PipelineState,
+    decisions: Sequence[Decision],
+    vectors: Mapping[str, NDArray[Any]],
+    *,
+    near: float,
+    trace: TraceDraft | None,
+) -> Write:
+    candidates = state.get("candidates")
+    return Write(
+        decisions=tuple(decisions),
+        scope=scope_of(state),
+        within=scope_of(state),
+        vectors=vectors,
+        seen=candidates["seen"] if candidates else None,
+        near=near,
+        key=state["key"] if decisions else None,
+        trace=trace,
+    )
+
+
+def _trace(state: PipelineState, mode: str, days: float) -> TraceDraft | None:
+    if not days:
+        return None
+    kept = {name: state.get(name) for name in _TRACED if name in state}
+    return TraceDraft(state["key"], scope_of(state), days, {**kept, "mode": mode})
+
+
+def _again(state: PipelineState, attempts: int) -> dict[str, Any]:
+    tried = state.get("attempts", 0) + 1
+    if tried >= attempts:
+        raise ConflictError(
+            f"others kept changing the same memories, {tried} times in a row; nothing was written, try again"
+        )
+    return {"conflict": True, "attempts": tried}
+
+
+def _result(
+    state: PipelineState, decisions: Sequence[Decision], changes: Sequence[Change], mode: str
+) -> dict[str, Any]:
+    turns = [Turn.from_json(turn) for turn in state["turns"]]
+    facts = [Fact.from_json(fact) for fact in state["facts"]]
+    items = [turns[facts[d.fact].turn].item for d in decisions if d.fact is not None]
+    if len(items) != len(changes):  # the result of an earlier run of this name, which has one item and other facts
+        items = [0] * len(changes)
+    return {
+        "results": [change.to_json() for change in changes],
+        "items": items,
+        "notes": [_notes(state, number, items, turns) for number in range(len(state["items"]))],
+        "mode": mode,
+        "usage": replace(Usage.from_json(state["usage"]), milliseconds=state["milliseconds"], calls=()).to_json(),
+    }
+
+
+def _notes(state: PipelineState, item: int, items: Sequence[int], turns: Sequence[Turn]) -> list[str]:
+    own = [turn for turn in turns if turn.item == item]
+    notes = [note for turn in own for note in turn.notes]
+    if item not in items:
+        notes.append(f"found no fact worth keeping in {len(own)} message{'s' if len(own) > 1 else ''}")
+    if not state.get("infer", True) and any(turn.role == "system" for turn in own):
+        notes.append("system messages are never stored")
+    return notes

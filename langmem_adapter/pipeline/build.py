@@ -1,0 +1,116 @@
+"""The pipeline as a compiled LangGraph graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from langgraph.graph import START, StateGraph
+
+from langmem_adapter.pipeline.apply import apply_stage
+from langmem_adapter.pipeline.decide import decide_stage
+from langmem_adapter.pipeline.extract import extract_stage
+from langmem_adapter.pipeline.parse import parse_stage
+from langmem_adapter.pipeline.retries import RETRIES
+from langmem_adapter.pipeline.retrieve import retrieve_stage
+from langmem_adapter.pipeline.review import review as review_stage
+from langmem_adapter.pipeline.state import PipelineInput, PipelineOutput, PipelineState
+
+if TYPE_CHECKING:
+    from langgraph.graph.state import CompiledStateGraph
+    from langgraph.types import Checkpointer
+
+    from langmem_adapter.embedding.embedder import Embedder
+    from langmem_adapter.reasoning.base import Describer, Reasoner
+    from langmem_adapter.search.searcher import Searcher
+    from langmem_adapter.storage.ledger import Ledger
+
+__all__ = ["Parts", "build_pipeline"]
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the stages work with; they do not know `Memory`.
+
+    Attributes:
+        reasoner: Finds and compares facts.
+        describer: Puts images into words; `None` leaves them to the notes.
+        searcher: Finds neighbours.
+        embedder: Makes vectors, once for each text of a run.
+        ledger: Writes.
+        neighbours: Memories that each fact is compared with.
+        near: Cosine from which on a memory counts as near.
+        attempts: How often a run starts over after a conflict.
+        trace_days: How long to keep what each run saw; 0 keeps nothing.
+    """
+
+    reasoner: Reasoner
+    describer: Describer | None
+    searcher: Searcher
+    embedder: Embedder
+    ledger: Ledger
+    neighbours: int
+    near: float
+    attempts: int
+    trace_days: float
+
+
+def build_pipeline(
+    parts: Parts, *, review: bool = False, dry: bool = False, checkpointer: Checkpointer = None
+) -> CompiledStateGraph[Any, Any, Any, Any]:
+    """Compile the five stages.
+
+    Args:
+        parts: What they work with.
+        review: Stop before apply, with the decisions as the interrupt's value; needs a checkpointer, here or in the parent.
+        dry: End after decide; nothing is written.
+        checkpointer: Keeps the state between the stages; `None` takes the parent graph's, `False` none at all.
+
+    Returns:
+        A graph from `PipelineInput` to `PipelineOutput` with the nodes parse, extract, retrieve, decide, (review,) apply.
+    """
+    graph = StateGraph(
+        PipelineState, input_schema=PipelineInput, output_schema=PipelineState if dry else PipelineOutput
+    )
+    graph.add_node("parse", parse_stage(parts.describer), retry_policy=RETRIES)
+    graph.add_node("extract", extract_stage(parts.reasoner), retry_policy=RETRIES)
+    retrieve = retrieve_stage(parts.searcher, parts.embedder, limit=parts.neighbours)
+    graph.add_node("retrieve", retrieve, retry_policy=RETRIES)
+    graph.add_node("decide", decide_stage(parts.reasoner), retry_policy=RETRIES)
+    graph.add_edge(START, "parse")
+    graph.add_edge("parse", "extract")
+    graph.add_conditional_edges("extract", _after_extract)
+    graph.add_edge("retrieve", "decide")
+    if not dry:
+        _add_end(graph, parts, review=review)
+    compiled = graph.compile(checkpointer=checkpointer, name="memory_pipeline")
+    return compiled.with_config(recursion_limit=10 + 4 * parts.attempts)
+
+
+def _add_end(graph: StateGraph[Any, Any, Any, Any], parts: Parts, *, review: bool) -> None:
+    apply = apply_stage(
+        parts.ledger,
+        parts.embedder,
+        near=parts.near,
+        attempts=parts.attempts,
+        mode=parts.reasoner.mode,
+        trace_days=parts.trace_days,
+    )
+    graph.add_node("apply", apply, retry_policy=RETRIES)
+    graph.add_conditional_edges("apply", _after_apply)
+    if review:
+        graph.add_node("review", review_stage)
+        graph.add_edge("decide", "review")
+        graph.add_edge("review", "apply")
+    else:
+        graph.add_edge("decide", "apply")
+
+
+def _after_extract(state: PipelineState) -> Literal["retrieve", "decide"]:
+    # Nothing to compare: no facts, or turns that are stored as said.
+    facts = state["facts"]
+    return "retrieve" if facts and not facts[0]["verbatim"] else "decide"
+
+
+def _after_apply(state: PipelineState) -> Literal["retrieve", "__end__"]:
+    return "retrieve" if state.get("conflict") else "__end__"

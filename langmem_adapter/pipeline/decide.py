@@ -1,0 +1,159 @@
+"""Decide: facts and their neighbours become decisions.
+
+What needs no judgement is decided here: verbatim turns are added, the same words twice are NONE, a fact with nothing near is
+added. The rest goes to the reasoner, which sees memories as numbers; only numbers it was shown can come back as ids.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.runnables import Runnable, RunnableLambda
+
+from langmem_adapter.pipeline.clock import finished
+from langmem_adapter.pipeline.parse import parse_time
+from langmem_adapter.reasoning.base import Answer, Comparison, Known, Reasoner
+from langmem_adapter.records import Decision, Event, Fact, Turn, Usage
+from langmem_adapter.text import text_hash
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from langmem_adapter.pipeline.state import PipelineState
+
+__all__ = ["decide_stage"]
+
+
+def decide_stage(reasoner: Reasoner, *, prompt: str | None = None) -> Runnable[PipelineState, dict[str, Any]]:
+    """The fourth stage: `facts` and `candidates` to `decisions`.
+
+    Args:
+        reasoner: Who judges.
+        prompt: Replaces the reasoner's own instructions, where it has any.
+    """
+    return RunnableLambda(partial(_decide, reasoner, prompt))
+
+
+def _decide(reasoner: Reasoner, prompt: str | None, state: PipelineState) -> Any:
+    facts = [Fact.from_json(fact) for fact in state["facts"]]
+    if not facts or facts[0].verbatim:
+        return _decisions(
+            state, [_Placed(place, "ADD", fact.text, "stored as said") for place, fact in enumerate(facts)]
+        )
+    if state.get("compared") == _compared(state):  # back from a conflict that touched no neighbour: the answer stands
+        return finished(state, "decide", decisions=len(state["decisions"]))
+    settled, open_facts = _settle(facts, state["candidates"], ask_always=not reasoner.calls_model)
+    if not open_facts:
+        return _decisions(state, settled)
+    shown, comparison = _comparison(facts, open_facts, state["candidates"], prompt)
+    # A Runnable that is returned is run in this one's place: sync, async and traced alike.
+    return (
+        RunnableLambda(lambda _: comparison, name="comparison")
+        | reasoner.decide
+        | RunnableLambda(partial(_judged, state, settled, open_facts, shown), name="decisions")
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """A verdict whose fact and memory are places in the state, not in what the reasoner was shown."""
+
+    fact: int
+    event: Event
+    text: str
+    reason: str
+    known: int | None = None
+
+
+def _settle(
+    facts: Sequence[Fact], candidates: Mapping[str, Any], *, ask_always: bool
+) -> tuple[list[_Placed], list[int]]:
+    """Verdicts that need no judgement, and the places of the facts that do."""
+    settled: list[_Placed] = []
+    unsettled: list[int] = []
+    for place, fact in enumerate(facts):
+        equal = candidates["equal"][place]
+        if equal is not None:
+            settled.append(_Placed(place, "NONE", fact.text, "already known, in the same words", equal))
+        elif text_hash(fact.text) in {text_hash(earlier.text) for earlier in facts[:place]}:
+            settled.append(_Placed(place, "NONE", fact.text, "said twice"))
+        else:
+            unsettled.append(place)
+    if ask_always or any(candidates["referring"][place] for place in unsettled):  # it may speak of any of the others
+        return settled, unsettled
+    new = [place for place in unsettled if not candidates["close"][place]]
+    settled += [_Placed(place, "ADD", facts[place].text, "nothing like it is known") for place in new]
+    return settled, [place for place in unsettled if place not in new]
+
+
+def _comparison(
+    facts: Sequence[Fact], open_facts: Sequence[int], candidates: Mapping[str, Any], prompt: str | None
+) -> tuple[list[int], Comparison]:
+    """What the reasoner is shown, and where each number it sees stands among the candidates."""
+    shown = list(dict.fromkeys(number for place in open_facts for number in candidates["near"][place]))
+    renamed = {number: place for place, number in enumerate(shown)}
+    comparison = Comparison(
+        facts=tuple(facts[place] for place in open_facts),
+        known=tuple(Known(place, candidates["known"][number]["text"]) for place, number in enumerate(shown)),
+        near=tuple(tuple(renamed[number] for number in candidates["near"][place]) for place in open_facts),
+        prompt=prompt,
+    )
+    return shown, comparison
+
+
+def _judged(
+    state: PipelineState, settled: list[_Placed], open_facts: list[int], shown: list[int], answer: Answer
+) -> dict[str, Any]:
+    judged = [
+        _Placed(open_facts[v.fact], v.event, v.text, v.reason, None if v.number is None else shown[v.number])
+        for v in answer.verdicts
+    ]
+    usage = Usage.from_json(state["usage"]) + answer.usage
+    placed = sorted(settled + judged, key=lambda verdict: verdict.fact)
+    return {**_decisions(state, placed), "usage": usage.to_json()}
+
+
+def _decisions(state: PipelineState, verdicts: Sequence[_Placed]) -> dict[str, Any]:
+    made = [_decision(state, verdict, number) for number, verdict in enumerate(verdicts)]
+    told = {"decisions": [decision.to_json() for decision in made], "compared": _compared(state)}
+    return {**told, **finished(state, "decide", decisions=len(made))}
+
+
+def _decision(state: PipelineState, verdict: _Placed, number: int) -> Decision:
+    fact = Fact.from_json(state["facts"][verdict.fact])
+    target = None if verdict.known is None else state["candidates"]["known"][verdict.known]
+    # A new id derives from the run: the same run gives the same memories, however often it is repeated.
+    new = str(uuid.uuid5(uuid.UUID(state["key"]), str(number))) if verdict.event == "ADD" else None
+    plain = Decision(
+        event=verdict.event,
+        memory_id=target["id"] if target else new,
+        text=verdict.text,
+        reason=verdict.reason,
+        fact=verdict.fact,
+        seen=target["seq"] if target else None,
+    )
+    return _with_source(plain, fact, state) if verdict.event in {"ADD", "UPDATE"} else plain
+
+
+def _with_source(decision: Decision, fact: Fact, state: PipelineState) -> Decision:
+    turn = Turn.from_json(state["turns"][fact.turn])
+    item = state["items"][turn.item]
+    expires_at = item.get("expires_at")
+    return replace(
+        decision,
+        context=fact.context,
+        metadata=item.get("metadata"),
+        memory_type=state.get("memory_type"),
+        actor_id=turn.actor,
+        role=turn.role,
+        time=turn.time,
+        expires_at=None if expires_at is None else parse_time(expires_at, "expires_at"),
+        keep_expiry=expires_at is None,
+    )
+
+
+def _compared(state: PipelineState) -> dict[str, Any]:
+    return {name: part for name, part in state.get("candidates", {}).items() if name != "seen"}

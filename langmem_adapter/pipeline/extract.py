@@ -1,0 +1,89 @@
+"""Extract: turns become facts.
+
+By default the facts are about the user; where `agent_id` is given and the assistant spoke, they are about the assistant
+(seed 004). `infer=False` takes each turn as it is; a procedural memory is one record of all of them. System messages are
+never a source.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.runnables import Runnable, RunnableLambda
+
+from langmem_adapter.pipeline.clock import finished
+from langmem_adapter.pipeline.state import PipelineState, scope_of
+from langmem_adapter.reasoning.base import Extraction, Question, Reasoner
+from langmem_adapter.records import PROCEDURAL, Fact, Turn, Usage
+from langmem_adapter.text import text_hash
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["extract_stage"]
+
+
+def extract_stage(reasoner: Reasoner) -> Runnable[PipelineState, dict[str, Any]]:
+    """The second stage: `turns` to `facts`. Several conversations are read at once, each on its own."""
+    return RunnableLambda(partial(_extract, reasoner))
+
+
+def _extract(reasoner: Reasoner, state: PipelineState) -> Any:
+    turns = [Turn.from_json(turn) for turn in state["turns"]]
+    places = _by_item(turns)
+    if state.get("memory_type") == PROCEDURAL:
+        return _asked(state, places, reasoner.record, [_question(state, turns, item, "procedure") for item in places])
+    if not state.get("infer", True):
+        return _found(state, _verbatim(turns), Usage())
+    about = "assistant" if scope_of(state).agent_id and any(turn.role == "assistant" for turn in turns) else "user"
+    return _asked(state, places, reasoner.extract, [_question(state, turns, item, about) for item in places])
+
+
+def _asked(
+    state: PipelineState, places: list[list[int]], ask: Runnable[Question, Extraction], questions: list[Question]
+) -> Runnable[Any, dict[str, Any]]:
+    # A Runnable that is returned is run in this one's place: sync, async and traced alike.
+    return (
+        RunnableLambda(lambda _: questions, name="questions")
+        | ask.map()
+        | RunnableLambda(partial(_collected, state, places), name="facts")
+    )
+
+
+def _verbatim(turns: Sequence[Turn]) -> list[Fact]:
+    return [
+        Fact(turn.text, place, verbatim=True) for place, turn in enumerate(turns) if turn.role != "system" and turn.text
+    ]
+
+
+def _by_item(turns: Sequence[Turn]) -> list[list[int]]:
+    places: defaultdict[int, list[int]] = defaultdict(list)
+    for place, turn in enumerate(turns):
+        places[turn.item].append(place)
+    return [places[item] for item in sorted(places)]
+
+
+def _question(state: PipelineState, turns: Sequence[Turn], item: Sequence[int], about: str) -> Question:
+    told = tuple(turns[place] for place in item)
+    return Question(told, about, told[-1].time.date(), state.get("prompt"))
+
+
+def _collected(state: PipelineState, places: list[list[int]], extractions: list[Extraction]) -> dict[str, Any]:
+    facts = [
+        Fact(fact.text, item[fact.turn], fact.context, fact.verbatim)
+        for item, extraction in zip(places, extractions, strict=True)
+        for fact in _distinct(extraction.facts)
+    ]
+    return _found(state, facts, sum((extraction.usage for extraction in extractions), Usage()))
+
+
+def _found(state: PipelineState, facts: Sequence[Fact], usage: Usage) -> dict[str, Any]:
+    total = Usage.from_json(state["usage"]) + usage
+    told = {"facts": [fact.to_json() for fact in facts], "usage": total.to_json()}
+    return {**told, **finished(state, "extract", facts=len(facts))}
+
+
+def _distinct(facts: Sequence[Fact]) -> list[Fact]:
+    return list({text_hash(fact.text): fact for fact in reversed(facts)}.values())[::-1]

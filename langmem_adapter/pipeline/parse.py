@@ -1,0 +1,206 @@
+"""Parse: any input becomes turns.
+
+Roles, speakers, times and texts are told apart here and nowhere else. What a turn cannot carry (an image that nobody
+described, an empty message) is said in its notes, never silently lost.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from langchain_core.messages import BaseMessage, convert_to_messages
+from langchain_core.runnables import Runnable, RunnableLambda
+
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.pipeline.clock import finished, started
+from langmem_adapter.pipeline.images import address, image_parts, is_image, parts_of
+from langmem_adapter.records import Turn, Usage, check_metadata, check_text
+
+if TYPE_CHECKING:
+    from langmem_adapter.pipeline.state import PipelineState
+    from langmem_adapter.reasoning.base import Describer, Description
+
+__all__ = ["parse_stage", "parse_time", "turns_of"]
+
+_ROLES: Final = {
+    "human": "user",
+    "user": "user",
+    "ai": "assistant",
+    "assistant": "assistant",
+    "system": "system",
+    "developer": "system",
+    "tool": "tool",
+    "function": "tool",
+}
+_TEXT_PARTS: Final = {"text", "input_text", "output_text"}
+_TIME_KEYS: Final = ("timestamp", "created_at")
+_OF_ITEM: Final = ("messages", "metadata", "timestamp", "expires_at")
+
+
+def parse_stage(describer: Describer | None) -> Runnable[PipelineState, dict[str, Any]]:
+    """The first stage: `messages` (or `items`) to `turns`.
+
+    Args:
+        describer: Puts images into words, one call each; `None` leaves them to the notes.
+    """
+    return RunnableLambda(partial(_parse, describer))
+
+
+def turns_of(
+    messages: object, *, time: datetime, item: int = 0, descriptions: Mapping[str, str] | None = None
+) -> list[Turn]:
+    """Turns of one conversation.
+
+    Args:
+        messages: A `str`, a dict, a LangChain message, or a sequence of these.
+        time: When it was said, for messages that carry no time of their own (keys `timestamp` or `created_at`).
+        item: Number of the conversation within the run.
+        descriptions: Words for images, by their address.
+
+    Raises:
+        InvalidInputError: It is empty, or holds something that is no message; the text says which.
+    """
+    told = descriptions or {}
+    turns = [_turn(message, number, time, item, told) for number, message in enumerate(_as_list(messages), start=1)]
+    if all(turn.notes == (_no_text(number),) for number, turn in enumerate(turns, start=1)):
+        raise InvalidInputError("there is nothing to remember: every message is empty")
+    return turns
+
+
+def parse_time(value: object, name: str) -> datetime:
+    """An aware UTC datetime from a datetime, an ISO 8601 text or a Unix time in seconds; without a zone it means UTC.
+
+    Raises:
+        InvalidInputError: It is none of these.
+    """
+    try:
+        if isinstance(value, str):
+            value = datetime.fromisoformat(value)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            value = datetime.fromtimestamp(value, UTC)
+        if isinstance(value, datetime):
+            return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    except (ValueError, OverflowError, OSError) as error:
+        raise InvalidInputError(f"{name}={value!r} is no point in time: {error}") from None
+    raise InvalidInputError(f"{name} must be a datetime, ISO 8601 text or Unix seconds, not {type(value).__name__}")
+
+
+def _parse(describer: Describer | None, state: PipelineState) -> Any:
+    begun: PipelineState = {**state, **started()}  # type: ignore[typeddict-item]
+    items = state.get("items") or [{name: state.get(name) for name in _OF_ITEM}]
+    images = {url: part for item in items for url, part in image_parts(item.get("messages")).items()}
+    if describer is None or not images:
+        return _parsed(begun, items, [], [])
+    # A Runnable that is returned is run in this one's place: sync, async and traced alike.
+    return (
+        RunnableLambda(lambda _: list(images.values()), name="images")
+        | describer.describe.map()
+        | RunnableLambda(partial(_parsed, begun, items, list(images)), name="turns")
+    )
+
+
+def _parsed(
+    state: PipelineState, items: list[dict[str, Any]], urls: list[str], described: list[Description]
+) -> dict[str, Any]:
+    descriptions = {url: description.text for url, description in zip(urls, described, strict=True)}
+    turns = [turn for number, item in enumerate(items) for turn in _turns_of_item(item, number, descriptions)]
+    usage = sum((description.usage for description in described), Usage())
+    return {
+        "key": state.get("key") or str(uuid.uuid4()),
+        "items": [{**item, "messages": None} for item in items],
+        "turns": [turn.to_json() for turn in turns],
+        "usage": usage.to_json(),
+        "attempts": 0,
+        **finished(state, "parse", turns=len(turns)),
+    }
+
+
+def _turns_of_item(item: Mapping[str, Any], number: int, descriptions: Mapping[str, str]) -> list[Turn]:
+    if item.get("metadata") is not None:
+        check_metadata(item["metadata"])
+    if item.get("expires_at") is not None:
+        parse_time(item["expires_at"], "expires_at")
+    time = datetime.now(UTC) if item.get("timestamp") is None else parse_time(item["timestamp"], "timestamp")
+    return turns_of(item.get("messages"), time=time, item=number, descriptions=descriptions)
+
+
+def _as_list(messages: object) -> Sequence[object]:
+    if isinstance(messages, str):
+        return [{"role": "user", "content": messages}]
+    if isinstance(messages, Mapping | BaseMessage):
+        return [messages]
+    if isinstance(messages, Sequence) and not isinstance(messages, bytes | bytearray):
+        if not messages:
+            raise InvalidInputError("there is nothing to remember: the list of messages is empty")
+        return messages
+    raise InvalidInputError(f"messages must be a str, a message or a list of messages, not {type(messages).__name__}")
+
+
+def _turn(message: object, number: int, time: datetime, item: int, descriptions: Mapping[str, str]) -> Turn:
+    converted = _converted(message, number)
+    role = _role(converted, number)
+    text, unread = _text(converted, number, descriptions)
+    own = next((converted.additional_kwargs[key] for key in _TIME_KEYS if key in converted.additional_kwargs), None)
+    return Turn(
+        role=role,
+        text=check_text(text, f"message {number}").strip(),
+        actor=check_text(converted.name or role, f"the name in message {number}"),
+        time=time if own is None else parse_time(own, f"the time of message {number}"),
+        item=item,
+        notes=unread or (() if text.strip() else (_no_text(number),)),
+    )
+
+
+def _no_text(number: int) -> str:
+    return f"message {number} has no text"
+
+
+def _converted(message: object, number: int) -> BaseMessage:
+    if isinstance(message, Mapping):
+        content = message.get("content")
+        if content is None and not message.get("tool_calls"):
+            raise InvalidInputError(f"message {number} has no content; give a dict with role and content")
+        message = {"role": "user", **message, "content": parts_of(content) if isinstance(content, Mapping) else content}
+    elif not isinstance(message, BaseMessage | str | tuple):
+        raise InvalidInputError(
+            f"message {number} is a {type(message).__name__}; give a str, a dict or a LangChain message"
+        )
+    try:
+        return convert_to_messages([message])[0]
+    except (ValueError, TypeError, NotImplementedError, KeyError) as error:
+        raise InvalidInputError(f"message {number} cannot be read: {error}") from None
+
+
+def _role(message: BaseMessage, number: int) -> str:
+    kind = message.type if message.type != "chat" else str(getattr(message, "role", "")).lower()
+    role = _ROLES.get(kind)
+    if role is None:
+        raise InvalidInputError(f"message {number} has the role {kind!r}; known are user, assistant, system, tool")
+    return role
+
+
+def _text(message: BaseMessage, number: int, descriptions: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
+    if isinstance(message.content, str):
+        return message.content, ()
+    texts: list[str] = []
+    notes: list[str] = []
+    for part in message.content:
+        if isinstance(part, str):
+            texts.append(part)
+        elif part.get("type") in _TEXT_PARTS:
+            texts.append(str(part.get("text", "")))
+        elif is_image(part) and (words := descriptions.get(address(part) or "")) is not None:
+            texts.append(f"[image: {words}]")
+        else:
+            notes.append(_unread(part, number))
+    return "\n".join(texts), tuple(notes)
+
+
+def _unread(part: Mapping[str, Any], number: int) -> str:
+    if is_image(part):
+        return f"an image in message {number} was not looked at; Memory(vision=True) describes images"
+    return f"a part of type {part.get('type')!r} in message {number} was not read"

@@ -1,0 +1,61 @@
+"""Replaying a trace as a dry run: the same turns, today's reasoner and memories, nothing written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from langmem_adapter.records import AddResult, Change, Decision, Turn, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from langmem_adapter.pipeline.state import PipelineInput
+    from langmem_adapter.storage.traces import Trace
+
+__all__ = ["said_again", "would_be"]
+
+
+def said_again(trace: Trace) -> PipelineInput:
+    """The graph's input that gives the turns of a trace once more."""
+    items: list[dict[str, Any]] = [{**item, "messages": []} for item in trace.state["items"]]
+    for turn in trace.turns:
+        items[turn.item]["messages"].append(_message(turn))
+    return {
+        "items": items,
+        "scope": trace.scope.named,
+        "infer": trace.state.get("infer", True),
+        "memory_type": trace.state.get("memory_type"),
+        "prompt": trace.state.get("prompt"),
+    }
+
+
+def would_be(output: Mapping[str, Any], mode: str) -> AddResult:
+    """What a run that ended before apply would have done."""
+    known = {memory["id"]: memory["text"] for memory in output.get("candidates", {}).get("known", [])}
+    decisions = [Decision.from_json(decision) for decision in output["decisions"]]
+    return AddResult(
+        results=tuple(_change(decision, known) for decision in decisions),
+        mode=mode,
+        usage=replace(Usage.from_json(output["usage"]), milliseconds=output["milliseconds"], calls=()),
+        notes=("a dry run: nothing was written",),
+    )
+
+
+def _message(turn: Turn) -> dict[str, Any]:
+    message = {"role": turn.role, "content": turn.text, "timestamp": turn.time.isoformat()}
+    if turn.actor != turn.role:
+        message["name"] = turn.actor
+    # A tool's message must say which call it answers; a trace keeps what was said, not the protocol.
+    return {**message, "tool_call_id": "replayed"} if turn.role == "tool" else message
+
+
+def _change(decision: Decision, known: Mapping[str, str]) -> Change:
+    before = known.get(str(decision.memory_id))
+    return Change(
+        id=decision.memory_id,
+        text=before if decision.event == "DELETE" and before is not None else decision.text or "",
+        event=decision.event,
+        previous_text=before if decision.event == "UPDATE" else None,
+        reason=decision.reason,
+    )

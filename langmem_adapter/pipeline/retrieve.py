@@ -1,0 +1,47 @@
+"""Retrieve: each fact meets its nearest memories."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.runnables import Runnable, RunnableLambda
+
+from langmem_adapter.pipeline.clock import finished
+from langmem_adapter.pipeline.state import PipelineState, scope_of
+from langmem_adapter.text import refers_back
+
+if TYPE_CHECKING:
+    from langmem_adapter.embedding.embedder import Embedder
+    from langmem_adapter.search.searcher import Searcher
+
+__all__ = ["retrieve_stage"]
+
+
+def retrieve_stage(searcher: Searcher, embedder: Embedder, *, limit: int) -> Runnable[PipelineState, dict[str, Any]]:
+    """The third stage: `facts` to `candidates`; all facts are embedded in one batch, compared within the fields given."""
+
+    def retrieve(state: PipelineState) -> dict[str, Any]:
+        referring = [refers_back(fact["text"]) or refers_back(fact["context"]) for fact in state["facts"]]
+        hood = searcher.neighbours(_texts(state), scope_of(state), limit=limit, referring=referring)
+        candidates = {**_plain(asdict(hood)), "referring": referring}
+        told = {"candidates": candidates, "conflict": False}
+        return {**told, **finished(state, "retrieve", memories=len(hood.known))}
+
+    async def aretrieve(state: PipelineState) -> dict[str, Any]:
+        await embedder.avectors(_texts(state))
+        return await asyncio.to_thread(retrieve, state)
+
+    return RunnableLambda(retrieve, aretrieve)
+
+
+def _texts(state: PipelineState) -> list[str]:
+    return [fact["text"] for fact in state["facts"]]
+
+
+def _plain(value: Any) -> Any:
+    # JSON knows no tuples; a checkpoint would turn them into lists, and the state must look the same before and after.
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    return [_plain(part) for part in value] if isinstance(value, tuple | list) else value

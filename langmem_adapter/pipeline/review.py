@@ -1,0 +1,86 @@
+"""Review: a person looks at the decisions before they are applied.
+
+The node stops the graph (LangGraph's `interrupt`) with the decisions as its value, and goes on with the answer: accepted,
+edited or rejected, one by one. It stands before apply, so nothing is written while the run waits, and the node may run twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from langgraph.types import interrupt
+
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.pipeline.clock import finished
+from langmem_adapter.records import Decision, check_text
+
+if TYPE_CHECKING:
+    from langmem_adapter.pipeline.state import PipelineState
+
+__all__ = ["review"]
+
+_ACTIONS: Final = ("accept", "reject", "edit")
+
+
+def review(state: PipelineState) -> dict[str, Any]:
+    """Stop with the decisions, resume with what became of them.
+
+    The interrupt's value is `{"decisions": [{"number", "event", "text", "previous_text", "memory_id", "reason"}, …]}`. Resume
+    with `Command(resume=…)`: `"accept"` or `"reject"` for all, or a mapping from number to `"accept"`, `"reject"` or
+    `{"action": "edit", "text": …}`; what is not named is accepted. A rejected decision becomes NONE, with that as its reason.
+
+    Raises:
+        InvalidInputError: The answer is none of these; the run still waits, resume it again.
+    """
+    decisions = [Decision.from_json(decision) for decision in state["decisions"]]
+    open_ones = [number for number, decision in enumerate(decisions) if decision.event != "NONE"]
+    if not open_ones:
+        return finished(state, "review")
+    answer = interrupt({"decisions": [_shown(state, decisions[number], number) for number in open_ones]})
+    reviewed = dict(enumerate(decisions))
+    reviewed.update({n: _reviewed(decisions[n], action) for n, action in _actions(answer, open_ones).items()})
+    return {"decisions": [decision.to_json() for decision in reviewed.values()], **finished(state, "review")}
+
+
+def _shown(state: PipelineState, decision: Decision, number: int) -> dict[str, Any]:
+    known = {memory["id"]: memory["text"] for memory in state.get("candidates", {}).get("known", [])}
+    return {
+        "number": number,
+        "event": decision.event,
+        "text": decision.text,
+        "previous_text": known.get(str(decision.memory_id)),
+        "memory_id": decision.memory_id,
+        "reason": decision.reason,
+    }
+
+
+def _actions(answer: object, numbers: list[int]) -> dict[int, Any]:
+    if isinstance(answer, str) and answer in {"accept", "reject"}:
+        return dict.fromkeys(numbers, answer)
+    if not isinstance(answer, Mapping):
+        raise InvalidInputError(f"resume a review with 'accept', 'reject' or a mapping by number, not {answer!r}")
+    actions = {_number(key, numbers): action for key, action in answer.items()}
+    return {number: actions.get(number, "accept") for number in numbers}
+
+
+def _number(key: object, numbers: list[int]) -> int:
+    if str(key) not in {str(number) for number in numbers}:  # a mapping that went through JSON has text keys
+        raise InvalidInputError(f"there is no decision {key!r} to review; the numbers are {numbers}")
+    return int(str(key))
+
+
+def _reviewed(decision: Decision, action: object) -> Decision:
+    match action:
+        case "accept" | {"action": "accept"}:
+            return decision
+        case "reject" | {"action": "reject"}:
+            known = None if decision.event == "ADD" else decision.memory_id
+            return Decision("NONE", known, decision.text, "rejected in review", fact=decision.fact, seen=decision.seen)
+        case {"action": "edit", "text": str(text)} if text.strip() and decision.event != "DELETE":
+            return replace(decision, text=check_text(text, "text"), reason=f"{decision.reason}; edited in review")
+    raise InvalidInputError(
+        f"a review answers each decision with one of {_ACTIONS}, an edit as {{'action': 'edit', 'text': '…'}} and never of a "
+        f"DELETE; got {action!r}"
+    )

@@ -1,0 +1,160 @@
+"""One run of the pipeline, from the caller's side: arguments in, results out."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.pipeline.parse import parse_time, turns_of
+from langmem_adapter.records import (
+    PROCEDURAL,
+    SCOPE_FIELDS,
+    AddResult,
+    Change,
+    Scope,
+    Usage,
+    check_metadata,
+    check_text,
+)
+from langmem_adapter.storage.scopes import key_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from langchain_core.runnables import RunnableConfig
+
+    from langmem_adapter.pipeline.state import PipelineInput
+
+__all__ = ["Run", "grouped", "run_of"]
+
+_NAMESPACE: Final = uuid.UUID("6f2d1c1e-9f1b-5d0a-8a53-6c616e676d65")
+_OF_ITEM: Final = ("messages", "metadata", "timestamp", "expires_at")
+_OF_RUN: Final = ("infer", "memory_type", "prompt", "idempotency_key")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one run of the pipeline is given.
+
+    Attributes:
+        scope: Whose memories.
+        infer: Extract facts, or store turns as said.
+        memory_type: `None`, or `"procedural_memory"`.
+        prompt: Replaces the extraction instructions.
+        key: Names the run; new ids derive from it.
+        items: The conversations, each with `messages`, `metadata`, `timestamp` and `expires_at`, already checked.
+        repeatable: Whether the caller named the run, so that it may have happened before.
+    """
+
+    scope: Scope
+    infer: bool
+    memory_type: str | None
+    prompt: str | None
+    key: str
+    repeatable: bool
+    items: list[dict[str, Any]] = field(default_factory=list)
+
+    def state(self) -> PipelineInput:
+        """The graph's input."""
+        return {
+            "items": self.items,
+            "scope": self.scope.named,
+            "infer": self.infer,
+            "memory_type": self.memory_type,
+            "prompt": self.prompt,
+            "key": self.key,
+        }
+
+    def config(self, name: str, mode: str) -> RunnableConfig:
+        """How the run is called in traces, and what they may be searched by."""
+        return {"run_name": name, "tags": ["langmem_adapter"], "metadata": {**self.scope.named, "memory_mode": mode}}
+
+    def results(self, output: Mapping[str, Any]) -> list[AddResult]:
+        """One result per item, in order, from the graph's output."""
+        result = output["result"]
+        changes = [Change.from_json(change) for change in result["results"]]
+        return [
+            AddResult(
+                results=tuple(change for change, item in zip(changes, result["items"], strict=True) if item == number),
+                mode=result["mode"],
+                usage=Usage.from_json(result["usage"]),
+                notes=tuple(result["notes"][number]),
+                trace_id=result["trace_id"],
+            )
+            for number in range(len(self.items))
+        ]
+
+
+def run_of(arguments: Mapping[str, Any]) -> Run:
+    """The run of one `add`.
+
+    Args:
+        arguments: Those of `Memory.add`, by name.
+
+    Raises:
+        ScopeError: No scope is named.
+        InvalidInputError: An argument does not exist, or cannot be used; the message says which.
+    """
+    known = {*SCOPE_FIELDS, *_OF_ITEM, *_OF_RUN}
+    for name in arguments:
+        if name not in known:
+            raise InvalidInputError(f"an item of add_many has no {name!r}; known are {', '.join(sorted(known))}")
+    scope = Scope(**{name: arguments.get(name) for name in SCOPE_FIELDS})
+    infer, prompt, named = arguments.get("infer", True), arguments.get("prompt"), arguments.get("idempotency_key")
+    if not isinstance(infer, bool):
+        raise InvalidInputError(f"infer must be True or False, not {infer!r}")
+    if prompt is not None:
+        check_text(prompt, "prompt")
+    memory_type = _memory_type(arguments.get("memory_type"), scope)
+    return Run(scope, infer, memory_type, prompt, _key(scope, named), named is not None, [_item(arguments)])
+
+
+def grouped(runs: Iterable[tuple[int, Run]]) -> list[tuple[list[int], Run]]:
+    """Runs that may share one transaction, joined: same scope, same instructions, no name of their own.
+
+    Args:
+        runs: Each with its place among the caller's items.
+
+    Returns:
+        The places of the items of each joined run, and the run.
+    """
+    joined: dict[object, tuple[list[int], Run]] = {}
+    for place, run in runs:
+        group = place if run.repeatable else (run.scope, run.infer, run.memory_type, run.prompt)
+        places, first = joined.setdefault(group, ([], run))
+        places.append(place)
+        if first is not run:
+            first.items.extend(run.items)
+    return list(joined.values())
+
+
+def _memory_type(memory_type: object, scope: Scope) -> str | None:
+    if memory_type is not None and memory_type != PROCEDURAL:
+        raise InvalidInputError(f"memory_type must be {PROCEDURAL!r} or left out, not {memory_type!r}")
+    if memory_type == PROCEDURAL and scope.agent_id is None:
+        raise InvalidInputError("a procedural memory is a record of what an agent did; give agent_id")
+    return PROCEDURAL if memory_type else None
+
+
+def _key(scope: Scope, named: object) -> str:
+    if named is None:
+        return str(uuid.uuid4())
+    if not isinstance(named, str) or not named.strip():
+        raise InvalidInputError("idempotency_key must be a text that names this add, like the id of the request")
+    return str(uuid.uuid5(_NAMESPACE, f"{key_of(scope)}:{check_text(named, 'idempotency_key')}"))
+
+
+def _item(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    metadata, expires_at = arguments.get("metadata"), arguments.get("expires_at")
+    timestamp = arguments.get("timestamp")
+    time = datetime.now(UTC) if timestamp is None else parse_time(timestamp, "timestamp")
+    turns_of(arguments.get("messages"), time=time)  # a bad message is refused before anything is begun
+    return {
+        "messages": arguments["messages"],
+        "metadata": None if metadata is None else check_metadata(metadata),
+        "timestamp": time.isoformat(),
+        "expires_at": None if expires_at is None else parse_time(expires_at, "expires_at").isoformat(),
+    }

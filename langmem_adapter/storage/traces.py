@@ -1,0 +1,109 @@
+"""Traces: what one add saw and did, stage by stage, written in the same transaction as its memories."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import delete, insert, select
+
+from langmem_adapter.errors import MemoryNotFoundError
+from langmem_adapter.records import AddResult, Call, Change, Decision, Fact, Scope, Turn, Usage
+from langmem_adapter.storage.scopes import key_of
+from langmem_adapter.storage.tables import traces
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sqlalchemy import Connection
+
+__all__ = ["Trace", "TraceDraft", "keep", "read"]
+
+_INSERT: Final = insert(traces)
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What one add saw and did.
+
+    Attributes:
+        id: The `trace_id` of its result.
+        scope: Whose memories.
+        created_at: When it was written.
+        turns: What parse made of the messages.
+        facts: What extract found in them.
+        candidates: What retrieve brought: the memories around the facts, and which is near which.
+        decisions: What decide made of it, in order.
+        calls: Every call of the chat model, with prompt and raw reply.
+        result: What apply did, the cost included.
+        state: All of it as the pipeline had it, plain JSON.
+    """
+
+    id: str
+    scope: Scope
+    created_at: datetime
+    turns: tuple[Turn, ...]
+    facts: tuple[Fact, ...]
+    candidates: Mapping[str, Any]
+    decisions: tuple[Decision, ...]
+    calls: tuple[Call, ...]
+    result: AddResult
+    state: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TraceDraft:
+    """A trace to be kept.
+
+    Attributes:
+        id: The run's key.
+        scope: Whose memories.
+        days: How long traces are kept; older ones go as new ones come.
+        state: The pipeline's state before apply, plain JSON.
+    """
+
+    id: str
+    scope: Scope
+    days: float
+    state: Mapping[str, Any]
+
+
+def keep(connection: Connection, draft: TraceDraft, result: tuple[Change, ...]) -> None:
+    """Write a trace, within a write transaction, and drop those that are past their time."""
+    now = datetime.now(UTC)
+    connection.execute(delete(traces).where(traces.c.created_at < now - timedelta(days=draft.days)))
+    connection.execute(delete(traces).where(traces.c.id == draft.id))  # the run of this name, taken up again
+    row = {"id": draft.id, "scope_key": key_of(draft.scope), "created_at": now}
+    connection.execute(_INSERT, {**row, "state": {**draft.state, "results": [change.to_json() for change in result]}})
+
+
+def read(connection: Connection, trace_id: str, scope: Scope | None) -> Trace:
+    """One trace by its id.
+
+    Raises:
+        MemoryNotFoundError: There is none, or it lies outside *scope*.
+    """
+    row = connection.execute(select(traces).where(traces.c.id == trace_id)).first()
+    owner = None if row is None else Scope(**row.state["scope"])
+    if row is None or owner is None or (scope is not None and not scope.covers(owner)):
+        raise MemoryNotFoundError(trace_id)
+    state = row.state
+    usage = Usage.from_json(state["usage"])
+    return Trace(
+        id=trace_id,
+        scope=owner,
+        created_at=row.created_at,
+        turns=tuple(Turn.from_json(turn) for turn in state["turns"]),
+        facts=tuple(Fact.from_json(fact) for fact in state["facts"]),
+        candidates=state.get("candidates", {}),
+        decisions=tuple(Decision.from_json(decision) for decision in state["decisions"]),
+        calls=usage.calls,
+        result=AddResult(
+            results=tuple(Change.from_json(change) for change in state["results"]),
+            mode=state["mode"],
+            usage=Usage(usage.model_calls, usage.input_tokens, usage.output_tokens, state["milliseconds"]),
+            trace_id=trace_id,
+        ),
+        state=state,
+    )
