@@ -1,0 +1,108 @@
+"""Long-term memory for LangChain and LangGraph programs.
+
+Conversations go in, short facts come out: kept up to date, searchable, with their full history, per user, agent and run.
+
+    messages ─ parse ─ extract ─ retrieve ─ decide ─ apply ─▶ SQL (truth) ─▶ vector index, words (derived)
+
+The house, from the ground up; a room imports only from the rooms above it in this list:
+
+    errors      owns the error tree: everything that is raised on purpose.
+    records     owns the words that all rooms speak: Scope, MemoryItem, Hit, Change, Revision …
+    settings    owns the environment and the configuration files; nobody else reads them.
+    text        owns what counts as a word, and when two texts are the same.
+    storage     owns the truth: tables, transactions, migrations, and the one writer of memories.
+    index       owns nearness: vector indexes, always derived from storage and rebuilt from it at any time.
+    reasoning   owns judgement: which facts a conversation holds, and what they mean for what is known.
+    embedding   owns vectors of texts: from a model, or from hashes without one.
+    search      owns ranking: meaning and words joined into one order.
+    pipeline    owns the way in: parse, extract, retrieve, decide, apply, as a LangGraph graph.
+    memory      owns `Memory`, the engine that users hold.
+    cli         owns the command `langmem-adapter`.
+
+The names below are imported when they are first used, so `import langmem_adapter` is quick.
+
+Example:
+    >>> from langmem_adapter import Memory
+    >>> with Memory(":memory:") as memory:
+    ...     added = memory.add("I live in Lyon", user_id="alice")
+    ...     [hit.text for hit in memory.search("where does she live", user_id="alice")]
+    ['Lives in Lyon']
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+from langmem_adapter._version import __version__
+
+if TYPE_CHECKING:
+    from langmem_adapter.embedding.hashing import HashEmbeddings
+    from langmem_adapter.errors import (
+        ConflictError,
+        EmbeddingMismatchError,
+        FilterError,
+        InvalidInputError,
+        LangmemAdapterError,
+        MemoryNotFoundError,
+        MissingDependencyError,
+        ModelReplyError,
+        ScopeError,
+        StorageError,
+        UnknownArgumentError,
+    )
+    from langmem_adapter.memory import Memory
+    from langmem_adapter.records import AddResult, Change, Hit, MemoryItem, Page, Revision, Scope
+    from langmem_adapter.settings import Settings
+
+__all__ = [
+    "AddResult",
+    "Change",
+    "ConflictError",
+    "EmbeddingMismatchError",
+    "FilterError",
+    "HashEmbeddings",
+    "Hit",
+    "InvalidInputError",
+    "LangmemAdapterError",
+    "Memory",
+    "MemoryItem",
+    "MemoryNotFoundError",
+    "MissingDependencyError",
+    "ModelReplyError",
+    "Page",
+    "Revision",
+    "Scope",
+    "ScopeError",
+    "Settings",
+    "StorageError",
+    "UnknownArgumentError",
+    "__version__",
+]
+
+_HOMES: Final = {
+    "AddResult": "records",
+    "Change": "records",
+    "HashEmbeddings": "embedding.hashing",
+    "Hit": "records",
+    "Memory": "memory",
+    "MemoryItem": "records",
+    "Page": "records",
+    "Revision": "records",
+    "Scope": "records",
+    "Settings": "settings",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name from the room that owns it (PEP 562)."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'errors')}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """The public names, imported already or not."""
+    return sorted(__all__)

@@ -1,0 +1,253 @@
+"""The command `add`: messages in, changes out, chunk by chunk, with every item accounted for."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from langmem_adapter.cli import pictures
+from langmem_adapter.cli.failures import CommandError, ExitCode, Failure, failure_of, known_errors
+from langmem_adapter.cli.options import Call
+from langmem_adapter.cli.output import as_data
+from langmem_adapter.cli.progress import Patience, Steps
+from langmem_adapter.cli.reading import Item, items_of, joined, read_source
+from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
+from langmem_adapter.records import EVENTS, AddResult, Change
+
+if TYPE_CHECKING:
+    from langmem_adapter.memory import Memory
+
+__all__ = ["add", "json_object"]
+
+_WINDOW: Final = 20  # messages that are read as one conversation
+_CHUNK: Final = {True: 5, False: 200}  # conversations, or messages kept word for word, in one transaction
+_SHOWN: Final = 40  # changes that a terminal gets to see one by one
+
+
+@dataclass(slots=True)
+class _Outcome:
+    """What became of the items so far.
+
+    Attributes:
+        changes: Where each change came from, and the change.
+        failed: Items that were refused, and why.
+        notes: What was seen and not used, with how often it was said.
+        accepted: How many messages were gone through; what they told is stored for good.
+        under_way: Items whose fate is open: they were being written when the command was broken off.
+        left: Items that were not begun.
+        broken: Why it stopped early; an interrupt has none.
+    """
+
+    changes: list[tuple[str, Change]] = field(default_factory=list)
+    failed: list[tuple[str, Failure]] = field(default_factory=list)
+    notes: Counter[str] = field(default_factory=Counter)
+    accepted: int = 0
+    under_way: list[Item] = field(default_factory=list)
+    left: list[Item] = field(default_factory=list)
+    broken: Failure | None = None
+
+    @property
+    def stopped(self) -> bool:
+        """Whether not everything was gone through."""
+        return bool(self.left or self.under_way)
+
+    def take(self, item: Item, result: AddResult | BaseException) -> None:
+        """Note down what became of one item."""
+        if isinstance(result, BaseException):
+            self.failed.append((item.where, failure_of(result)))
+            return
+        self.accepted += item.size
+        self.changes += ((item.where, change) for change in result.results)
+        self.notes.update(result.notes)
+
+
+def add(
+    call: Call,
+    text: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TEXT", help="What was said; else --file, else stdin.", show_default=False),
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--file",
+            "-f",
+            metavar="PATH",
+            help="Text, JSON or JSON lines, in UTF-8; - is stdin.",
+            show_default=False,
+        ),
+    ] = None,
+    no_infer: Annotated[bool, typer.Option("--no-infer", help="Keep every message word for word.")] = False,
+    metadata: Annotated[
+        str | None, typer.Option(metavar="JSON", help="Object to keep with every memory.", show_default=False)
+    ] = None,
+    timestamp: Annotated[
+        str | None, typer.Option(metavar="TIME", help="When it was said, ISO 8601.", show_default=False)
+    ] = None,
+    expires_at: Annotated[
+        str | None, typer.Option(metavar="TIME", help="When to forget it, ISO 8601.", show_default=False)
+    ] = None,
+) -> None:
+    """Remember what was said: find the facts, compare them with what is known, keep them up to date.
+
+    The input is plain text; or JSON: a message, a list of messages, or an
+    object with "messages"; or JSON lines, one message or one list a line.
+    A message has "role" and "content", and may have "name" and "timestamp".
+    Items that fail are named, with exit code 6; the others are stored.
+
+    [bold]Examples[/bold]
+    $ langmem-adapter add "I live in Lyon and I have a dog" -u alice
+    $ langmem-adapter add --file chat.jsonl -u alice
+    $ cat notes.txt | langmem-adapter add -u alice --no-infer
+    """
+    items = _items(text, file)
+    given = {"metadata": json_object(metadata), "timestamp": timestamp, "expires_at": expires_at}
+    with call.memory(create=True) as memory:
+        common = {**call.whose(memory), **{k: v for k, v in given.items() if v is not None}, "infer": not no_infer}
+        outcome = _store(call, memory, items, common)
+    if len(items) == 1 and outcome.failed:
+        raise _again(outcome.failed[0][1])
+    _report(call, outcome, total=sum(item.size for item in items))
+
+
+def json_object(text: str | None) -> dict[str, Any] | None:
+    """The object that an option's JSON text holds; `None` stays `None`.
+
+    Raises:
+        InvalidInputError: It is no JSON, or no object.
+    """
+    if text is None:
+        return None
+    try:
+        value = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise InvalidInputError(f'--metadata is no JSON: {error}; write it like \'{{"source": "chat"}}\'') from None
+    if not isinstance(value, dict):
+        raise InvalidInputError('--metadata must be a JSON object, like \'{"source": "chat"}\'')
+    return value
+
+
+def _items(text: list[str] | None, file: Path | None) -> list[Item]:
+    source, lines = read_source(" ".join(text) if text else None, file)
+    return [_checked(item) for item in items_of(source, lines=lines)]
+
+
+def _checked(item: Item) -> Item:
+    # One by one, so that a bad message is refused alone and does not take its neighbours with it.
+    from langmem_adapter.pipeline.parse import turns_of
+
+    try:
+        if item.error is None:
+            turns_of(item.messages, time=datetime.now(UTC))
+    except InvalidInputError as error:
+        return replace(item, messages=None, error=error)
+    return item
+
+
+def _store(call: Call, memory: "Memory", items: list[Item], common: dict[str, Any]) -> _Outcome:
+    infer = common["infer"]
+    outcome = _Outcome(left=list(joined(items, _WINDOW if infer else 1)))
+    with Patience(call.output) as patience, Steps(call.output, len(items), what="messages") as steps:
+        while outcome.left and not patience.asked and outcome.broken is None:
+            chunk, outcome.left = outcome.left[: _CHUNK[infer]], outcome.left[_CHUNK[infer] :]
+            try:
+                for item, result in _results(memory, chunk, common):
+                    outcome.take(item, result)
+            except KeyboardInterrupt:
+                outcome.under_way = chunk
+                break
+            except known_errors() as error:
+                outcome.broken = failure_of(error)
+                outcome.left = chunk + outcome.left
+            steps.advance(sum(item.size for item in chunk))
+    return outcome
+
+
+def _results(
+    memory: "Memory", chunk: list[Item], common: dict[str, Any]
+) -> Iterator[tuple[Item, AddResult | LangmemAdapterError]]:
+    readable = [{**common, "messages": item.messages} for item in chunk if item.error is None]
+    results = memory.add_many(readable) if readable else []
+    for result in results:
+        # The run of a scope stands or falls as one: an error that is nobody's own stopped all of them.
+        if isinstance(result, Exception) and not isinstance(result, InvalidInputError):
+            raise result
+    following = iter(results)
+    for item in chunk:
+        yield item, item.error if item.error is not None else next(following)  # type: ignore[misc]  # looked at above
+
+
+def _report(call: Call, outcome: _Outcome, *, total: int) -> None:
+    if outcome.broken is not None and not outcome.accepted:
+        raise _again(outcome.broken)
+    error = _error(outcome, total)
+    call.output.show(
+        [{"where": where, **as_data(change)} for where, change in outcome.changes],
+        columns=("event", "id", "text", "reason"),
+        picture=lambda: _picture(call, outcome),
+        failed=[{"where": where, "code": f.code, "message": f.message} for where, f in outcome.failed],
+        notes=list(outcome.notes),
+        **({} if error is None else {"error": error}),
+    )
+    _tell(call, outcome, total)
+    if error is not None:
+        raise typer.Exit(_EXITS[error["code"]])
+
+
+_EXITS: Final = {"interrupted": ExitCode.INTERRUPTED, "partial": ExitCode.PARTIAL}
+
+
+def _error(outcome: _Outcome, total: int) -> dict[str, str] | None:
+    stored = f"{outcome.accepted} of {total} messages are taken in"
+    if outcome.broken is not None:
+        message = f"{stored}, then: {outcome.broken.message}"
+        return {"code": "partial", "message": message, "hint": f"go on from {outcome.left[0].where}"}
+    if outcome.stopped:
+        hint = f"go on from {outcome.left[0].where}" if outcome.left else ""
+        return {"code": "interrupted", "message": stored, "hint": hint}
+    if outcome.failed:
+        return {
+            "code": "partial",
+            "message": f"{stored}, {len(outcome.failed)} failed",
+            "hint": "mend those and add them",
+        }
+    return None
+
+
+def _tell(call: Call, outcome: _Outcome, total: int) -> None:
+    if call.output.as_json:
+        return
+    for where, failure in outcome.failed:
+        call.output.note(f"{where}: {failure.message}", "red")
+    for note, times in outcome.notes.most_common(8):
+        call.output.note(note if times == 1 else f"{note} ({times} times)")
+    if len(outcome.notes) > 8:  # noqa: PLR2004 - as many as were shown above
+        call.output.note(f"and {len(outcome.notes) - 8} other notes; --json gives all")
+    counts = Counter(change.event for _, change in outcome.changes)
+    words = {"ADD": "added", "UPDATE": "updated", "DELETE": "deleted", "NONE": "unchanged"}
+    told = ", ".join(f"{counts[event]} {words[event]}" for event in EVENTS)
+    call.output.note(f"{told} · {outcome.accepted} of {total} messages taken in")
+    if outcome.under_way:
+        span = f"{outcome.under_way[0].where} to {outcome.under_way[-1].where}"
+        call.output.note(f"broken off at {span}: these may or may not be stored; list shows", "yellow")
+    if outcome.broken is not None:
+        call.output.note(f"stopped: {outcome.broken.message}", "red")
+    if outcome.left:
+        call.output.note(f"nothing is stored from {outcome.left[0].where} on", "yellow")
+
+
+def _picture(call: Call, outcome: _Outcome) -> Any:
+    changes = [change for _, change in outcome.changes]
+    if len(changes) > _SHOWN:
+        return f"{len(changes)} changes; langmem-adapter list shows what is remembered now"
+    marks = call.output.out.no_color
+    return pictures.changes_table(changes, marks=marks) if changes else "no facts found"
+
+
+def _again(failure: Failure) -> CommandError:
+    return CommandError(failure.message, code=failure.code, exit_code=failure.exit_code, hint=failure.hint)

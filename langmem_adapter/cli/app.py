@@ -1,0 +1,128 @@
+"""The command `langmem-adapter`: its commands put together, and the one place where errors become exit codes."""
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Final
+
+import typer
+from typer.core import TyperGroup
+
+from langmem_adapter._version import __version__
+from langmem_adapter.cli.add import add
+from langmem_adapter.cli.change import delete, update
+from langmem_adapter.cli.demo import demo
+from langmem_adapter.cli.doctor import doctor
+from langmem_adapter.cli.failures import ExitCode, Failure, failure_of, known_errors
+from langmem_adapter.cli.look import history, list_, search, show
+from langmem_adapter.cli.options import DatabaseOption, EmbeddingsOption, JsonOption, ModelOption, command
+from langmem_adapter.cli.output import Output
+
+__all__ = ["app", "main"]
+
+
+class _Group(TyperGroup):
+    """A group that tells our errors in our way: readable on stderr, as an envelope with `--json`, never as a traceback."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run a command and end the process with its exit code."""
+        arguments = list(sys.argv[1:] if args is None else args)
+        try:
+            code = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+        except typer.Abort:
+            code = ExitCode.INTERRUPTED
+        except typer.TyperException as error:
+            code = _refuse(error, arguments)
+        except known_errors() as error:
+            code = _fail(failure_of(error), arguments)
+        if not standalone_mode:
+            return code
+        sys.exit(code if isinstance(code, int) else ExitCode.OK)
+
+
+app = typer.Typer(
+    name="langmem-adapter",
+    cls=_Group,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+_COMMANDS: Final[dict[str, Callable[..., None]]] = {
+    "demo": demo,
+    "add": add,
+    "search": search,
+    "list": list_,
+    "show": show,
+    "history": history,
+    "update": update,
+    "delete": delete,
+    "doctor": doctor,
+}
+for _name, _function in _COMMANDS.items():
+    app.command(_name)(command(_function, scoped=_function is not doctor))
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"langmem-adapter {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _shared(
+    database: DatabaseOption = None,
+    model: ModelOption = None,
+    embeddings: EmbeddingsOption = None,
+    as_json: JsonOption = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Long-term memory for LangChain and LangGraph: facts from conversations, kept up to date, searchable, with history.
+
+    Works without a key and without a network, and always shows who decides:
+    the offline rules or your model.
+
+    [bold]Begin here[/bold]
+    $ langmem-adapter demo
+    $ langmem-adapter add "I live in Lyon and I have a dog" -u alice
+    $ langmem-adapter search where does she live -u alice
+    $ langmem-adapter COMMAND --help
+
+    [bold]Exit codes[/bold]
+    0 done · 1 unexpected · 2 wrong usage · 3 nothing found · 4 configuration
+    5 database or model out of reach · 6 some items failed · 130 interrupted
+    """
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a terminal in another encoding gets escapes instead of a crash
+            stream.reconfigure(errors="backslashreplace")
+    app()
+
+
+def _refuse(error: typer.TyperException, arguments: list[str]) -> int:
+    if "--json" not in arguments:
+        from typer.rich_utils import rich_format_error
+
+        rich_format_error(error)  # type: ignore[arg-type]  # click's own kind, which Typer keeps to itself
+        return error.exit_code
+    failure = Failure("usage", error.format_message(), "langmem-adapter COMMAND --help", ExitCode(error.exit_code))
+    return _fail(failure, arguments)
+
+
+def _fail(failure: Failure, arguments: list[str]) -> int:
+    name = next((argument for argument in arguments if argument in _COMMANDS), "")
+    Output(name, as_json="--json" in arguments).fail(failure)
+    return failure.exit_code

@@ -1,0 +1,258 @@
+"""The command `doctor`: is everything in place? Each check says OK, WARN or FAIL, and the command that mends it."""
+
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from langmem_adapter._version import __version__
+from langmem_adapter.cli.failures import ExitCode, Failure, failure_of, known_errors
+from langmem_adapter.cli.options import Call, database_path
+from langmem_adapter.cli.output import visible
+from langmem_adapter.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from langmem_adapter.memory import Memory
+    from langmem_adapter.settings import Settings
+
+__all__ = ["doctor"]
+
+_DISTRIBUTION: Final = "langmem_adapter"
+_LITTLE: Final = 500 * 1024**2  # bytes
+_OLDEST: Final = (3, 11)
+_STYLES: Final = {"OK": "green", "WARN": "yellow", "FAIL": "bold red"}
+_TRACING: Final = ("LANGSMITH_TRACING", "LANGSMITH_TRACING_V2", "LANGCHAIN_TRACING", "LANGCHAIN_TRACING_V2")
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """One line of the report.
+
+    Attributes:
+        name: What was looked at.
+        status: How it is.
+        detail: What was seen.
+        fix: The command that mends it; empty where nothing is to be mended.
+        exit_code: How the command ends because of it; a failure only.
+    """
+
+    name: str
+    status: Literal["OK", "WARN", "FAIL"]
+    detail: str
+    fix: str = ""
+    exit_code: ExitCode = ExitCode.OK
+
+
+def doctor(call: Call) -> None:
+    """Check Python, packages, database, index, embeddings, model and disk.
+
+    Nothing is sent anywhere, unless a model or an embedding service is set
+    up: then one short sentence goes there. Exit code 4 for a broken
+    configuration, 5 for a database or model out of reach.
+
+    [bold]Examples[/bold]
+    $ langmem-adapter doctor
+    $ langmem-adapter doctor -d memory.db --model openai:gpt-5-mini
+    """
+    checks = list(_checks(call))
+    call.output.show(
+        [{"name": c.name, "status": c.status, "detail": c.detail, "fix": c.fix} for c in checks],
+        columns=("status", "name", "detail", "fix"),
+        picture=lambda: _picture(checks),
+    )
+    worst = max(check.exit_code for check in checks)
+    if worst:
+        raise typer.Exit(worst)
+
+
+def _checks(call: Call) -> Iterator[_Check]:
+    yield _python()
+    yield _packages()
+    yield _telemetry()
+    from langmem_adapter.settings import Settings
+
+    try:
+        settings = Settings()
+    except InvalidInputError as error:
+        yield _Check("settings", "FAIL", str(error), "unset it, or mend the file", ExitCode.CONFIGURATION)
+        return
+    yield _Check("settings", "OK", f"model {call.options['model'] or settings.model}, index {settings.index}")
+    path = database_path(call.options["database"], settings)
+    if path is not None:
+        yield _space(path)
+    yield from _database(call, path)
+    yield from _thinking(call, settings)
+
+
+def _python() -> _Check:
+    told = (
+        f"Python {platform.python_version()}, langmem_adapter {__version__}, {platform.system()} {platform.machine()}"
+    )
+    if sys.version_info < _OLDEST:
+        return _Check("python", "FAIL", told, "install Python 3.11 or newer", ExitCode.CONFIGURATION)
+    return _Check("python", "OK", told)
+
+
+def _packages() -> _Check:
+    from packaging.requirements import Requirement
+
+    try:
+        wanted = [Requirement(line) for line in metadata.requires(_DISTRIBUTION) or []]
+    except metadata.PackageNotFoundError:
+        return _Check("packages", "WARN", "not installed as a package, so versions are unknown", "pip install -e .")
+    needed = [part for part in wanted if part.marker is None or part.marker.evaluate({"extra": ""})]
+    versions = {part.name: _version_of(part.name) for part in needed}
+    missing = [name for name, version in versions.items() if version is None]
+    if missing:
+        fix = f"pip install {' '.join(missing)}"
+        return _Check("packages", "FAIL", f"missing: {', '.join(missing)}", fix, ExitCode.CONFIGURATION)
+    strange = [part for part in needed if not part.specifier.contains(str(versions[part.name]), prereleases=True)]
+    if strange:
+        told = ", ".join(f"{part.name} {versions[part.name]}, known good are {part.specifier}" for part in strange)
+        return _Check("packages", "WARN", told, "pip install --upgrade langmem_adapter")
+    shown = ("langchain-core", "langgraph", "sqlalchemy", "faiss-cpu")
+    told = ", ".join(f"{name} {versions[name]}" for name in shown if name in versions)
+    return _Check("packages", "OK", f"{len(needed)} of {len(needed)} as wanted: {told}")
+
+
+def _version_of(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _telemetry() -> _Check:
+    tracing = [name for name in _TRACING if os.environ.get(name, "").lower() in {"1", "true"}]
+    if tracing:
+        told = f"none of our own; but {tracing[0]} is set: LangChain sends every run, texts included, to LangSmith"
+        return _Check("telemetry", "WARN", told, f"unset {tracing[0]}")
+    return _Check("telemetry", "OK", "none")
+
+
+def _space(path: Path) -> _Check:
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    free = shutil.disk_usage(folder).free
+    told = f"{free / 1024**3:.1f} GiB free in {folder}"
+    if free < _LITTLE:
+        return _Check("disk", "WARN", told, "make room, or use --database on another disk")
+    return _Check("disk", "OK", told)
+
+
+def _database(call: Call, path: Path | None) -> Iterator[_Check]:
+    if path is not None and not path.exists():
+        yield _absent(path)
+        return
+    if path is not None and not (os.access(path, os.W_OK) and os.access(path.absolute().parent, os.W_OK)):
+        fix = f"chmod u+w {path} {path.absolute().parent}"
+        yield _Check("database", "FAIL", f"{path} or its folder is read-only", fix, ExitCode.UNREACHABLE)
+        return
+    try:
+        with call.memory(quiet=True) as memory:
+            stats = memory.stats()
+            told = f"{memory.location}: {stats.memories} memories, {stats.scopes} scopes, {_bytes(stats.size)}"
+            yield _Check("database", "OK", f"{told}; the schema is up to date")
+            yield _index(memory)
+    except known_errors() as error:
+        yield _failed("database", failure_of(error))
+
+
+def _absent(path: Path) -> _Check:
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    if not os.access(folder, os.W_OK):
+        return _Check(
+            "database", "FAIL", f"cannot be made: {folder} is read-only", f"chmod u+w {folder}", ExitCode.UNREACHABLE
+        )
+    return _Check("database", "OK", f"none at {path} yet; the first add makes it")
+
+
+def _index(memory: "Memory") -> _Check:
+    found = memory.verify()
+    if found.ok:
+        return _Check("index", "OK", f"{found.checked} vectors, equal to the database")
+    wrong = (
+        f"{len(found.only_in_index)} too many, {len(found.only_in_database)} missing, {len(found.differing)} differing"
+    )
+    fix = f"rm {Path(memory.location).with_suffix('')}.*.index    (it is made again from the database)"
+    return _Check("index", "FAIL", wrong, fix, ExitCode.UNREACHABLE)
+
+
+def _thinking(call: Call, settings: "Settings") -> Iterator[_Check]:
+    # In a throw-away memory, so that nothing of this reaches anybody's data.
+    from langmem_adapter.memory import Memory
+
+    try:
+        memory = Memory(
+            ":memory:", model=call.options["model"], embeddings=call.options["embeddings"], settings=settings
+        )
+    except known_errors() as error:
+        yield _failed("model", failure_of(error))
+        return
+    with memory:
+        yield _tried("embeddings", lambda: _embeddings(memory, call.options["embeddings"] or settings.embeddings))
+        yield _tried("model", lambda: _model(memory))
+
+
+def _embeddings(memory: "Memory", name: str) -> _Check:
+    memory.add("The lighthouse keeper plays chess", user_id="doctor", infer=False)
+    if not memory.search("chess", user_id="doctor"):
+        return _Check(
+            "embeddings",
+            "FAIL",
+            f"{name}: what was stored is not found",
+            "try other --embeddings",
+            ExitCode.UNREACHABLE,
+        )
+    return _Check("embeddings", "OK", f"{name}: stored and found again")
+
+
+def _model(memory: "Memory") -> _Check:
+    result = memory.add("My name is Ada and I live in Lyon.", user_id="doctor-model")
+    if memory.mode == "offline":
+        return _Check(
+            "model", "OK", "offline: rules, no model; richer facts with --model openai:gpt-5-mini and its key"
+        )
+    if not result.results:
+        told = f"{memory.mode} answered, but found no fact in a plain sentence"
+        return _Check("model", "WARN", told, "try another --model")
+    return _Check(
+        "model", "OK", f"{memory.mode}: structured output works, {len(result.results)} facts in a test sentence"
+    )
+
+
+def _tried(name: str, check: Callable[[], _Check]) -> _Check:
+    try:
+        return check()
+    except known_errors() as error:
+        return _failed(name, failure_of(error))
+
+
+def _failed(name: str, failure: Failure) -> _Check:
+    code = ExitCode.UNREACHABLE if failure.exit_code is ExitCode.UNREACHABLE else ExitCode.CONFIGURATION
+    return _Check(name, "FAIL", failure.message, failure.hint, code)
+
+
+def _picture(checks: list[_Check]) -> Any:
+    grid = Table.grid(padding=(0, 2), expand=True)
+    grid.add_column(no_wrap=True)
+    grid.add_column(no_wrap=True)
+    grid.add_column(ratio=1, overflow="fold")
+    for check in checks:
+        detail = Text(visible(check.detail))
+        if check.fix:
+            detail.append(f"\nfix: {visible(check.fix)}", style="bold")
+        grid.add_row(Text(check.status, style=_STYLES[check.status]), Text(check.name), detail)
+    return grid
+
+
+def _bytes(size: int | None) -> str:
+    return "on a server" if size is None else f"{size / 1024**2:.1f} MiB"

@@ -1,0 +1,111 @@
+"""Commands that look: `search`, `list`, `show`, `history`."""
+
+from typing import Annotated, Any
+
+import typer
+
+from langmem_adapter.cli import pictures
+from langmem_adapter.cli.failures import ExitCode
+from langmem_adapter.cli.options import Call, known_scopes, named
+from langmem_adapter.cli.output import as_data
+
+__all__ = ["history", "list_", "search", "show"]
+
+IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The memory's id, as list and search show it.")]
+
+
+def search(
+    call: Call,
+    query: Annotated[list[str], typer.Argument(metavar="QUERY", help="What to look for; quotes are not needed.")],
+    k: Annotated[int, typer.Option("-k", "--limit", min=1, max=10_000, help="At most so many.")] = 10,
+    threshold: Annotated[
+        float | None, typer.Option(min=-1, max=1, help="Least cosine of query and memory.", show_default=False)
+    ] = None,
+    memory_type: Annotated[
+        str | None, typer.Option("--type", help="Only memories of this type.", show_default=False)
+    ] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Say how each score came about.")] = False,
+) -> None:
+    r"""Find memories by meaning and words, best first.
+
+    Nothing found ends with exit code 3.
+
+    [bold]Examples[/bold]
+    $ langmem-adapter search where does she live -u alice
+    $ langmem-adapter search "favourite food" -u alice -k 3 --explain
+    $ langmem-adapter search lyon -u alice --json | jq '.data\[].text'
+    """
+    with call.memory() as memory:
+        whose = call.whose(memory)
+        hits = memory.search(
+            " ".join(query), **whose, k=k, threshold=threshold, memory_type=memory_type, explain=explain
+        )
+        rows = [{**as_data(hit.item), "score": hit.score, **_explained(hit.explanation)} for hit in hits]
+        columns = ("score", "id", "text")
+        if hits or call.output.as_json or not call.output.on_terminal:
+            call.output.show(rows, columns=columns, picture=lambda: pictures.hits_table(hits))
+        if not hits:
+            call.output.note(f"nothing found for {named(whose)}; {known_scopes(memory) or 'the database is empty'}")
+            raise typer.Exit(ExitCode.NOTHING_FOUND)
+
+
+def list_(
+    call: Call,
+    limit: Annotated[int, typer.Option("-k", "--limit", min=1, max=10_000, help="At most so many a page.")] = 50,
+    after: Annotated[
+        str | None, typer.Option(metavar="CURSOR", help="Go on after this page's cursor.", show_default=False)
+    ] = None,
+    expired: Annotated[bool, typer.Option("--expired", help="Show what has expired, too.")] = False,
+) -> None:
+    """List memories, a page at a time.
+
+    [bold]Examples[/bold]
+    $ langmem-adapter list -u alice
+    $ langmem-adapter list -u alice --limit 100 --after CURSOR
+    $ langmem-adapter list -u alice | cut -f 1        the ids, in a pipe
+    """
+    with call.memory() as memory:
+        whose = call.whose(memory)
+        page = memory.get_all(**whose, k=limit, after=after, include_expired=expired)
+        rows = [as_data(item) for item in page]
+        columns = ("id", "updated_at", "text")
+        if page or call.output.as_json or not call.output.on_terminal:
+            call.output.show(rows, columns=columns, picture=lambda: pictures.items_table(page), next=page.next)
+        if page.next is not None:
+            call.output.note(f"more: --after {page.next}")
+        if not page:
+            call.output.note(f"no memories of {named(whose)}; {known_scopes(memory) or 'the database is empty'}")
+
+
+def show(call: Call, id: IdArgument) -> None:  # noqa: A002 - the name of the argument in the usage line
+    """Show one memory with everything about it.
+
+    [bold]Examples[/bold]
+    $ langmem-adapter show 0f8fad5b-d9cb-469f-a165-70867728950e
+    """
+    with call.memory() as memory:
+        item = memory.get(id, **call.scope)
+        call.output.show([as_data(item)], columns=("id", "updated_at", "text"), picture=lambda: pictures.card(item))
+
+
+def history(call: Call, id: IdArgument) -> None:  # noqa: A002 - the same
+    """Show how a memory came to be what it is: every revision, what it changed and why.
+
+    Deleted memories keep their history.
+
+    [bold]Examples[/bold]
+    $ langmem-adapter history 0f8fad5b-d9cb-469f-a165-70867728950e
+    """
+    with call.memory() as memory:
+        revisions = memory.history(id, **call.scope)
+        marks = call.output.out.no_color or not call.output.out.is_terminal
+        columns = ("revision", "event", "created_at", "old_text", "new_text", "reason")
+        call.output.show(
+            [as_data(revision) for revision in revisions],
+            columns=columns,
+            picture=lambda: pictures.life(revisions, marks=marks),
+        )
+
+
+def _explained(explanation: Any) -> dict[str, Any]:
+    return {} if explanation is None else {"explanation": as_data(explanation)}

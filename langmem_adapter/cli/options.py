@@ -1,0 +1,228 @@
+"""Options that every command shares, written once, and the `Call` that a command gets for them.
+
+`command` takes a function whose first parameter is a `Call` and gives Typer a function that has the shared options too:
+whose memory, which database, which model, and `--json`. They may also stand before the command's name.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Final, ParamSpec
+
+import typer
+
+from langmem_adapter.cli.failures import CommandError, ExitCode
+from langmem_adapter.cli.output import Output
+from langmem_adapter.errors import InvalidInputError, MissingDependencyError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from langmem_adapter.memory import Memory
+    from langmem_adapter.settings import Settings
+
+__all__ = [
+    "Call",
+    "DatabaseOption",
+    "EmbeddingsOption",
+    "JsonOption",
+    "ModelOption",
+    "command",
+    "database_path",
+    "known_scopes",
+    "named",
+]
+
+P = ParamSpec("P")
+
+_WHOSE: Final = "Whose memory"
+_HOW: Final = "Where and how"
+
+DatabaseOption = Annotated[
+    str | None,
+    typer.Option(
+        "--database",
+        "-d",
+        metavar="PATH",
+        help="SQLite file, or an SQLAlchemy URL.",
+        rich_help_panel=_HOW,
+        show_default=False,
+    ),
+]
+ModelOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Chat model, as openai:gpt-5-mini; or offline.", rich_help_panel=_HOW, show_default=False
+    ),
+]
+EmbeddingsOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Embedding model; or hash:512, offline.", rich_help_panel=_HOW, show_default=False
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON envelope on stdout.", rich_help_panel=_HOW)]
+UserOption = Annotated[
+    str | None,
+    typer.Option(
+        "--user",
+        "-u",
+        metavar="ID",
+        envvar="LANGMEM_ADAPTER_USER",
+        help="The user.",
+        rich_help_panel=_WHOSE,
+        show_default=False,
+    ),
+]
+AgentOption = Annotated[
+    str | None, typer.Option("--agent", metavar="ID", help="The agent.", rich_help_panel=_WHOSE, show_default=False)
+]
+RunOption = Annotated[
+    str | None,
+    typer.Option("--run", metavar="ID", help="The run or session.", rich_help_panel=_WHOSE, show_default=False),
+]
+
+_SCOPE: Final = ("user", "agent", "run")
+_SHARED: Final[dict[str, tuple[Any, object]]] = {
+    "user": (UserOption, None),
+    "agent": (AgentOption, None),
+    "run": (RunOption, None),
+    "database": (DatabaseOption, None),
+    "model": (ModelOption, None),
+    "embeddings": (EmbeddingsOption, None),
+    "as_json": (JsonOption, False),
+}
+
+
+class Call:
+    """One run of a command: what was asked, and where to answer.
+
+    Args:
+        name: The command's name.
+        options: Values of the shared options, by parameter name.
+    """
+
+    def __init__(self, name: str, options: dict[str, Any]) -> None:
+        self.output = Output(name, as_json=options["as_json"])
+        self.scope: dict[str, Any] = {  # Any, so that mypy accepts it as keyword arguments
+            f"{name}_id": options[name] for name in _SCOPE if options.get(name) is not None
+        }
+        self.options = options
+
+    @contextmanager
+    def memory(self, *, create: bool = False, quiet: bool = False) -> Iterator[Memory]:
+        """The opened memory; says on stderr who decides and where the data lie.
+
+        Args:
+            create: Make the database where there is none; else that is an error, since a mistyped path holds nothing.
+            quiet: Say nothing on stderr; the command tells it itself.
+
+        Raises:
+            CommandError: The settings do not fit, a part is missing, or there is no database.
+        """
+        with _open(self.options, create=create) as memory:
+            self.output.mode = memory.mode
+            if not (self.output.as_json or quiet):
+                who = "offline: rules, no model" if memory.mode == "offline" else f"model: {memory.mode}"
+                self.output.note(f"{who} · {memory.location}")
+            yield memory
+
+    def whose(self, memory: Memory) -> dict[str, Any]:
+        """The scope, as keyword arguments.
+
+        Raises:
+            CommandError: None was given; the hint names those that exist.
+        """
+        if self.scope:
+            return self.scope
+        raise CommandError(
+            "whose memory? give -u/--user, --agent or --run",
+            code="scope",
+            exit_code=ExitCode.USAGE,
+            hint=known_scopes(memory) or "export LANGMEM_ADAPTER_USER=NAME sets the user once for all",
+        )
+
+
+def known_scopes(memory: Memory, most: int = 8) -> str:
+    """Whose memories there are, in words; empty where there are none."""
+    told = [f"{named(count.scope.named)} ({count.memories})" for count in memory.scopes()]
+    more = f" and {len(told) - most} more" if len(told) > most else ""
+    return f"there are memories of {', '.join(told[:most])}{more}" if told else ""
+
+
+def named(scope: Mapping[str, str]) -> str:
+    """A scope in words: `user=alice run=7`."""
+    return " ".join(f"{name.removesuffix('_id')}={value}" for name, value in scope.items())
+
+
+def command(function: Callable[Concatenate[Call, P], None], *, scoped: bool = True) -> Callable[..., None]:
+    """Give a command the shared options; it gets them as its first argument, a `Call`.
+
+    Args:
+        function: The command.
+        scoped: Whether it is about somebody's memory, so that it can be told whose.
+    """
+    given = {name: option for name, option in _SHARED.items() if scoped or name not in _SCOPE}
+    signature = inspect.signature(function, eval_str=True)
+    own = list(signature.parameters.values())[1:]
+    shared = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=option)
+        for name, (option, default) in given.items()
+    ]
+    context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+
+    @functools.wraps(function)
+    def run(ctx: typer.Context, **values: Any) -> None:
+        options = {name: values.pop(name) for name in given}
+        before = ctx.find_root().params
+        chosen = {name: before.get(name) if value in (None, False) else value for name, value in options.items()}
+        call = Call(str(ctx.info_name), chosen | {"as_json": bool(chosen["as_json"])})
+        try:
+            function(call, **values)  # type: ignore[call-arg]
+        except KeyboardInterrupt:
+            raise CommandError("interrupted", code="interrupted", exit_code=ExitCode.INTERRUPTED) from None
+
+    keyword = [part.replace(kind=inspect.Parameter.KEYWORD_ONLY) for part in own]
+    parameters = [context, *keyword, *shared]
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {part.name: part.annotation for part in parameters}
+    return run
+
+
+def _open(options: dict[str, Any], *, create: bool) -> Memory:
+    from langmem_adapter.memory import Memory
+    from langmem_adapter.settings import Settings
+
+    try:
+        settings = Settings()
+        if not create:
+            _refuse_absent(options["database"], settings)
+        return Memory(options["database"], model=options["model"], embeddings=options["embeddings"], settings=settings)
+    except (InvalidInputError, MissingDependencyError) as error:
+        raise CommandError(
+            str(error), code="configuration", exit_code=ExitCode.CONFIGURATION, hint="langmem-adapter doctor"
+        ) from error
+
+
+def _refuse_absent(database: str | None, settings: Settings) -> None:
+    path = database_path(database, settings)
+    if path is not None and not path.exists():
+        raise CommandError(
+            f"there is no database at {path}",
+            code="no_database",
+            exit_code=ExitCode.NOTHING_FOUND,
+            hint='the first add makes it: langmem-adapter add "I live in Lyon" -u alice',
+        )
+
+
+def database_path(database: str | None, settings: Settings) -> Path | None:
+    """The SQLite file that is meant; `None` for a URL and for `":memory:"`."""
+    from langmem_adapter.settings import default_database
+
+    chosen = database or settings.database
+    if chosen is None:
+        return default_database()
+    return None if "://" in chosen or chosen == ":memory:" else Path(chosen)

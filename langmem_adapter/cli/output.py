@@ -1,0 +1,140 @@
+"""What a command says, and where: data on stdout, everything else on stderr.
+
+Data take one of three shapes: a picture on a terminal (Rich), tab-separated lines in a pipe, one JSON envelope with
+`--json`. Texts of memories come from anywhere, so their control characters are made visible before a terminal sees them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import sys
+import time
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.console import Console
+from rich.text import Text
+
+from langmem_adapter.records import SCOPE_FIELDS, Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from rich.console import RenderableType
+
+    from langmem_adapter.cli.failures import Failure
+
+__all__ = ["Output", "as_data", "one_line", "visible"]
+
+_HIDDEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_ESCAPES: Final = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n"})
+
+
+class Output:
+    """The three shapes of one command's output.
+
+    Args:
+        command: Its name, for the envelope.
+        as_json: Write one JSON envelope instead of anything else on stdout.
+    """
+
+    def __init__(self, command: str, *, as_json: bool) -> None:
+        self.command = command
+        self.as_json = as_json
+        self.mode: str | None = None
+        self.out = Console(highlight=False, markup=False, emoji=False)
+        self.err = Console(highlight=False, markup=False, emoji=False, stderr=True)
+        self._began = time.perf_counter()
+
+    @property
+    def on_terminal(self) -> bool:
+        """Whether somebody looks at stdout."""
+        return sys.stdout.isatty()
+
+    def show(
+        self,
+        data: Sequence[Mapping[str, Any]],
+        *,
+        columns: Sequence[str],
+        picture: Callable[[], RenderableType],
+        **extra: object,
+    ) -> None:
+        """Say the data.
+
+        Args:
+            data: The rows, of JSON types.
+            columns: Keys of the rows that a tab-separated line has, in order.
+            picture: Makes what a terminal shows.
+            **extra: Further keys of the envelope; an `error` among them makes it say `"ok": false`.
+        """
+        if self.as_json:
+            self._envelope({"data": list(data), "count": len(data), **extra})
+        elif self.on_terminal:
+            self.out.print(picture())
+        else:
+            for row in data:
+                sys.stdout.write("\t".join(one_line(row[column]) for column in columns) + "\n")
+
+    def note(self, text: str, style: str = "dim") -> None:
+        """Say something that is no data, on stderr."""
+        self._tell(Text(visible(text), style=style))
+
+    def fail(self, failure: Failure) -> None:
+        """Say why the command ends here."""
+        if self.as_json:
+            error = {"code": failure.code, "message": failure.message, "hint": failure.hint}
+            self._envelope({"error": error})
+            return
+        self._tell(Text.assemble(("error: ", "bold red"), visible(failure.message)))
+        if failure.hint:
+            self._tell(Text.assemble(("hint:  ", "bold"), visible(failure.hint)))
+
+    def _tell(self, text: Text) -> None:
+        self.err.print(text, soft_wrap=not self.err.is_terminal)  # a log keeps one line in one line
+
+    def _envelope(self, body: Mapping[str, object]) -> None:
+        mode = {} if self.mode is None else {"mode": self.mode}
+        ms = {"ms": round((time.perf_counter() - self._began) * 1000)} if "data" in body else {}
+        envelope = {"ok": "error" not in body, "command": self.command, **body, **mode, **ms}
+        sys.stdout.write(json.dumps(envelope, ensure_ascii=False) + "\n")
+
+
+def as_data(record: object) -> dict[str, Any]:
+    """A record of `langmem_adapter.records` as plain JSON types; a scope becomes its three fields."""
+    data: dict[str, Any] = {}
+    for part in dataclasses.fields(record):  # type: ignore[arg-type]  # callers give records
+        value = getattr(record, part.name)
+        if isinstance(value, Scope):
+            data.update({name: getattr(value, name) for name in SCOPE_FIELDS})
+        elif isinstance(value, datetime):
+            data[part.name] = value.isoformat()
+        elif dataclasses.is_dataclass(value):
+            data[part.name] = as_data(value)
+        else:
+            data[part.name] = value
+    return data
+
+
+def visible(text: str) -> str:
+    r"""A text with its control and direction characters written out, so that it cannot steer a terminal.
+
+    Example:
+        >>> print(visible("\x1b[31mred"))
+        \x1b[31mred
+    """
+    return _HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+
+
+def one_line(value: object) -> str:
+    r"""A value as one field of a tab-separated line: backslash, tab and line end are escaped, nothing becomes empty.
+
+    Example:
+        >>> print(one_line("two\nlines"), one_line(None) == "")
+        two\nlines True
+    """
+    if value is None:
+        return ""
+    plain = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return visible(plain.translate(_ESCAPES))

@@ -1,0 +1,197 @@
+"""Pictures for a terminal: tables of memories, hits and changes, a memory's card, its life with word diffs.
+
+Colour never carries a meaning alone: events have a sign and a name, and where there is no colour a diff has marks.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import TYPE_CHECKING, Final
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from langmem_adapter.cli.output import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+
+    from rich.console import RenderableType
+
+    from langmem_adapter.records import Change, Hit, MemoryItem, Revision
+
+__all__ = [
+    "card",
+    "changes_table",
+    "event_text",
+    "hits_table",
+    "items_table",
+    "life",
+    "moment",
+    "plain_table",
+    "word_diff",
+]
+
+_EVENTS: Final = {
+    "ADD": ("+", "bold green"),
+    "UPDATE": ("~", "bold yellow"),
+    "DELETE": ("-", "bold red"),
+    "NONE": ("=", "bold blue"),
+}
+_WORDS: Final = re.compile("\\s+|[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]|\\w+|[^\\w\\s]")
+_CARD: Final = ("id", "scope", "metadata", "memory_type", "said by", "created", "updated", "expires", "revision")
+
+
+def plain_table(*columns: str, title: str | None = None) -> Table:
+    """An empty table in the style of this command."""
+    table = Table(
+        box=box.SIMPLE_HEAD, title=title, title_justify="left", header_style="bold", pad_edge=False, expand=True
+    )
+    for column in columns:
+        table.add_column(column, overflow="fold", ratio=1 if column in {"memory", "why"} else None)
+    return table
+
+
+def event_text(event: str) -> Text:
+    """An event as sign and name."""
+    sign, style = _EVENTS[event]
+    return Text(f"{sign} {event}", style=style, no_wrap=True)
+
+
+def moment(when: datetime | None) -> str:
+    """A time to the minute, UTC."""
+    return "" if when is None else f"{when:%Y-%m-%d %H:%M}"
+
+
+def items_table(items: Iterable[MemoryItem]) -> Table:
+    """Memories, each with its id below, ready to be copied."""
+    table = plain_table("memory", "updated (UTC)")
+    for item in items:
+        table.add_row(_with_id(item), Text(moment(item.updated_at), style="dim", no_wrap=True))
+    return table
+
+
+def hits_table(hits: Iterable[Hit]) -> Table:
+    """Search results, best first, with the parts of the score where they were asked for."""
+    table = plain_table("score", "memory", "updated (UTC)")
+    for hit in hits:
+        told = _with_id(hit.item)
+        if hit.explanation is not None:
+            why = hit.explanation
+            told.append(f"\nmeaning {why.meaning:.2f} · words {why.words:.2f} · {why.strategy}", style="dim italic")
+        updated = Text(moment(hit.item.updated_at), style="dim", no_wrap=True)
+        table.add_row(Text(f"{hit.score:.2f}", style="cyan"), told, updated)
+    return table
+
+
+def changes_table(changes: Iterable[Change], *, marks: bool) -> Table:
+    """What an add did, with the reasons."""
+    table = plain_table("event", "memory", "why")
+    for change in changes:
+        table.add_row(event_text(change.event), changed(change, marks=marks), Text(visible(change.reason), style="dim"))
+    return table
+
+
+def changed(change: Change, *, marks: bool) -> Text:
+    """The text of a change; an update as a word diff."""
+    if change.event == "UPDATE" and change.previous_text is not None:
+        return word_diff(change.previous_text, change.text, marks=marks)
+    style = {"DELETE": "red", "NONE": "dim"}.get(change.event, "")
+    return Text(visible(change.text), style=style)
+
+
+def card(item: MemoryItem) -> RenderableType:
+    """Everything about one memory."""
+    said = " as ".join(dict.fromkeys(filter(None, (item.actor_id, item.role))))
+    values = {
+        "id": item.id,
+        "scope": _scope(item),
+        "metadata": ", ".join(f"{key}: {value}" for key, value in item.metadata.items()),
+        "memory_type": item.memory_type or "",
+        "said by": said,
+        "created": moment(item.created_at),
+        "updated": moment(item.updated_at),
+        "expires": moment(item.expires_at),
+        "revision": str(item.revision),
+    }
+    grid = Table.grid(padding=(0, 2))
+    grid.add_row("", Text(visible(item.text), style="bold"))
+    for name in _CARD:
+        if values[name]:
+            grid.add_row(Text(name.replace("_", " "), style="dim"), Text(visible(values[name])))
+    return grid
+
+
+def life(revisions: Sequence[Revision], *, marks: bool) -> RenderableType:
+    """A memory's revisions as a timeline, oldest first, each with what it changed."""
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(no_wrap=True)
+    grid.add_column(no_wrap=True)
+    grid.add_column(ratio=1, overflow="fold")
+    for number, revision in enumerate(revisions):
+        last = number == len(revisions) - 1
+        sign = Text("●" if last else "○", style=_EVENTS[revision.event][1])
+        head = Text.assemble(event_text(revision.event), Text(f"  {moment(revision.created_at)}", style="dim"))
+        grid.add_row(sign, Text(f"v{revision.revision}", style="bold"), head)
+        grid.add_row(_stem(last), "", word_diff(revision.old_text or "", revision.new_text or "", marks=marks))
+        if revision.reason:
+            grid.add_row(_stem(last), "", Text(visible(revision.reason), style="dim italic"))
+    return grid
+
+
+def word_diff(old: str, new: str, *, marks: bool) -> Text:
+    """Two texts as one, word by word: what went is struck through, what came is underlined.
+
+    Args:
+        old: The text before; empty for a first one, which then is shown without any emphasis.
+        new: The text after; empty for a removal.
+        marks: Write `[-gone-]` and `{+new+}` instead, for where there is no colour.
+
+    Example:
+        >>> print(word_diff("Lives in Kyoto", "Lives in Lyon", marks=True))
+        Lives in [-Kyoto-]{+Lyon+}
+    """
+    if not old:
+        return Text(visible(new))
+    text = Text()
+    for gone, came in _pieces(visible(old), visible(new)):
+        if gone == came:
+            text.append(came)
+        else:
+            _append(text, gone, ("[-", "-]") if marks else ("", ""), "red strike")
+            text.append(" " if gone and came and not marks else "")
+            _append(text, came, ("{+", "+}") if marks else ("", ""), "green underline")
+    return text
+
+
+def _pieces(old: str, new: str) -> list[tuple[str, str]]:
+    """Pieces of both texts side by side; changes with nothing but a space between them are one change."""
+    before, after = _WORDS.findall(old), _WORDS.findall(new)
+    pieces: list[tuple[str, str]] = []
+    for _, i, j, k, n in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        piece = ("".join(before[i:j]), "".join(after[k:n]))
+        if len(pieces) > 1 and pieces[-1] == (" ", " ") and all(piece) and all(pieces[-2]) and piece[0] != piece[1]:
+            space, change = pieces.pop(), pieces.pop()
+            piece = (change[0] + space[0] + piece[0], change[1] + space[1] + piece[1])
+        pieces.append(piece)
+    return pieces
+
+
+def _append(text: Text, part: str, marks: tuple[str, str], style: str) -> None:
+    if part:
+        text.append(f"{marks[0]}{part}{marks[1]}", style=style)
+
+
+def _stem(last: bool) -> Text:
+    return Text(" " if last else "│", style="dim")
+
+
+def _with_id(item: MemoryItem) -> Text:
+    return Text.assemble(visible(item.text), "\n", (f"{item.id}  {visible(_scope(item))}", "dim"))
+
+
+def _scope(item: MemoryItem) -> str:
+    return " ".join(f"{name.removesuffix('_id')}={value}" for name, value in item.scope.named.items())

@@ -1,0 +1,107 @@
+"""Progress on stderr, and an interrupt that loses nothing."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING, Final, Self
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+if TYPE_CHECKING:
+    from types import FrameType, TracebackType
+
+    from langmem_adapter.cli.output import Output
+
+__all__ = ["Patience", "Steps"]
+
+_EVERY: Final = 5.0  # seconds between two lines, where no bar can be drawn
+
+
+class Steps:
+    """A bar with rate and remaining time where stderr is a terminal; else a plain line every few seconds.
+
+    Args:
+        output: Whose stderr.
+        total: How many steps there are; below *least* nothing is shown.
+        what: What a step is, in the plural.
+        least: Fewer steps than this need no progress.
+    """
+
+    def __init__(self, output: Output, total: int, *, what: str, least: int = 50) -> None:
+        self._output = output
+        self._total = total
+        self._what = what
+        self._shown = total >= least
+        self._done = 0
+        self._began = self._last = time.monotonic()
+        self._bar: Progress | None = None
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        if self._shown and self._output.err.is_terminal:
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[rate]}"),
+            )
+            self._bar = Progress(*columns, TimeRemainingColumn(), console=self._output.err, transient=True)
+            self._task = self._bar.add_task(self._what, total=self._total, rate="")
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End; the bar goes, the numbers are told by the command."""
+        if self._bar is not None:
+            self._bar.stop()
+
+    def advance(self, steps: int) -> None:
+        """So many steps more are done."""
+        self._done += steps
+        now = time.monotonic()
+        rate = f"{self._done / max(now - self._began, 1e-6):.0f}/s"
+        if self._bar is not None:
+            self._bar.update(self._task, completed=self._done, rate=rate)
+        elif self._shown and now - self._last >= _EVERY:
+            self._last = now
+            self._output.note(f"{self._done} of {self._total} {self._what}, {rate}")
+
+
+class Patience:
+    """Turns the first Ctrl-C into a wish to stop, so that what is under way is finished; the second one breaks it off.
+
+    Args:
+        output: Where to say so.
+
+    Attributes:
+        asked: Whether somebody wants to stop.
+    """
+
+    def __init__(self, output: Output) -> None:
+        self.asked = False
+        self._output = output
+        self._mine = threading.current_thread() is threading.main_thread()  # others may not handle signals
+
+    def __enter__(self) -> Self:
+        """Listen."""
+        if self._mine:
+            self._before = signal.signal(signal.SIGINT, self._ask)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Give Ctrl-C its usual meaning back."""
+        if self._mine:
+            signal.signal(signal.SIGINT, self._before)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+        self._output.note("finishing what is under way; press Ctrl-C again to break it off", "yellow")

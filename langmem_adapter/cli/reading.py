@@ -1,0 +1,238 @@
+"""What comes in: text, a JSON conversation or JSON lines, from an argument, a file or a pipe.
+
+Which of the three it is shows in the content, not in a flag. Every message becomes an `Item` that knows where it stood,
+so that whatever fails can be named; a line that cannot be read is an item too, never a gap.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+from langmem_adapter.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+__all__ = ["Item", "items_of", "joined", "read_source"]
+
+_LONG: Final = 8_000
+"""Characters from which on plain text is stored paragraph by paragraph."""
+_PARAGRAPHS: Final = 4_000
+_LINES: Final = frozenset({".jsonl", ".ndjson"})
+_STDIN: Final = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing to add.
+
+    Attributes:
+        unit: What it is in the input: "line", "message" or "input".
+        first: Its number there, from 1.
+        last: The number of its last one, where several were joined.
+        messages: What `Memory.add` takes.
+        whole: Whether it is a conversation of its own, not to be joined with its neighbours.
+        error: Why it cannot be added; `messages` is `None` then.
+    """
+
+    unit: str
+    first: int
+    last: int
+    messages: Any
+    whole: bool = False
+    error: InvalidInputError | None = None
+
+    @property
+    def where(self) -> str:
+        """Where it stood, in words.
+
+        Example:
+            >>> Item("line", 3, 3, "…").where, Item("line", 3, 9, "…").where
+            ('line 3', 'lines 3-9')
+        """
+        if self.unit == "input":
+            return "the input"
+        return f"{self.unit} {self.first}" if self.first == self.last else f"{self.unit}s {self.first}-{self.last}"
+
+    @property
+    def size(self) -> int:
+        """How many messages it counts for; a conversation of its own counts as one."""
+        return 1 if self.whole else self.last - self.first + 1
+
+
+def joined(items: Iterable[Item], most: int) -> Iterator[Item]:
+    """Neighbouring messages as one conversation of at most *most*, so that what one says is understood by the other."""
+    open_: list[Item] = []
+    for item in items:
+        free = not item.whole and item.error is None
+        if open_ and (not free or len(open_) == most):
+            yield _join(open_)
+            open_ = []
+        if free:
+            open_.append(item)
+        else:
+            yield item
+    if open_:
+        yield _join(open_)
+
+
+def _join(items: list[Item]) -> Item:
+    if len(items) == 1:
+        return items[0]
+    return Item(items[0].unit, items[0].first, items[-1].last, [item.messages for item in items])
+
+
+def read_source(argument: str | None, file: Path | None) -> tuple[str, bool]:
+    """The raw text: the argument, else the file, else what is piped in.
+
+    Returns:
+        The text, and whether its name says that it holds JSON lines.
+
+    Raises:
+        InvalidInputError: Both or nothing was given, the file cannot be read, or the bytes are not UTF-8.
+    """
+    if argument is not None and file is not None:
+        raise InvalidInputError("give the text or --file, not both")
+    if argument is not None:
+        return argument, False
+    if file is not None and str(file) != _STDIN:
+        return _decode(_bytes_of(file)), file.suffix.lower() in _LINES
+    if sys.stdin.isatty():
+        raise InvalidInputError("nothing to add: give a text, --file PATH, or pipe something in")
+    return _decode(sys.stdin.buffer.read()), False
+
+
+def items_of(text: str, *, lines: bool = False) -> list[Item]:
+    r"""Split an input into items, in order.
+
+    Args:
+        text: Plain text; a JSON message, list of messages or `{"messages": [...]}`; or one of these per line.
+        lines: Take it as JSON lines, whatever it looks like.
+
+    Raises:
+        InvalidInputError: It is empty, or it begins as JSON and is broken; the message names line and column.
+
+    Example:
+        >>> [item.where for item in items_of('{"role": "user", "content": "hi"}\n{"role": "user", "content": "ho"}')]
+        ['line 1', 'line 2']
+        >>> items_of("I live in Lyon")[0].messages
+        'I live in Lyon'
+    """
+    if not text.strip():
+        raise InvalidInputError("the input is empty")
+    if lines:
+        return list(_json_lines(text))
+    whole = _try_json(text)
+    if _is_conversation(whole):
+        return _conversation(whole)
+    if any(_is_conversation(_try_json(line)) for line in text.splitlines()):
+        return list(_json_lines(text))
+    _refuse_broken_json(text)
+    return _plain(text)
+
+
+def _conversation(data: Any) -> list[Item]:
+    messages = data["messages"] if isinstance(data, dict) and "messages" in data else data
+    if isinstance(data, dict) and len(data) > 1 and "messages" in data:
+        others = ", ".join(sorted(set(data) - {"messages"}))
+        raise InvalidInputError(f'beside "messages" there is {others}, which has no place here; remove it')
+    listed = [messages] if isinstance(messages, dict) else messages
+    return [Item("message", number, number, message) for number, message in enumerate(listed, 1)]
+
+
+def _json_lines(text: str) -> Iterator[Item]:
+    # Not splitlines(): JSON texts may hold U+2028 and its kin, which are no line ends there.
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            yield _json_line(number, line)
+
+
+def _json_line(number: int, line: str) -> Item:
+    try:
+        messages = _messages(json.loads(line))
+        return Item("line", number, number, messages, whole=isinstance(messages, list))
+    except json.JSONDecodeError as error:
+        problem = InvalidInputError(f"broken JSON at column {error.colno}: {error.msg}")
+    except RecursionError:
+        problem = InvalidInputError("JSON nested too deeply")
+    except InvalidInputError as error:
+        problem = error
+    return Item("line", number, number, None, error=problem)
+
+
+def _messages(data: Any) -> Any:
+    if not _is_conversation(data):
+        raise InvalidInputError('no message: expected {"role": …, "content": …} or a list of these')
+    return [item.messages for item in _conversation(data)] if "messages" in data else data
+
+
+def _try_json(text: str) -> Any:
+    if text.lstrip()[:1] not in {"{", "["}:
+        return None
+    try:
+        return json.loads(text)
+    except (json.JSONDecodeError, RecursionError):
+        return None
+
+
+def _is_conversation(data: Any) -> bool:
+    if isinstance(data, dict):
+        return "role" in data or "content" in data or isinstance(data.get("messages"), list)
+    return isinstance(data, list) and bool(data) and all(isinstance(part, dict | str) for part in data)
+
+
+def _refuse_broken_json(text: str) -> None:
+    # "[laughs] I moved" is a sentence; '{"role": …' and '[{…' are JSON that somebody meant.
+    start = "".join(text[:200].split())
+    if not start.startswith(('{"', "[{")):
+        return
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InvalidInputError(f"broken JSON at line {error.lineno}, column {error.colno}: {error.msg}") from None
+    except RecursionError:
+        raise InvalidInputError("JSON nested too deeply") from None
+    raise InvalidInputError(
+        'this JSON holds no message: expected {"role": …, "content": …}, a list of these, or "messages"'
+    )
+
+
+def _plain(text: str) -> list[Item]:
+    if len(text) <= _LONG:
+        return [Item("input", 1, 1, text.strip(), whole=True)]
+    lines = text.split("\n")
+    breaks = [0, *(n for n, line in enumerate(lines) if not line.strip()), len(lines)]
+    items: list[Item] = []
+    begun, size = 0, 0
+    for start, end in pairwise(breaks):
+        length = sum(len(line) + 1 for line in lines[start:end])
+        if size and size + length > _PARAGRAPHS:
+            items.append(_piece(lines, begun, start))
+            begun, size = start, 0
+        size += length
+    items.append(_piece(lines, begun, len(lines)))
+    return [item for item in items if item.messages]
+
+
+def _piece(lines: list[str], start: int, end: int) -> Item:
+    return Item("line", start + 1, end, "\n".join(lines[start:end]).strip(), whole=True)
+
+
+def _bytes_of(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise InvalidInputError(f"cannot read {file}: {error.strerror}") from None
+
+
+def _decode(raw: bytes) -> str:
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise InvalidInputError(f"line {line} is not UTF-8; convert the input to UTF-8 first") from None

@@ -1,0 +1,189 @@
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Data = Callable[..., dict[str, Any]]
+COMMAND = [sys.executable, "-c", "from langmem_adapter.cli.app import main; main()"]
+
+
+def texts(envelope: dict[str, Any]) -> list[str]:
+    return [row["text"] for row in envelope["data"]]
+
+
+def test_the_argument_wins_over_a_pipe_and_needs_no_quotes(data: Data) -> None:
+    assert texts(data("add", "I", "live", "in", "Lyon", "-u", "a", input="I live in Graz")) == ["Lives in Lyon"]
+
+
+def test_a_pipe_is_read_where_no_text_is_given(data: Data) -> None:
+    assert texts(data("add", "-u", "a", input="I live in Graz")) == ["Lives in Graz"]
+
+
+def test_a_file_is_read_and_dash_means_the_pipe(data: Data, tmp_path: Path) -> None:
+    file = tmp_path / "said.txt"
+    file.write_text("\ufeffI live in Lyon.", encoding="utf-8")
+    assert texts(data("add", "-f", file, "-u", "a")) == ["Lives in Lyon"]
+    assert texts(data("add", "-f", "-", "-u", "b", input="I like tea.")) == ["Likes tea"]
+
+
+def test_a_file_that_cannot_be_read_is_named(data: Data, tmp_path: Path) -> None:
+    assert "absent.txt" in data("add", "-f", tmp_path / "absent.txt", "-u", "a", code=2)["error"]["message"]
+    assert str(tmp_path) in data("add", "-f", tmp_path, "-u", "a", code=2)["error"]["message"]
+
+
+def test_text_and_file_together_are_refused(data: Data, tmp_path: Path) -> None:
+    file = tmp_path / "said.txt"
+    file.write_text("I live in Lyon.", encoding="utf-8")
+    assert data("add", "text", "-f", file, "-u", "a", code=2)["error"]["code"] == "invalid_input"
+
+
+@pytest.mark.parametrize(
+    "conversation",
+    [
+        {"role": "user", "content": "I like tea."},
+        [{"role": "user", "content": "I like tea."}, {"role": "assistant", "content": "Noted."}],
+        {"messages": [{"role": "user", "content": "I like tea."}]},
+        ["I like tea."],
+    ],
+)
+def test_json_is_recognised_by_its_content(data: Data, conversation: object) -> None:
+    assert texts(data("add", "-u", "a", input=json.dumps(conversation, indent=2))) == ["Likes tea"]
+
+
+def test_json_lines_are_recognised_and_keep_names_and_times(data: Data) -> None:
+    lines = "\n".join(
+        json.dumps({"role": "user", "content": text, "name": name, "timestamp": f"2023-05-0{day}T10:00:00Z"})
+        for day, (name, text) in enumerate([("Ann", "Hi Bob"), ("Bob", "Hi Ann")], 1)
+    )
+    envelope = data("add", "--no-infer", "-u", "a", input=lines)
+    assert [row["where"] for row in envelope["data"]] == ["line 1", "line 2"]
+    items = data("list", "-u", "a")["data"]
+    assert {(item["actor_id"], item["created_at"][:10]) for item in items} == {
+        ("Ann", "2023-05-01"),
+        ("Bob", "2023-05-02"),
+    }
+
+
+def test_bad_lines_are_named_and_the_others_stored(data: Data) -> None:
+    lines = [
+        '{"role": "user", "content": "I like tea."}',
+        '{"role": "user", "content": ',
+        "",
+        '{"role": "robot", "content": "beep"}',
+        '{"temperature": 21}',
+        '[{"role": "user", "content": "I work as a baker."}]',
+    ]
+    envelope = data("add", "-u", "a", input="\n".join(lines), code=6)
+    assert [failed["where"] for failed in envelope["failed"]] == ["line 2", "line 4", "line 5"]
+    assert all(failed["message"] for failed in envelope["failed"])
+    assert texts(envelope) == ["Likes tea", "Works as a baker"]
+    assert envelope["error"]["code"] == "partial"
+
+
+def test_bad_lines_are_named_on_stderr_too(cli: Callable[..., Any]) -> None:
+    lines = '{"role": "user", "content": "I like tea."}\n{broken'
+    result = cli("add", "-u", "a", input=lines, code=6)
+    assert "line 2: broken JSON" in result.stderr
+    assert "Likes tea" in result.stdout
+
+
+def test_a_lone_bad_input_ends_as_its_own_error(data: Data) -> None:
+    assert (
+        data("add", "-u", "a", input='[{"role": "robot", "content": "beep"}]', code=2)["error"]["code"]
+        == "invalid_input"
+    )
+    error = data("add", "-u", "a", input='{"role": "user",\n "content": }', code=2)["error"]
+    assert "line 2" in error["message"]
+    assert data("add", "-u", "a", input="  \n", code=2)["error"]["message"] == "the input is empty"
+    assert "line 2 is not UTF-8" in data("add", "-u", "a", input=b"one\n\xff\xfe", code=2)["error"]["message"]
+
+
+def test_nothing_is_written_by_a_bad_option(data: Data) -> None:
+    assert "no JSON" in data("add", "I like tea", "-u", "a", "--metadata", "{", code=2)["error"]["message"]
+    assert "timestamp" in data("add", "I like tea", "-u", "a", "--timestamp", "noon", code=2)["error"]["message"]
+    assert data("add", "I like tea", "--no-infer", code=2)["error"]["code"] == "scope"
+    data("add", "I like tea", "-u", "b")
+    assert data("list", "-u", "a")["data"] == []
+
+
+def test_options_reach_the_memory(data: Data) -> None:
+    options = ["--metadata", '{"source": "chat"}', "--timestamp", "2024-02-03", "--expires-at", "2999-01-01"]
+    data("add", "I like tea", "-u", "a", "--agent", "b", "--run", "c", "--no-infer", *options)
+    (item,) = data("list", "--agent", "b")["data"]
+    assert item["text"] == "I like tea"
+    assert (item["user_id"], item["agent_id"], item["run_id"]) == ("a", "b", "c")
+    assert item["metadata"] == {"source": "chat"}
+    assert item["created_at"].startswith("2024-02-03")
+    assert item["expires_at"].startswith("2999-01-01")
+
+
+def test_the_user_may_come_from_the_environment(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LANGMEM_ADAPTER_USER", "ann")
+    assert texts(data("add", "I like tea.")) == ["Likes tea"]
+    assert data("list")["data"][0]["user_id"] == "ann"
+
+
+def test_no_fact_is_no_error_and_says_so(data: Data) -> None:
+    envelope = data("add", "Good morning!", "-u", "a")
+    assert envelope["data"] == []
+    assert envelope["notes"]
+
+
+def test_long_text_is_kept_paragraph_by_paragraph_and_completely(data: Data) -> None:
+    paragraphs = [f"Paragraph {n}. " + "All work and no play. " * 40 for n in range(30)]
+    envelope = data("add", "--no-infer", "-u", "a", input="\n\n".join(paragraphs))
+    kept = "\n\n".join(texts(envelope))
+    assert [line.strip() for line in kept.split("\n\n")] == [line.strip() for line in paragraphs]
+    assert len(envelope["data"]) > 1
+
+
+def test_many_messages_go_in_as_conversations_and_all_are_told(data: Data) -> None:
+    lines = "\n".join(json.dumps({"role": "user", "content": f"I like dish{n}."}) for n in range(130))
+    envelope = data("add", "-u", "a", input=lines)
+    assert len([row for row in envelope["data"] if row["event"] == "ADD"]) == 130
+    assert envelope["data"][0]["where"] == "lines 1-20"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_an_interrupt_finishes_what_is_under_way_and_says_what_is_stored(database: Path, tmp_path: Path) -> None:
+    file = tmp_path / "many.jsonl"
+    file.write_text("".join(json.dumps({"role": "user", "content": f"note {n}"}) + "\n" for n in range(100_000)))
+    arguments = ["-d", str(database), "add", "--no-infer", "-u", "a", "-f", str(file), "--json"]
+    with subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        _wait_for_memories(database)
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=60)
+    assert running.returncode == 130, err
+    envelope = json.loads(out)
+    stored = len(envelope["data"])
+    assert 0 < stored < 100_000
+    assert envelope["error"]["code"] == "interrupted"
+    assert envelope["error"]["message"] == f"{stored} of 100000 messages are taken in"
+    assert envelope["error"]["hint"] == f"go on from line {stored + 1}"
+    assert _memories(database) == stored
+    assert "Traceback" not in err
+
+
+def _wait_for_memories(database: Path) -> None:
+    for _ in range(600):
+        if database.exists() and _memories(database):
+            return
+        time.sleep(0.05)
+    raise AssertionError("nothing was stored in time")
+
+
+def _memories(database: Path) -> int:
+    connection = sqlite3.connect(database)
+    try:
+        return int(connection.execute("SELECT count(*) FROM memories").fetchone()[0])
+    except sqlite3.OperationalError:
+        return 0  # the tables are still being made
+    finally:
+        connection.close()

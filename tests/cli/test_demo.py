@@ -1,0 +1,55 @@
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from typer.testing import CliRunner
+
+from langmem_adapter.cli.app import app
+
+Data = Callable[..., dict[str, Any]]
+
+
+def test_the_demo_shows_every_event_and_leaves_its_data_where_it_says() -> None:
+    result = CliRunner().invoke(app, ["demo"])
+    assert result.exit_code == 0
+    for event in ("+ ADD", "~ UPDATE", "- DELETE", "= NONE", "found no fact"):
+        assert event in result.stdout
+    assert "offline: rules decide" in result.stdout
+    found = re.search(r"LANGMEM_ADAPTER_DATABASE=(\S+)", result.stdout)
+    assert found is not None
+    assert Path(found[1]).exists()
+    listed = CliRunner().invoke(app, ["list", "-d", found[1], "-u", "ada", "--json"])
+    count = json.loads(listed.stdout)["count"]
+    assert f"{count} memories" in result.stdout
+
+
+def test_what_the_demo_tells_is_what_the_database_holds(data: Data) -> None:
+    envelope = data("demo")
+    told = [change for step in envelope["data"] for change in step["changes"]]
+    kept = {item["id"]: item["text"] for item in data("list", "-u", "ada")["data"]}
+    last = {change["id"]: change for change in told if change["event"] != "NONE"}
+    assert kept == {id_: change["text"] for id_, change in last.items() if change["event"] != "DELETE"}
+    assert {change["event"] for change in told} == {"ADD", "UPDATE", "DELETE", "NONE"}
+    assert [revision["revision"] for revision in envelope["history"]] == [1, 2, 3]
+    assert all(question["hits"] for question in envelope["questions"])
+
+
+def test_the_next_steps_of_the_demo_work_as_they_stand(data: Data, cli: Callable[..., Any]) -> None:
+    said = cli("demo").stdout
+    identity = said.rsplit("langmem-adapter history ", 1)[1].split()[0]
+    assert data("history", identity)["count"] == 3
+    assert data("search", "where", "does", "she", "live", "-u", "ada")["data"][0]["text"].startswith("Lives in")
+
+
+def test_the_demo_fits_its_terminal_and_leaves_no_trailing_blanks(cli: Callable[..., Any]) -> None:
+    lines = cli("demo").stdout.splitlines()
+    assert all(line == line.rstrip() for line in lines)
+    prose = [line for line in lines if "/" not in line and "langmem-adapter" not in line]
+    assert max(map(len, prose)) <= 80
+
+
+def test_the_demo_may_be_played_twice_on_one_database(cli: Callable[..., Any]) -> None:
+    cli("demo")
+    assert "= NONE" in cli("demo").stdout

@@ -1,0 +1,79 @@
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Data = Callable[..., dict[str, Any]]
+
+
+def statuses(envelope: dict[str, Any]) -> dict[str, str]:
+    return {check["name"]: check["status"] for check in envelope["data"]}
+
+
+def test_a_healthy_memory_is_ok_in_everything(data: Data) -> None:
+    data("add", "I like tea", "-u", "a")
+    found = statuses(data("doctor"))
+    assert found == dict.fromkeys(found, "OK")
+    assert {"python", "packages", "telemetry", "disk", "database", "index", "embeddings", "model"} <= set(found)
+
+
+def test_the_doctor_makes_no_database(data: Data, database: Path) -> None:
+    assert statuses(data("doctor"))["database"] == "OK"
+    assert not database.exists()
+
+
+def test_a_broken_database_fails_with_5_and_the_rest_is_still_looked_at(data: Data, database: Path) -> None:
+    database.write_bytes(b"no database at all, only text " * 100)
+    found = statuses(data("doctor", code=5))
+    assert found["database"] == "FAIL"
+    assert found["model"] == "OK"
+
+
+def test_wrong_settings_fail_with_4(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LANGMEM_ADAPTER_INDX", "exact")
+    assert statuses(data("doctor", code=4))["settings"] == "FAIL"
+
+
+def test_a_model_without_its_key_fails_with_4_and_names_the_fix(data: Data) -> None:
+    envelope = data("doctor", "--model", "openai:gpt-5-mini", code=4)
+    (model,) = (check for check in envelope["data"] if check["name"] == "model")
+    assert model["status"] == "FAIL"
+    assert "OPENAI_API_KEY" in model["detail"]
+
+
+def test_a_model_that_does_not_answer_fails_with_5(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LANGMEM_ADAPTER_BASE_URL", "http://127.0.0.1:9/v1")
+    assert statuses(data("doctor", "--model", "openai:any", code=5))["model"] == "FAIL"
+
+
+def test_tracing_that_sends_texts_away_is_a_warning(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LANGSMITH_TRACING", "true")
+    monkeypatch.setenv("LANGSMITH_ENDPOINT", "http://127.0.0.1:9")
+    (check,) = (check for check in data("doctor", "-d", "nowhere/else.db")["data"] if check["name"] == "telemetry")
+    assert check["status"] == "WARN"
+    assert check["fix"] == "unset LANGSMITH_TRACING"
+
+
+@pytest.mark.skipif(hasattr(os, "geteuid") and os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_database_fails_with_5(data: Data, database: Path) -> None:
+    data("add", "I like tea", "-u", "a")
+    database.chmod(0o400)
+    assert statuses(data("doctor", code=5))["database"] == "FAIL"
+
+
+def test_vectors_of_another_model_are_told(data: Data, database: Path) -> None:
+    data("add", "I like tea", "-u", "a")
+    assert statuses(data("doctor", "--embeddings", "hash:64", code=4))["database"] == "FAIL"
+
+
+def test_a_memory_that_lost_its_index_file_is_whole_again(data: Data, database: Path) -> None:
+    data("add", "I like tea", "-u", "a")
+    data("search", "tea", "-u", "a")  # reads the changes; closing then writes the file
+    files = list(database.parent.glob("*.index"))
+    assert files
+    for file in files:
+        file.unlink()
+    assert statuses(data("doctor"))["index"] == "OK"
+    assert data("search", "tea", "-u", "a")["count"] == 1

@@ -1,0 +1,81 @@
+import json
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+COMMAND = [sys.executable, "-c", "from langmem_adapter.cli.app import main; main()"]
+Process = Callable[..., "subprocess.CompletedProcess[str]"]
+
+WRITER = """
+import os, signal, sys
+from langmem_adapter import Memory
+memory = Memory(sys.argv[1])
+for number in range(5):
+    result = memory.add(f"The code of door {number} is {number * 1111}.", user_id="a", infer=False)
+print(result.results[0].id, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_one_process_adds_another_finds(process: Process) -> None:
+    process("add", "I live in Lyon and I have a dog.", "-u", "alice")
+    found = json.loads(process("search", "where does she live", "-u", "alice", "--json").stdout)
+    assert found["data"][0]["text"] == "Lives in Lyon"
+    assert process("search", "dog", "-u", "bob", code=3).stdout == ""
+
+
+def test_a_conversation_is_kept_up_to_date_over_processes(process: Process) -> None:
+    process("add", "I live in Kyoto.", "-u", "alice")
+    process("add", "-u", "alice", input="I live in Lyon now.")
+    (item,) = json.loads(process("list", "-u", "alice", "--json").stdout)["data"]
+    assert item["text"] == "Lives in Lyon now"
+    history = json.loads(process("history", item["id"], "--json").stdout)["data"]
+    assert [(r["event"], r["old_text"]) for r in history] == [("ADD", None), ("UPDATE", "Lives in Kyoto")]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_an_acknowledged_add_survives_sigkill(process: Process, database: Path) -> None:
+    killed = subprocess.run(
+        [sys.executable, "-c", WRITER, str(database)], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert killed.returncode == -9, killed.stderr
+    shown = json.loads(process("show", killed.stdout.strip(), "--json").stdout)["data"][0]
+    assert shown["text"] == "The code of door 4 is 4444."
+    assert json.loads(process("search", "door 4", "-u", "a", "--json").stdout)["count"] == 5
+    doctor = json.loads(process("doctor", "--json").stdout)["data"]
+    assert {check["name"]: check["status"] for check in doctor}["index"] == "OK"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_a_killed_import_keeps_whole_chunks_and_leaves_a_sound_database(
+    process: Process, database: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "many.jsonl"
+    file.write_text("".join(json.dumps({"role": "user", "content": f"note {n}"}) + "\n" for n in range(50_000)))
+    arguments = ["-d", str(database), "add", "--no-infer", "-u", "a", "-f", str(file)]
+    with subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+        while running.poll() is None and _count(database) < 400:
+            pass
+        running.kill()
+    kept = _count(database)
+    assert 400 <= kept < 50_000
+    assert kept % 200 == 0  # one chunk, one transaction
+    doctor: list[dict[str, Any]] = json.loads(process("doctor", "--json").stdout)["data"]
+    assert {check["name"]: check["status"] for check in doctor}["index"] == "OK"
+
+
+def _count(database: Path) -> int:
+    if not database.exists():
+        return 0
+    connection = sqlite3.connect(database)
+    try:
+        return int(connection.execute("SELECT count(*) FROM memories").fetchone()[0])
+    except sqlite3.OperationalError:
+        return 0  # the tables are still being made
+    finally:
+        connection.close()

@@ -1,0 +1,79 @@
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from langmem_adapter.cli.app import app
+
+COMMANDS = ["demo", "add", "search", "list", "show", "history", "update", "delete", "doctor"]
+HEAVY = (
+    "faiss langgraph langchain langchain_core sqlalchemy alembic numpy pydantic_settings pydantic openai httpx"
+).split()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "allowed"),
+    [
+        (["--help"], ""),
+        (["--version"], ""),
+        (["add", "--help"], "pydantic"),  # Typer's own: it reads the options of a single command with it
+        (["demo", "-h"], "pydantic"),
+    ],
+)
+def test_help_imports_nothing_heavy(arguments: list[str], allowed: str) -> None:
+    heavy = [name for name in HEAVY if name != allowed]
+    code = f"""
+import sys
+from langmem_adapter.cli.app import main
+sys.argv = ["langmem-adapter", *{arguments!r}]
+try:
+    main()
+except SystemExit as end:
+    assert not end.code
+print([name for name in {heavy!r} if name in sys.modules], file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stderr.strip() == "[]"
+
+
+def test_every_command_of_the_product_is_there() -> None:
+    assert sorted(str(info.name) for info in app.registered_commands) == sorted(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_every_command_has_examples_and_fits_80_columns(command: str) -> None:
+    result = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "80", "TERM": "dumb"})
+    assert result.exit_code == 0
+    assert "Examples" in result.stdout
+    lines = [line.rstrip() for line in result.stdout.splitlines()]
+    assert all(len(line) <= 80 for line in lines)
+    assert any(line.startswith(f" $ langmem-adapter {command}") for line in lines)
+    assert "--json" in result.stdout
+
+
+def test_no_argument_at_all_shows_the_help() -> None:
+    result = CliRunner().invoke(app, [])
+    assert result.exit_code == 2
+    assert "Usage" in result.output
+
+
+def test_the_version_is_the_packages() -> None:
+    import langmem_adapter
+
+    assert langmem_adapter.__version__ in CliRunner().invoke(app, ["--version"]).stdout
+
+
+def test_wrong_usage_is_an_envelope_with_json(data: Callable[..., dict[str, Any]]) -> None:
+    envelope = data("search", code=2)
+    assert envelope["command"] == "search"
+    assert envelope["error"]["code"] == "usage"
+
+
+def test_json_may_stand_before_the_command(cli: Callable[..., Any]) -> None:
+    result = CliRunner().invoke(app, ["--json", "-d", "nowhere.db", "list", "-u", "a"])
+    assert json.loads(result.stdout)["error"]["code"] == "no_database"
+    assert result.exit_code == 3

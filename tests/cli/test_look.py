@@ -1,0 +1,100 @@
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Data = Callable[..., dict[str, Any]]
+Cli = Callable[..., Any]
+
+
+@pytest.fixture
+def alice(data: Data) -> list[str]:
+    """Three memories of alice, two of bob; gives alice's ids, oldest first."""
+    for number, text in enumerate(["Lives in Kyoto", "Has a dog", "Likes jazz"], 1):
+        data("add", text, "--no-infer", "-u", "alice", "--timestamp", f"2024-01-0{number}")
+    data("add", "Has a cat", "--no-infer", "-u", "bob")
+    data("add", "Has a cat", "--no-infer", "-u", "bob", "--run", "7")
+    return [item["id"] for item in reversed(data("list", "-u", "alice")["data"])]
+
+
+def test_search_gives_best_first_and_explains(data: Data, alice: list[str]) -> None:
+    envelope = data("search", "does", "she", "have", "a", "dog", "-u", "alice", "-k", "2", "--explain")
+    assert envelope["command"] == "search"
+    assert envelope["count"] == len(envelope["data"]) == 2
+    assert envelope["data"][0]["id"] == alice[1]
+    assert set(envelope["data"][0]["explanation"]) == {"meaning", "words", "strategy"}
+    assert envelope["data"][0]["score"] >= envelope["data"][1]["score"]
+    assert envelope["mode"] == "offline"
+    assert envelope["ms"] >= 0
+
+
+def test_search_never_crosses_scopes(data: Data, alice: list[str]) -> None:
+    assert {row["user_id"] for row in data("search", "cat", "-u", "bob")["data"]} == {"bob"}
+    assert len(data("search", "cat", "-u", "bob", "--run", "7")["data"]) == 1
+    assert "cat" not in json.dumps(data("search", "cat", "-u", "alice")["data"])
+
+
+def test_nothing_found_ends_with_3_and_names_those_who_have_memories(data: Data, cli: Cli, alice: list[str]) -> None:
+    assert data("search", "dog", "-u", "alcie", code=3)["data"] == []
+    assert "user=alice (3)" in cli("search", "dog", "-u", "alcie", code=3).stderr
+
+
+def test_list_pages_to_the_end(data: Data, alice: list[str]) -> None:
+    first = data("list", "-u", "alice", "--limit", "2")
+    second = data("list", "-u", "alice", "--limit", "2", "--after", first["next"])
+    assert [row["id"] for row in first["data"] + second["data"]] == alice[::-1]
+    assert second["next"] is None
+
+
+def test_list_tells_the_cursor_on_stderr(cli: Cli, alice: list[str]) -> None:
+    assert "more: --after " in cli("list", "-u", "alice", "--limit", "2").stderr
+
+
+def test_expired_memories_are_shown_when_asked_for(data: Data) -> None:
+    data("add", "Old news", "--no-infer", "-u", "a", "--expires-at", "2001-01-01")
+    assert data("list", "-u", "a")["data"] == []
+    assert data("list", "-u", "a", "--expired")["count"] == 1
+
+
+def test_a_pipe_gets_one_tab_separated_line_per_memory(cli: Cli, data: Data) -> None:
+    data("add", "one\ttab\nand \\ \x1b[31mred", "--no-infer", "-u", "a")
+    (line,) = cli("list", "-u", "a").stdout.splitlines()
+    _, _, text = line.split("\t")
+    assert text == r"one\ttab\nand \\ \x1b[31mred"
+
+
+def test_show_gives_everything_and_respects_the_scope(data: Data, alice: list[str]) -> None:
+    (item,) = data("show", alice[0])["data"]
+    assert item["text"] == "Lives in Kyoto"
+    assert item["revision"] == 1
+    assert data("show", alice[0], "-u", "bob", code=3)["error"]["code"] == "not_found"
+    assert data("show", "nobody", code=3)["error"]["hint"]
+
+
+def test_history_tells_every_revision_also_of_a_deleted_memory(data: Data, alice: list[str]) -> None:
+    data("update", alice[0], "Lives", "in", "Lyon")
+    data("delete", alice[0])
+    revisions = data("history", alice[0])["data"]
+    assert [revision["event"] for revision in revisions] == ["ADD", "UPDATE", "DELETE"]
+    assert [revision["new_text"] for revision in revisions] == ["Lives in Kyoto", "Lives in Lyon", None]
+
+
+def test_a_missing_database_is_told_and_not_made(data: Data, database: Any) -> None:
+    error = data("list", "-u", "alice", code=3)["error"]
+    assert error["code"] == "no_database"
+    assert str(database) in error["message"]
+    assert not database.exists()
+
+
+def test_a_scope_is_needed_and_the_known_ones_are_named(data: Data, alice: list[str]) -> None:
+    error = data("list", code=2)["error"]
+    assert error["code"] == "scope"
+    assert "user=alice (3)" in error["hint"]
+
+
+def test_data_are_on_stdout_and_the_mode_on_stderr(cli: Cli, alice: list[str]) -> None:
+    result = cli("list", "-u", "alice")
+    assert result.stdout.count("\n") == 3
+    assert "offline: rules" in result.stderr
+    assert "offline" not in result.stdout

@@ -1,0 +1,43 @@
+import subprocess
+import sys
+
+import pytest
+
+import langmem_adapter
+
+HEAVY = (
+    "faiss langgraph langchain langchain_core sqlalchemy alembic numpy pydantic_settings pydantic typer rich".split()
+)
+
+
+@pytest.mark.parametrize("name", langmem_adapter.__all__)
+def test_every_public_name_resolves(name: str) -> None:
+    assert getattr(langmem_adapter, name) is not None
+
+
+def test_what_is_listed_is_what_is_visible() -> None:
+    assert dir(langmem_adapter) == sorted(langmem_adapter.__all__)
+    assert len(set(langmem_adapter.__all__)) == len(langmem_adapter.__all__)
+
+
+def test_the_list_is_sorted() -> None:
+    assert langmem_adapter.__all__ == sorted(langmem_adapter.__all__)
+
+
+def test_the_names_are_those_of_the_rooms() -> None:
+    from langmem_adapter import errors, memory, records
+
+    assert set(errors.__all__) <= set(langmem_adapter.__all__)
+    assert langmem_adapter.Memory is memory.Memory
+    assert langmem_adapter.Scope is records.Scope
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="Memmory"):
+        _ = langmem_adapter.Memmory
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    code = f"import sys, langmem_adapter, langmem_adapter.errors; print([n for n in {HEAVY!r} if n in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "[]"
