@@ -52,7 +52,7 @@ def apply_stage(
     def finish(state: PipelineState, decisions: Sequence[Decision], changes: Sequence[Change]) -> dict[str, Any]:
         clock = finished(state, "apply", changes=sum(change.event != "NONE" for change in changes))
         result = _result({**state, **clock}, decisions, changes, mode)  # type: ignore[typeddict-item]
-        return {"result": {**result, "trace_id": state["key"] if trace_days else None}, "conflict": False, **clock}
+        return {"result": {**result, "trace_id": state["run"] if trace_days else None}, "conflict": False, **clock}
 
     def apply(state: PipelineState) -> dict[str, Any]:
         decisions = _read(state)
@@ -101,7 +101,7 @@ def _write(
         vectors=vectors,
         seen=candidates["seen"] if candidates else None,
         near=near,
-        key=state["key"] if decisions else None,
+        key=state["run"] if decisions else None,
         trace=trace,
     )
 
@@ -110,7 +110,7 @@ def _trace(state: PipelineState, mode: str, days: float) -> TraceDraft | None:
     if not days:
         return None
     kept = {name: state.get(name) for name in _TRACED if name in state}
-    return TraceDraft(state["key"], scope_of(state), days, {**kept, "mode": mode})
+    return TraceDraft(state["run"], scope_of(state), days, {**kept, "mode": mode})
 
 
 def _again(state: PipelineState, attempts: int) -> dict[str, Any]:

@@ -141,6 +141,8 @@ class BackgroundWriter:
             ExceptionGroup: Writes failed and nobody was told through `on_error`; `failed` has what they were given.
         """
         with self._changed:
+            if self._closing:
+                return
             self._closing = True
         self.drain()
         with self._changed:

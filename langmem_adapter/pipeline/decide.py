@@ -126,7 +126,7 @@ def _decision(state: PipelineState, verdict: _Placed, number: int) -> Decision:
     fact = Fact.from_json(state["facts"][verdict.fact])
     target = None if verdict.known is None else state["candidates"]["known"][verdict.known]
     # A new id derives from the run: the same run gives the same memories, however often it is repeated.
-    new = str(uuid.uuid5(uuid.UUID(state["key"]), str(number))) if verdict.event == "ADD" else None
+    new = str(uuid.uuid5(uuid.UUID(state["run"]), str(number))) if verdict.event == "ADD" else None
     plain = Decision(
         event=verdict.event,
         memory_id=target["id"] if target else new,

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from langchain_core.messages import BaseMessage, convert_to_messages
+from langchain_core.messages import BaseMessage, BaseMessageChunk, convert_to_messages, message_chunk_to_message
 from langchain_core.runnables import Runnable, RunnableLambda
 
 from langmem_adapter.errors import InvalidInputError
@@ -39,6 +39,7 @@ _ROLES: Final = {
 _TEXT_PARTS: Final = {"text", "input_text", "output_text"}
 _TIME_KEYS: Final = ("timestamp", "created_at")
 _OF_ITEM: Final = ("messages", "metadata", "timestamp", "expires_at")
+_CLEARED: Final = (*_OF_ITEM, "key", "compared")
 
 
 def parse_stage(describer: Describer | None) -> Runnable[PipelineState, dict[str, Any]]:
@@ -91,7 +92,7 @@ def parse_time(value: object, name: str) -> datetime:
 
 def _parse(describer: Describer | None, state: PipelineState) -> Any:
     begun: PipelineState = {**state, **started()}  # type: ignore[typeddict-item]
-    items = state.get("items") or [{name: state.get(name) for name in _OF_ITEM}]
+    items = _items(state)
     images = {url: part for item in items for url, part in image_parts(item.get("messages")).items()}
     if describer is None or not images:
         return _parsed(begun, items, [], [])
@@ -110,13 +111,29 @@ def _parsed(
     turns = [turn for number, item in enumerate(items) for turn in _turns_of_item(item, number, descriptions)]
     usage = sum((description.usage for description in described), Usage())
     return {
-        "key": state.get("key") or str(uuid.uuid4()),
+        # Nothing that an earlier run of the same thread left behind, and no image or message object, stays in the state.
+        **dict.fromkeys(_CLEARED),
+        "facts": [],
+        "candidates": {},
+        "decisions": [],
+        "result": {},
+        "conflict": False,
+        "run": state.get("key") or str(uuid.uuid4()),
         "items": [{**item, "messages": None} for item in items],
         "turns": [turn.to_json() for turn in turns],
         "usage": usage.to_json(),
         "attempts": 0,
         **finished(state, "parse", turns=len(turns)),
     }
+
+
+def _items(state: PipelineState) -> list[dict[str, Any]]:
+    items = state.get("items") or []
+    if all(item.get("messages") is None for item in items):  # none, or those of an earlier run of this thread
+        return [{name: state.get(name) for name in _OF_ITEM}]
+    if state.get("messages") is not None:
+        raise InvalidInputError("give the graph messages or items, not both")
+    return items
 
 
 def _turns_of_item(item: Mapping[str, Any], number: int, descriptions: Mapping[str, str]) -> list[Turn]:
@@ -164,13 +181,15 @@ def _converted(message: object, number: int) -> BaseMessage:
         content = message.get("content")
         if content is None and not message.get("tool_calls"):
             raise InvalidInputError(f"message {number} has no content; give a dict with role and content")
-        message = {"role": "user", **message, "content": parts_of(content) if isinstance(content, Mapping) else content}
+        speaker = {} if "role" in message or "type" in message else {"role": "user"}
+        message = {**speaker, **message, "content": parts_of(content) if isinstance(content, Mapping) else content}
     elif not isinstance(message, BaseMessage | str | tuple):
         raise InvalidInputError(
             f"message {number} is a {type(message).__name__}; give a str, a dict or a LangChain message"
         )
     try:
-        return convert_to_messages([message])[0]
+        converted = convert_to_messages([message])[0]
+        return message_chunk_to_message(converted) if isinstance(converted, BaseMessageChunk) else converted
     except (ValueError, TypeError, NotImplementedError, KeyError) as error:
         raise InvalidInputError(f"message {number} cannot be read: {error}") from None
 
@@ -192,7 +211,7 @@ def _text(message: BaseMessage, number: int, descriptions: Mapping[str, str]) ->
         if isinstance(part, str):
             texts.append(part)
         elif part.get("type") in _TEXT_PARTS:
-            texts.append(str(part.get("text", "")))
+            texts.append(str(part.get("text") or ""))
         elif is_image(part) and (words := descriptions.get(address(part) or "")) is not None:
             texts.append(f"[image: {words}]")
         else:

@@ -27,21 +27,29 @@ _ACTIONS: Final = ("accept", "reject", "edit")
 def review(state: PipelineState) -> dict[str, Any]:
     """Stop with the decisions, resume with what became of them.
 
-    The interrupt's value is `{"decisions": [{"number", "event", "text", "previous_text", "memory_id", "reason"}, …]}`. Resume
-    with `Command(resume=…)`: `"accept"` or `"reject"` for all, or a mapping from number to `"accept"`, `"reject"` or
-    `{"action": "edit", "text": …}`; what is not named is accepted. A rejected decision becomes NONE, with that as its reason.
-
-    Raises:
-        InvalidInputError: The answer is none of these; the run still waits, resume it again.
+    The interrupt's value is `{"decisions": [{"number", "event", "text", "previous_text", "memory_id", "reason"}, …]}`.
+    Resume with `Command(resume=…)`: `"accept"` or `"reject"` for all, or a mapping from number to `"accept"`, `"reject"`
+    or `{"action": "edit", "text": …}`; what is not named is accepted. A rejected decision becomes NONE, with that as its
+    reason. An answer that is none of these stops the run again, with what is wrong as `"error"` in the value.
     """
     decisions = [Decision.from_json(decision) for decision in state["decisions"]]
     open_ones = [number for number, decision in enumerate(decisions) if decision.event != "NONE"]
     if not open_ones:
         return finished(state, "review")
-    answer = interrupt({"decisions": [_shown(state, decisions[number], number) for number in open_ones]})
-    reviewed = dict(enumerate(decisions))
-    reviewed.update({n: _reviewed(decisions[n], action) for n, action in _actions(answer, open_ones).items()})
-    return {"decisions": [decision.to_json() for decision in reviewed.values()], **finished(state, "review")}
+    shown = {"decisions": [_shown(state, decisions[number], number) for number in open_ones]}
+    reviewed = _answered(shown, decisions, open_ones)
+    return {"decisions": [decision.to_json() for decision in reviewed], **finished(state, "review")}
+
+
+def _answered(shown: dict[str, Any], decisions: list[Decision], open_ones: list[int]) -> list[Decision]:
+    answer = interrupt(shown)
+    while True:
+        try:
+            actions = _actions(answer, open_ones)
+            return [_reviewed(decision, actions.get(number, "accept")) for number, decision in enumerate(decisions)]
+        except InvalidInputError as error:
+            # An error would end the node, and the answer that caused it would be replayed at every resume: ask again.
+            answer = interrupt({**shown, "error": str(error)})
 
 
 def _shown(state: PipelineState, decision: Decision, number: int) -> dict[str, Any]:

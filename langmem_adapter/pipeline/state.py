@@ -39,7 +39,7 @@ class PipelineInput(TypedDict, total=False):
     metadata: dict[str, Any] | None
     timestamp: str | None
     expires_at: str | None
-    key: str
+    key: str | None
 
 
 class PipelineOutput(TypedDict, total=False):
@@ -53,9 +53,10 @@ class PipelineOutput(TypedDict, total=False):
 
 
 class PipelineState(PipelineInput, PipelineOutput, total=False):
-    """Everything between the two.
+    """Everything between the two. Parse takes the input out of the state: a thread's next input must not meet it again.
 
     Attributes:
+        run: Name of this run, its `key` or a new one.
         usage: Model calls and tokens so far.
         clock: When the last stage ended, Unix seconds.
         milliseconds: Time spent in each stage so far.
@@ -64,10 +65,11 @@ class PipelineState(PipelineInput, PipelineOutput, total=False):
         conflict: Whether apply refused for a conflict, so that the run has to go back.
     """
 
+    run: str
     usage: dict[str, Any]
     clock: float
     milliseconds: dict[str, float]
-    compared: dict[str, Any]
+    compared: dict[str, Any] | None
     attempts: int
     conflict: bool
 

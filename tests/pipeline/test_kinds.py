@@ -1,0 +1,158 @@
+"""Procedural memory and vision."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+
+from langmem_adapter.errors import InvalidInputError, ModelReplyError
+from langmem_adapter.memory import Memory
+from langmem_adapter.records import PROCEDURAL
+from langmem_adapter.testing.fakes import ScriptedChatModel
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WORK = [
+    SystemMessage("You scrape blogs."),
+    HumanMessage("Collect the titles."),
+    AIMessage("Opened the home page"),
+    ToolMessage("Found 5 links", tool_call_id="1"),
+]
+PNG = "data:image/png;base64,iVBORw0KGgo="
+
+
+# ── procedural ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_record_is_one_memory_without_fences(tmp_path: Path) -> None:
+    model = ScriptedChatModel(replies=["```markdown\n**Task Objective**: titles\n1. Opened the home page\n```"])
+    with Memory(tmp_path / "m.db", model=model) as memory:
+        result = memory.add(WORK, agent_id="g", memory_type=PROCEDURAL, metadata={"job": 7})
+        (item,) = memory.get_all(agent_id="g")
+        assert item.text == "**Task Objective**: titles\n1. Opened the home page"
+        assert (item.memory_type, item.metadata) == (PROCEDURAL, {"job": 7})
+        assert [change.event for change in result.results] == ["ADD"]
+        assert result.usage.model_calls == 1
+        sent = str(model.calls[0])
+        assert "Found 5 links" in sent and "You scrape blogs" not in sent
+        assert [hit.id for hit in memory.search("home page", agent_id="g", memory_type=PROCEDURAL)] == [item.id]
+
+
+def test_a_prompt_replaces_the_instructions(tmp_path: Path) -> None:
+    model = ScriptedChatModel(replies=["done"])
+    with Memory(tmp_path / "m.db", model=model) as memory:
+        memory.add(WORK, agent_id="g", memory_type=PROCEDURAL, prompt="Write a haiku.")
+    assert model.calls[0][0].content == "Write a haiku."
+
+
+def test_offline_the_record_is_what_was_said_step_by_step(tmp_path: Path) -> None:
+    with Memory(tmp_path / "m.db") as memory:
+        memory.add(WORK, agent_id="g", memory_type=PROCEDURAL)
+        (item,) = memory.get_all(agent_id="g")
+    assert item.text.splitlines()[0] == "**Task Objective**: Collect the titles."
+    assert item.text.splitlines()[-1] == "3. **Action Result**: Found 5 links"
+
+
+def test_without_an_agent_or_with_another_type_it_is_refused(tmp_path: Path) -> None:
+    with Memory(tmp_path / "m.db") as memory:
+        with pytest.raises(InvalidInputError, match="agent_id"):
+            memory.add(WORK, user_id="u", memory_type=PROCEDURAL)
+        with pytest.raises(InvalidInputError, match="procedural_memory"):
+            memory.add(WORK, agent_id="g", memory_type="semantic")
+        assert memory.stats().changes == 0
+
+
+@pytest.mark.parametrize(
+    "reply", ["", "```\n```", "<think>hm</think>", AIMessage("", additional_kwargs={"refusal": "no"})]
+)
+def test_an_empty_record_is_an_error(tmp_path: Path, reply: Any) -> None:
+    with Memory(tmp_path / "m.db", model=ScriptedChatModel(replies=[reply])) as memory:
+        with pytest.raises(ModelReplyError):
+            memory.add(WORK, agent_id="g", memory_type=PROCEDURAL)
+        assert memory.stats().changes == 0
+
+
+# ── vision ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def seeing(*facts: str) -> ScriptedChatModel:
+    def answer(messages: list[Any]) -> str:
+        content = messages[-1].content
+        if isinstance(content, list):
+            return f"a dog on a beach ({content[1]['image_url']['url'][-6:]})"
+        return json.dumps({"facts": list(facts)})
+
+    return ScriptedChatModel(replies=[answer] * 9)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"type": "image_url", "image_url": {"url": PNG, "detail": "low"}},
+        [{"type": "image_url", "image_url": PNG}],
+        [{"type": "image", "base64": "iVBORw0KGgo=", "mime_type": "image/png"}],
+        [{"type": "input_image", "image_url": PNG}],
+        [{"type": "image", "url": PNG}],
+    ],
+)
+def test_an_image_in_any_form_becomes_words_with_one_call(tmp_path: Path, content: Any) -> None:
+    model = seeing("Has a dog")
+    with Memory(tmp_path / "m.db", model=model, vision=True) as memory:
+        result = memory.add({"role": "user", "content": content}, user_id="a")
+        assert (result.notes, result.usage.model_calls) == ((), 2)
+        trace = memory.trace(str(result.trace_id))
+    assert trace.turns[0].text == "[image: a dog on a beach (0KGgo=)]"
+    assert model.calls[0][-1].content[1]["image_url"]["url"] == PNG  # type: ignore[index]
+
+
+def test_several_images_and_text_keep_their_order_and_repeats_cost_nothing(tmp_path: Path) -> None:
+    parts: list[str | dict[Any, Any]] = [
+        {"type": "text", "text": "Look at this:"},
+        {"type": "image_url", "image_url": {"url": "https://example.com/one111"}},
+        {"type": "image_url", "image_url": {"url": "https://example.com/two222"}},
+        {"type": "text", "text": "Nice?"},
+    ]
+    model = seeing()
+    with Memory(tmp_path / "m.db", model=model, vision=True) as memory:
+        result = memory.add([HumanMessage(parts), HumanMessage(parts[1:2])], user_id="a")
+        turns = memory.trace(str(result.trace_id)).turns
+    assert turns[0].text.split("\n") == [
+        "Look at this:",
+        "[image: a dog on a beach (one111)]",
+        "[image: a dog on a beach (two222)]",
+        "Nice?",
+    ]
+    assert turns[1].text == "[image: a dog on a beach (one111)]"
+    assert len(model.calls) == 3
+
+
+def test_a_description_that_fails_is_an_error_and_nothing_is_written(tmp_path: Path) -> None:
+    with Memory(tmp_path / "m.db", model=ScriptedChatModel(replies=[""]), vision=True) as memory:
+        with pytest.raises(ModelReplyError):
+            memory.add({"role": "user", "content": {"type": "image_url", "image_url": {"url": PNG}}}, user_id="a")
+        assert memory.stats().changes == 0
+
+
+def test_verbatim_turns_have_their_images_described_as_well(tmp_path: Path) -> None:
+    with Memory(tmp_path / "m.db", model=seeing(), vision=True) as memory:
+        memory.add(
+            {"role": "user", "content": [{"type": "image_url", "image_url": {"url": PNG}}]}, user_id="a", infer=False
+        )
+        assert memory.get_all(user_id="a")[0].text.startswith("[image: a dog")
+
+
+def test_vision_needs_a_model() -> None:
+    with pytest.raises(InvalidInputError, match="chat model"):
+        Memory(":memory:", vision=True)
+
+
+async def test_images_are_described_async(tmp_path: Path) -> None:
+    async with Memory(tmp_path / "m.db", model=seeing("Has a dog"), vision=True) as memory:
+        result = await memory.aadd(
+            {"role": "user", "content": {"type": "image_url", "image_url": {"url": PNG}}}, user_id="a"
+        )
+    assert [change.text for change in result.results] == ["Has a dog"]

@@ -1,0 +1,169 @@
+"""Traces, cost, progress, retries: what one can see of a run."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from langmem_adapter.errors import MemoryNotFoundError, ModelReplyError
+from langmem_adapter.memory import Memory
+from langmem_adapter.pipeline.retries import worth_another_try
+from langmem_adapter.settings import Settings
+from langmem_adapter.testing.fakes import ScriptedChatModel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+FACTS = '{"facts": ["Lives in Rome"]}'
+MOVED = '{"memory": [{"id": "0", "text": "Lives in Oslo", "event": "UPDATE", "reason": "moved"}]}'
+BACK = '{"memory": [{"id": "0", "text": "Lives in Rome", "event": "UPDATE", "reason": "back"}]}'
+
+
+@pytest.fixture
+def memory(database_url: str) -> Iterator[Memory]:
+    model = ScriptedChatModel(replies=[FACTS, '{"facts": ["Lives in Oslo"]}', "what?", MOVED, FACTS, BACK])
+    with Memory(database_url, model=model) as opened:
+        yield opened
+
+
+def test_a_trace_shows_what_every_stage_saw_and_produced(memory: Memory) -> None:
+    memory.add("I live in Rome.", user_id="a")
+    result = memory.add("I live in Oslo.", user_id="a")
+    trace = memory.trace(str(result.trace_id))
+    assert [turn.text for turn in trace.turns] == ["I live in Oslo."]
+    assert [fact.text for fact in trace.facts] == ["Lives in Oslo"]
+    assert [known["text"] for known in trace.candidates["known"]] == ["Lives in Rome"]
+    assert [(d.event, d.reason) for d in trace.decisions] == [("UPDATE", "moved")]
+    assert [call.reply for call in trace.calls][1:] == ["what?", MOVED]
+    assert "Lives in Rome" in trace.calls[1].messages[-1][1]
+    assert trace.result.results == result.results
+    assert (trace.result.mode, result.mode) == ("scripted", "scripted")
+    assert set(trace.result.usage.milliseconds) == {"parse", "extract", "retrieve", "decide"}
+    assert memory.history(str(result.results[0].id))[-1].reason == "moved"
+
+
+def test_the_cost_is_told_with_every_result(memory: Memory) -> None:
+    first, second = memory.add("I live in Rome.", user_id="a"), memory.add("I live in Oslo.", user_id="a")
+    assert (first.usage.model_calls, second.usage.model_calls) == (1, 3)
+    assert second.usage.input_tokens > 0 and second.usage.output_tokens > 0
+    assert list(second.usage.milliseconds) == ["parse", "extract", "retrieve", "decide", "apply"]
+    assert second.usage.calls == ()
+
+
+def test_a_trace_is_kept_even_where_nothing_was_found(tmp_path: Path) -> None:
+    with Memory(tmp_path / "m.db") as memory:
+        result = memory.add("Hello there!", user_id="a")
+        assert memory.trace(str(result.trace_id)).facts == ()
+
+
+def test_another_tenants_trace_is_not_found(memory: Memory) -> None:
+    result = memory.add("I live in Rome.", user_id="a")
+    assert memory.trace(str(result.trace_id), user_id="a").scope.user_id == "a"
+    for arguments in ({"user_id": "b"}, {"agent_id": "a"}):
+        with pytest.raises(MemoryNotFoundError):
+            memory.trace(str(result.trace_id), **arguments)
+    with pytest.raises(MemoryNotFoundError):
+        memory.trace("nothing")
+
+
+def test_a_replay_thinks_again_and_writes_nothing(memory: Memory) -> None:
+    result = memory.add("I live in Rome.", user_id="a")
+    memory.add("I live in Oslo.", user_id="a")
+    before = memory.stats()
+    again = memory.replay(str(result.trace_id))
+    assert [(c.event, c.previous_text) for c in again.results] == [("UPDATE", "Lives in Oslo")]
+    assert again.notes == ("a dry run: nothing was written",)
+    assert (memory.stats().memories, memory.stats().changes) == (before.memories, before.changes)
+
+
+async def test_a_replay_of_many_kinds_of_turns_works_async(tmp_path: Path) -> None:
+    said: list[Any] = [
+        {"role": "system", "content": "be kind"},
+        {"role": "user", "content": "I like tea.", "name": "Ann"},
+        {"role": "tool", "content": "42", "tool_call_id": "1"},
+        {"role": "assistant", "content": "Noted."},
+    ]
+    async with Memory(tmp_path / "m.db") as memory:
+        result = await memory.aadd(said, user_id="a")
+        again = await memory.areplay(str(result.trace_id))
+        assert [change.event for change in again.results] == ["NONE"]
+        assert (await memory.atrace(str(result.trace_id))).turns[1].actor == "Ann"
+
+
+def test_retention_is_a_setting(tmp_path: Path) -> None:
+    with Memory(tmp_path / "m.db", settings=Settings(trace_days=0)) as memory:
+        assert memory.add("I like tea.", user_id="a").trace_id is None
+    with Memory(tmp_path / "m.db", settings=Settings(trace_days=1e-9)) as memory:
+        old = memory.add("I like milk.", user_id="a")
+        memory.add("I like go.", user_id="a")
+        with pytest.raises(MemoryNotFoundError):
+            memory.trace(str(old.trace_id))
+
+
+def test_a_reset_removes_traces_as_well(tmp_path: Path) -> None:
+    with Memory(tmp_path / "m.db") as memory:
+        result = memory.add("I like tea.", user_id="a")
+        memory.reset()
+        with pytest.raises(MemoryNotFoundError):
+            memory.trace(str(result.trace_id))
+
+
+def test_no_text_of_a_memory_is_logged_at_info(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    with Memory(tmp_path / "m.db", model=ScriptedChatModel(replies=[FACTS, "x", "y"])) as memory:
+        memory.add("I live in Rome.", user_id="a")
+        memory.search("Rome", user_id="a")
+        with pytest.raises(ModelReplyError):
+            memory.add("I live in Rome, still.", user_id="a")
+    assert "Rome" not in caplog.text
+
+
+def test_progress_can_be_streamed(memory: Memory) -> None:
+    graph = memory.build_pipeline()
+    said = {"messages": "I live in Rome.", "scope": {"user_id": "a"}}
+    told = list(graph.stream(said, stream_mode="custom"))
+    assert [step["stage"] for step in told] == ["parse", "extract", "retrieve", "decide", "apply"]
+    assert told[1]["facts"] == 1
+    assert told[4]["changes"] == 1
+
+
+class LimitError(Exception):
+    """As the clients of model vendors raise it."""
+
+    def __init__(self, status_code: int) -> None:
+        super().__init__(f"HTTP {status_code}")
+        self.status_code = status_code
+
+
+@pytest.mark.parametrize("error", [LimitError(429), LimitError(503), ConnectionError("reset"), TimeoutError()])
+def test_a_passing_failure_of_the_model_is_tried_again(tmp_path: Path, error: Exception) -> None:
+    model = ScriptedChatModel(replies=[error, FACTS])
+    with Memory(tmp_path / "m.db", model=model) as memory:
+        assert memory.add("I live in Rome.", user_id="a").results[0].text == "Lives in Rome"
+    assert len(model.calls) == 2
+
+
+@pytest.mark.parametrize(("error", "calls"), [(LimitError(500), 3), (LimitError(401), 1), (ValueError("bad"), 1)])
+def test_a_lasting_failure_reaches_the_caller_and_nothing_is_written(
+    tmp_path: Path, error: Exception, calls: int
+) -> None:
+    model = ScriptedChatModel(replies=[error] * 5)
+    with Memory(tmp_path / "m.db", model=model) as memory:
+        with pytest.raises(type(error)):
+            memory.add("I live in Rome.", user_id="a")
+        assert memory.stats().changes == 0
+    assert len(model.calls) == calls
+
+
+def test_our_own_refusals_are_never_tried_again() -> None:
+    assert not worth_another_try(ModelReplyError("bad"))
+
+
+def test_the_state_of_a_trace_is_plain_json(memory: Memory) -> None:
+    result = memory.add("I live in Rome.", user_id="a")
+    state = memory.trace(str(result.trace_id)).state
+    assert json.loads(json.dumps(state)) == state
