@@ -53,11 +53,18 @@ def planned(method: Callable[Concatenate[S, P], Plan[R]]) -> Callable[Concatenat
     return sync
 
 
-def awaited(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
-    """The async twin of a method made by `planned`."""
+def awaited(
+    method: Callable[Concatenate[S, P], R], *, name: str | None = None
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
+    """The async twin of a method made by `planned`.
+
+    Args:
+        method: The sync method.
+        name: What it is called where it stands in a class of its own; by default the method's name with an `a` in front.
+    """
     plan: Callable[Concatenate[S, P], Plan[R]] = inspect.unwrap(method)
     known = _keywords(plan)
-    name = f"a{plan.__name__}"
+    name = name or f"a{plan.__name__}"
 
     @functools.wraps(plan)
     async def twin(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:

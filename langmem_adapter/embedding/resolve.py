@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from langchain_core.embeddings import Embeddings
 
 from langmem_adapter.embedding.hashing import HashEmbeddings
-from langmem_adapter.errors import InvalidInputError, MissingDependencyError
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.providers import is_openai, provider_errors, server_options
 
 if TYPE_CHECKING:
     from langmem_adapter.settings import Settings
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 __all__ = ["fingerprint", "resolve_embeddings"]
 
 _HASH: Final = re.compile(r"hash(?::(\d{1,6}))?")
-_NO_KEY: Final = "no-key"  # the OpenAI client insists on a key; servers of one's own mostly do not
-_OPENAI: Final = "openai:"
 _FORMS: Final = "write 'hash:512', or 'provider:name' as in 'openai:text-embedding-3-small'"
 
 
@@ -78,34 +77,12 @@ def fingerprint(embeddings: Embeddings) -> str:
 
 
 def _from_name(name: str, settings: Settings) -> Embeddings:
-    if not name.rpartition(":")[2].strip():
-        raise InvalidInputError(f"no embeddings are named in {name!r}; {_FORMS}")
     from langchain.embeddings import init_embeddings  # noqa: PLC0415 - langchain is slow to import, and offline needs none
-    from openai import OpenAIError  # noqa: PLC0415 - the same
 
-    try:
-        return init_embeddings(name, **_options(name, settings))
-    except ImportError as error:
-        module = getattr(error.__cause__, "name", None) or error.name or str(error)
-        raise MissingDependencyError(module.partition(".")[0].replace("_", "-")) from error
-    except OpenAIError as error:
-        raise InvalidInputError(
-            f"embeddings {name!r} have no key: set OPENAI_API_KEY, or LANGMEM_ADAPTER_API_KEY (api_key in the settings), "
-            "or LANGMEM_ADAPTER_BASE_URL for a server without one"
-        ) from error
-    except (ValueError, TypeError) as error:
-        raise InvalidInputError(f"cannot use the embeddings {name!r}: {error}; {_FORMS}") from error
+    with provider_errors(f"embeddings {name!r}", form=_FORMS):
+        return init_embeddings(name, **server_options(name, settings), **_length_check(name, settings))
 
 
-def _options(name: str, settings: Settings) -> dict[str, Any]:
-    options: dict[str, Any] = {}
-    if settings.base_url is not None:
-        options["base_url"] = settings.base_url
-        if name.startswith(_OPENAI):
-            # The length check would download OpenAI's token tables; another server's model has other tokens anyway.
-            options["check_embedding_ctx_length"] = False
-    if settings.api_key is not None:
-        options["api_key"] = settings.api_key.get_secret_value()
-    elif settings.base_url is not None and name.startswith(_OPENAI):
-        options["api_key"] = _NO_KEY
-    return options
+def _length_check(name: str, settings: Settings) -> dict[str, Any]:
+    # OpenAI's client would download token tables to check lengths; another server's model has other tokens anyway.
+    return {"check_embedding_ctx_length": False} if settings.base_url is not None and is_openai(name) else {}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from langmem_adapter.errors import InvalidInputError, MissingDependencyError
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.providers import provider_errors, server_options
 from langmem_adapter.reasoning.llm import LLMReasoner
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ __all__ = ["resolve_model"]
 
 _OFFLINE: Final = "offline"
 _FORMS: Final = "write 'offline', or 'provider:name' as in 'openai:gpt-5-mini'"
-_NO_KEY: Final = "no-key"  # the OpenAI client insists on a key; servers of one's own mostly do not
 
 
 def resolve_model(
@@ -60,36 +60,8 @@ def resolve_model(
 
 
 def _from_name(name: str, settings: Settings) -> BaseChatModel:
-    if not name.rpartition(":")[2].strip():
-        raise InvalidInputError(f"no model is named in {name!r}; {_FORMS}")
     from langchain.chat_models import init_chat_model  # noqa: PLC0415 - langchain is slow to import, and offline needs none
-    from openai import OpenAIError  # noqa: PLC0415 - the same
 
-    try:
-        chat_model: BaseChatModel = init_chat_model(name, **_options(name, settings))
-    except ImportError as error:
-        raise _missing(error) from error
-    except OpenAIError as error:
-        raise InvalidInputError(
-            f"model {name!r} has no key: set OPENAI_API_KEY, or LANGMEM_ADAPTER_API_KEY (api_key in the settings), "
-            "or LANGMEM_ADAPTER_BASE_URL for a server without one"
-        ) from error
-    except (ValueError, TypeError) as error:
-        raise InvalidInputError(f"cannot use the model {name!r}: {error}; {_FORMS}") from error
+    with provider_errors(f"model {name!r}", form=_FORMS):
+        chat_model: BaseChatModel = init_chat_model(name, **server_options(name, settings))
     return chat_model
-
-
-def _options(name: str, settings: Settings) -> dict[str, Any]:
-    options: dict[str, Any] = {}
-    if settings.base_url is not None:
-        options["base_url"] = settings.base_url
-    if settings.api_key is not None:
-        options["api_key"] = settings.api_key.get_secret_value()
-    elif settings.base_url is not None and name.startswith("openai:"):
-        options["api_key"] = _NO_KEY
-    return options
-
-
-def _missing(error: ImportError) -> MissingDependencyError:
-    module = getattr(error.__cause__, "name", None) or error.name or str(error)
-    return MissingDependencyError(module.partition(".")[0].replace("_", "-"))

@@ -235,7 +235,7 @@ class _Desk:
             if slot.number is not None:
                 self._notes.append(_Note(index, text, slot, f"contradicts {_short(slot.text)}", deletes=True))
         if not said.empty:
-            self._add(index, text, f"new, instead of {_short(slots[0].text)}")
+            self._add(index, text, f"instead of {_short(slots[0].text)}")
         elif all(slot.number is None for slot in slots):
             self._notes.append(_Note(index, text, None, f"takes back {_short(slots[0].text)}"))
 
@@ -268,7 +268,7 @@ def _alike(old: str, new: str) -> bool:
 
 
 def _why_new(text: str) -> str:
-    return "new; whom it speaks of is not known" if refers_back(text) else "new"
+    return "not known yet; whom it speaks of is unclear" if refers_back(text) else "not known yet"
 
 
 def _short(text: str) -> str:

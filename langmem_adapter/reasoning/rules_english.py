@@ -110,6 +110,9 @@ _NOT_MINE: Final = frozenset(
 )
 _FAMILY: Final = FEMALE | MALE | PETS
 
+_NOW: Final = re.compile(r"(?<=\w),?\s+(?:now|right now|nowadays|these days|at the moment|at present)$", re.IGNORECASE)
+"""A memory holds until it is changed: "now" at the end of one would be wrong tomorrow."""
+
 
 def english_facts(sentence: Sentence, *, first: bool, seen: str) -> Iterator[str]:
     """The facts of one English sentence, without subject where the speaker is meant.
@@ -133,7 +136,7 @@ def english_facts(sentence: Sentence, *, first: bool, seen: str) -> Iterator[str
         if asked or len(clause) > LONGEST or _ASKS.match(clause) or _SUPPOSED.match(clause) or commands(clause):
             continue
         for fact in _read(clause, first=first and place == 0, seen=seen):
-            yield from _shown(fact, when)
+            yield from _shown(_NOW.sub("", fact), when)
 
 
 def _unopened(text: str) -> str:

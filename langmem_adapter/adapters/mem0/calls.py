@@ -1,0 +1,325 @@
+"""Mem0's methods, each written once as a plan: what it asks of the engine, and which dict comes of the answer.
+
+`doors` makes the blocking and the awaited methods of them.
+"""
+
+from __future__ import annotations
+
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
+
+from langmem_adapter.adapters.mem0 import shapes
+from langmem_adapter.adapters.mem0.filters import count, expiry, scoped
+from langmem_adapter.adapters.mem0.shapes import Results, Row
+from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError
+from langmem_adapter.twins import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from datetime import date, datetime
+
+    from langmem_adapter.memory import Memory as Engine
+    from langmem_adapter.records import AddResult, Revision
+
+__all__ = ["Calls", "Guest"]
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+_MANY = 100  # what Mem0 1.x gives where nothing is said
+
+
+class Guest(Protocol):
+    """What a plan needs of the object that it belongs to."""
+
+    @property
+    def engine(self) -> Engine:
+        """Our memory, which does the work."""
+
+    @property
+    def bare(self) -> bool:
+        """Whether results are lists (`version="v1.0"`)."""
+
+
+class Calls:
+    """The plans. Nobody is of this class: the doors take its functions one by one, each with its own way to wait."""
+
+    engine: Engine
+    bare: bool
+
+    def add(  # noqa: PLR0913 - Mem0's parameters
+        self: Guest,
+        messages: Any,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        infer: bool = True,
+        memory_type: str | None = None,
+        prompt: str | None = None,
+        timestamp: datetime | str | float | None = None,
+        expiration_date: date | str | None = None,
+    ) -> Plan[Any]:
+        """Remember what a conversation says.
+
+        Args:
+            messages: A text, a dict with `role` and `content`, or a list of these; LangChain messages too.
+            user_id: Whose memory it is; at least one of the three is needed.
+            agent_id: The agent. Where the assistant speaks in *messages*, the facts are about the assistant.
+            run_id: The run or session.
+            metadata: A JSON object, kept with every memory that comes of it.
+            infer: `False` stores each non-system message as it is.
+            memory_type: `"procedural_memory"`, with *agent_id*: one step-by-step record of what the agent did.
+            prompt: Replaces the instructions, this time.
+            timestamp: When the conversation took place.
+            expiration_date: The last day on which the memories are shown, in UTC.
+
+        Returns:
+            `{"results": [{"id", "memory", "event"}]}`, with `"previous_memory"` on an UPDATE, and `"actor_id"` and
+            `"role"` with `infer=False`. As with Mem0 1.x, facts that changed nothing (NONE) are not listed; `engine.add`
+            lists them, with reasons.
+
+        Raises:
+            ScopeError: No field of the scope is given, or one is blank.
+            InvalidInputError: An argument or message cannot be used.
+            ModelReplyError: The chat model's reply stayed unreadable; nothing was written.
+        """
+        given: dict[str, Any] = {"metadata": metadata, "infer": infer, "prompt": prompt, "timestamp": timestamp}
+        scope = {"user_id": user_id, "agent_id": agent_id, "run_id": run_id}
+        kind = {} if memory_type is None else {"memory_type": memory_type}
+        arguments = {**given, **scope, **kind, "expires_at": expiry(expiration_date)}
+
+        def run() -> Any:
+            result = self.engine.add(messages, **arguments)
+            return _results(
+                self, _added(result, None if infer else [self.engine.history(each)[0] for each in _ids(result)])
+            )
+
+        async def arun() -> Any:
+            result = await self.engine.aadd(messages, **arguments)
+            return _results(
+                self,
+                _added(result, None if infer else [(await self.engine.ahistory(each))[0] for each in _ids(result)]),
+            )
+
+        return Plan(run, arun)
+
+    def search(  # noqa: PLR0913 - Mem0's parameters
+        self: Guest,
+        query: str,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        *,
+        limit: int | None = None,
+        top_k: int | None = None,
+        filters: Mapping[str, Any] | None = None,
+        threshold: float | None = None,
+    ) -> Plan[Any]:
+        """Find memories by meaning and words.
+
+        Args:
+            query: A question or statement.
+            user_id: Whose memories; at least one of the three is needed, here or in *filters*. `"*"` is a user like any
+                other.
+            agent_id: The agent.
+            run_id: The run or session.
+            limit: At most so many, 1 to 10,000; default 100.
+            top_k: The same, in the words of Mem0 2.x.
+            filters: Scope fields and metadata values that must be equal, joined by `AND` if you like.
+            threshold: Least cosine of query and memory. `score` in the rows orders them and is no cosine.
+
+        Returns:
+            `{"results": [row, …]}`, best first; a row has `"id"`, `"memory"`, `"hash"`, `"metadata"`, `"score"`,
+            `"created_at"`, `"updated_at"` (`None` before the first change), and those of `"user_id"`, `"agent_id"`,
+            `"run_id"`, `"actor_id"`, `"role"`, `"expiration_date"` that are set.
+
+        Raises:
+            ScopeError: No scope is given, or two that contradict each other.
+            FilterError: A filter is more than equality.
+            InvalidInputError: An argument cannot be used.
+        """
+        where = scoped(filters, user_id=user_id, agent_id=agent_id, run_id=run_id)
+        arguments = {**where, "k": count(limit, top_k, _MANY), "threshold": threshold}
+        return _then(
+            lambda: self.engine.search(query, **arguments),
+            lambda: self.engine.asearch(query, **arguments),
+            lambda hits: _results(self, shapes.found(hits)),
+        )
+
+    def get_all(
+        self: Guest,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        *,
+        limit: int | None = None,
+        top_k: int | None = None,
+        filters: Mapping[str, Any] | None = None,
+    ) -> Plan[Any]:
+        """All memories of a scope, the newest statement first.
+
+        Args:
+            user_id: Whose memories; at least one of the three is needed, here or in *filters*. `"*"` is a user like any
+                other.
+            agent_id: The agent.
+            run_id: The run or session.
+            limit: At most so many, 1 to 10,000; default 100.
+            top_k: The same, in the words of Mem0 2.x.
+            filters: Scope fields and metadata values that must be equal, joined by `AND` if you like.
+
+        Returns:
+            `{"results": [row, …]}`, with the rows of `search` without `"score"`.
+
+        Raises:
+            ScopeError: No scope is given, or two that contradict each other.
+            FilterError: A filter is more than equality.
+            InvalidInputError: An argument cannot be used.
+        """
+        where = scoped(filters, user_id=user_id, agent_id=agent_id, run_id=run_id)
+        arguments = {**where, "k": count(limit, top_k, _MANY)}
+        return _then(
+            lambda: self.engine.get_all(**arguments),
+            lambda: self.engine.aget_all(**arguments),
+            lambda page: _results(self, shapes.listed(page)),
+        )
+
+    def get(self: Guest, memory_id: str) -> Plan[Row | None]:
+        """One memory by its id, an expired one too; `None` where there is none.
+
+        Args:
+            memory_id: Its id.
+
+        Returns:
+            A row as `search` gives it, with `"score"` `None`.
+        """
+
+        def run() -> Row | None:
+            try:
+                return shapes.one(self.engine.get(memory_id))
+            except MemoryNotFoundError:
+                return None
+
+        return Plan(run)
+
+    def update(
+        self: Guest,
+        memory_id: str,
+        data: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        text: str | None = None,
+        expiration_date: date | str | EllipsisType | None = ...,
+    ) -> Plan[dict[str, str]]:
+        """Change a memory by hand.
+
+        Args:
+            memory_id: Its id.
+            data: The new text, in the words of Mem0 1.x.
+            metadata: Keys to merge into its metadata; a value of `None` removes a key.
+            text: The new text, in the words of Mem0 2.x.
+            expiration_date: The last day on which it is shown; `None` means it stays.
+
+        Raises:
+            MemoryNotFoundError: There is none.
+            InvalidInputError: There is nothing to change, or an argument cannot be used.
+        """
+        if data is not None and text is not None and data != text:
+            raise InvalidInputError("data and text both give the new text and differ; give one of them")
+        until = expiration_date if isinstance(expiration_date, EllipsisType) else expiry(expiration_date)
+        new: dict[str, Any] = {"text": text if data is None else data, "metadata": metadata, "expires_at": until}
+        return _then(
+            lambda: self.engine.update(memory_id, **new),
+            lambda: self.engine.aupdate(memory_id, **new),
+            lambda _: {"message": "Memory updated successfully!"},
+        )
+
+    def delete(self: Guest, memory_id: str) -> Plan[dict[str, str]]:
+        """Delete a memory; its history stays.
+
+        Args:
+            memory_id: Its id.
+
+        Raises:
+            MemoryNotFoundError: There is none.
+        """
+        return _then(
+            lambda: self.engine.delete(memory_id),
+            lambda: self.engine.adelete(memory_id),
+            lambda _: {"message": "Memory deleted successfully!"},
+        )
+
+    def delete_all(
+        self: Guest, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None
+    ) -> Plan[dict[str, str]]:
+        """Delete every memory of a scope, in one transaction; their history stays.
+
+        Args:
+            user_id: Whose memories; at least one of the three is needed. `"*"` is a user like any other, not everybody.
+            agent_id: The agent.
+            run_id: The run or session.
+
+        Raises:
+            ScopeError: No field of the scope is given; to delete everything there is `reset`.
+        """
+        scope = {"user_id": user_id, "agent_id": agent_id, "run_id": run_id}
+        return _then(
+            lambda: self.engine.delete_all(**scope),
+            lambda: self.engine.adelete_all(**scope),
+            lambda _: {"message": "Memories deleted successfully!"},
+        )
+
+    def history(self: Guest, memory_id: str) -> Plan[list[dict[str, Any]]]:
+        """Every change of a memory, oldest first; a deleted memory's too. An unknown id has none.
+
+        Args:
+            memory_id: Its id.
+
+        Returns:
+            Dicts with the keys `"id"`, `"memory_id"`, `"old_memory"`, `"new_memory"`, `"event"`, `"created_at"`,
+            `"updated_at"`, `"is_deleted"`, `"actor_id"`, `"role"`.
+        """
+
+        def run() -> list[dict[str, Any]]:
+            try:
+                return [shapes.revision(step) for step in self.engine.history(memory_id)]
+            except MemoryNotFoundError:
+                return []
+
+        return Plan(run)
+
+    def reset(self: Guest) -> Plan[None]:
+        """Remove every memory of everybody, with its history."""
+        return _then(self.engine.reset, self.engine.areset, lambda _: None)
+
+    def chat(self: Guest, query: str) -> Plan[NoReturn]:
+        """Not there, as in Mem0.
+
+        Raises:
+            NotImplementedError: Always.
+        """
+        raise NotImplementedError(
+            "chat() is no part of a memory; search() for what is known and ask your chat model with it"
+        )
+
+
+def _then(run: Callable[[], A], arun: Callable[[], Coroutine[Any, Any, A]], shape: Callable[[A], B]) -> Plan[B]:
+    async def awaited() -> B:
+        return shape(await arun())
+
+    return Plan(lambda: shape(run()), awaited)
+
+
+def _results(self: Guest, rows: list[Row]) -> Any:
+    # Any: which of the two it is depends on the configuration, and a program of either age must pass a type checker.
+    return rows if self.bare else Results(rows)
+
+
+def _ids(result: AddResult) -> list[str]:
+    return [change.id for change in result.results if change.id is not None]
+
+
+def _added(result: AddResult, steps: Sequence[Revision] | None) -> list[Row]:
+    rows = shapes.changes(result.results)
+    return rows if steps is None else shapes.verbatim(rows, steps)

@@ -1,0 +1,215 @@
+"""Mem0's configuration: read strictly, so that no key of it is without effect."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from langmem_adapter.errors import InvalidInputError
+
+__all__ = ["MemoryConfig", "only", "section"]
+
+_KNOWN: Final = (
+    "llm",
+    "embedder",
+    "vector_store",
+    "history_db_path",
+    "version",
+    "custom_fact_extraction_prompt",
+    "custom_update_memory_prompt",
+)
+_VERSIONS: Final = ("v1.0", "v1.1")
+_MEMORY: Final = ":memory:"
+
+_ELSEWHERE: Final = {
+    "graph_store": "relations are not kept in a graph database here; leave it out, facts are kept and found without one",
+    "reranker": "leave it out: search joins meaning and words into one order by itself",
+    "custom_instructions": "give the instructions as custom_fact_extraction_prompt",
+    "custom_prompt": "give the instructions as custom_fact_extraction_prompt",
+    "collection_name": "one file is one collection: put it into vector_store.config, or name the file in history_db_path",
+    "embedding_model_dims": "give embedder.config.embedding_dims",
+}
+_STORE_ELSEWHERE: Final = {
+    "distance_strategy": "nearness is always the cosine; leave it out, or say 'cosine'",
+    "normalize_L2": "vectors are always normalised; leave it out, or say True",
+    "embedding_model_dims": "the embedder knows it; leave it out, or repeat embedder.config.embedding_dims",
+}
+_STORES: Final = {
+    "pgvector": "leave it out, and give the address 'postgresql+psycopg://…' as history_db_path",
+    "langchain": "leave it out, the vectors lie in the database",
+}
+_STORE_FIX: Final = "use 'faiss' with the folder of the data in vector_store.config.path, or leave vector_store out"
+
+
+class MemoryConfig:
+    """What a memory is built from, with Mem0's keys. What is left out comes from our own settings, offline by default.
+
+    Args:
+        llm: `{"provider": …, "config": {"model": …, "temperature": …, "max_tokens": …, "api_key": …, "openai_base_url": …,
+            "enable_vision": …}}`; the provider `"langchain"` takes a LangChain chat model as `model`.
+        embedder: `{"provider": …, "config": {"model": …, "embedding_dims": …, "api_key": …, "openai_base_url": …}}`; the
+            provider `"langchain"` takes LangChain embeddings as `model`.
+        vector_store: `{"provider": "faiss", "config": {"path": folder, "collection_name": name}}`: the data lie in
+            `folder/name.db`, the name is `mem0` if not given.
+        history_db_path: The SQLite file that everything is kept in, memories and history; `":memory:"` keeps nothing.
+            An SQLAlchemy URL serves too.
+        version: `"v1.1"`: results are `{"results": [...]}`; `"v1.0"`: the bare list.
+        custom_fact_extraction_prompt: Replaces the instructions for finding facts.
+        custom_update_memory_prompt: Replaces the instructions for comparing facts with what is known.
+
+    Raises:
+        InvalidInputError: A key is unknown or cannot be honoured; the message says what to do instead.
+
+    Example:
+        >>> MemoryConfig(history_db_path=":memory:", version="v1.0").bare
+        True
+        >>> MemoryConfig(graph_store={"provider": "neo4j"})  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        langmem_adapter.errors.InvalidInputError: config has no 'graph_store' here: relations are not kept ...
+    """
+
+    def __init__(
+        self,
+        *,
+        llm: Mapping[str, Any] | None = None,
+        embedder: Mapping[str, Any] | None = None,
+        vector_store: Mapping[str, Any] | None = None,
+        history_db_path: str | Path | None = None,
+        version: Literal["v1.0", "v1.1"] = "v1.1",
+        custom_fact_extraction_prompt: str | None = None,
+        custom_update_memory_prompt: str | None = None,
+        **others: Any,
+    ) -> None:
+        only(others, _KNOWN, "config", _ELSEWHERE)
+        if version not in _VERSIONS:
+            raise InvalidInputError(f"config.version must be 'v1.0' or 'v1.1', not {version!r}")
+        self.llm = None if llm is None else section(llm, "llm")
+        self.embedder = None if embedder is None else section(embedder, "embedder")
+        self.vector_store = None if vector_store is None else section(vector_store, "vector_store")
+        self.history_db_path = history_db_path
+        self.bare = version == "v1.0"
+        self.custom_fact_extraction_prompt = custom_fact_extraction_prompt
+        self.custom_update_memory_prompt = custom_update_memory_prompt
+        self.database = _database(self)
+
+    @classmethod
+    def parse(cls, config: Mapping[str, Any]) -> MemoryConfig:
+        """The configuration that a dict describes.
+
+        Raises:
+            InvalidInputError: It is no dict, or a key cannot be honoured.
+        """
+        if not isinstance(config, Mapping) or not all(isinstance(key, str) for key in config):
+            raise InvalidInputError(f"a configuration is a dict like {{'llm': {{…}}}}, not {type(config).__name__}")
+        return cls(**config)
+
+
+def section(given: object, name: str) -> tuple[str, dict[str, Any]]:
+    """Provider and options of one section of the configuration.
+
+    Raises:
+        InvalidInputError: It is no such section.
+    """
+    shape = f"config.{name} must be {{'provider': '…', 'config': {{…}}}}"
+    if not isinstance(given, Mapping):
+        raise InvalidInputError(f"{shape}, not {type(given).__name__}")
+    only(given, ("provider", "config"), f"config.{name}")
+    provider, options = given.get("provider"), given.get("config")
+    if not isinstance(provider, str):
+        raise InvalidInputError(
+            f"{shape}; the provider is missing" if provider is None else f"{shape}, not {provider!r}"
+        )
+    if not isinstance(options, Mapping | None):
+        raise InvalidInputError(f"{shape}; its config is a {type(options).__name__}")
+    return provider, dict(options or {})
+
+
+def only(
+    given: Mapping[str, Any], known: tuple[str, ...], where: str, elsewhere: Mapping[str, str] | None = None
+) -> None:
+    """Refuse the first key that is not known, and say what to do instead.
+
+    Args:
+        given: A part of a configuration.
+        known: The keys it may have.
+        where: What to call it.
+        elsewhere: What to do instead of certain keys.
+
+    Raises:
+        InvalidInputError: There is such a key.
+    """
+    for key in given:
+        if key not in known:
+            raise InvalidInputError(f"{where} has no {key!r} here: {_instead(str(key), known, elsewhere or {})}")
+
+
+def _instead(key: str, known: tuple[str, ...], elsewhere: Mapping[str, str]) -> str:
+    if key in elsewhere:
+        return elsewhere[key]
+    near = difflib.get_close_matches(key, known, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
+
+
+# ── where the data lie ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _database(config: MemoryConfig) -> str | Path | None:
+    options = _store(config)
+    name = _file(config.history_db_path)
+    if name is None:
+        return _in_folder(options)
+    if "collection_name" in options:
+        raise InvalidInputError(
+            "config.history_db_path and vector_store.config.collection_name both name the file; give one of them"
+        )
+    if "path" in options and (name == _MEMORY or Path(name).parent.resolve() != _folder(options["path"]).resolve()):
+        raise InvalidInputError(
+            f"config.history_db_path={str(name)!r} does not lie in vector_store.config.path={str(options['path'])!r}: history "
+            "and memories are one file here; give one of the two"
+        )
+    return name
+
+
+def _store(config: MemoryConfig) -> dict[str, Any]:
+    if config.vector_store is None:
+        return {}
+    provider, options = config.vector_store
+    if provider != "faiss":
+        raise InvalidInputError(
+            f"config.vector_store.provider {provider!r} is not here: {_STORES.get(provider, _STORE_FIX)}"
+        )
+    dims = config.embedder[1].get("embedding_dims") if config.embedder else None
+    fitting = {"distance_strategy": "cosine", "normalize_L2": True, "embedding_model_dims": dims}
+    rest = {key: value for key, value in options.items() if key not in fitting or value != fitting[key]}
+    only(rest, ("path", "collection_name"), "config.vector_store.config", _STORE_ELSEWHERE)
+    return rest
+
+
+def _in_folder(options: Mapping[str, Any]) -> Path | None:
+    name = options.get("collection_name", "mem0")
+    if not isinstance(name, str) or not name.strip() or Path(name).name != name:
+        raise InvalidInputError(f"config.vector_store.config.collection_name must be a plain name, not {name!r}")
+    if "path" in options:
+        return _folder(options["path"]) / f"{name}.db"
+    if "collection_name" in options:
+        raise InvalidInputError(
+            "config.vector_store.config.collection_name names a file in path; also give path, its folder"
+        )
+    return None
+
+
+def _folder(path: object) -> Path:
+    if not isinstance(path, str | Path) or not str(path).strip():
+        raise InvalidInputError(f"config.vector_store.config.path must be a folder, not {path!r}")
+    return Path(path).expanduser()
+
+
+def _file(path: object) -> str | Path | None:
+    if path is None:
+        return None
+    if not isinstance(path, str | Path) or not str(path).strip():
+        raise InvalidInputError(f"config.history_db_path must be the path of a file, not {path!r}")
+    as_it_is = isinstance(path, str) and (path == _MEMORY or "://" in path)
+    return path if as_it_is else Path(path).expanduser()

@@ -1,0 +1,178 @@
+"""`Memory` and `AsyncMemory`: the same plans, called and awaited."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from langmem_adapter.adapters.mem0.calls import Calls
+from langmem_adapter.adapters.mem0.config import MemoryConfig
+from langmem_adapter.adapters.mem0.models import chat_model, embeddings, vision
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.memory import Memory as Engine
+from langmem_adapter.twins import awaited, planned
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
+    from types import TracebackType
+
+__all__ = ["AsyncMemory", "Memory"]
+
+
+class _Guest:
+    """What both classes are: a configuration, and an engine made from it."""
+
+    def __init__(self, config: MemoryConfig | None = None) -> None:
+        if not isinstance(config, MemoryConfig | None):
+            raise InvalidInputError(
+                f"config must be a MemoryConfig, not {type(config).__name__}; for a dict there is from_config"
+            )
+        self.config = config or MemoryConfig()
+        self._engine = _open(self.config)
+
+    @property
+    def engine(self) -> Engine:
+        """Our own memory behind it, for what Mem0 has no words for: reasons, pages, restore, LCEL."""
+        return self._engine
+
+    @property
+    def bare(self) -> bool:
+        """Whether results are lists (`version="v1.0"`)."""
+        return self.config.bare
+
+    def close(self) -> None:
+        """Write the index's snapshot and close every connection; the object is of no use afterwards."""
+        self._engine.close()
+
+    def __repr__(self) -> str:
+        """Where it lies and who thinks."""
+        return f"{type(self).__name__}({self._engine.location!r}, mode={self._engine.mode!r})"
+
+
+class Memory(_Guest):
+    """Mem0's `Memory`: the same method names, parameters and dicts, on our engine.
+
+    Without a configuration it takes our settings: offline (rules in place of a model, hash embeddings), in the user's data
+    directory. A key in the environment alone, like `OPENAI_API_KEY`, does not make it call anybody.
+
+    The names are those of Mem0 (Chhikara et al. 2025, arXiv:2504.19413).
+
+    Args:
+        config: See `MemoryConfig`; for a dict there is `from_config`.
+
+    Raises:
+        InvalidInputError: A key of the configuration cannot be honoured.
+        MissingDependencyError: A provider's package is not installed.
+        StorageError: The database cannot be opened.
+
+    Example:
+        >>> memory = Memory.from_config({"history_db_path": ":memory:"})
+        >>> [row["event"] for row in memory.add("I live in Lyon.", user_id="alice")]
+        ['ADD']
+        >>> memory.search("Where does she live?", user_id="alice")["results"][0]["memory"]
+        'Lives in Lyon'
+        >>> memory.close()
+    """
+
+    @classmethod
+    def from_config(cls, config_dict: Mapping[str, Any]) -> Self:
+        """A memory from a configuration in Mem0's form.
+
+        Args:
+            config_dict: The keys of `MemoryConfig`.
+
+        Raises:
+            InvalidInputError: A key cannot be honoured; the message says what to do instead.
+        """
+        return cls(MemoryConfig.parse(config_dict))
+
+    add = planned(Calls.add)
+    search = planned(Calls.search)
+    get = planned(Calls.get)
+    get_all = planned(Calls.get_all)
+    update = planned(Calls.update)
+    delete = planned(Calls.delete)
+    delete_all = planned(Calls.delete_all)
+    history = planned(Calls.history)
+    reset = planned(Calls.reset)
+    chat = planned(Calls.chat)
+
+    def __enter__(self) -> Self:
+        """Use it in a `with` statement: it closes at the end."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        self.close()
+
+
+class AsyncMemory(_Guest):
+    """Mem0's `AsyncMemory`: `Memory` with methods to await; `close` blocks, as Mem0's does, `async with` does not.
+
+    Args:
+        config: See `MemoryConfig`; for a dict there is `from_config`.
+
+    Raises:
+        InvalidInputError: A key of the configuration cannot be honoured.
+        MissingDependencyError: A provider's package is not installed.
+        StorageError: The database cannot be opened.
+
+    Example:
+        >>> import asyncio
+        >>> async def main() -> str:
+        ...     async with AsyncMemory.from_config({"history_db_path": ":memory:"}) as memory:
+        ...         await memory.add("I live in Lyon.", user_id="alice")
+        ...         return (await memory.search("Where does she live?", user_id="alice"))["results"][0]["memory"]
+        >>> asyncio.run(main())
+        'Lives in Lyon'
+    """
+
+    @classmethod
+    def from_config(cls, config_dict: Mapping[str, Any]) -> Self:
+        """A memory from a configuration in Mem0's form; `await AsyncMemory.from_config(…)`, as in Mem0 1.x, gives it too.
+
+        Args:
+            config_dict: The keys of `MemoryConfig`.
+
+        Raises:
+            InvalidInputError: A key cannot be honoured; the message says what to do instead.
+        """
+        return cls(MemoryConfig.parse(config_dict))
+
+    add = awaited(Memory.add, name="add")
+    search = awaited(Memory.search, name="search")
+    get = awaited(Memory.get, name="get")
+    get_all = awaited(Memory.get_all, name="get_all")
+    update = awaited(Memory.update, name="update")
+    delete = awaited(Memory.delete, name="delete")
+    delete_all = awaited(Memory.delete_all, name="delete_all")
+    history = awaited(Memory.history, name="history")
+    reset = awaited(Memory.reset, name="reset")
+    chat = awaited(Memory.chat, name="chat")
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        """The memory itself: Mem0 1.x awaits `from_config`, 2.x does not."""
+        yield from ()
+        return self
+
+    async def __aenter__(self) -> Self:
+        """Use it in an `async with` statement: it closes at the end."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        await self._engine.aclose()
+
+
+def _open(config: MemoryConfig) -> Engine:
+    return Engine(
+        config.database,
+        model=None if config.llm is None else chat_model(config.llm),
+        embeddings=None if config.embedder is None else embeddings(config.embedder),
+        fact_extraction_prompt=config.custom_fact_extraction_prompt,
+        update_memory_prompt=config.custom_update_memory_prompt,
+        vision=vision(config.llm),
+    )

@@ -1,0 +1,202 @@
+"""Mem0's dicts, made of our records."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, SupportsIndex, overload
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from langmem_adapter.records import Change, Hit, MemoryItem, Revision
+
+__all__ = ["Results", "Row", "changes", "expiry_shown", "found", "listed", "one", "revision", "verbatim"]
+
+_TEXT: Final = "text"  # what Mem0 0.0.x called "memory"
+_DAY: Final = timedelta(days=1)
+
+
+class Row(dict[str, Any]):
+    """One memory as Mem0 shows it; `row["text"]` answers `row["memory"]`, as rows did in Mem0 0.0.x.
+
+    It is a plain dict of Mem0's keys in everything else: `text` is no key of it, not in JSON either.
+
+    Example:
+        >>> row = Row(id="1", memory="Likes tea")
+        >>> row["text"], row.get("text"), "text" in row
+        ('Likes tea', 'Likes tea', False)
+    """
+
+    __slots__ = ()
+
+    def __missing__(self, key: str) -> Any:
+        """The old name of the text."""
+        if key == _TEXT:
+            return self["memory"]
+        raise KeyError(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """As `dict.get`, for the old name too."""
+        return super().get("memory" if key == _TEXT else key, default)
+
+
+class Results(dict[str, Any]):
+    """`{"results": [rows]}` of Mem0 1.x and 2.x, which is also walked and counted like the list of rows of Mem0 0.0.x.
+
+    As a dict: `[...]`, `get`, `in`, `keys`, `items`, `|`, `**`, `dict()`, `copy`, `json`, pydantic and pickle see one key,
+    `"results"`. As a list: `for`, `len`, a number or slice in `[...]`, and `==` with a list see the rows. Truth is Mem0's
+    own, a dict with a key, and so true without rows: Python's JSON encoder writes a dict that is false as `{}`, and the
+    key would be lost. Ask `len(result)` or `result["results"]`; with `version="v1.0"` it is a list in everything.
+
+    Args:
+        rows: What it holds.
+
+    Example:
+        >>> result = Results([Row(id="1", memory="Likes tea")])
+        >>> [row["text"] for row in result], len(result), result["results"] == result[:]
+        (['Likes tea'], 1, True)
+        >>> import json
+        >>> json.dumps(Results([])), list(Results([]))
+        ('{"results": []}', [])
+    """
+
+    __slots__ = ()
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        super().__init__(results=list(rows))
+
+    def __iter__(self) -> Iterator[Any]:
+        """The rows."""
+        return iter(self["results"])
+
+    def __len__(self) -> int:
+        """How many rows there are."""
+        return len(self["results"])
+
+    def __bool__(self) -> bool:
+        """Always true, as the dict is for Mem0; a false one would be `{}` in JSON."""
+        return True
+
+    @overload
+    def __getitem__(self, key: str) -> Any: ...
+    @overload
+    def __getitem__(self, key: SupportsIndex) -> Row: ...
+    @overload
+    def __getitem__(self, key: slice) -> list[Row]: ...
+    def __getitem__(self, key: str | SupportsIndex | slice) -> Any:
+        """The list of rows by its key, or rows by their place."""
+        return super().__getitem__(key) if isinstance(key, str) else super().__getitem__("results")[key]
+
+    def __contains__(self, key: object) -> bool:
+        """Whether it is the key, or one of the rows."""
+        return super().__contains__(key) if isinstance(key, str) else key in self["results"]
+
+    def __eq__(self, other: object) -> bool:
+        """Equal to a dict by its key, to a list by its rows."""
+        return self["results"] == other if isinstance(other, list) else super().__eq__(other)
+
+    def __ne__(self, other: object) -> bool:
+        """The opposite."""
+        return not self == other
+
+    __hash__ = None  # as any dict
+
+    def __reduce__(self) -> tuple[type[Results], tuple[list[Row]]]:
+        """Copy and pickle by the rows."""
+        return type(self), (self["results"],)
+
+
+# ── memories ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def one(item: MemoryItem) -> Row:
+    """A memory as `get` shows it."""
+    return _row(item, {"score": None})
+
+
+def listed(items: Iterable[MemoryItem]) -> list[Row]:
+    """Memories as `get_all` shows them."""
+    return [_row(item, {}) for item in items]
+
+
+def found(hits: Iterable[Hit]) -> list[Row]:
+    """Memories as `search` shows them, best first."""
+    return [_row(hit.item, {"score": hit.score}) for hit in hits]
+
+
+def _row(item: MemoryItem, score: dict[str, float | None]) -> Row:
+    optional = {
+        **item.scope.named,
+        "actor_id": _named(item),
+        "role": item.role,
+        "expiration_date": expiry_shown(item.expires_at),
+    }
+    return Row(
+        id=item.id,
+        memory=item.text,
+        hash=item.hash,
+        metadata=_metadata(item),
+        **score,
+        created_at=item.created_at.isoformat(),
+        updated_at=item.updated_at.isoformat() if item.revision > 1 else None,
+        **{key: value for key, value in optional.items() if value is not None},
+    )
+
+
+def _named(said: MemoryItem | Revision) -> str | None:
+    return (
+        None if said.actor_id == said.role else said.actor_id
+    )  # of a speaker without a name the engine keeps the role
+
+
+def _metadata(item: MemoryItem) -> dict[str, Any] | None:
+    kind = {} if item.memory_type is None else {"memory_type": item.memory_type}
+    return {**item.metadata, **kind} or None
+
+
+def expiry_shown(expires_at: datetime | None) -> str | None:
+    """Mem0's `expiration_date`: the last day on which the memory is shown, or the exact time where it is none of midnight.
+
+    Example:
+        >>> expiry_shown(datetime(2030, 1, 1, tzinfo=UTC))
+        '2029-12-31'
+    """
+    if expires_at is None:
+        return None
+    at = expires_at.astimezone(UTC)
+    midnight = at == datetime.combine(at.date(), datetime.min.time(), UTC)
+    return (at.date() - _DAY).isoformat() if midnight else at.isoformat()
+
+
+# ── what was done ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def changes(made: Iterable[Change]) -> list[Row]:
+    """What an `add` changed. A fact that changed nothing (NONE) is not listed: Mem0 does not list it either."""
+    return [_change(change) for change in made if change.event != "NONE"]
+
+
+def _change(change: Change) -> Row:
+    row = Row(id=change.id, memory=change.text, event=change.event)
+    return Row(row, previous_memory=change.previous_text) if change.event == "UPDATE" else row
+
+
+def revision(step: Revision) -> dict[str, Any]:
+    """One row of `history`, with the columns of the table."""
+    return {
+        "id": step.id,
+        "memory_id": step.memory_id,
+        "old_memory": step.old_text,
+        "new_memory": step.new_text,
+        "event": step.event,
+        "created_at": step.stated_at.isoformat(),
+        "updated_at": None if step.event == "ADD" else step.created_at.isoformat(),
+        "is_deleted": int(step.is_deleted),
+        "actor_id": _named(step),
+        "role": step.role,
+    }
+
+
+def verbatim(rows: Sequence[Row], steps: Sequence[Revision]) -> list[Row]:
+    """Rows of an `add(infer=False)`: also who spoke, and in which role."""
+    return [Row(row, actor_id=_named(step), role=step.role) for row, step in zip(rows, steps, strict=True)]

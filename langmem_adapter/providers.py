@@ -1,0 +1,88 @@
+"""What naming a model by a text has in common, for chat models and embeddings: the server, the key, the errors."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from langmem_adapter.errors import InvalidInputError, MissingDependencyError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from langmem_adapter.settings import Settings
+
+__all__ = ["KEY_HINT", "NO_KEY", "is_openai", "provider_errors", "server_options"]
+
+NO_KEY: Final = "no-key"
+"""The OpenAI client insists on a key; servers of one's own mostly do not."""
+
+KEY_HINT: Final = (
+    "set OPENAI_API_KEY, or LANGMEM_ADAPTER_API_KEY (api_key in the settings), or LANGMEM_ADAPTER_BASE_URL for a server "
+    "without one"
+)
+_OPENAI: Final = "openai:"
+_PACKAGE: Final = re.compile(r"`?\b(langchain[-_][\w-]+)`?")
+
+
+def is_openai(name: str) -> bool:
+    """Whether a name speaks of OpenAI's protocol."""
+    return name.startswith(_OPENAI)
+
+
+def server_options(name: str, settings: Settings) -> dict[str, Any]:
+    """Address and key for LangChain's `init_chat_model` and `init_embeddings`, within `provider_errors`.
+
+    A key of the environment (`OPENAI_API_KEY`) is never sent to a `base_url` of the settings: that server gets the key of the
+    settings, or a placeholder.
+
+    Args:
+        name: The model, as in `"openai:gpt-5-mini"`.
+        settings: `base_url` and `api_key`.
+
+    Raises:
+        ValueError: The name names nothing; LangChain would wait for it to come later.
+    """
+    if not name.rpartition(":")[2].strip():
+        raise ValueError("it names no model")
+    options: dict[str, Any] = {}
+    if settings.base_url is not None:
+        options["base_url"] = settings.base_url
+    if settings.api_key is not None:
+        options["api_key"] = settings.api_key.get_secret_value()
+    elif settings.base_url is not None and is_openai(name):
+        options["api_key"] = NO_KEY
+    return options
+
+
+@contextmanager
+def provider_errors(what: str, *, key: str = KEY_HINT, form: str) -> Iterator[None]:
+    """Turn what making a model raises into errors that name the fix.
+
+    Args:
+        what: What is being made, as in `"model 'openai:gpt-5-mini'"`.
+        key: How to give the key.
+        form: How a right name looks.
+
+    Raises:
+        MissingDependencyError: The provider's package is not installed.
+        InvalidInputError: The name is not understood, or the key is missing.
+    """
+    from openai import OpenAIError  # noqa: PLC0415 - slow to import, and offline needs none
+
+    try:
+        yield
+    except ImportError as error:
+        raise MissingDependencyError(_package(error)) from error
+    except OpenAIError as error:
+        raise InvalidInputError(f"{what} has no key: {key}") from error
+    except (ValueError, TypeError) as error:
+        raise InvalidInputError(f"cannot use {what}: {error}; {form}") from error
+
+
+def _package(error: ImportError) -> str:
+    # LangChain's own error names the package in its text; the import behind it, where there is one, names the module.
+    told = _PACKAGE.search(str(error))
+    module = getattr(error.__cause__, "name", None) or error.name or ""
+    return told[1] if told else module.partition(".")[0].replace("_", "-") or str(error)

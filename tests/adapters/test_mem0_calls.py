@@ -1,0 +1,395 @@
+"""Mem0's methods on both classes: parameters, dicts, errors."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+from datetime import date
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pytest
+
+from langmem_adapter.adapters.mem0 import AsyncMemory, Memory, MemoryConfig, Results
+from langmem_adapter.errors import (
+    FilterError,
+    InvalidInputError,
+    MemoryNotFoundError,
+    ScopeError,
+    UnknownArgumentError,
+)
+from langmem_adapter.testing.fakes import ScriptedChatModel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+Either: TypeAlias = Memory | AsyncMemory
+METHODS = "add search get get_all update delete delete_all history reset chat".split()
+BASE = {"id", "memory", "hash", "metadata", "created_at", "updated_at"}
+
+
+@pytest.fixture(params=[Memory, AsyncMemory])
+def kind(request: pytest.FixtureRequest) -> type[Either]:
+    chosen: type[Either] = request.param
+    return chosen
+
+
+@pytest.fixture
+def memory(kind: type[Either], tmp_path: Path) -> Iterator[Either]:
+    opened = kind.from_config({"history_db_path": str(tmp_path / "m.db")})
+    yield opened
+    opened.close()
+
+
+async def ask(memory: Either, method: str, *arguments: Any, **options: Any) -> Any:
+    """The result of a method, of whichever class."""
+    result = getattr(memory, method)(*arguments, **options)
+    return await result if inspect.isawaitable(result) else result
+
+
+async def texts(memory: Either, **scope: Any) -> set[str]:
+    return {row["text"] for row in await ask(memory, "get_all", **scope)}
+
+
+# ── one truth ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_both_classes_have_the_same_parameters(name: str) -> None:
+    one, other = getattr(Memory, name), getattr(AsyncMemory, name)
+    assert inspect.signature(one) == inspect.signature(other)
+    assert one.__name__ == other.__name__ == name
+    assert inspect.iscoroutinefunction(other) and not inspect.iscoroutinefunction(one)
+    assert one.__doc__ and other.__doc__
+
+
+async def test_mem0_1_awaits_from_config_and_mem0_2_does_not() -> None:
+    memory = AsyncMemory.from_config({"history_db_path": ":memory:"})
+    assert await memory is memory
+    async with memory:
+        await memory.add("I like tea.", user_id="a")
+    with Memory.from_config({"history_db_path": ":memory:"}) as blocking:
+        assert len(blocking.add("I like tea.", user_id="a")) == 1
+
+
+async def test_many_adds_at_once_are_all_kept(tmp_path: Path) -> None:
+    async with AsyncMemory.from_config({"history_db_path": str(tmp_path / "m.db")}) as memory:
+        added = await asyncio.gather(*(memory.add("I like tea.", user_id=f"u{n}") for n in range(20)))
+        found = await asyncio.gather(*(memory.search("tea", user_id=f"u{n}") for n in range(20)))
+    assert [a[0]["id"] for a in added] == [f[0]["id"] for f in found]
+
+
+# ── shapes ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_add_gives_id_memory_and_event(memory: Either) -> None:
+    added = await ask(memory, "add", "I live in Lyon.", user_id="alice")
+    assert type(added) is Results and list(added.keys()) == ["results"]
+    assert added == {"results": [{"id": added[0]["id"], "memory": "Lives in Lyon", "event": "ADD"}]}
+    assert json.loads(json.dumps(added)) == added
+
+
+async def test_an_update_carries_the_memory_before_and_none_is_not_listed(kind: type[Either]) -> None:
+    replies = [
+        {"facts": ["Has a sister"]},
+        {"facts": ["Has a sister named Jesica"]},
+        {"memory": [{"id": "0", "text": "Has a sister named Jesica", "event": "UPDATE", "old_memory": "Has a sister"}]},
+        {"facts": ["Has a sister named Jesica"]},
+    ]
+    model = ScriptedChatModel(replies=[json.dumps(reply) for reply in replies])
+    config = {"llm": {"provider": "langchain", "config": {"model": model}}, "history_db_path": ":memory:"}
+    memory = kind.from_config(config)
+    first = await ask(memory, "add", "I have a sister.", user_id="d")
+    second = await ask(memory, "add", "My sister's name is Jesica.", user_id="d")
+    assert second["results"] == [
+        {
+            "id": first[0]["id"],
+            "memory": "Has a sister named Jesica",
+            "event": "UPDATE",
+            "previous_memory": "Has a sister",
+        }
+    ]
+    assert await ask(memory, "add", "My sister's name is Jesica.", user_id="d") == {"results": []}
+    assert memory.engine.mode == "scripted" and len(model.calls) == 4
+    steps = await ask(memory, "history", first[0]["id"])
+    assert [(step["old_memory"], step["new_memory"], step["event"]) for step in steps] == [
+        (None, "Has a sister", "ADD"),
+        ("Has a sister", "Has a sister named Jesica", "UPDATE"),
+    ]
+    memory.close()
+
+
+async def test_without_inference_every_message_is_kept_with_its_speaker(memory: Either) -> None:
+    messages = [
+        {"role": "system", "content": "Be kind."},
+        {"role": "user", "content": "Good morning", "name": "bob"},
+        {"role": "assistant", "content": "Good morning"},
+    ]
+    added = await ask(memory, "add", messages, user_id="alice", infer=False)
+    assert [{key: row[key] for key in row if key != "id"} for row in added] == [
+        {"memory": "Good morning", "event": "ADD", "actor_id": "bob", "role": "user"},
+        {"memory": "Good morning", "event": "ADD", "actor_id": None, "role": "assistant"},
+    ]
+    shown = await ask(memory, "get", added[0]["id"])
+    assert shown["actor_id"] == "bob" and shown["role"] == "user"
+    assert "actor_id" not in await ask(memory, "get", added[1]["id"])
+
+
+async def test_rows_have_mem0s_keys(memory: Either) -> None:
+    await ask(memory, "add", "I live in Lyon.", user_id="alice", agent_id="guide", metadata={"topic": "home"})
+    (found,) = await ask(memory, "search", "Where does she live?", user_id="alice")
+    (listed,) = await ask(memory, "get_all", agent_id="guide")
+    got = await ask(memory, "get", found["id"])
+    assert set(found) == BASE | {"score", "user_id", "agent_id", "role"}
+    assert set(listed) == set(found) - {"score"} and got == {**listed, "score": None}
+    assert found["memory"] == found["text"] == "Lives in Lyon" and found["score"] > 0
+    assert found["metadata"] == {"topic": "home"} and found["user_id"] == "alice" and found["agent_id"] == "guide"
+    assert found["updated_at"] is None and found["created_at"]
+    await ask(memory, "update", found["id"], data="Lives in Paris", metadata={"topic": None})
+    changed = await ask(memory, "get", found["id"])
+    assert changed["memory"] == "Lives in Paris" and changed["metadata"] is None
+    assert changed["updated_at"] > changed["created_at"] == found["created_at"]
+    assert changed["hash"] != found["hash"]
+
+
+async def test_version_1_0_gives_bare_lists(kind: type[Either]) -> None:
+    memory = kind.from_config({"version": "v1.0", "history_db_path": ":memory:"})
+    added = await ask(memory, "add", "I live in Lyon.", user_id="alice")
+    found = await ask(memory, "search", "Lyon", user_id="alice")
+    listed = await ask(memory, "get_all", user_id="alice")
+    assert type(added) is type(found) is type(listed) is list
+    assert added[0]["event"] == "ADD" and found[0]["text"] == listed[0]["memory"] == "Lives in Lyon"
+    assert not await ask(memory, "get_all", user_id="bob")
+    assert memory.bare
+    memory.close()
+
+
+async def test_messages_and_history_of_edits(memory: Either) -> None:
+    (added,) = await ask(memory, "add", "I live in Lyon.", user_id="alice", timestamp="2023-05-01T10:00:00Z")
+    which = added["id"]
+    assert await ask(memory, "update", which, "Lives in Paris") == {"message": "Memory updated successfully!"}
+    assert await ask(memory, "update", memory_id=which, text="Lives in Rome") == {
+        "message": "Memory updated successfully!"
+    }
+    assert await ask(memory, "delete", which) == {"message": "Memory deleted successfully!"}
+    assert await ask(memory, "get", which) is None
+    steps = await ask(memory, "history", memory_id=which)
+    columns = "id memory_id old_memory new_memory event created_at updated_at is_deleted actor_id role".split()
+    assert all(list(step) == columns for step in steps) and len({step["id"] for step in steps}) == 4
+    assert [(s["old_memory"], s["new_memory"], s["event"], s["is_deleted"]) for s in steps] == [
+        (None, "Lives in Lyon", "ADD", 0),
+        ("Lives in Lyon", "Lives in Paris", "UPDATE", 0),
+        ("Lives in Paris", "Lives in Rome", "UPDATE", 0),
+        ("Lives in Rome", None, "DELETE", 1),
+    ]
+    assert {step["created_at"] for step in steps} == {"2023-05-01T10:00:00+00:00"}
+    assert steps[0]["updated_at"] is None and all(step["updated_at"] for step in steps[1:])
+    json.dumps(steps)
+
+
+async def test_delete_all_deletes_one_scope_and_reset_everything(memory: Either) -> None:
+    for user in ("alice", "bob", "*"):
+        await ask(memory, "add", "I live in Lyon.", user_id=user)
+    assert await texts(memory, user_id="*") == {"Lives in Lyon"}
+    assert await ask(memory, "delete_all", user_id="*") == {"message": "Memories deleted successfully!"}
+    assert await texts(memory, user_id="alice") == await texts(memory, user_id="bob") == {"Lives in Lyon"}
+    assert await ask(memory, "delete_all", "bob") == {"message": "Memories deleted successfully!"}
+    assert await texts(memory, user_id="bob") == set()
+    assert await ask(memory, "reset") is None
+    assert await texts(memory, user_id="alice") == set()
+
+
+async def test_users_agents_and_runs_are_apart(memory: Either) -> None:
+    await ask(memory, "add", "I live in Lyon.", user_id="alice", run_id="1")
+    await ask(memory, "add", "I live in Oslo.", user_id="bob", run_id="1")
+    assert await texts(memory, user_id="alice") == {"Lives in Lyon"}
+    assert await texts(memory, run_id="1") == {"Lives in Lyon", "Lives in Oslo"}
+    assert await texts(memory, user_id="alice", run_id="2") == set()
+    found = await ask(memory, "search", "Oslo", user_id="alice")
+    assert [row["user_id"] for row in found] == ["alice"]
+
+
+async def test_unknown_ids(memory: Either) -> None:
+    assert await ask(memory, "get", "nobody") is None
+    assert await ask(memory, "history", "nobody") == []
+    for method, arguments in (("update", ("nobody", "x")), ("delete", ("nobody",))):
+        with pytest.raises(MemoryNotFoundError, match="nobody"):
+            await ask(memory, method, *arguments)
+
+
+async def test_procedural_memory_is_one_record_marked_in_its_metadata(kind: type[Either]) -> None:
+    model = ScriptedChatModel(replies=["1. Opened the page. 2. Read the price: 12 euros."])
+    config = {"llm": {"provider": "langchain", "config": {"model": model}}, "history_db_path": ":memory:"}
+    memory = kind.from_config(config)
+    steps = [{"role": "user", "content": "What does it cost?"}, {"role": "assistant", "content": "12 euros."}]
+    (added,) = await ask(memory, "add", steps, agent_id="shop", memory_type="procedural_memory")
+    assert added["event"] == "ADD" and "12 euros" in added["memory"]
+    (row,) = await ask(memory, "get_all", agent_id="shop")
+    assert row["metadata"] == {"memory_type": "procedural_memory"}
+    with pytest.raises(InvalidInputError, match="memory_type"):
+        await ask(memory, "add", steps, agent_id="shop", memory_type="semantic")
+    memory.close()
+
+
+# ── expiry and bounds ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_an_expiration_date_is_the_last_day(memory: Either) -> None:
+    (kept,) = await ask(memory, "add", "I live in Lyon.", user_id="a", expiration_date="2100-12-31")
+    (gone,) = await ask(memory, "add", "I like tea.", user_id="a", expiration_date=date(2020, 1, 1))
+    assert (await ask(memory, "get", kept["id"]))["expiration_date"] == "2100-12-31"
+    assert (await ask(memory, "get", gone["id"]))["expiration_date"] == "2020-01-01"
+    assert await texts(memory, user_id="a") == {"Lives in Lyon"}
+    await ask(memory, "update", gone["id"], expiration_date=None)
+    assert await texts(memory, user_id="a") == {"Lives in Lyon", "Likes tea"}
+    assert "expiration_date" not in await ask(memory, "get", gone["id"])
+    for wrong in ("soon", 7, date.max):
+        with pytest.raises(InvalidInputError, match="expiration_date"):
+            await ask(memory, "add", "I like tea.", user_id="a", expiration_date=wrong)
+
+
+@pytest.mark.parametrize("bound", [{"limit": 2}, {"top_k": 2}, {"limit": 2, "top_k": 2}])
+async def test_limit_and_top_k_bound_the_rows(memory: Either, bound: dict[str, int]) -> None:
+    await ask(memory, "add", ["I like tea.", "I like figs.", "I like chess."], user_id="a", infer=False)
+    assert len(await ask(memory, "get_all", user_id="a", **bound)) == 2
+    assert len(await ask(memory, "search", "I like", user_id="a", **bound)) == 2
+    assert len(await ask(memory, "search", "I like", user_id="a")) == 3
+
+
+@pytest.mark.parametrize("bound", [{"limit": 0}, {"top_k": 10_001}, {"limit": True}, {"top_k": "5"}])
+async def test_a_bound_out_of_range_names_the_argument(memory: Either, bound: dict[str, Any]) -> None:
+    for method in ("get_all", "search"):
+        with pytest.raises(InvalidInputError, match=next(iter(bound))):
+            await ask(memory, method, *(["x"] if method == "search" else []), user_id="a", **bound)
+    with pytest.raises(InvalidInputError, match="give one of them"):
+        await ask(memory, "get_all", user_id="a", limit=1, top_k=2)
+
+
+async def test_threshold_is_a_cosine(memory: Either) -> None:
+    await ask(memory, "add", ["Likes tea", "Lives in Oslo"], user_id="a", infer=False)
+    found = await ask(memory, "search", "Likes tea", user_id="a", threshold=0.9)
+    assert [row["memory"] for row in found] == ["Likes tea"]
+
+
+# ── filters ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+async def filled(memory: Either) -> Either:
+    for user in ("alice", "bob"):
+        for topic, text in (("food", "Likes tea"), ("home", "Lives in Lyon")):
+            await ask(memory, "add", text, user_id=user, metadata={"topic": topic}, infer=False)
+    return memory
+
+
+async def test_filters_carry_the_scope_as_today_and_metadata(filled: Either) -> None:
+    for filters in (
+        {"user_id": "alice", "topic": "food"},
+        {"AND": [{"user_id": "alice"}, {"topic": "food"}]},
+        {"user_id": "alice", "AND": [{"topic": "food"}, {"AND": [{"user_id": "alice"}]}]},
+    ):
+        for rows in (
+            await ask(filled, "get_all", filters=filters),
+            await ask(filled, "search", "anything", filters=filters),
+            await ask(filled, "search", "anything", user_id="alice", filters=filters),
+        ):
+            assert [(row["user_id"], row["memory"]) for row in rows] == [("alice", "Likes tea")]
+
+
+@pytest.mark.parametrize(
+    ("filters", "scope"),
+    [
+        ({"user_id": "bob"}, {"user_id": "alice"}),
+        ({"user_id": "alice", "AND": [{"user_id": "bob"}]}, {}),
+        ({"AND": [{"run_id": "1"}, {"run_id": "2"}]}, {}),
+        ({"topic": "food"}, {}),
+        ({}, {}),
+        ({"user_id": None}, {}),
+        ({"user_id": " "}, {}),
+        ({"user_id": 7}, {}),
+    ],
+)
+async def test_a_scope_that_is_missing_or_contradicts_itself_is_an_error(
+    filled: Either, filters: dict[str, Any], scope: dict[str, str]
+) -> None:
+    for method in (["get_all"], ["search", "x"]):
+        with pytest.raises(ScopeError):
+            await ask(filled, *method, filters=filters, **scope)
+
+
+@pytest.mark.parametrize(
+    ("filters", "named"),
+    [
+        ({"OR": [{"topic": "food"}]}, "OR"),
+        ({"NOT": [{"topic": "food"}]}, "NOT"),
+        ({"$or": []}, "or"),
+        ({"AND": [{"OR": []}]}, "OR"),
+        ({"AND": {"topic": "food"}}, "AND"),
+        ({"AND": ["topic"]}, "dict"),
+        ({"size": {"gte": 2}}, "gte"),
+        ({"size": {"in": [1, 2]}}, "in"),
+        ({"topic": ["food", "home"]}, "list"),
+        ({"topic": "*"}, "wildcard"),
+        ({"user_id": "*"}, "wildcard"),
+        ({"AND": [{"topic": "food"}, {"topic": "home"}]}, "twice"),
+        ({"topic": True, "AND": [{"topic": 1}]}, "twice"),
+        ({"actor_id": "bob"}, "actor_id"),
+        ({3: "x"}, "text"),
+        (["topic"], "dict"),
+    ],
+)
+async def test_a_filter_that_is_more_than_equality_is_refused_and_named(
+    filled: Either, filters: Any, named: str
+) -> None:
+    for method in (["get_all"], ["search", "x"]):
+        with pytest.raises(FilterError, match=named):
+            await ask(filled, *method, user_id="alice", filters=filters)
+
+
+# ── errors ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("method", [["add", "I like tea."], ["search", "tea"], ["get_all"], ["delete_all"]])
+async def test_without_a_scope_it_is_a_value_error(memory: Either, method: list[str]) -> None:
+    for scope in ({}, {"user_id": ""}, {"agent_id": 7}):
+        with pytest.raises(ScopeError) as caught:
+            await ask(memory, *method, **scope)
+        assert isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "hint"),
+    [
+        (["add", "I like tea."], {"user": "alice"}, "did you mean 'user_id'"),
+        (["search", "tea"], {"user_id": "a", "topk": 3}, "did you mean 'top_k'"),
+        (["get_all"], {"user_id": "a", "limits": 3}, "did you mean 'limit'"),
+        (["delete_all"], {"userid": "a"}, "did you mean 'user_id'"),
+    ],
+)
+async def test_unknown_arguments_are_errors_with_a_hint(
+    memory: Either, method: list[str], options: dict[str, Any], hint: str
+) -> None:
+    with pytest.raises(UnknownArgumentError, match=hint):
+        await ask(memory, *method, **options)
+
+
+async def test_update_wants_one_new_text(memory: Either) -> None:
+    (added,) = await ask(memory, "add", "I like tea.", user_id="a")
+    with pytest.raises(InvalidInputError, match="differ"):
+        await ask(memory, "update", added["id"], data="x", text="y")
+    with pytest.raises(InvalidInputError, match="nothing to change"):
+        await ask(memory, "update", added["id"])
+
+
+async def test_chat_is_not_there_as_in_mem0(memory: Either) -> None:
+    with pytest.raises(NotImplementedError, match="search"):
+        await ask(memory, "chat", "Hello?")
+
+
+def test_a_configuration_object_serves_and_a_dict_points_to_from_config(kind: type[Either]) -> None:
+    memory = kind(MemoryConfig(history_db_path=":memory:"))
+    assert memory.engine.mode == "offline" and kind.__name__ in repr(memory)
+    memory.close()
+    with pytest.raises(InvalidInputError, match="from_config"):
+        kind({"history_db_path": ":memory:"})  # type: ignore[arg-type]

@@ -1,0 +1,256 @@
+"""Parse: whatever a program calls a message becomes turns, or is refused by its number."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    ChatMessage,
+    FunctionMessage,
+    HumanMessage,
+    HumanMessageChunk,
+    RemoveMessage,
+    SystemMessage,
+    ToolMessage,
+)
+
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.pipeline.parse import parse_time, turns_of
+from langmem_adapter.records import Turn
+
+NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)
+CALL = {"name": "weather", "args": {"city": "Lyon"}, "id": "1"}
+OPENAI_CALL = {"id": "1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
+IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}
+IMAGE_BLOCK = {"type": "image", "url": "https://example.org/cat.png"}
+
+
+def turns(messages: object) -> list[Turn]:
+    return turns_of(messages, time=NOW)
+
+
+def told(messages: object) -> list[tuple[str, str, str]]:
+    return [(turn.role, turn.actor, turn.text) for turn in turns(messages)]
+
+
+# ── who speaks ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "I like tea.",
+        {"role": "user", "content": "I like tea."},
+        {"role": "human", "content": "I like tea."},
+        {"type": "human", "content": "I like tea."},
+        {"content": "I like tea."},
+        HumanMessage("I like tea."),
+        HumanMessageChunk(content="I like tea."),
+        HumanMessage([{"type": "text", "text": "I like tea."}]),
+        ChatMessage(content="I like tea.", role="user"),
+        {"role": "user", "content": ["I like tea."]},
+        {"role": "user", "content": [{"type": "input_text", "text": "I like tea."}]},
+        {"role": "user", "content": {"type": "text", "text": "I like tea."}},
+        "  I like tea.\n",
+    ],
+)
+def test_one_statement_of_the_user_in_every_form(message: object) -> None:
+    expected = Turn("user", "I like tea.", "user", NOW)
+    assert turns(message) == turns([message]) == turns((message,)) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("message", "role"),
+    [
+        ({"role": "assistant", "content": "x"}, "assistant"),
+        ({"role": "ai", "content": "x"}, "assistant"),
+        ({"type": "ai", "content": "x"}, "assistant"),
+        (AIMessage("x"), "assistant"),
+        (AIMessageChunk(content="x"), "assistant"),
+        (AIMessage([{"type": "output_text", "text": "x"}]), "assistant"),
+        (("assistant", "x"), "assistant"),
+        (("human", "x"), "user"),
+        (SystemMessage("x"), "system"),
+        ({"role": "system", "content": "x"}, "system"),
+        ({"role": "developer", "content": "x"}, "system"),
+        (ToolMessage("x", tool_call_id="1"), "tool"),
+        ({"role": "tool", "content": "x", "tool_call_id": "1"}, "tool"),
+        (FunctionMessage(content="x", name="f"), "tool"),
+        (ChatMessage(content="x", role="Assistant"), "assistant"),
+    ],
+)
+def test_each_role_is_known_by_all_its_names(message: object, role: str) -> None:
+    (turn,) = turns([message])
+    assert (turn.role, turn.text) == (role, "x")
+
+
+def test_a_speakers_name_is_the_actor_and_failing_that_the_role() -> None:
+    assert told(
+        [
+            HumanMessage("a", name="Ann"),
+            {"role": "user", "content": "b", "name": "Bob"},
+            ToolMessage("c", tool_call_id="1", name="weather"),
+            AIMessage("d", name=""),
+            {"role": "user", "content": "e", "name": None},
+        ]
+    ) == [
+        ("user", "Ann", "a"),
+        ("user", "Bob", "b"),
+        ("tool", "weather", "c"),
+        ("assistant", "assistant", "d"),
+        ("user", "user", "e"),
+    ]
+
+
+def test_a_conversation_keeps_its_order_and_its_item() -> None:
+    said = turns_of(["a", AIMessage("b"), ("user", "c")], time=NOW, item=3)
+    assert [(turn.text, turn.item) for turn in said] == [("a", 3), ("b", 3), ("c", 3)]
+
+
+# ── messages without words ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        AIMessage("", tool_calls=[CALL]),
+        AIMessage([], tool_calls=[CALL]),
+        {"role": "assistant", "content": None, "tool_calls": [OPENAI_CALL]},
+        {"role": "assistant", "content": "", "tool_calls": [OPENAI_CALL]},
+    ],
+)
+def test_a_tool_call_without_words_is_a_turn_that_says_so(call: object) -> None:
+    said = turns([HumanMessage("Weather?"), call, ToolMessage("Sunny", tool_call_id="1"), AIMessage("It is sunny.")])
+    assert [turn.text for turn in said] == ["Weather?", "", "Sunny", "It is sunny."]
+    assert [turn.notes for turn in said] == [(), ("message 2 has no text",), (), ()]
+
+
+@pytest.mark.parametrize(
+    "messages",
+    ["", " \n", [], [""], ["", HumanMessage(" ")], {"role": "user", "content": []}, AIMessage("", tool_calls=[CALL]),
+     {"role": "user", "content": [{"type": "text", "text": ""}]}, {"role": "user", "content": [{"type": "text"}]},
+     {"role": "user", "content": [{"type": "text", "text": None}]}],
+)  # fmt: skip
+def test_a_conversation_without_any_word_is_refused(messages: object) -> None:
+    with pytest.raises(InvalidInputError, match="nothing to remember"):
+        turns(messages)
+
+
+# ── content parts ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("content", "text", "images"),
+    [
+        (IMAGE, "", 1),
+        ([IMAGE], "", 1),
+        ([IMAGE, IMAGE_BLOCK], "", 2),
+        (["Look:", IMAGE, {"type": "text", "text": "my cat"}], "Look:\nmy cat", 1),
+        ([{"type": "image_url", "image_url": "https://example.org/cat.png"}], "", 1),
+        ([{"type": "input_image", "image_url": "https://example.org/cat.png"}, "mine"], "mine", 1),
+    ],
+)
+def test_images_that_nobody_described_are_noted_each(content: Any, text: str, images: int) -> None:
+    (turn,) = turns({"role": "user", "content": content})
+    assert turn.text == text
+    assert len(turn.notes) == images
+    assert all(note.startswith("an image in message 1 was not looked at") for note in turn.notes)
+
+
+def test_images_that_were_described_are_words_in_their_place() -> None:
+    message = {"role": "user", "content": ["Look:", IMAGE, "nice", IMAGE_BLOCK]}
+    described = {IMAGE["image_url"]["url"]: "a red bicycle"}  # type: ignore[index]
+    (turn,) = turns_of(message, time=NOW, descriptions=described)
+    assert turn.text == "Look:\n[image: a red bicycle]\nnice"
+    assert len(turn.notes) == 1
+
+
+@pytest.mark.parametrize("kind", ["input_audio", "file", "thinking", "reasoning", "tool_use", None])
+def test_parts_that_are_not_read_are_named(kind: str | None) -> None:
+    (turn,) = turns({"role": "user", "content": ["words", {"type": kind, "data": "AA"}]})
+    assert turn.text == "words"
+    assert turn.notes == (f"a part of type {kind!r} in message 1 was not read",)
+
+
+# ── when ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("key", ["timestamp", "created_at"])
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("2023-05-08T13:56:00+02:00", datetime(2023, 5, 8, 11, 56, tzinfo=UTC)),
+        ("2023-05-08", datetime(2023, 5, 8, tzinfo=UTC)),
+        (1_683_547_200, datetime(2023, 5, 8, 12, tzinfo=UTC)),
+        (1_683_547_200.5, datetime(2023, 5, 8, 12, 0, 0, 500_000, tzinfo=UTC)),
+        (datetime(2023, 5, 8, 12, tzinfo=timezone(timedelta(hours=-1))), datetime(2023, 5, 8, 13, tzinfo=UTC)),
+        (datetime(2023, 5, 8, 12), datetime(2023, 5, 8, 12, tzinfo=UTC)),  # noqa: DTZ001 - without a zone it means UTC
+        (None, NOW),
+    ],
+)
+def test_a_messages_own_time_goes_before_that_of_the_conversation(key: str, value: Any, expected: datetime) -> None:
+    for message in ({"role": "user", "content": "x", key: value}, HumanMessage("x", additional_kwargs={key: value})):
+        (turn,) = turns(message)
+        assert turn.time == expected and turn.time.tzinfo is UTC
+
+
+@pytest.mark.parametrize("value", ["soon", float("nan"), float("inf"), 10**20, True, [], "2023-13-01", ""])
+def test_a_time_that_is_none_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidInputError, match="message 1"):
+        turns({"role": "user", "content": "x", "timestamp": value})
+
+
+@given(st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.datetimes(timezones=st.timezones()))
+def test_any_value_is_a_time_in_utc_or_refused(value: object) -> None:
+    try:
+        time = parse_time(value, "it")
+    except InvalidInputError as error:
+        assert str(error).startswith("it")  # noqa: PT017 - either of two ends is right
+    else:
+        assert time.tzinfo is UTC
+
+
+# ── what is no message ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("messages", [None, 7, b"bytes", {"a", "b"}, iter(["x"]), object()])
+def test_what_is_no_conversation_is_refused(messages: object) -> None:
+    with pytest.raises(InvalidInputError, match="messages must be a str, a message or a list"):
+        turns(messages)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [None, 7, b"x", ["nested"], object(), {}, {"role": "user"}, {"role": "user", "content": None},
+     {"role": "user", "content": 7}, {"role": "user", "content": [7]}, {"role": "pirate", "content": "arr"},
+     {"role": 7, "content": "x"}, {"role": None, "content": "x"}, {"role": "tool", "content": "no call id"},
+     {"role": "user", "content": "x", "name": 7}, {"role": "user", "content": "nul\x00"},
+     {"role": "user", "content": ["nul\x00"]}, {"role": "user", "content": "lone\ud800"},
+     {"role": "user", "content": "x", "name": "nul\x00"}, ChatMessage(content="x", role="narrator"), RemoveMessage("1"),
+     ("pirate", "arr"), ("user",), ("user", "x", "y")],
+)  # fmt: skip
+def test_what_is_no_message_is_refused_by_its_number(message: object) -> None:
+    with pytest.raises(InvalidInputError, match="message 2"):
+        turns(["fine", message])
+
+
+LEAVES = st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.just(IMAGE)
+VALUES = st.recursive(LEAVES, lambda p: st.lists(p, max_size=3) | st.dictionaries(st.text(max_size=5), p, max_size=3))
+KEYS = st.sampled_from(["role", "content", "name", "type", "timestamp", "tool_calls", "id", "text"])
+WILD = st.dictionaries(KEYS, VALUES | st.sampled_from(["user", "ai", "tool", "human"]), max_size=5)
+
+
+@given(st.lists(WILD | VALUES | st.tuples(st.text(max_size=5), VALUES), max_size=3) | VALUES)
+def test_whatever_is_sent_is_read_or_refused_but_never_breaks(messages: object) -> None:
+    try:
+        said = turns(messages)
+    except InvalidInputError:
+        return
+    assert all(turn.role in {"user", "assistant", "system", "tool"} and turn.actor for turn in said)
+    assert all(turn.text or turn.notes for turn in said)
