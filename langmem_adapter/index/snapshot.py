@@ -94,7 +94,7 @@ def snapshot_path(database: Path, fingerprint: str) -> Path:
     Example:
         >>> from pathlib import Path
         >>> snapshot_path(Path("memory.db"), "hash:512").name
-        'memory.ac859cc6fbd99e77.index'
+        'memory.db.ac859cc6fbd99e77.index'
     """
     return database.with_name(f"{database.name}.{xxhash.xxh3_64_hexdigest(fingerprint.encode())}.index")
 

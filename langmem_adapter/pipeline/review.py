@@ -28,8 +28,8 @@ def review(state: PipelineState) -> dict[str, Any]:
     """Stop with the decisions, resume with what became of them.
 
     The interrupt's value is `{"decisions": [{"number", "event", "text", "previous_text", "memory_id", "reason"}, …]}`.
-    Resume with `Command(resume=…)`: `"accept"` or `"reject"` for all, or a mapping from number to `"accept"`, `"reject"`
-    or `{"action": "edit", "text": …}`; what is not named is accepted. A rejected decision becomes NONE, with that as its
+    Resume with `Command(resume=…)`: `"accept"` or `"reject"` for all, or a mapping from number, as text, to `"accept"`,
+    `"reject"` or `{"action": "edit", "text": …}`; what is not named is accepted. A rejected decision becomes NONE, with that as its
     reason. An answer that is none of these stops the run again, with what is wrong as `"error"` in the value.
     """
     decisions = [Decision.from_json(decision) for decision in state["decisions"]]
@@ -74,7 +74,7 @@ def _actions(answer: object, numbers: list[int]) -> dict[int, Any]:
 
 
 def _number(key: object, numbers: list[int]) -> int:
-    if str(key) not in {str(number) for number in numbers}:  # a mapping that went through JSON has text keys
+    if str(key) not in {str(number) for number in numbers}:
         raise InvalidInputError(f"there is no decision {key!r} to review; the numbers are {numbers}")
     return int(str(key))
 

@@ -48,7 +48,7 @@ def test_the_run_stops_before_apply_and_shows_the_decisions(memory: Memory) -> N
 
 def test_accepted_edited_and_rejected_decisions(memory: Memory) -> None:
     graph, _ = waiting(memory, InMemorySaver())
-    answer = {"0": {"action": "edit", "text": "Likes green tea"}, 2: "reject"}
+    answer = {"0": {"action": "edit", "text": "Likes green tea"}, "2": "reject"}
     result = graph.invoke(Command(resume=answer), THREAD)["result"]
     assert texts(memory) == {"Likes green tea", "Lives in Rome"}
     told = [(change["event"], change["reason"]) for change in result["results"]]
