@@ -8,10 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from langchain_core.runnables import Runnable, RunnableLambda
-
 from langmem_adapter.errors import ConflictError
 from langmem_adapter.pipeline.clock import finished
+from langmem_adapter.pipeline.stage import Update, WorkingStage
 from langmem_adapter.pipeline.state import PipelineState, scope_of
 from langmem_adapter.records import Change, Decision, Fact, Turn, Usage
 from langmem_adapter.storage.ledger import Ledger, Write
@@ -33,7 +32,7 @@ _TRACED: Final = (
 
 def apply_stage(
     ledger: Ledger, embedder: Embedder, *, near: float, attempts: int, mode: str, trace_days: float
-) -> Runnable[PipelineState, dict[str, Any]]:
+) -> WorkingStage:
     """The fifth stage: `decisions` to `result`.
 
     Args:
@@ -49,12 +48,12 @@ def apply_stage(
         texts = dict(zip(_texts(decisions), vectors, strict=True))
         return _write(state, decisions, texts, near=near, trace=_trace(state, mode, trace_days))
 
-    def finish(state: PipelineState, decisions: Sequence[Decision], changes: Sequence[Change]) -> dict[str, Any]:
+    def finish(state: PipelineState, decisions: Sequence[Decision], changes: Sequence[Change]) -> Update:
         clock = finished(state, "apply", changes=sum(change.event != "NONE" for change in changes))
         result = _result({**state, **clock}, decisions, changes, mode)  # type: ignore[typeddict-item]
         return {"result": {**result, "trace_id": state["run"] if trace_days else None}, "conflict": False, **clock}
 
-    def apply(state: PipelineState) -> dict[str, Any]:
+    def apply(state: PipelineState) -> Update:
         decisions = _read(state)
         write = prepare(state, decisions, embedder.vectors(_texts(decisions)))
         try:
@@ -62,7 +61,7 @@ def apply_stage(
         except ConflictError:
             return _again(state, attempts)
 
-    async def aapply(state: PipelineState) -> dict[str, Any]:
+    async def aapply(state: PipelineState) -> Update:
         decisions = _read(state)
         write = prepare(state, decisions, await embedder.avectors(_texts(decisions)))
         try:
@@ -70,7 +69,7 @@ def apply_stage(
         except ConflictError:
             return _again(state, attempts)
 
-    return RunnableLambda(apply, aapply)
+    return WorkingStage(apply, aapply)
 
 
 def _read(state: PipelineState) -> list[Decision]:
@@ -113,7 +112,7 @@ def _trace(state: PipelineState, mode: str, days: float) -> TraceDraft | None:
     return TraceDraft(state["run"], scope_of(state), days, {**kept, "mode": mode})
 
 
-def _again(state: PipelineState, attempts: int) -> dict[str, Any]:
+def _again(state: PipelineState, attempts: int) -> Update:
     tried = state.get("attempts", 0) + 1
     if tried >= attempts:
         raise ConflictError(
@@ -122,9 +121,7 @@ def _again(state: PipelineState, attempts: int) -> dict[str, Any]:
     return {"conflict": True, "attempts": tried}
 
 
-def _result(
-    state: PipelineState, decisions: Sequence[Decision], changes: Sequence[Change], mode: str
-) -> dict[str, Any]:
+def _result(state: PipelineState, decisions: Sequence[Decision], changes: Sequence[Change], mode: str) -> Update:
     turns = [Turn.from_json(turn) for turn in state["turns"]]
     facts = [Fact.from_json(fact) for fact in state["facts"]]
     items = [turns[facts[d.fact].turn].item for d in decisions if d.fact is not None]

@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from langchain_core.runnables import Runnable, RunnableLambda
-
 from langmem_adapter.pipeline.clock import finished
 from langmem_adapter.pipeline.parse import parse_time
+from langmem_adapter.pipeline.stage import Ask, AskingStage, Update
 from langmem_adapter.reasoning.base import Answer, Comparison, Known, Reasoner
-from langmem_adapter.records import Decision, Event, Fact, Turn, Usage
+from langmem_adapter.records import PROCEDURAL, Decision, Event, Fact, Turn, Usage
 from langmem_adapter.text import text_hash
 
 if TYPE_CHECKING:
@@ -27,34 +26,28 @@ if TYPE_CHECKING:
 __all__ = ["decide_stage"]
 
 
-def decide_stage(reasoner: Reasoner, *, prompt: str | None = None) -> Runnable[PipelineState, dict[str, Any]]:
+def decide_stage(reasoner: Reasoner, *, prompt: str | None = None) -> AskingStage:
     """The fourth stage: `facts` and `candidates` to `decisions`.
 
     Args:
         reasoner: Who judges.
         prompt: Replaces the reasoner's own instructions, where it has any.
     """
-    return RunnableLambda(partial(_decide, reasoner, prompt))
+    return AskingStage(partial(_decide, reasoner, prompt))
 
 
-def _decide(reasoner: Reasoner, prompt: str | None, state: PipelineState) -> Any:
+def _decide(reasoner: Reasoner, prompt: str | None, state: PipelineState) -> Update | Ask:
     facts = [Fact.from_json(fact) for fact in state["facts"]]
     if not facts or facts[0].verbatim:
-        return _decisions(
-            state, [_Placed(place, "ADD", fact.text, "stored as said") for place, fact in enumerate(facts)]
-        )
+        why = "a record of what was done" if state.get("memory_type") == PROCEDURAL else "stored as said"
+        return _decisions(state, [_Placed(place, "ADD", fact.text, why) for place, fact in enumerate(facts)])
     if state.get("compared") == _compared(state):  # back from a conflict that touched no neighbour: the answer stands
         return finished(state, "decide", decisions=len(state["decisions"]))
     settled, open_facts = _settle(facts, state["candidates"], ask_always=not reasoner.calls_model)
     if not open_facts:
         return _decisions(state, settled)
     shown, comparison = _comparison(facts, open_facts, state["candidates"], prompt)
-    # A Runnable that is returned is run in this one's place: sync, async and traced alike.
-    return (
-        RunnableLambda(lambda _: comparison, name="comparison")
-        | reasoner.decide
-        | RunnableLambda(partial(_judged, state, settled, open_facts, shown), name="decisions")
-    )
+    return Ask(reasoner.decide, [comparison], partial(_judged, state, settled, open_facts, shown))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +98,9 @@ def _comparison(
 
 
 def _judged(
-    state: PipelineState, settled: list[_Placed], open_facts: list[int], shown: list[int], answer: Answer
-) -> dict[str, Any]:
+    state: PipelineState, settled: list[_Placed], open_facts: list[int], shown: list[int], answers: Sequence[Answer]
+) -> Update:
+    (answer,) = answers
     judged = [
         _Placed(open_facts[v.fact], v.event, v.text, v.reason, None if v.number is None else shown[v.number])
         for v in answer.verdicts
@@ -116,7 +110,7 @@ def _judged(
     return {**_decisions(state, placed), "usage": usage.to_json()}
 
 
-def _decisions(state: PipelineState, verdicts: Sequence[_Placed]) -> dict[str, Any]:
+def _decisions(state: PipelineState, verdicts: Sequence[_Placed]) -> Update:
     made = [_decision(state, verdict, number) for number, verdict in enumerate(verdicts)]
     told = {"decisions": [decision.to_json() for decision in made], "compared": _compared(state)}
     return {**told, **finished(state, "decide", decisions=len(made))}
@@ -155,5 +149,5 @@ def _with_source(decision: Decision, fact: Fact, state: PipelineState) -> Decisi
     )
 
 
-def _compared(state: PipelineState) -> dict[str, Any]:
+def _compared(state: PipelineState) -> Update:
     return {name: part for name, part in state.get("candidates", {}).items() if name != "seen"}

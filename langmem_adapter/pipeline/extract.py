@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from functools import partial
-from typing import TYPE_CHECKING, Any
-
-from langchain_core.runnables import Runnable, RunnableLambda
+from typing import TYPE_CHECKING
 
 from langmem_adapter.pipeline.clock import finished
+from langmem_adapter.pipeline.stage import Ask, AskingStage, Update
 from langmem_adapter.pipeline.state import PipelineState, scope_of
 from langmem_adapter.reasoning.base import Extraction, Question, Reasoner
 from langmem_adapter.records import PROCEDURAL, Fact, Turn, Usage
@@ -25,31 +24,22 @@ if TYPE_CHECKING:
 __all__ = ["extract_stage"]
 
 
-def extract_stage(reasoner: Reasoner) -> Runnable[PipelineState, dict[str, Any]]:
+def extract_stage(reasoner: Reasoner) -> AskingStage:
     """The second stage: `turns` to `facts`. Several conversations are read at once, each on its own."""
-    return RunnableLambda(partial(_extract, reasoner))
+    return AskingStage(partial(_extract, reasoner))
 
 
-def _extract(reasoner: Reasoner, state: PipelineState) -> Any:
+def _extract(reasoner: Reasoner, state: PipelineState) -> Update | Ask:
     turns = [Turn.from_json(turn) for turn in state["turns"]]
     places = _by_item(turns)
     if state.get("memory_type") == PROCEDURAL:
-        return _asked(state, places, reasoner.record, [_question(state, turns, item, "procedure") for item in places])
+        questions = [_question(state, turns, item, "procedure") for item in places]
+        return Ask(reasoner.record, questions, partial(_collected, state, places))
     if not state.get("infer", True):
         return _found(state, _verbatim(turns), Usage())
     about = "assistant" if scope_of(state).agent_id and any(turn.role == "assistant" for turn in turns) else "user"
-    return _asked(state, places, reasoner.extract, [_question(state, turns, item, about) for item in places])
-
-
-def _asked(
-    state: PipelineState, places: list[list[int]], ask: Runnable[Question, Extraction], questions: list[Question]
-) -> Runnable[Any, dict[str, Any]]:
-    # A Runnable that is returned is run in this one's place: sync, async and traced alike.
-    return (
-        RunnableLambda(lambda _: questions, name="questions")
-        | ask.map()
-        | RunnableLambda(partial(_collected, state, places), name="facts")
-    )
+    questions = [_question(state, turns, item, about) for item in places]
+    return Ask(reasoner.extract, questions, partial(_collected, state, places))
 
 
 def _verbatim(turns: Sequence[Turn]) -> list[Fact]:
@@ -70,7 +60,7 @@ def _question(state: PipelineState, turns: Sequence[Turn], item: Sequence[int], 
     return Question(told, about, told[-1].time.date(), state.get("prompt"))
 
 
-def _collected(state: PipelineState, places: list[list[int]], extractions: list[Extraction]) -> dict[str, Any]:
+def _collected(state: PipelineState, places: list[list[int]], extractions: list[Extraction]) -> Update:
     facts = [
         Fact(fact.text, item[fact.turn], fact.context, fact.verbatim)
         for item, extraction in zip(places, extractions, strict=True)
@@ -79,7 +69,7 @@ def _collected(state: PipelineState, places: list[list[int]], extractions: list[
     return _found(state, facts, sum((extraction.usage for extraction in extractions), Usage()))
 
 
-def _found(state: PipelineState, facts: Sequence[Fact], usage: Usage) -> dict[str, Any]:
+def _found(state: PipelineState, facts: Sequence[Fact], usage: Usage) -> Update:
     total = Usage.from_json(state["usage"]) + usage
     told = {"facts": [fact.to_json() for fact in facts], "usage": total.to_json()}
     return {**told, **finished(state, "extract", facts=len(facts))}

@@ -13,11 +13,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from langchain_core.messages import BaseMessage, BaseMessageChunk, convert_to_messages, message_chunk_to_message
-from langchain_core.runnables import Runnable, RunnableLambda
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.clock import finished, started
 from langmem_adapter.pipeline.images import address, image_parts, is_image, parts_of
+from langmem_adapter.pipeline.stage import Ask, AskingStage, Update
 from langmem_adapter.records import Turn, Usage, check_metadata, check_text
 
 if TYPE_CHECKING:
@@ -42,13 +42,13 @@ _OF_ITEM: Final = ("messages", "metadata", "timestamp", "expires_at")
 _CLEARED: Final = (*_OF_ITEM, "key", "compared")
 
 
-def parse_stage(describer: Describer | None) -> Runnable[PipelineState, dict[str, Any]]:
+def parse_stage(describer: Describer | None) -> AskingStage:
     """The first stage: `messages` (or `items`) to `turns`.
 
     Args:
         describer: Puts images into words, one call each; `None` leaves them to the notes.
     """
-    return RunnableLambda(partial(_parse, describer))
+    return AskingStage(partial(_parse, describer))
 
 
 def turns_of(
@@ -90,23 +90,16 @@ def parse_time(value: object, name: str) -> datetime:
     raise InvalidInputError(f"{name} must be a datetime, ISO 8601 text or Unix seconds, not {type(value).__name__}")
 
 
-def _parse(describer: Describer | None, state: PipelineState) -> Any:
+def _parse(describer: Describer | None, state: PipelineState) -> Update | Ask:
     begun: PipelineState = {**state, **started()}  # type: ignore[typeddict-item]
     items = _items(state)
     images = {url: part for item in items for url, part in image_parts(item.get("messages")).items()}
     if describer is None or not images:
         return _parsed(begun, items, [], [])
-    # A Runnable that is returned is run in this one's place: sync, async and traced alike.
-    return (
-        RunnableLambda(lambda _: list(images.values()), name="images")
-        | describer.describe.map()
-        | RunnableLambda(partial(_parsed, begun, items, list(images)), name="turns")
-    )
+    return Ask(describer.describe, list(images.values()), partial(_parsed, begun, items, list(images)))
 
 
-def _parsed(
-    state: PipelineState, items: list[dict[str, Any]], urls: list[str], described: list[Description]
-) -> dict[str, Any]:
+def _parsed(state: PipelineState, items: list[dict[str, Any]], urls: list[str], described: list[Description]) -> Update:
     descriptions = {url: description.text for url, description in zip(urls, described, strict=True)}
     turns = [turn for number, item in enumerate(items) for turn in _turns_of_item(item, number, descriptions)]
     usage = sum((description.usage for description in described), Usage())

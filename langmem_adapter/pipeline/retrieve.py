@@ -6,9 +6,8 @@ import asyncio
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from langchain_core.runnables import Runnable, RunnableLambda
-
 from langmem_adapter.pipeline.clock import finished
+from langmem_adapter.pipeline.stage import Update, WorkingStage
 from langmem_adapter.pipeline.state import PipelineState, scope_of
 from langmem_adapter.text import refers_back
 
@@ -19,21 +18,21 @@ if TYPE_CHECKING:
 __all__ = ["retrieve_stage"]
 
 
-def retrieve_stage(searcher: Searcher, embedder: Embedder, *, limit: int) -> Runnable[PipelineState, dict[str, Any]]:
+def retrieve_stage(searcher: Searcher, embedder: Embedder, *, limit: int) -> WorkingStage:
     """The third stage: `facts` to `candidates`; all facts are embedded in one batch, compared within the fields given."""
 
-    def retrieve(state: PipelineState) -> dict[str, Any]:
+    def retrieve(state: PipelineState) -> Update:
         referring = [refers_back(fact["text"]) or refers_back(fact["context"]) for fact in state["facts"]]
         hood = searcher.neighbours(_texts(state), scope_of(state), limit=limit, referring=referring)
         candidates = {**_plain(asdict(hood)), "referring": referring}
         told = {"candidates": candidates, "conflict": False}
         return {**told, **finished(state, "retrieve", memories=len(hood.known))}
 
-    async def aretrieve(state: PipelineState) -> dict[str, Any]:
+    async def aretrieve(state: PipelineState) -> Update:
         await embedder.avectors(_texts(state))
         return await asyncio.to_thread(retrieve, state)
 
-    return RunnableLambda(retrieve, aretrieve)
+    return WorkingStage(retrieve, aretrieve)
 
 
 def _texts(state: PipelineState) -> list[str]:

@@ -29,8 +29,8 @@ def review(state: PipelineState) -> dict[str, Any]:
 
     The interrupt's value is `{"decisions": [{"number", "event", "text", "previous_text", "memory_id", "reason"}, …]}`.
     Resume with `Command(resume=…)`: `"accept"` or `"reject"` for all, or a mapping from number, as text, to `"accept"`,
-    `"reject"` or `{"action": "edit", "text": …}`; what is not named is accepted. A rejected decision becomes NONE, with that as its
-    reason. An answer that is none of these stops the run again, with what is wrong as `"error"` in the value.
+    `"reject"` or `{"action": "edit", "text": …}`; what is not named is accepted. A rejected decision becomes NONE, with
+    that as its reason. An answer that is none of these stops the run again, with what is wrong as `"error"` in the value.
     """
     decisions = [Decision.from_json(decision) for decision in state["decisions"]]
     open_ones = [number for number, decision in enumerate(decisions) if decision.event != "NONE"]

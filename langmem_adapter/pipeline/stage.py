@@ -1,0 +1,87 @@
+"""What a stage of the pipeline is: a plan, and perhaps somebody to ask.
+
+A stage looks at the state and either knows its update, or names a Runnable to ask and what to make of the answers. How one
+waits for the answers, on a thread or on an event loop, is decided here, once for all stages. A stage leaves no run of its own
+in a trace: the node does, and whoever was asked stands right below it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from langchain_core.runnables import Runnable
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from langchain_core.runnables import RunnableConfig
+
+    from langmem_adapter.pipeline.state import PipelineState
+
+__all__ = ["Ask", "AskingStage", "Update", "WorkingStage"]
+
+Update: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Questions, whom to ask, and what to make of the answers.
+
+    Attributes:
+        whom: Answers each question.
+        questions: Any number of them; they are asked side by side.
+        then: Answers, in order, to the stage's update.
+    """
+
+    whom: Runnable[Any, Any]
+    questions: Sequence[Any]
+    then: Callable[[list[Any]], Update]
+
+
+class AskingStage(Runnable["PipelineState", Update]):
+    """A node that thinks, and may ask somebody.
+
+    Args:
+        plan: From the state to its update, or to an `Ask`. It runs on the event loop where there is one: it must not block.
+    """
+
+    def __init__(self, plan: Callable[[PipelineState], Update | Ask]) -> None:
+        self._plan = plan
+
+    def invoke(self, input: PipelineState, config: RunnableConfig | None = None, **_: Any) -> Update:  # noqa: A002 - LangChain's name
+        """The stage's update."""
+        planned = self._plan(input)
+        if isinstance(planned, Ask):
+            return planned.then(planned.whom.batch(list(planned.questions), config))
+        return planned
+
+    async def ainvoke(self, input: PipelineState, config: RunnableConfig | None = None, **_: Any) -> Update:  # noqa: A002 - LangChain's name
+        """The same without blocking the event loop."""
+        planned = self._plan(input)
+        if isinstance(planned, Ask):
+            return planned.then(await planned.whom.abatch(list(planned.questions), config))
+        return planned
+
+
+class WorkingStage(Runnable["PipelineState", Update]):
+    """A node that embeds, searches or writes.
+
+    Args:
+        run: From the state to its update, blocking.
+        arun: The same without blocking the event loop.
+    """
+
+    def __init__(
+        self, run: Callable[[PipelineState], Update], arun: Callable[[PipelineState], Awaitable[Update]]
+    ) -> None:
+        self._run = run
+        self._arun = arun
+
+    def invoke(self, input: PipelineState, config: RunnableConfig | None = None, **_: Any) -> Update:  # noqa: A002, ARG002 - LangChain's names
+        """The stage's update."""
+        return self._run(input)
+
+    async def ainvoke(self, input: PipelineState, config: RunnableConfig | None = None, **_: Any) -> Update:  # noqa: A002, ARG002 - LangChain's names
+        """The same without blocking the event loop."""
+        return await self._arun(input)
