@@ -42,6 +42,7 @@ _INSERT_MEMORY: Final = insert(memories)
 _INSERT_HISTORY: Final = insert(history)
 _INSERT_SCOPE: Final = insert(scopes)
 _INSERT_RUN: Final = insert(runs)
+_RUN: Final = select(runs.c.result).where(runs.c.key == bindparam("run"))
 _LAST_SEQ: Final = select(func.coalesce(func.max(changes.c.seq), 0))
 _CHANGING: Final = "text context metadata actor_id role hash embedding updated_at expires_at seq revision".split()
 _UPDATE_MEMORY: Final = (
@@ -166,7 +167,7 @@ def _apply(connection: Connection, write: Write) -> tuple[Change, ...]:
 def _finished(connection: Connection, key: str | None) -> tuple[Change, ...] | None:
     if key is None:
         return None
-    kept = connection.execute(select(runs.c.result).where(runs.c.key == key)).scalar()
+    kept = connection.execute(_RUN, {"run": key}).scalar()
     return None if kept is None else tuple(Change.from_json(change) for change in kept)
 
 
@@ -387,7 +388,9 @@ def _targets(connection: Connection, write: Write) -> dict[str, dict[str, Any]]:
 
 
 def _last_revisions(connection: Connection, write: Write) -> dict[str, int]:
-    # A memory that comes back (restore) goes on counting where it stopped.
+    # A memory that comes back (restore) goes on counting where it stopped. A run of the pipeline makes new ids only.
+    if write.key is not None:
+        return {}
     ids = [d.memory_id for d in write.decisions if d.event == "ADD"]
     found: dict[str, int] = {}
     for start in range(0, len(ids), _CHUNK):

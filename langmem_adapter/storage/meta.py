@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import bindparam, func, insert, select, update
 
 from langmem_adapter.errors import EmbeddingMismatchError
 from langmem_adapter.storage import lexical
@@ -22,6 +22,7 @@ __all__ = ["EMBEDDINGS", "Stats", "check_embeddings", "dimensions", "get", "prep
 
 EMBEDDINGS: Final = "embeddings"
 _TOKENIZER: Final = "tokenizer"
+_VALUE: Final = select(meta.c.value).where(meta.c.key == bindparam("name"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ def prepare(database: Database) -> None:
 
 def get(connection: Connection, key: str) -> str | None:
     """The value of a key."""
-    return connection.execute(select(meta.c.value).where(meta.c.key == key)).scalar()
+    return connection.execute(_VALUE, {"name": key}).scalar()
 
 
 def put(connection: Connection, key: str, value: str) -> None:

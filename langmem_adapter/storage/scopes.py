@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import ColumnElement, and_, func, select
+from sqlalchemy import ColumnElement, and_, bindparam, func, select
 
 from langmem_adapter.records import SCOPE_FIELDS, Scope
 from langmem_adapter.storage.tables import memories, scopes
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 __all__ = ["ScopeCount", "counts", "expand", "find", "key_of", "of_row", "within"]
+
+_EXACT: Final = select(scopes.c.id).where(scopes.c.key == bindparam("scope"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ def key_of(scope: Scope) -> str:
 
 def find(connection: Connection, scope: Scope) -> int | None:
     """Id of exactly this scope, if it was ever written."""
-    return connection.execute(select(scopes.c.id).where(scopes.c.key == key_of(scope))).scalar()
+    return connection.execute(_EXACT, {"scope": key_of(scope)}).scalar()
 
 
 def within(scope: Scope) -> ColumnElement[bool]:

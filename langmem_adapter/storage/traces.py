@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import bindparam, delete, insert, or_, select
 
 from langmem_adapter.errors import MemoryNotFoundError
 from langmem_adapter.records import AddResult, Call, Change, Decision, Fact, Scope, Turn, Usage
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 __all__ = ["Trace", "TraceDraft", "keep", "read"]
 
 _INSERT: Final = insert(traces)
+# Those past their time, and the one of this name where a run is taken up again.
+_DROP: Final = delete(traces).where(
+    or_(traces.c.created_at < bindparam("before", type_=traces.c.created_at.type), traces.c.id == bindparam("again"))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +76,7 @@ class TraceDraft:
 def keep(connection: Connection, draft: TraceDraft, result: tuple[Change, ...]) -> None:
     """Write a trace, within a write transaction, and drop those that are past their time."""
     now = datetime.now(UTC)
-    connection.execute(delete(traces).where(traces.c.created_at < now - timedelta(days=draft.days)))
-    connection.execute(delete(traces).where(traces.c.id == draft.id))  # the run of this name, taken up again
+    connection.execute(_DROP, {"before": now - timedelta(days=draft.days), "again": draft.id})
     row = {"id": draft.id, "scope_key": key_of(draft.scope), "created_at": now}
     connection.execute(_INSERT, {**row, "state": {**draft.state, "results": [change.to_json() for change in result]}})
 
