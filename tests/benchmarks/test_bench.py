@@ -1,0 +1,35 @@
+"""The benchmarks run and say what they measured; how fast it was is no matter of tests."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+PROGRAM = Path(__file__).with_name("run.py")
+
+
+def test_every_line_is_a_measurement_with_goal_and_verdict(tmp_path: Path) -> None:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("LANGMEM_ADAPTER_")}
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM), "--quick"],
+        capture_output=True, text=True, check=False, timeout=110, cwd=tmp_path, env=clean,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(lines) >= 12
+    assert len({line["name"] for line in lines}) == len(lines)
+    for line in lines:
+        assert set(line) == {"name", "value", "unit", "goal", "verdict"}
+        assert math.isfinite(line["value"]) and line["unit"]
+        assert (line["goal"] is None) == (line["verdict"] == "none")
+        assert line["verdict"] in {"met", "missed", "none"}
+    assert {line["goal"] for line in lines} == {None, "<= 4", "<= 2", "<= 1.3", ">= 8"}
+
+
+def test_the_make_target_runs_this_program() -> None:
+    makefile = (PROGRAM.parents[2] / "Makefile").read_text(encoding="utf-8")
+    assert "tests/benchmarks/run.py" in makefile

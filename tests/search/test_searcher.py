@@ -1,0 +1,357 @@
+"""The one search, against real databases: complete, current, and blind for others' memories."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langmem_adapter.embedding.embedder import Embedder
+from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.index.build import open_index
+from langmem_adapter.index.indexer import Indexer
+from langmem_adapter.records import Decision, Hit, Scope
+from langmem_adapter.search.searcher import Query, Searcher
+from langmem_adapter.storage.database import Database
+from langmem_adapter.storage.ledger import Ledger, Write, last_seq
+from langmem_adapter.storage.meta import prepare
+from langmem_adapter.testing.fakes import CountingEmbeddings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ALICE, BOB = Scope(user_id="alice"), Scope(user_id="bob")
+MARK = "hash:256/1"
+
+
+class Interrupted(Indexer):
+    """An indexer after whose pull somebody else may commit, before the search reads."""
+
+    after_pull: Callable[[], object] | None = None
+
+    def pull(self, *arguments: Any) -> int:
+        """Pull, then let the other one act, once."""
+        done = super().pull(*arguments)
+        if self.after_pull is not None:
+            action, self.after_pull = self.after_pull, None
+            action()
+        return done
+
+
+class Desk:
+    """A database with all that is needed to write to it and to search it."""
+
+    def __init__(self, database: Database, *, near: float = 0.25, word_weight: float = 0.5) -> None:
+        self.database = database
+        self.ledger = Ledger(database, fingerprint=MARK)
+        self.embeddings = CountingEmbeddings(HashEmbeddings(256))
+        self.embedder = Embedder(self.embeddings, dimensions=256)
+        self.indexer = Interrupted(database, partial(open_index, "faiss"), fingerprint=MARK, dimensions=256)
+        self.searcher = Searcher(database, self.indexer, self.embedder, word_weight=word_weight, near=near)
+        self.vectors = HashEmbeddings(256)
+
+    def put(self, *texts: str, scope: Scope = ALICE, **fields: Any) -> list[str]:
+        """Write texts as memories; their ids."""
+        decisions = [Decision("ADD", str(uuid.uuid4()), text, **fields) for text in texts]
+        self._apply(*decisions, scope=scope)
+        return [str(decision.memory_id) for decision in decisions]
+
+    def change(self, memory_id: str, text: str, **fields: Any) -> None:
+        self._apply(Decision("UPDATE", memory_id, text, **fields))
+
+    def delete(self, memory_id: str) -> None:
+        self._apply(Decision("DELETE", memory_id, None))
+
+    def _apply(self, *decisions: Decision, scope: Scope = ALICE) -> None:
+        vectors = {d.text: self.vectors.vector(d.text) for d in decisions if d.text is not None}
+        self.ledger.apply(Write(decisions, scope=scope, vectors=vectors))
+
+    def find(self, text: str, scope: Scope = ALICE, **options: Any) -> list[str]:
+        return [hit.text for hit in self.hits(text, scope, **options)]
+
+    def hits(self, text: str, scope: Scope = ALICE, **options: Any) -> list[Hit]:
+        return self.searcher.search(Query(text, scope, **options))
+
+
+@pytest.fixture
+def desk(database: Database) -> Desk:
+    return Desk(database)
+
+
+PAST: Any = {"expires_at": datetime.now(UTC) - timedelta(seconds=1), "keep_expiry": False}
+FUTURE: Any = {"expires_at": datetime.now(UTC) + timedelta(days=1), "keep_expiry": False}
+
+
+# ── searching ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_empty_database_has_no_hits_and_no_neighbours(desk: Desk) -> None:
+    assert desk.find("tea") == []
+    hood = desk.searcher.neighbours(["Likes tea"], ALICE, limit=5, referring=[True])
+    assert (hood.seen, hood.known, hood.near, hood.close, hood.equal) == (0, (), ((),), (False,), (None,))
+
+
+def test_no_scope_is_too_small_to_be_found_in_a_crowd(desk: Desk) -> None:
+    desk.put(*(f"Likes green tea number {n}" for n in range(300)), scope=BOB)
+    desk.put("Owns a teapot")
+    assert desk.find("green tea") == ["Owns a teapot"]
+    assert desk.find("green tea", k=500) == ["Owns a teapot"]
+    assert len(desk.find("green tea", BOB, k=500)) == 300
+
+
+@pytest.mark.parametrize("k", [1, 7, 59, 60, 61, 240, 250, 1000])
+def test_there_are_as_many_hits_as_were_asked_for_and_there_are(desk: Desk, k: int) -> None:
+    texts = [f"fact {n}" for n in range(250)]
+    desk.put(*texts)
+    found = desk.find("fact", k=k)
+    assert len(found) == len(set(found)) == min(k, 250)
+
+
+def test_a_shorter_list_is_the_beginning_of_a_longer_one(desk: Desk) -> None:
+    desk.put(*(f"Likes {taste} tea number {n}" for n in range(40) for taste in ("green", "black", "cold")))
+    longest = desk.find("green tea", k=15)
+    for k in (1, 5, 14):
+        assert desk.find("green tea", k=k) == longest[:k]
+
+
+def test_what_shares_words_is_found_however_many_are_nearer_in_meaning(desk: Desk) -> None:
+    # A hundred memories are nearer in letters than the one that has the very word, which is no candidate by meaning.
+    desk.put(*(f"zebr zebrx zebry {n % 7}" for n in range(100)))
+    desk.put("Saw a zebra once in the great and wide plains of the far south, long after the rain was over")
+    assert desk.find("zebra", k=1)[0].startswith("Saw a zebra")
+
+
+def test_everything_committed_by_anybody_before_the_search_is_seen(desk: Desk) -> None:
+    other = Desk(desk.database)
+    (memory_id,) = other.put("Likes tea")
+    assert desk.find("tea") == ["Likes tea"]
+    other.change(memory_id, "Likes coffee")
+    assert desk.find("tea") == ["Likes coffee"]
+    other.delete(memory_id)
+    assert desk.find("tea") == []
+
+
+def test_a_memory_committed_between_pull_and_read_comes_with_the_next_search(desk: Desk) -> None:
+    other = Desk(desk.database)
+    desk.put("Likes tea")
+    desk.indexer.after_pull = lambda: other.put("Likes green tea")
+    assert desk.find("green tea") == ["Likes tea"]
+    assert desk.find("green tea") == ["Likes green tea", "Likes tea"]
+
+
+def test_a_memory_deleted_between_pull_and_read_leaves_its_place_to_the_next(desk: Desk) -> None:
+    other = Desk(desk.database)
+    first, *_ = desk.put("Likes green tea", "Likes tea", "Owns a teapot")
+    desk.indexer.after_pull = lambda: other.delete(first)
+    assert desk.find("green tea", k=1) == ["Likes tea"]
+
+
+def test_a_memory_changed_between_pull_and_read_is_shown_as_it_now_stands(desk: Desk) -> None:
+    other = Desk(desk.database)
+    (memory_id,) = desk.put("Likes green tea")
+    desk.indexer.after_pull = lambda: other.change(memory_id, "Likes coffee")
+    assert desk.find("green tea") == ["Likes coffee"]
+
+
+def test_expired_memories_are_hidden_and_eat_no_place(desk: Desk) -> None:
+    desk.put(*(f"Likes green tea {n}" for n in range(100)), **PAST)
+    desk.put("Likes tea", **FUTURE)
+    desk.put("Owns a teapot")
+    assert desk.find("green tea", k=2) == ["Likes tea", "Owns a teapot"]
+
+
+def test_a_filter_narrows_what_is_searched(desk: Desk) -> None:
+    desk.put(*(f"Likes green tea {n}" for n in range(200)), metadata={"kind": "many"})
+    desk.put("Owns a teapot", metadata={"kind": "one", "n": 1}, memory_type="procedural_memory")
+    assert desk.find("green tea", k=3, filters={"kind": "one"}) == ["Owns a teapot"]
+    assert desk.find("green tea", k=3, memory_type="procedural_memory") == ["Owns a teapot"]
+    assert desk.find("green tea", filters={"kind": "none"}) == []
+    assert desk.find("green tea", filters={"kind": "one", "n": True}) == []
+
+
+def test_a_threshold_is_a_cosine(desk: Desk) -> None:
+    desk.put("Likes green tea", "Likes tea", "Owns a bicycle")
+    told = [
+        (hit.text, hit.explanation.meaning) for hit in desk.hits("Likes green tea", explain=True) if hit.explanation
+    ]
+    assert told[0][0] == "Likes green tea"
+    for text, meaning in told:
+        vector = desk.vectors.vector("Likes green tea") @ desk.vectors.vector(text)
+        assert meaning == pytest.approx(float(vector), abs=1e-6)
+    for least in (-1.0, 0.1, 0.5, 0.99):
+        expected = {text for text, meaning in told if meaning >= least}
+        assert set(desk.find("Likes green tea", threshold=least)) == expected
+
+
+def test_a_query_without_a_single_word_still_finds_by_meaning(desk: Desk) -> None:
+    desk.put("Likes tea")
+    assert desk.find("???") == ["Likes tea"]
+
+
+def test_a_read_within_fewer_fields_sees_more(desk: Desk) -> None:
+    for run in ("monday", "tuesday"):
+        desk.put(f"Likes tea on {run}", scope=Scope(user_id="alice", run_id=run))
+    assert len(desk.find("tea")) == 2
+    assert desk.find("tea", Scope(run_id="monday")) == ["Likes tea on monday"]
+    assert desk.find("tea", Scope(user_id="bob", run_id="monday")) == []
+
+
+async def test_the_async_twin_finds_the_same(desk: Desk) -> None:
+    desk.put("Likes green tea", "Likes tea", "Owns a teapot")
+    query = Query("green tea", ALICE, explain=True)
+    assert await desk.searcher.asearch(query) == desk.searcher.search(query)
+
+
+@pytest.fixture(scope="module")
+def crowd() -> Iterator[Desk]:
+    database = Database(":memory:")
+    prepare(database)
+    desk = Desk(database)
+    words = "tea green black milk cup pot".split()
+    for place, scope in enumerate((ALICE, BOB, Scope(user_id="alice", run_id="r"))):
+        texts = [f"{words[n % 6]} {words[n * 7 % 5]} {n}" for n in range(place, 60)]
+        desk.put(*texts, scope=scope, metadata={"odd": place % 2})
+    yield desk
+    database.close()
+
+
+WORDS = st.lists(st.sampled_from(["tea", "green", "pot", "3", "zebra", "OR", '"']), min_size=1, max_size=4).map(
+    " ".join
+)
+
+
+@given(WORDS, st.integers(1, 70), st.sampled_from([ALICE, BOB, Scope(run_id="r"), Scope(user_id="nobody")]))
+def test_a_search_is_the_head_of_all_that_can_be_found(crowd: Desk, text: str, k: int, scope: Scope) -> None:
+    everything, hits = crowd.hits(text, scope, k=10_000), crowd.hits(text, scope, k=k)
+    assert len(hits) == min(k, len(everything))
+    assert all(scope.covers(hit.item.scope) for hit in everything)
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    assert len(everything) == {"alice": 118, "bob": 59, None: 58, "nobody": 0}[scope.user_id]
+
+
+# ── neighbours ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_each_neighbour_stands_once_with_its_last_change(desk: Desk) -> None:
+    tea, bike = desk.put("Likes tea", "Owns a bicycle")
+    desk.change(bike, "Owns a red bicycle")
+    hood = desk.searcher.neighbours(["Likes green tea", "Owns a tea pot"], ALICE, limit=5, referring=[False, False])
+    assert {(known.id, known.text, known.seq) for known in hood.known} == {
+        (tea, "Likes tea", 1), (bike, "Owns a red bicycle", 3),
+    }  # fmt: skip
+    assert [{hood.known[number].id for number in near} for near in hood.near] == [{tea, bike}] * 2
+    assert hood.known[hood.near[0][0]].id == tea
+    assert hood.seen == 3
+
+
+def test_only_so_many_neighbours_are_looked_at_for_each_fact(desk: Desk) -> None:
+    desk.put(*(f"Likes tea number {n}" for n in range(20)))
+    hood = desk.searcher.neighbours(["Likes tea", "Likes number 3"], ALICE, limit=4, referring=[False, False])
+    assert [len(near) for near in hood.near] == [4, 4]
+    assert len(hood.known) <= 8
+
+
+@pytest.mark.parametrize(
+    ("fact", "close"),
+    [
+        ("Likes green tea", True),
+        ("Drinks the tea of the house", True),
+        ("Plays chess on Sundays", False),
+        ("xyzzy", False),
+        ("She is 41", False),
+    ],
+)
+def test_close_is_what_is_near_in_meaning_or_shares_a_word_that_means_something(
+    desk: Desk, fact: str, *, close: bool
+) -> None:
+    desk.put("Likes tea and is fond of it")
+    hood = desk.searcher.neighbours([fact], ALICE, limit=5, referring=[False])
+    assert hood.close == (close,)
+
+
+def test_how_near_is_near_is_a_setting(database: Database) -> None:
+    Desk(database).put("tee")
+    fact = ["teepee"]
+    close = [
+        Desk(database, near=near).searcher.neighbours(fact, ALICE, limit=5, referring=[False]).close[0]
+        for near in (0.01, 0.99)
+    ]
+    assert close == [True, False]
+
+
+def test_the_same_words_are_found_as_equal_even_beyond_the_nearest(desk: Desk) -> None:
+    (old, _) = desk.put("Likes Tea!", "likes  tea")
+    desk.put(*(f"Likes tea tea tea {n}" for n in range(10)))
+    hood = desk.searcher.neighbours(["likes tea", "Likes milk"], ALICE, limit=1, referring=[False, False])
+    assert hood.equal[1] is None
+    assert hood.equal[0] is not None and hood.known[hood.equal[0]].id == old
+    assert hood.equal[0] in hood.near[0]
+
+
+def test_equal_words_of_others_or_of_the_past_do_not_count(desk: Desk) -> None:
+    desk.put("Likes tea", scope=BOB)
+    desk.put("Likes tea", **PAST)
+    hood = desk.searcher.neighbours(["Likes tea"], ALICE, limit=5, referring=[True])
+    assert (hood.known, hood.equal, hood.close) == ((), (None,), (False,))
+
+
+def test_a_fact_that_refers_back_meets_the_latest_memories_as_well(desk: Desk) -> None:
+    desk.put(*(f"She has the dog number {n}" for n in range(10)))
+    sister, cousin, aunt = desk.put("Sister: Jesica", "Cousin: Tom", "Aunt: Zoe")
+    desk.change(sister, "Sister: Jessica")
+    fact = ["She has a dog"]
+    plain = desk.searcher.neighbours(fact, ALICE, limit=2, referring=[False])
+    assert {known.text[:3] for known in plain.known} == {"She"}
+    hood = desk.searcher.neighbours(fact, ALICE, limit=2, referring=[True])
+    assert [hood.known[number].id for number in hood.near[0]][2:] == [sister, aunt, cousin]
+    assert hood.close == (True,)
+
+
+def test_a_fact_that_refers_back_is_close_to_whoever_was_there_last(desk: Desk) -> None:
+    desk.put("Sister: Jesica")
+    assert desk.searcher.neighbours(["xyzzy"], ALICE, limit=5, referring=[True]).close == (True,)
+    assert desk.searcher.neighbours(["xyzzy"], ALICE, limit=5, referring=[False]).close == (False,)
+
+
+def test_a_newcomer_between_pull_and_read_is_left_to_the_check_at_the_end(desk: Desk) -> None:
+    other = Desk(desk.database)
+    desk.put("Likes tea")
+    desk.indexer.after_pull = lambda: other.put("Likes green tea")
+    hood = desk.searcher.neighbours(["Likes green tea"], ALICE, limit=5, referring=[False])
+    with desk.database.read() as connection:
+        assert hood.seen < last_seq(connection)
+    if hood.equal[0] is not None:  # the same words are compared in the database, which knows them already
+        assert hood.known[hood.equal[0]].text == "Likes green tea"
+
+
+def test_a_neighbour_that_vanishes_between_pull_and_read_is_left_out(desk: Desk) -> None:
+    other = Desk(desk.database)
+    first, second = desk.put("Likes green tea", "Likes tea")
+    desk.indexer.after_pull = lambda: other.delete(first)
+    hood = desk.searcher.neighbours(["Likes green tea"], ALICE, limit=5, referring=[True])
+    assert [known.id for known in hood.known] == [second]
+    assert hood.near == ((0,),)
+
+
+def test_all_facts_are_embedded_in_one_batch(desk: Desk) -> None:
+    desk.put("Likes tea")
+    facts = ["Likes tea", "Likes milk", "Likes tea"]
+    desk.searcher.neighbours(facts, ALICE, limit=5, referring=[False] * 3)
+    assert desk.embeddings.documents == [["Likes tea", "Likes milk"]]
+    desk.searcher.neighbours(facts, ALICE, limit=5, referring=[False] * 3)
+    assert len(desk.embeddings.documents) == 1 and desk.embeddings.queries == []
+
+
+def test_meaning_is_that_of_the_exact_product(desk: Desk) -> None:
+    texts = [f"Likes {taste} tea {n}" for n in range(50) for taste in ("green", "black")]
+    desk.put(*texts)
+    searcher = Desk(desk.database, word_weight=0.0).searcher
+    matrix = np.stack([desk.vectors.vector(text) for text in texts])
+    best = np.argsort(-(matrix @ desk.vectors.vector("green tea 7")), kind="stable")[:10]
+    assert [hit.text for hit in searcher.search(Query("green tea 7", ALICE))] == [texts[place] for place in best]

@@ -1,0 +1,111 @@
+"""Pages: whatever their sizes, they hold everything once, in one order."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.records import Decision, MemoryItem, Scope
+from langmem_adapter.storage.database import Database
+from langmem_adapter.storage.ledger import Ledger, Write
+from langmem_adapter.storage.memories import page
+from langmem_adapter.storage.meta import prepare
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ALICE = Scope(user_id="alice")
+START = datetime(2024, 1, 1, tzinfo=UTC)
+
+
+def _filled(database: Database) -> Database:
+    vector = HashEmbeddings(64).vector("fact")
+    ledger = Ledger(database, fingerprint="hash:64/1")
+    for scope, count in ((ALICE, 40), (Scope(user_id="bob"), 5)):
+        decisions = tuple(
+            Decision(
+                "ADD",
+                str(uuid.uuid4()),
+                f"fact {n}",
+                metadata={"odd": n % 2},
+                time=START + timedelta(microseconds=n * n % 11),  # many of them at the same moment
+                expires_at=START if n == 7 else None,
+                keep_expiry=False,
+            )
+            for n in range(count)
+        )
+        ledger.apply(Write(decisions, scope=scope, vectors={f"fact {n}": vector for n in range(count)}))
+    return database
+
+
+@pytest.fixture(scope="module")
+def crowd() -> Iterator[Database]:
+    database = Database(":memory:")
+    prepare(database)
+    yield _filled(database)
+    database.close()
+
+
+@given(
+    sizes=st.lists(st.integers(1, 45), min_size=1, max_size=5), odd=st.none() | st.integers(0, 2), late=st.booleans()
+)
+def test_pages_of_any_size_hold_everything_once_in_one_order(
+    crowd: Database, sizes: list[int], odd: int | None, *, late: bool
+) -> None:
+    filters = {} if odd is None else {"odd": odd}
+    seen: list[MemoryItem] = []
+    after: str | None = None
+    with crowd.read() as connection:
+        whole, following = page(connection, ALICE, k=10_000, filters=filters, include_expired=late)
+        for turn in range(100):
+            size = sizes[turn % len(sizes)]
+            items, after = page(connection, ALICE, k=size, after=after, filters=filters, include_expired=late)
+            assert len(items) == size or after is None
+            seen += items
+            if after is None:
+                break
+    assert following is None
+    assert seen == whole
+    assert len(whole) == {None: 40, 0: 20, 1: 20, 2: 0}[odd] - (not late and odd in {None, 1})
+    assert [item.created_at for item in whole] == sorted((item.created_at for item in whole), reverse=True)
+
+
+def test_a_memory_written_between_two_pages_neither_repeats_nor_hides_another(database: Database) -> None:
+    _filled(database)
+    with database.read() as connection:
+        first, after = page(connection, ALICE, k=10)
+        whole, _ = page(connection, ALICE, k=100)
+    newest = Decision("ADD", str(uuid.uuid4()), "fact 1", time=START + timedelta(days=1))
+    vectors = {"fact 1": HashEmbeddings(64).vector("fact")}
+    Ledger(database, fingerprint="hash:64/1").apply(Write((newest,), scope=ALICE, vectors=vectors))
+    with database.read() as connection:
+        rest, _ = page(connection, ALICE, k=100, after=after)
+    assert first + rest == whole
+
+
+@given(st.text(max_size=40))
+def test_a_cursor_of_somebody_else_is_refused(crowd: Database, cursor: str) -> None:
+    with crowd.read() as connection, pytest.raises(InvalidInputError, match="cursor"):
+        page(connection, ALICE, k=3, after=cursor)
+
+
+@pytest.mark.parametrize(
+    "cursor", ["bnVsbA==", "WzFd", "WyIyMDI0IiwgMSwgMl0=", "eyJhIjogMX0=", "WzEsIDJd", "WyJ4IiwgMV0="]
+)
+def test_json_that_is_no_cursor_is_refused_too(crowd: Database, cursor: str) -> None:
+    with crowd.read() as connection, pytest.raises(InvalidInputError, match="cursor"):
+        page(connection, ALICE, k=3, after=cursor)
+
+
+def test_a_cursor_works_only_on_what_one_may_see(crowd: Database) -> None:
+    with crowd.read() as connection:
+        _, after = page(connection, ALICE, k=1)
+        items, _ = page(connection, Scope(user_id="bob"), k=100, after=after)
+    assert {item.scope for item in items} == {Scope(user_id="bob")}

@@ -1,0 +1,206 @@
+"""What is written is true: every example runs, every public name is documented and listed."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import inspect
+import pkgutil
+import re
+import types
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import langmem_adapter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+ALEMBICS_OWN = "langmem_adapter.storage.migrations."  # env and versions run only inside Alembic
+
+MODULES = sorted(
+    module.name
+    for module in pkgutil.walk_packages(langmem_adapter.__path__, "langmem_adapter.")
+    if not module.name.startswith((f"{ALEMBICS_OWN}env", f"{ALEMBICS_OWN}versions"))
+    and not module.name.rpartition(".")[2].startswith("_")
+)
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+
+
+# ── docstrings ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("name", ["langmem_adapter", *MODULES])
+def test_the_examples_of_a_module_are_true(name: str) -> None:
+    failed, _ = doctest.testmod(import_module(name), optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    assert failed == 0, "see the captured output"
+
+
+def test_there_are_examples() -> None:
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    assert sum(bool(test.examples) for name in MODULES for test in finder.find(import_module(name))) >= 30
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_module_says_what_it_is_and_lists_what_is_public(name: str) -> None:
+    module = import_module(name)
+    assert (module.__doc__ or "").strip()
+    if not _defined(module):  # a package whose rooms speak for themselves
+        return
+    listed: list[str] = module.__all__
+    assert listed == sorted(listed, key=_isort)
+    assert len(set(listed)) == len(listed)
+    assert all(hasattr(module, public) for public in listed)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_public_name_of_a_module_is_documented(name: str) -> None:
+    module = import_module(name)
+    bare = [path for path, thing in _public(module) if not _documented(thing)]
+    assert bare == []
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_arguments_that_a_docstring_names_exist(name: str) -> None:
+    wrong = {
+        path: surplus
+        for path, thing in _public(import_module(name))
+        if (told := _described(thing)) and (surplus := told - _accepted(thing))
+    }
+    assert wrong == {}
+
+
+def _defined(module: types.ModuleType) -> list[str]:
+    """The public names that a module defines itself."""
+    tree = ast.parse(inspect.getsource(module))
+    names: list[str] = []
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            names.append(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names += [target.id for target in targets if isinstance(target, ast.Name)]
+    return [name for name in names if not name.startswith("_")]
+
+
+def _isort(name: str) -> tuple[int, str]:
+    """Constants, then classes, then the rest: the order that ruff keeps."""
+    plain = name.strip("_")
+    kind = 0 if plain.isupper() else 1 if plain[:1].isupper() else 2
+    return kind, name
+
+
+def _public(module: types.ModuleType) -> Iterator[tuple[str, Any]]:
+    """The public classes, functions and methods that a module defines, with their paths."""
+    for name in getattr(module, "__all__", ()):
+        thing = inspect.getattr_static(module, name) if hasattr(type(module), name) else getattr(module, name)
+        if getattr(thing, "__module__", None) != module.__name__:
+            continue
+        if inspect.isclass(thing):
+            yield name, thing
+            yield from ((f"{name}.{part}", value) for part, value in vars(thing).items() if _is_method(part, value))
+        elif inspect.isroutine(thing):
+            yield name, thing
+
+
+def _is_method(name: str, value: object) -> bool:
+    kinds = (types.FunctionType, property, classmethod, staticmethod)
+    return not name.startswith("_") and (isinstance(value, kinds) or type(value).__name__ == "cached_property")
+
+
+def _documented(thing: Any) -> bool:
+    doc = (inspect.unwrap(thing) if inspect.isfunction(thing) else thing).__doc__ or ""
+    return bool(doc.strip()) and not doc.startswith(f"{getattr(thing, '__name__', '')}(")
+
+
+def _described(thing: Any) -> set[str]:
+    """The names in the `Args:` section of a docstring."""
+    section = re.search(r"^Args:\n((?:    .*\n|\n)+)", f"{inspect.getdoc(thing) or ''}\n", re.MULTILINE)
+    return set(re.findall(r"^    \*{0,2}(\w+)(?: \([^)]*\))?:", section[1], re.MULTILINE)) if section else set()
+
+
+def _accepted(thing: Any) -> set[str]:
+    function = getattr(thing, "__func__", thing)  # of a class method or static method
+    return set(inspect.signature(function).parameters) | set(getattr(thing, "model_fields", ()))
+
+
+# ── the README ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block of Python in the README."""
+
+    line: int
+    code: str
+    skipped: str | None
+
+    @property
+    def promises(self) -> list[str]:
+        """What the comments behind its `print` calls say is printed."""
+        return re.findall(r"^ *print\(.*\)  # (.+)$", self.code, re.MULTILINE)
+
+
+def _blocks() -> list[Block]:
+    pattern = re.compile(
+        r"(?:<!-- not run: (?P<reason>.+?) -->\n+)?^```python\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE
+    )
+    text = README.read_text(encoding="utf-8")
+    return [
+        Block(text.count("\n", 0, found.start("code")) + 1, found["code"], found["reason"])
+        for found in pattern.finditer(text)
+    ]
+
+
+BLOCKS = _blocks()
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: f"line {block.line}")
+def test_the_readmes_examples_run_and_print_what_they_say(block: Block, capsys: pytest.CaptureFixture[str]) -> None:
+    code = compile("\n" * (block.line - 1) + block.code, str(README), "exec", dont_inherit=True)
+    if block.skipped:
+        pytest.skip(block.skipped)
+    exec(code, {"__name__": "__readme__"})  # noqa: S102 - our own examples
+    printed = capsys.readouterr().out.splitlines()
+    for promise in block.promises:
+        assert promise in printed
+
+
+def test_the_readme_has_examples_and_most_of_them_run() -> None:
+    assert len(BLOCKS) >= 4
+    assert sum(block.skipped is None for block in BLOCKS) > len(BLOCKS) / 2
+
+
+def test_the_first_block_of_the_readme_starts_with_make() -> None:
+    first = re.search(r"^```\w*\n(.*?)^```$", README.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    assert first is not None
+    assert first[1].startswith("$ make demo")
+
+
+def test_every_file_that_the_readme_links_is_there() -> None:
+    links = re.findall(r"\]\(([^)#]+)\)", README.read_text(encoding="utf-8"))
+    assert [link for link in links if "://" not in link and not (ROOT / link).exists()] == []
+
+
+def test_every_make_target_and_command_that_the_readme_names_exists() -> None:
+    text = README.read_text(encoding="utf-8")
+    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    assert set(re.findall(r"^\$ make (\w+)", text, re.MULTILINE)) <= targets
+    from typer.main import get_command
+
+    from langmem_adapter.cli.app import app
+
+    known = set(getattr(get_command(app), "commands", ()))
+    assert set(re.findall(r"^\$ langmem-adapter (\w+)", text, re.MULTILINE)) <= known

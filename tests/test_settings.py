@@ -1,0 +1,174 @@
+"""Settings: where they come from, who wins, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+import pytest
+from pydantic import ValidationError
+
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.settings import Settings, default_database
+
+SECRET = "sk-very-secret"  # noqa: S105 - not one
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file in the working directory, not yet written."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder / "langmem_adapter.toml"
+
+
+@pytest.fixture
+def own(here: Path) -> Path:
+    """The user's own file, not yet written."""
+    folder = Path(platformdirs.user_config_dir("langmem_adapter", appauthor=False))
+    folder.mkdir(parents=True)
+    return folder / "langmem_adapter.toml"
+
+
+def test_without_anything_it_runs_offline(here: Path) -> None:
+    settings = Settings()
+    assert (settings.model, settings.embeddings, settings.database, settings.api_key) == (
+        "offline", "hash:512", None, None,
+    )  # fmt: skip
+
+
+def test_each_source_wins_over_the_next(here: Path, own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own.write_text('model = "own"\nindex = "exact"\nneighbours = 7\nnear = 0.5\n')
+    assert Settings().model == "own"
+    here.write_text('model = "here"\nneighbours = 8\nnear = 0.6\n')
+    assert (Settings().model, Settings().index) == ("here", "exact")
+    monkeypatch.setenv("LANGMEM_ADAPTER_MODEL", "environment")
+    monkeypatch.setenv("LANGMEM_ADAPTER_NEAR", "0.7")
+    got = Settings(model="argument")
+    assert (got.model, got.near, got.neighbours, got.index, got.attempts) == ("argument", 0.7, 8, "exact", 20)
+    assert Settings().model == "environment"
+
+
+def test_the_users_own_file_lies_where_the_platform_says(
+    own: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    own.write_text('model = "own"\n')
+    assert Settings().model == "own"
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "elsewhere"))
+    assert Settings().model == "offline"
+
+
+def test_values_of_the_environment_are_read_as_what_they_mean(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"neighbours": "9", "BUSY_TIMEOUT": "1.5", "index": "exact"}.items():
+        monkeypatch.setenv(f"LANGMEM_ADAPTER_{name}", value)
+    got = Settings()
+    assert (got.neighbours, got.busy_timeout, got.index) == (9, 1.5, "exact")
+
+
+def test_a_dotenv_file_is_not_read_behind_anybodys_back(here: Path) -> None:
+    (here.parent / ".env").write_text("LANGMEM_ADAPTER_MODEL=dotenv\nOPENAI_API_KEY=x\n")
+    assert Settings().model == "offline"
+
+
+# ── unknown names, in every source ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_unknown_argument_is_refused_with_what_was_meant(here: Path) -> None:
+    with pytest.raises(InvalidInputError, match="unknown setting 'modle'; did you mean 'model'"):
+        Settings(modle="x")
+
+
+def test_an_unknown_variable_is_refused_with_what_was_meant(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LANGMEM_ADAPTER_EMBEDINGS", "x")
+    with pytest.raises(
+        InvalidInputError, match="LANGMEM_ADAPTER_EMBEDINGS in the environment; did you mean 'embeddings'"
+    ):
+        Settings()
+
+
+@pytest.mark.parametrize("which", ["here", "own"])
+def test_an_unknown_name_in_a_file_is_refused_with_what_was_meant(
+    which: str, request: pytest.FixtureRequest, own: Path
+) -> None:
+    file: Path = request.getfixturevalue(which)
+    file.write_text("[tool]\nx = 1\n")
+    with pytest.raises(InvalidInputError, match=r"unknown setting 'tool'; known are .*api_key.*word_weight"):
+        Settings()
+    file.write_text("neighbors = 3\n")
+    with pytest.raises(InvalidInputError, match="unknown setting 'neighbors'; did you mean 'neighbours'"):
+        Settings()
+
+
+def test_other_programs_variables_are_none_of_our_business(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LANGMEM_MODEL", "MODEL", "LANGMEM_ADAPTERX_MODEL", "LANGMEM_ADAPTER_USER"):
+        monkeypatch.setenv(name, "x")
+    assert Settings().model == "offline"
+
+
+# ── values ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("neighbours", 0), ("neighbours", 101), ("neighbours", "many"), ("near", 1.1), ("near", -1.1), ("index", "hnsw"),
+     ("word_weight", 2), ("attempts", 0), ("busy_timeout", 0), ("snapshot_every", 0), ("model", None), ("near", float("nan"))],
+)  # fmt: skip
+def test_a_value_out_of_range_is_refused_by_name(
+    here: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: Any
+) -> None:
+    with pytest.raises(InvalidInputError, match=f"setting '{name}'"):
+        Settings(**{name: value})
+    if value is not None:
+        monkeypatch.setenv(f"LANGMEM_ADAPTER_{name.upper()}", str(value))
+        with pytest.raises(InvalidInputError, match=f"setting '{name}'"):
+            Settings()
+
+
+def test_several_mistakes_are_named_at_once(here: Path) -> None:
+    with pytest.raises(InvalidInputError, match=r"(?s)neighbours.*; .*attempts"):
+        Settings(neighbours=0, attempts=0)
+
+
+@pytest.mark.parametrize("content", [b"model = offline\n", b"model", b'model = "\xff"\n', b"\xff\xfem\x00"])
+@pytest.mark.parametrize("which", ["here", "own"])
+def test_a_file_that_is_no_toml_is_refused_by_its_name(
+    which: str, content: bytes, request: pytest.FixtureRequest, own: Path
+) -> None:
+    file: Path = request.getfixturevalue(which)
+    file.write_bytes(content)
+    with pytest.raises(InvalidInputError, match=r"langmem_adapter\.toml cannot be read as TOML"):
+        Settings()
+
+
+# ── the secret, and what it is once made ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_secret_is_never_shown(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LANGMEM_ADAPTER_API_KEY", SECRET)
+    settings = Settings()
+    assert settings.api_key is not None and settings.api_key.get_secret_value() == SECRET
+    for shown in (repr(settings), str(settings), repr(settings.model_dump()), settings.model_dump_json()):
+        assert SECRET not in shown
+
+
+@pytest.mark.parametrize("mistake", [{"neighbours": 0}, {"modle": "x"}])
+def test_the_secret_is_in_no_error_either(here: Path, mistake: Any) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        Settings(api_key=SECRET, **mistake)
+    assert SECRET not in str(caught.value) and caught.value.__suppress_context__
+    with pytest.raises(InvalidInputError) as caught:
+        Settings(api_key=[SECRET])
+    assert SECRET not in str(caught.value)
+
+
+def test_settings_do_not_change_once_made(here: Path) -> None:
+    settings = Settings()
+    with pytest.raises(ValidationError, match="frozen"):
+        settings.model = "other"
+
+
+def test_the_default_database_lies_in_the_users_data_directory(tmp_path: Path) -> None:
+    assert default_database().is_relative_to(tmp_path)
+    assert default_database().name == "memory.db"

@@ -1,0 +1,145 @@
+"""Words, hashes and what refers back."""
+
+from __future__ import annotations
+
+import string
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langmem_adapter.text import content_words, is_cjk, refers_back, text_hash, words
+
+ANY = st.text(max_size=300)
+SENTENCES = st.lists(st.text(string.ascii_letters, min_size=1, max_size=9), min_size=1, max_size=8).map(" ".join)
+SPACE = st.text(" \t\n\r\u00a0\u3000", min_size=1, max_size=4)
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("Running shoes, café!", ["run", "shoe", "cafe"]),
+        ("It's Anna’s", ["it", "anna"]),
+        ("3pm 2024-05-01", ["3pm", "2024", "05", "01"]),
+        ("snake_case a.b", ["snake", "case", "a", "b"]),
+        ("ﬁne Ｗｉｄｅ", ["fine", "wide"]),
+        ("STRASSE straße", ["strass", "strass"]),
+        ("Ждём ёлку", ["ждем", "елку"]),
+        ("旧金山", ["旧", "金", "山", "旧金", "金山"]),
+        ("我在SF工作", ["我", "在", "我在", "sf", "工", "作", "工作"]),
+        ("東", ["東"]),
+        ("カタカナ", ["カ", "タ", "カ", "ナ", "カタ", "タカ", "カナ"]),
+        ("한글", ["한", "글", "한글"]),
+        ("", []),
+        ("  \n … !?", []),
+        ("🎸🎸", []),
+    ],
+)
+def test_a_text_falls_into_these_words(text: str, terms: list[str]) -> None:
+    assert words(text) == terms
+
+
+@given(ANY)
+def test_words_never_fail_and_fit_into_an_index_row(text: str) -> None:
+    terms = words(text)
+    assert all(0 < len(term) <= 64 for term in terms)
+    assert terms == words(text)
+
+
+@given(st.text("ab9漢字é\u0301'’_-", max_size=400))
+def test_words_of_hard_mixtures_fit_as_well(text: str) -> None:
+    assert all(0 < len(term) <= 64 for term in words(text))
+
+
+def test_a_blob_is_cut_to_a_row() -> None:
+    assert [len(term) for term in words("x" * 100_000)] == [64]
+
+
+@given(SENTENCES)
+def test_words_ignore_case_and_composition(text: str) -> None:
+    assert words(text.upper()) == words(text.lower())
+    accented = "".join(unicodedata.normalize("NFC", letter + "\u0301") for letter in text)
+    assert words(accented) == words(unicodedata.normalize("NFD", accented))
+
+
+@given(SENTENCES, SENTENCES)
+def test_words_of_two_texts_are_those_of_each(one: str, other: str) -> None:
+    assert words(f"{one} {other}") == words(one) + words(other)
+
+
+@given(ANY)
+def test_content_words_are_some_of_the_words(text: str) -> None:
+    assert content_words(text) <= set(words(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [("She has a dog", {"dog"}), ("I am who I am", set()), ("我的狗", {"狗", "我的", "的狗"}), ("Not a dog", {"dog"})],
+)
+def test_function_words_carry_no_content(text: str, terms: set[str]) -> None:
+    assert content_words(text) == terms
+
+
+@given(st.lists(st.text(string.ascii_letters + string.digits, min_size=1, max_size=9), min_size=1, max_size=6), SPACE)
+def test_a_hash_ignores_case_spacing_and_closing_marks(parts: list[str], space: str) -> None:
+    plain = text_hash(" ".join(parts))
+    assert text_hash(space.join(parts)) == plain
+    assert text_hash(space + " ".join(parts).upper() + space) == plain
+    assert text_hash(" ".join(parts) + "!?…") == plain
+
+
+@given(ANY)
+def test_a_hash_is_stable_and_of_fixed_length(text: str) -> None:
+    assert text_hash(text) == text_hash(text)
+    assert len(text_hash(text)) == 32 and set(text_hash(text)) <= set(string.hexdigits.lower())
+
+
+@given(SENTENCES, SENTENCES)
+def test_texts_of_other_words_have_other_hashes(one: str, other: str) -> None:
+    assert (text_hash(one) == text_hash(other)) == (one.casefold().split() == other.casefold().split())
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("I like C", "I like C++"), ("8 am", "8 pm"), ("-", "!"), ("", " "), ("resume", "résumé"), ("3.5", "35")],
+)
+def test_what_differs_in_meaning_differs_in_hash(one: str, other: str) -> None:
+    assert text_hash(one) != text_hash(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("Ｌｉｋｅｓ　ｔｅａ", "likes tea"), ("喜欢茶。", "喜欢茶"), ('"Likes tea"', "likes tea"), ("Straße", "STRASSE")],
+)
+def test_what_differs_only_in_form_has_one_hash(one: str, other: str) -> None:
+    assert text_hash(one) == text_hash(other)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("She has a dog", True),
+        ("And also his name is Tom", True),
+        ("Well, they moved", True),
+        ('"It broke', True),
+        ("她有一条狗", True),
+        ("而且，他住在里昂", True),
+        ("Sheila has a dog", False),
+        ("Has a dog; she is nice", False),
+        ("Item one", False),
+        ("Hershey is nice", False),
+        ("我有一条狗", False),
+        ("", False),
+    ],
+)
+def test_a_statement_that_opens_with_a_pronoun_refers_back(text: str, *, expected: bool) -> None:
+    assert refers_back(text) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("旧", True), ("a旧", True), ("かな", True), ("한", True), ("abc", False), ("，。", False), ("", False)],
+)
+def test_letters_of_the_scripts_without_spaces_are_known(text: str, *, expected: bool) -> None:
+    assert is_cjk(text) is expected
