@@ -66,7 +66,7 @@ class Settings(BaseSettings):
     near: float = Field(default=0.25, ge=-1, le=1)
     word_weight: float = Field(default=0.5, ge=0, le=1)
     attempts: int = Field(default=20, ge=1, le=1000)
-    trace_days: float = Field(default=30.0, ge=0)
+    trace_days: float = Field(default=30.0, ge=0, le=36_500)
     busy_timeout: float = Field(default=30.0, gt=0)
     snapshot_every: int = Field(default=5_000, ge=1)
 

@@ -5,14 +5,13 @@ If others changed the memories that the decisions were based on, nothing is writ
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.errors import ConflictError
 from langmem_adapter.pipeline.clock import finished
 from langmem_adapter.pipeline.stage import Update, WorkingStage
-from langmem_adapter.pipeline.state import PipelineState, scope_of
-from langmem_adapter.records import Change, Decision, Fact, Turn, Usage
+from langmem_adapter.pipeline.state import PipelineState, cost_of, scope_of
+from langmem_adapter.records import Change, Decision, Fact, Turn
 from langmem_adapter.storage.ledger import Ledger, Write
 from langmem_adapter.storage.traces import TraceDraft
 
@@ -25,9 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["apply_stage"]
 
-_TRACED: Final = (
-    "scope infer memory_type prompt items turns facts candidates decisions usage milliseconds attempts".split()
-)
+_TRACED: Final = ("task", "turns", "facts", "candidates", "decisions", "work")
 
 
 def apply_stage(
@@ -49,9 +46,9 @@ def apply_stage(
         return _write(state, decisions, texts, near=near, trace=_trace(state, mode, trace_days))
 
     def finish(state: PipelineState, decisions: Sequence[Decision], changes: Sequence[Change]) -> Update:
-        clock = finished(state, "apply", changes=sum(change.event != "NONE" for change in changes))
-        result = _result({**state, **clock}, decisions, changes, mode)  # type: ignore[typeddict-item]
-        return {"result": {**result, "trace_id": state["run"] if trace_days else None}, "conflict": False, **clock}
+        done = finished(state, "apply", {"conflict": False}, changes=sum(change.event != "NONE" for change in changes))
+        result = _result({**state, **done}, decisions, changes, mode)  # type: ignore[typeddict-item]
+        return {"result": {**result, "trace_id": state["task"]["key"] if trace_days else None}, **done}
 
     def apply(state: PipelineState) -> Update:
         decisions = _read(state)
@@ -100,7 +97,7 @@ def _write(
         vectors=vectors,
         seen=candidates["seen"] if candidates else None,
         near=near,
-        key=state["run"] if decisions else None,
+        key=state["task"]["key"] if decisions else None,
         trace=trace,
     )
 
@@ -108,17 +105,17 @@ def _write(
 def _trace(state: PipelineState, mode: str, days: float) -> TraceDraft | None:
     if not days:
         return None
-    kept = {name: state.get(name) for name in _TRACED if name in state}
-    return TraceDraft(state["run"], scope_of(state), days, {**kept, "mode": mode})
+    kept: dict[str, Any] = {name: state.get(name) for name in _TRACED if name in state}
+    return TraceDraft(state["task"]["key"], scope_of(state), days, {**kept, "mode": mode})
 
 
 def _again(state: PipelineState, attempts: int) -> Update:
-    tried = state.get("attempts", 0) + 1
+    tried = state["work"]["attempts"] + 1
     if tried >= attempts:
         raise ConflictError(
             f"others kept changing the same memories, {tried} times in a row; nothing was written, try again"
         )
-    return {"conflict": True, "attempts": tried}
+    return {"work": {**state["work"], "conflict": True, "attempts": tried}}
 
 
 def _result(state: PipelineState, decisions: Sequence[Decision], changes: Sequence[Change], mode: str) -> Update:
@@ -130,9 +127,9 @@ def _result(state: PipelineState, decisions: Sequence[Decision], changes: Sequen
     return {
         "results": [change.to_json() for change in changes],
         "items": items,
-        "notes": [_notes(state, number, items, turns) for number in range(len(state["items"]))],
+        "notes": [_notes(state, number, items, turns) for number in range(len(state["task"]["items"]))],
         "mode": mode,
-        "usage": replace(Usage.from_json(state["usage"]), milliseconds=state["milliseconds"], calls=()).to_json(),
+        "usage": cost_of(state["work"]).to_json(),
     }
 
 
@@ -141,6 +138,6 @@ def _notes(state: PipelineState, item: int, items: Sequence[int], turns: Sequenc
     notes = [note for turn in own for note in turn.notes]
     if item not in items:
         notes.append(f"found no fact worth keeping in {len(own)} message{'s' if len(own) > 1 else ''}")
-    if not state.get("infer", True) and any(turn.role == "system" for turn in own):
+    if not state["task"]["infer"] and any(turn.role == "system" for turn in own):
         notes.append("system messages are never stored")
     return notes

@@ -195,8 +195,6 @@ class BackgroundWriter:
 
     def _ended(self, key: tuple[Any, ...], thread: _Thread, running: Future[AddResult]) -> None:
         error = running.exception()
-        if error is not None:
-            self._fail(FailedWrite({**thread.arguments, "messages": thread.messages}, error))
         for future in thread.waiting:
             if not future.set_running_or_notify_cancel():
                 continue
@@ -205,15 +203,14 @@ class BackgroundWriter:
             else:
                 future.set_result(running.result())
         with self._changed:
+            if error is not None:
+                self._failed.append(FailedWrite({**thread.arguments, "messages": thread.messages}, error))
             self._busy.discard(key)
             self._changed.notify_all()
-
-    def _fail(self, failed: FailedWrite) -> None:
-        with self._changed:
-            self._failed.append(failed)
-        _log.error("a background write failed: %s", type(failed.error).__name__)
-        if self._on_error is not None:
-            self._on_error(failed)
+        if error is not None:  # last: whatever `on_error` does, everybody else has been served
+            _log.error("a background write failed: %s", type(error).__name__)
+            if self._on_error is not None:
+                self._on_error(FailedWrite({**thread.arguments, "messages": thread.messages}, error))
 
 
 def _key(arguments: Mapping[str, Any]) -> tuple[Any, ...]:

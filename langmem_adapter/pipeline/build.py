@@ -113,4 +113,4 @@ def _after_extract(state: PipelineState) -> Literal["retrieve", "decide"]:
 
 
 def _after_apply(state: PipelineState) -> Literal["retrieve", "__end__"]:
-    return "retrieve" if state.get("conflict") else "__end__"
+    return "retrieve" if state["work"]["conflict"] else "__end__"

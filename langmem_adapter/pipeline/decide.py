@@ -39,9 +39,11 @@ def decide_stage(reasoner: Reasoner, *, prompt: str | None = None) -> AskingStag
 def _decide(reasoner: Reasoner, prompt: str | None, state: PipelineState) -> Update | Ask:
     facts = [Fact.from_json(fact) for fact in state["facts"]]
     if not facts or facts[0].verbatim:
-        why = "a record of what was done" if state.get("memory_type") == PROCEDURAL else "stored as said"
+        why = "a record of what was done" if state["task"]["memory_type"] == PROCEDURAL else "stored as said"
         return _decisions(state, [_Placed(place, "ADD", fact.text, why) for place, fact in enumerate(facts)])
-    if state.get("compared") == _compared(state):  # back from a conflict that touched no neighbour: the answer stands
+    if state["work"]["compared"] == _compared(
+        state
+    ):  # back from a conflict that touched no neighbour: the answer stands
         return finished(state, "decide", decisions=len(state["decisions"]))
     settled, open_facts = _settle(facts, state["candidates"], ask_always=not reasoner.calls_model)
     if not open_facts:
@@ -105,22 +107,23 @@ def _judged(
         _Placed(open_facts[v.fact], v.event, v.text, v.reason, None if v.number is None else shown[v.number])
         for v in answer.verdicts
     ]
-    usage = Usage.from_json(state["usage"]) + answer.usage
+    usage = Usage.from_json(state["work"]["usage"]) + answer.usage
     placed = sorted(settled + judged, key=lambda verdict: verdict.fact)
-    return {**_decisions(state, placed), "usage": usage.to_json()}
+    return _decisions(state, placed, usage)
 
 
-def _decisions(state: PipelineState, verdicts: Sequence[_Placed]) -> Update:
+def _decisions(state: PipelineState, verdicts: Sequence[_Placed], usage: Usage | None = None) -> Update:
     made = [_decision(state, verdict, number) for number, verdict in enumerate(verdicts)]
-    told = {"decisions": [decision.to_json() for decision in made], "compared": _compared(state)}
-    return {**told, **finished(state, "decide", decisions=len(made))}
+    spent = state["work"]["usage"] if usage is None else usage.to_json()
+    work = finished(state, "decide", {"usage": spent, "compared": _compared(state)}, decisions=len(made))
+    return {"decisions": [decision.to_json() for decision in made], **work}
 
 
 def _decision(state: PipelineState, verdict: _Placed, number: int) -> Decision:
     fact = Fact.from_json(state["facts"][verdict.fact])
     target = None if verdict.known is None else state["candidates"]["known"][verdict.known]
     # A new id derives from the run: the same run gives the same memories, however often it is repeated.
-    new = str(uuid.uuid5(uuid.UUID(state["run"]), str(number))) if verdict.event == "ADD" else None
+    new = str(uuid.uuid5(uuid.UUID(state["task"]["key"]), str(number))) if verdict.event == "ADD" else None
     plain = Decision(
         event=verdict.event,
         memory_id=target["id"] if target else new,
@@ -134,13 +137,13 @@ def _decision(state: PipelineState, verdict: _Placed, number: int) -> Decision:
 
 def _with_source(decision: Decision, fact: Fact, state: PipelineState) -> Decision:
     turn = Turn.from_json(state["turns"][fact.turn])
-    item = state["items"][turn.item]
+    item = state["task"]["items"][turn.item]
     expires_at = item.get("expires_at")
     return replace(
         decision,
         context=fact.context,
         metadata=item.get("metadata"),
-        memory_type=state.get("memory_type"),
+        memory_type=state["task"]["memory_type"],
         actor_id=turn.actor,
         role=turn.role,
         time=turn.time,

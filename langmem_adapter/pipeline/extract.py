@@ -32,10 +32,10 @@ def extract_stage(reasoner: Reasoner) -> AskingStage:
 def _extract(reasoner: Reasoner, state: PipelineState) -> Update | Ask:
     turns = [Turn.from_json(turn) for turn in state["turns"]]
     places = _by_item(turns)
-    if state.get("memory_type") == PROCEDURAL:
+    if state["task"]["memory_type"] == PROCEDURAL:
         questions = [_question(state, turns, item, "procedure") for item in places]
         return Ask(reasoner.record, questions, partial(_collected, state, places))
-    if not state.get("infer", True):
+    if not state["task"]["infer"]:
         return _found(state, _verbatim(turns), Usage())
     about = "assistant" if scope_of(state).agent_id and any(turn.role == "assistant" for turn in turns) else "user"
     questions = [_question(state, turns, item, about) for item in places]
@@ -57,7 +57,7 @@ def _by_item(turns: Sequence[Turn]) -> list[list[int]]:
 
 def _question(state: PipelineState, turns: Sequence[Turn], item: Sequence[int], about: str) -> Question:
     told = tuple(turns[place] for place in item)
-    return Question(told, about, told[-1].time.date(), state.get("prompt"))
+    return Question(told, about, told[-1].time.date(), state["task"]["prompt"])
 
 
 def _collected(state: PipelineState, places: list[list[int]], extractions: list[Extraction]) -> Update:
@@ -70,9 +70,9 @@ def _collected(state: PipelineState, places: list[list[int]], extractions: list[
 
 
 def _found(state: PipelineState, facts: Sequence[Fact], usage: Usage) -> Update:
-    total = Usage.from_json(state["usage"]) + usage
-    told = {"facts": [fact.to_json() for fact in facts], "usage": total.to_json()}
-    return {**told, **finished(state, "extract", facts=len(facts))}
+    total = Usage.from_json(state["work"]["usage"]) + usage
+    work = finished(state, "extract", {"usage": total.to_json()}, facts=len(facts))
+    return {"facts": [fact.to_json() for fact in facts], **work}
 
 
 def _distinct(facts: Sequence[Fact]) -> list[Fact]:

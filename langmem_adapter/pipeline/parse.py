@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 from langchain_core.messages import BaseMessage, BaseMessageChunk, convert_to_messages, message_chunk_to_message
 
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.pipeline.clock import finished, started
+from langmem_adapter.pipeline.clock import begun, finished
 from langmem_adapter.pipeline.images import address, image_parts, is_image, parts_of
 from langmem_adapter.pipeline.stage import Ask, AskingStage, Update
-from langmem_adapter.records import Turn, Usage, check_metadata, check_text
+from langmem_adapter.records import Scope, Turn, Usage, check_metadata, check_text
 
 if TYPE_CHECKING:
-    from langmem_adapter.pipeline.state import PipelineState
+    from langmem_adapter.pipeline.state import PipelineState, Task
     from langmem_adapter.reasoning.base import Describer, Description
 
 __all__ = ["parse_stage", "parse_time", "turns_of"]
@@ -39,7 +39,6 @@ _ROLES: Final = {
 _TEXT_PARTS: Final = {"text", "input_text", "output_text"}
 _TIME_KEYS: Final = ("timestamp", "created_at")
 _OF_ITEM: Final = ("messages", "metadata", "timestamp", "expires_at")
-_CLEARED: Final = (*_OF_ITEM, "key", "compared")
 
 
 def parse_stage(describer: Describer | None) -> AskingStage:
@@ -91,12 +90,12 @@ def parse_time(value: object, name: str) -> datetime:
 
 
 def _parse(describer: Describer | None, state: PipelineState) -> Update | Ask:
-    begun: PipelineState = {**state, **started()}  # type: ignore[typeddict-item]
+    state = {**state, "work": begun()}
     items = _items(state)
     images = {url: part for item in items for url, part in image_parts(item.get("messages")).items()}
     if describer is None or not images:
-        return _parsed(begun, items, [], [])
-    return Ask(describer.describe, list(images.values()), partial(_parsed, begun, items, list(images)))
+        return _parsed(state, items, [], [])
+    return Ask(describer.describe, list(images.values()), partial(_parsed, state, items, list(images)))
 
 
 def _parsed(state: PipelineState, items: list[dict[str, Any]], urls: list[str], described: list[Description]) -> Update:
@@ -104,25 +103,31 @@ def _parsed(state: PipelineState, items: list[dict[str, Any]], urls: list[str], 
     turns = [turn for number, item in enumerate(items) for turn in _turns_of_item(item, number, descriptions)]
     usage = sum((description.usage for description in described), Usage())
     return {
-        # Nothing that an earlier run of the same thread left behind, and no image or message object, stays in the state.
-        **dict.fromkeys(_CLEARED),
+        "task": _task(state, items),
+        "turns": [turn.to_json() for turn in turns],
+        # What an earlier run of the same thread left behind.
         "facts": [],
         "candidates": {},
         "decisions": [],
         "result": {},
-        "conflict": False,
-        "run": state.get("key") or str(uuid.uuid4()),
-        "items": [{**item, "messages": None} for item in items],
-        "turns": [turn.to_json() for turn in turns],
-        "usage": usage.to_json(),
-        "attempts": 0,
-        **finished(state, "parse", turns=len(turns)),
+        **finished(state, "parse", {"usage": usage.to_json()}, turns=len(turns)),
+    }
+
+
+def _task(state: PipelineState, items: list[dict[str, Any]]) -> Task:
+    return {
+        "key": state.get("key") or str(uuid.uuid4()),
+        "scope": Scope(**state.get("scope", {})).named,
+        "infer": state.get("infer", True),
+        "memory_type": state.get("memory_type"),
+        "prompt": state.get("prompt"),
+        "items": [{name: item.get(name) for name in ("metadata", "expires_at")} for item in items],
     }
 
 
 def _items(state: PipelineState) -> list[dict[str, Any]]:
-    items = state.get("items") or []
-    if all(item.get("messages") is None for item in items):  # none, or those of an earlier run of this thread
+    items = state.get("items")
+    if not items:
         return [{name: state.get(name) for name in _OF_ITEM}]
     if state.get("messages") is not None:
         raise InvalidInputError("give the graph messages or items, not both")
@@ -141,13 +146,18 @@ def _turns_of_item(item: Mapping[str, Any], number: int, descriptions: Mapping[s
 def _as_list(messages: object) -> Sequence[object]:
     if isinstance(messages, str):
         return [{"role": "user", "content": messages}]
-    if isinstance(messages, Mapping | BaseMessage):
+    if isinstance(messages, Mapping | BaseMessage) or _is_pair(messages):
         return [messages]
     if isinstance(messages, Sequence) and not isinstance(messages, bytes | bytearray):
         if not messages:
             raise InvalidInputError("there is nothing to remember: the list of messages is empty")
         return messages
     raise InvalidInputError(f"messages must be a str, a message or a list of messages, not {type(messages).__name__}")
+
+
+def _is_pair(messages: object) -> bool:
+    """Whether it is one message in LangChain's short form: `("user", "I like tea.")`."""
+    return isinstance(messages, tuple) and len(messages) == 2 and messages[0] in _ROLES  # noqa: PLR2004 - role and text
 
 
 def _turn(message: object, number: int, time: datetime, item: int, descriptions: Mapping[str, str]) -> Turn:

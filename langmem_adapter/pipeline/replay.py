@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from langmem_adapter.records import AddResult, Change, Decision, Turn, Usage
+from langmem_adapter.pipeline.state import cost_of
+from langmem_adapter.records import AddResult, Change, Decision, Turn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,15 +18,15 @@ __all__ = ["said_again", "would_be"]
 
 def said_again(trace: Trace) -> PipelineInput:
     """The graph's input that gives the turns of a trace once more."""
-    items: list[dict[str, Any]] = [{**item, "messages": []} for item in trace.state["items"]]
+    items: list[dict[str, Any]] = [{**item, "messages": []} for item in trace.state["task"]["items"]]
     for turn in trace.turns:
         items[turn.item]["messages"].append(_message(turn))
     return {
         "items": items,
         "scope": trace.scope.named,
-        "infer": trace.state.get("infer", True),
-        "memory_type": trace.state.get("memory_type"),
-        "prompt": trace.state.get("prompt"),
+        "infer": trace.state["task"]["infer"],
+        "memory_type": trace.state["task"]["memory_type"],
+        "prompt": trace.state["task"]["prompt"],
     }
 
 
@@ -37,7 +37,7 @@ def would_be(output: Mapping[str, Any], mode: str) -> AddResult:
     return AddResult(
         results=tuple(_change(decision, known) for decision in decisions),
         mode=mode,
-        usage=replace(Usage.from_json(output["usage"]), milliseconds=output["milliseconds"], calls=()),
+        usage=cost_of(output["work"]),
         notes=("a dry run: nothing was written",),
     )
 

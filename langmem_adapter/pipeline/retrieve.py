@@ -25,8 +25,7 @@ def retrieve_stage(searcher: Searcher, embedder: Embedder, *, limit: int) -> Wor
         referring = [refers_back(fact["text"]) or refers_back(fact["context"]) for fact in state["facts"]]
         hood = searcher.neighbours(_texts(state), scope_of(state), limit=limit, referring=referring)
         candidates = {**_plain(asdict(hood)), "referring": referring}
-        told = {"candidates": candidates, "conflict": False}
-        return {**told, **finished(state, "retrieve", memories=len(hood.known))}
+        return {"candidates": candidates, **finished(state, "retrieve", memories=len(hood.known))}
 
     async def aretrieve(state: PipelineState) -> Update:
         await embedder.avectors(_texts(state))

@@ -1,15 +1,22 @@
 """What travels through the pipeline: plain JSON types only.
 
-Any checkpointer and any strict serializer can keep this state. Vectors are never in it: a resumed run embeds again.
+Any checkpointer and any strict serializer can keep this state. Vectors are never in it: a resumed run embeds again. The input
+is there for parse alone (LangGraph's `EphemeralValue`): a thread's next run must not meet what an earlier one was given.
 """
 
 from __future__ import annotations
 
-from typing import Any, Required, TypedDict
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
-from langmem_adapter.records import Scope
+from langgraph.channels import EphemeralValue
 
-__all__ = ["PipelineInput", "PipelineOutput", "PipelineState", "scope_of"]
+from langmem_adapter.records import Scope, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["PipelineInput", "PipelineOutput", "PipelineState", "Task", "Work", "cost_of", "scope_of"]
 
 
 class PipelineInput(TypedDict, total=False):
@@ -30,16 +37,16 @@ class PipelineInput(TypedDict, total=False):
             changes nothing.
     """
 
-    messages: Any
-    items: list[dict[str, Any]]
-    scope: Required[dict[str, str]]
-    infer: bool
-    memory_type: str | None
-    prompt: str | None
-    metadata: dict[str, Any] | None
-    timestamp: str | None
-    expires_at: str | None
-    key: str | None
+    messages: Annotated[Any, EphemeralValue]
+    items: Annotated[list[dict[str, Any]], EphemeralValue]
+    scope: Annotated[dict[str, str], EphemeralValue]
+    infer: Annotated[bool, EphemeralValue]
+    memory_type: Annotated[str | None, EphemeralValue]
+    prompt: Annotated[str | None, EphemeralValue]
+    metadata: Annotated[dict[str, Any] | None, EphemeralValue]
+    timestamp: Annotated[str | None, EphemeralValue]
+    expires_at: Annotated[str | None, EphemeralValue]
+    key: Annotated[str | None, EphemeralValue]
 
 
 class PipelineOutput(TypedDict, total=False):
@@ -52,20 +59,38 @@ class PipelineOutput(TypedDict, total=False):
     result: dict[str, Any]
 
 
-class PipelineState(PipelineInput, PipelineOutput, total=False):
-    """Everything between the two. Parse takes the input out of the state: a thread's next input must not meet it again.
+class Task(TypedDict):
+    """What a run is to do, as parse has read it.
 
     Attributes:
-        run: Name of this run, its `key` or a new one.
+        key: Name of the run.
+        scope: Whose memories.
+        infer: Extract facts, or store turns verbatim.
+        memory_type: `None`, or `"procedural_memory"`.
+        prompt: Replaces the extraction instructions.
+        items: `metadata` and `expires_at` of each conversation.
+    """
+
+    key: str
+    scope: dict[str, str]
+    infer: bool
+    memory_type: str | None
+    prompt: str | None
+    items: list[dict[str, Any]]
+
+
+class Work(TypedDict, total=False):
+    """What a run has cost and been through.
+
+    Attributes:
         usage: Model calls and tokens so far.
         clock: When the last stage ended, Unix seconds.
         milliseconds: Time spent in each stage so far.
-        compared: The candidates that *decisions* were made for.
+        compared: The candidates that the decisions were made for.
         attempts: How often the run went back to retrieve.
         conflict: Whether apply refused for a conflict, so that the run has to go back.
     """
 
-    run: str
     usage: dict[str, Any]
     clock: float
     milliseconds: dict[str, float]
@@ -74,10 +99,23 @@ class PipelineState(PipelineInput, PipelineOutput, total=False):
     conflict: bool
 
 
-def scope_of(state: PipelineState) -> Scope:
-    """The scope of a run.
+class PipelineState(PipelineInput, PipelineOutput, total=False):
+    """Everything between the two.
 
-    Raises:
-        ScopeError: The state names none.
+    Attributes:
+        task: What to do.
+        work: What it has cost and been through.
     """
-    return Scope(**state.get("scope", {}))
+
+    task: Task
+    work: Work
+
+
+def cost_of(work: Mapping[str, Any]) -> Usage:
+    """What a run has cost, without the calls themselves."""
+    return replace(Usage.from_json(work["usage"]), milliseconds=work["milliseconds"], calls=())
+
+
+def scope_of(state: PipelineState) -> Scope:
+    """The scope of a run."""
+    return Scope(**state["task"]["scope"])

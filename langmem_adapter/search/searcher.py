@@ -159,10 +159,10 @@ class Searcher:
             return Ranked(np.empty(0, np.int64), *(np.empty(0, np.float32) for _ in range(3)))
         ids = expand(connection, query.scope)
         allowed = self._allowed(connection, query)
-        hidden = np.asarray(memories.expired(connection, query.scope), np.int64)
+        hidden = np.asarray(memories.expired(connection, frozenset(ids)), np.int64)
         count = max(4 * query.k, _LEAST_CANDIDATES) + len(hidden)
         near = index.search(vector, count, scopes=ids, pks=allowed)
-        told, scores = bm25(connection, query.scope, words(query.text))
+        told, scores = bm25(connection, query.scope, content_words(query.text) or words(query.text))
         if allowed is not None:
             kept = np.isin(told, allowed)
             told, scores = told[kept], scores[kept]

@@ -17,6 +17,7 @@ from collections import deque
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
@@ -84,13 +85,13 @@ class Database:
         """`"sqlite"` or `"postgresql"`."""
         return self._engine.dialect.name
 
-    @property
+    @cached_property
     def path(self) -> Path | None:
         """The SQLite file; `None` in memory and on a server."""
         name = self._engine.url.database
         return Path(name).resolve() if self.dialect == "sqlite" and name and not _in_memory(self._engine.url) else None
 
-    @property
+    @cached_property
     def location(self) -> str:
         """Where the data lies, without any password."""
         return str(self.path) if self.path else self._engine.url.render_as_string(hide_password=True)

@@ -8,7 +8,7 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from sqlalchemy import Row, Select, and_, func, or_, select
+from sqlalchemy import Row, Select, and_, bindparam, func, or_, select
 
 from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError
 from langmem_adapter.records import Event, MemoryItem, Revision, Scope
@@ -16,7 +16,7 @@ from langmem_adapter.storage.scopes import of_row, within
 from langmem_adapter.storage.tables import history, memories, scopes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from sqlalchemy import Connection
 
@@ -39,6 +39,10 @@ _CHUNK: Final = 500
 _SHOWN: Final = [column for column in memories.c if column.name not in {"embedding", "context"}]
 _ITEM: Final = select(*_SHOWN, scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id).join_from(
     memories, scopes, memories.c.scope_id == scopes.c.id
+)
+
+_EXPIRED: Final = select(memories.c.pk, memories.c.scope_id).where(
+    memories.c.expires_at <= bindparam("now", type_=memories.c.expires_at.type)
 )
 
 
@@ -65,18 +69,21 @@ def by_pks(connection: Connection, pks: Sequence[int]) -> dict[int, MemoryItem]:
 
 def sequence_numbers(connection: Connection, ids: Sequence[str]) -> dict[str, int]:
     """Number of each memory's last change, by id."""
-    rows = connection.execute(select(memories.c.id, memories.c.seq).where(memories.c.id.in_(list(ids))))
-    return dict(rows.all())
+    found: dict[str, int] = {}
+    for start in range(0, len(ids), _CHUNK):
+        query = select(memories.c.id, memories.c.seq).where(memories.c.id.in_(ids[start : start + _CHUNK]))
+        found.update(connection.execute(query).all())
+    return found
 
 
 def equal_texts(connection: Connection, scope: Scope, hashes: Sequence[str]) -> dict[str, int]:
     """Pk of the oldest memory within *scope* for each of the given normalised hashes that has one."""
-    query = (
-        select(memories.c.hash, func.min(memories.c.pk))
-        .where(memories.c.hash.in_(list(hashes)), _visible(scope))
-        .group_by(memories.c.hash)
-    )
-    return dict(connection.execute(query).all())
+    found: dict[str, int] = {}
+    query = select(memories.c.hash, func.min(memories.c.pk)).where(_visible(scope)).group_by(memories.c.hash)
+    for start in range(0, len(hashes), _CHUNK):
+        chosen = query.where(memories.c.hash.in_(hashes[start : start + _CHUNK]))
+        found.update(connection.execute(chosen).all())
+    return found
 
 
 def latest(connection: Connection, scope: Scope, count: int) -> list[int]:
@@ -85,11 +92,13 @@ def latest(connection: Connection, scope: Scope, count: int) -> list[int]:
     return list(connection.execute(query).scalars())
 
 
-def expired(connection: Connection, scope: Scope) -> list[int]:
-    """Pks of the memories within *scope* that are past their `expires_at`."""
-    of_scope = memories.c.scope_id.in_(select(scopes.c.id).where(within(scope)))
-    query = select(memories.c.pk).where(memories.c.expires_at <= datetime.now(UTC), of_scope)
-    return list(connection.execute(query).scalars())
+def expired(connection: Connection, scope_ids: Collection[int]) -> list[int]:
+    """Pks of the memories of these scopes that are past their `expires_at`.
+
+    All that have expired are looked at, which are few; asked for those of a scope, SQLite reads the whole scope instead.
+    """
+    rows = connection.execute(_EXPIRED, {"now": datetime.now(UTC)})
+    return [pk for pk, scope_id in rows if scope_id in scope_ids]
 
 
 def matching(

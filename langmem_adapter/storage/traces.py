@@ -88,11 +88,11 @@ def read(connection: Connection, trace_id: str, scope: Scope | None) -> Trace:
         MemoryNotFoundError: There is none, or it lies outside *scope*.
     """
     row = connection.execute(select(traces).where(traces.c.id == trace_id)).first()
-    owner = None if row is None else Scope(**row.state["scope"])
+    owner = None if row is None else Scope(**row.state["task"]["scope"])
     if row is None or owner is None or (scope is not None and not scope.covers(owner)):
         raise MemoryNotFoundError(trace_id)
     state = row.state
-    usage = Usage.from_json(state["usage"])
+    usage = Usage.from_json(state["work"]["usage"])
     return Trace(
         id=trace_id,
         scope=owner,
@@ -105,7 +105,7 @@ def read(connection: Connection, trace_id: str, scope: Scope | None) -> Trace:
         result=AddResult(
             results=tuple(Change.from_json(change) for change in state["results"]),
             mode=state["mode"],
-            usage=Usage(usage.model_calls, usage.input_tokens, usage.output_tokens, state["milliseconds"]),
+            usage=Usage(usage.model_calls, usage.input_tokens, usage.output_tokens, state["work"]["milliseconds"]),
             trace_id=trace_id,
         ),
         state=state,

@@ -130,3 +130,13 @@ async def test_its_futures_can_be_awaited(memory: Memory) -> None:
     with memory.background(after=0.01) as writer:
         result = await asyncio.wrap_future(writer.add("I like tea.", user_id="a"))
     assert result.results[0].text == "Likes tea"
+
+
+def test_an_on_error_that_fails_itself_keeps_nobody_waiting(tmp_path: Path) -> None:
+    def clumsy(_: Any) -> None:
+        raise RuntimeError("clumsy")
+
+    with Memory(tmp_path / "m.db", model=ScriptedChatModel(replies=["no json", "still none"])) as memory:
+        with memory.background(after=60, on_error=clumsy) as writer:
+            future = writer.add("I like tea.", user_id="a")
+        assert isinstance(future.exception(timeout=5), ValueError)

@@ -595,3 +595,14 @@ def test_the_search_for_vectors_would_find_them() -> None:
 
     assert vectors_in([0.1] * 512) and vectors_in({"a": Holder()}) and vectors_in(b"\x00")
     assert not vectors_in({"a": [1, "x", 0.5, None]})
+
+
+def test_what_one_run_of_a_thread_was_given_is_no_matter_of_the_next(memory: Memory) -> None:
+    graph = memory.build_pipeline(checkpointer=InMemorySaver())
+    told: dict[str, Any] = {"scope": {"user_id": "a"}, "infer": False, "metadata": {"n": 1}}
+    graph.invoke({**told, "messages": "I like tea."}, thread())
+    graph.invoke({"scope": {"user_id": "a"}, "messages": "I like go."}, thread())
+    assert {item.text: dict(item.metadata) for item in memory.get_all(user_id="a")} == {
+        "I like tea.": {"n": 1},
+        "Likes go": {},
+    }
