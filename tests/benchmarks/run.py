@@ -23,6 +23,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # run as a program, its neighbours are found all the same
 from langgraph.graph import START, StateGraph
 from sqlalchemy import Engine, event
 
@@ -34,6 +36,7 @@ from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.ledger import Ledger, Write
 from langmem_adapter.storage.meta import prepare
 from langmem_adapter.storage.traces import TraceDraft
+from tests.benchmarks.cost import bench_cost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -377,6 +380,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         small, large = Path(folder) / "small.db", Path(folder) / "large.db"
         filled(small, Size(memories=min(1_000, size.memories), scope=min(100, size.scope)))
         filled(large, size)
+        bench_cost(report, messages=size.many)
         bench_apply(small, size)
         bench_add(small, size)
         bench_many(small, size)

@@ -1,0 +1,91 @@
+"""What a conversation costs in calls and tokens of the chat model: the part of an add that is paid for.
+
+A hundred messages of an invented person go in one by one. The model is a scripted one whose answers come from the offline
+rules, so that its decisions are sensible ones and the same in every run; tokens are counted as a quarter of the letters, sent
+and received, as the scripted model reports them.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from langmem_adapter.memory import Memory
+from langmem_adapter.reasoning.base import Comparison, Known, Question
+from langmem_adapter.reasoning.rules import RuleReasoner
+from langmem_adapter.records import Fact, Turn, Usage
+from langmem_adapter.testing.fakes import ScriptedChatModel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["bench_cost", "conversation"]
+
+_RULES: Final = RuleReasoner()
+_NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
+_CITIES: Final = "Oslo Rome Kyoto Lyon Lima".split()
+_THINGS: Final = "chess jazz hiking sailing sushi opera tennis pottery coffee gardening".split()
+_PEOPLE: Final = "Ada Ben Cleo Dan Eve".split()
+
+
+def conversation() -> list[str]:
+    """A hundred messages: facts, repetitions, changes of mind, moves, questions and small talk."""
+    lines: list[str] = []
+    for number in range(10):
+        thing, city, person = _THINGS[number], _CITIES[number % 5], _PEOPLE[number % 5]
+        lines += [
+            f"I like {thing}.",
+            "Good morning! How are you today?",
+            f"I moved to {city}.",
+            f"My friend {person} plays {thing}.",
+            f"Can you recommend a book about {thing}?",
+            f"I really love {thing}.",
+            f"I work at the {thing} museum.",
+            "Thanks, that helps a lot.",
+            f"I don't like {_THINGS[(number + 5) % 10]}." if number % 2 else f"I am {30 + number} years old.",
+            f"On Sundays I do {thing} with {person}.",
+        ]
+    return lines
+
+
+def bench_cost(report: Callable[[str, float, str], None], *, messages: int = 100) -> None:
+    """Print calls and tokens per add, without graph memory.
+
+    Args:
+        report: Prints a line.
+        messages: How many messages of the conversation to use.
+    """
+    total = Usage()
+    told = conversation()[:messages]
+    with Memory(":memory:", model=ScriptedChatModel(replies=[_answer] * (4 * messages))) as memory:
+        for line in told:
+            total += memory.add(line, user_id="bench").usage
+        kept = memory.stats().memories
+    report("conversation: model calls per add, graph off", total.model_calls / len(told), "calls")
+    report("conversation: tokens sent per add, graph off", total.input_tokens / len(told), "tokens")
+    report("conversation: tokens received per add, graph off", total.output_tokens / len(told), "tokens")
+    report("conversation: memories kept", kept, "memories")
+
+
+def _answer(messages: list[Any]) -> str:
+    shown = json.loads(next(line for line in str(messages[1].content).splitlines() if line.startswith("{")))
+    if "conversation" in shown:
+        turns = tuple(Turn(turn["role"], turn["text"], turn["role"], _NOW) for turn in shown["conversation"])
+        found = _RULES.extract.invoke(Question(turns, "user", _NOW.date()))
+        return json.dumps({"facts": [fact.text for fact in found.facts]})
+    known = tuple(Known(int(memory["id"]), memory["text"]) for memory in shown["memories"])
+    facts = tuple(Fact(fact["text"], 0) for fact in shown["facts"])
+    near = tuple(tuple(range(len(known))) for _ in facts)
+    verdicts = _RULES.decide.invoke(Comparison(facts, known, near)).verdicts
+    entries = [
+        {
+            "id": str(verdict.number) if verdict.event != "ADD" else "new",
+            "text": verdict.text,
+            "event": verdict.event,
+            "fact": verdict.fact,
+        }
+        for verdict in verdicts
+        if verdict.event == "ADD" or verdict.number is not None
+    ]
+    return json.dumps({"memory": entries})
