@@ -306,6 +306,8 @@ _HINTS: Final = {
     "unable to open database file": "the folder does not exist or may not be entered by this user",
     "file is not a database": "this file is no SQLite database; give another path",
     "disk image is malformed": "the file is damaged; restore a backup",
+    # The write stands in the WAL and was not synced: a process that opens the file after a crash takes it for committed.
+    "disk I/O error": "the disk failed; should the process die before its next write, this one may still come true: look first",
 }
 
 _TRANSIENT: Final = ("database is locked", "deadlock detected", "could not serialize", "server closed the connection")

@@ -21,7 +21,7 @@ from sqlalchemy import bindparam, delete, func, insert, select, update
 from langmem_adapter.errors import ConflictError, EmbeddingMismatchError, InvalidInputError, MemoryNotFoundError
 from langmem_adapter.records import Change, Decision, Event, Scope
 from langmem_adapter.storage import lexical, meta, tables, traces
-from langmem_adapter.storage.scopes import find, key_of, of_row, within
+from langmem_adapter.storage.scopes import key_of, of_row, within
 from langmem_adapter.storage.tables import MEMORIES, changes, history, memories, runs, scopes, words
 from langmem_adapter.text import text_hash
 
@@ -44,6 +44,13 @@ _INSERT_SCOPE: Final = insert(scopes)
 _INSERT_RUN: Final = insert(runs)
 _RUN: Final = select(runs.c.result).where(runs.c.key == bindparam("run"))
 _LAST_SEQ: Final = select(func.coalesce(func.max(changes.c.seq), 0))
+# All that a write has to know beforehand, in one question.
+_BOOKS: Final = select(
+    _LAST_SEQ.scalar_subquery().label("seq"),
+    select(tables.meta.c.value).where(tables.meta.c.key == meta.EMBEDDINGS).scalar_subquery().label("model"),
+    _RUN.scalar_subquery().label("result"),
+    select(scopes.c.id).where(scopes.c.key == bindparam("scope")).scalar_subquery().label("scope_id"),
+)
 _CHANGING: Final = "text context metadata actor_id role hash embedding updated_at expires_at seq revision".split()
 _UPDATE_MEMORY: Final = (
     update(memories).where(memories.c.pk == bindparam("_pk")).values({name: bindparam(name) for name in _CHANGING})
@@ -134,12 +141,14 @@ class Ledger:
     def finished(self, key: str) -> tuple[Change, ...] | None:
         """What the run of this key did; `None` if there was none."""
         with self._database.read() as connection:
-            return _finished(connection, key)
+            kept = connection.execute(_RUN, {"run": key}).scalar()
+        return None if kept is None else _read(kept)
 
     def _carry_out(self, write: Write, connection: Connection) -> tuple[Change, ...]:
-        if write.vectors and not meta.check_embeddings(connection, self._fingerprint):
+        books = _books(connection, write)
+        if write.vectors and not meta.fits(connection, books.model, self._fingerprint):
             meta.put(connection, meta.EMBEDDINGS, self._fingerprint)
-        return _apply(connection, write)
+        return _apply(connection, write, books)
 
 
 def last_seq(connection: Connection) -> int:
@@ -147,13 +156,17 @@ def last_seq(connection: Connection) -> int:
     return int(connection.execute(_LAST_SEQ).scalar_one())
 
 
-def _apply(connection: Connection, write: Write) -> tuple[Change, ...]:
-    finished = _finished(connection, write.key)
-    if finished is not None:
-        return finished
-    if write.seen is not None:
+def _books(connection: Connection, write: Write) -> Any:
+    scope = None if write.scope is None else key_of(write.scope)
+    return connection.execute(_BOOKS, {"run": write.key, "scope": scope}).one()
+
+
+def _apply(connection: Connection, write: Write, books: Any) -> tuple[Change, ...]:
+    if books.result is not None:
+        return _read(books.result)
+    if write.seen is not None and write.seen != books.seq:
         _refuse_newcomers(connection, write, write.seen)
-    entry = _Entry(connection, write)
+    entry = _Entry(connection, write, books)
     result = tuple(entry.carry_out(decision) for decision in write.decisions)
     entry.post()
     if write.trace is not None:
@@ -164,16 +177,13 @@ def _apply(connection: Connection, write: Write) -> tuple[Change, ...]:
     return result
 
 
-def _finished(connection: Connection, key: str | None) -> tuple[Change, ...] | None:
-    if key is None:
-        return None
-    kept = connection.execute(_RUN, {"run": key}).scalar()
-    return None if kept is None else tuple(Change.from_json(change) for change in kept)
+def _read(result: list[dict[str, Any]]) -> tuple[Change, ...]:
+    return tuple(Change.from_json(change) for change in result)
 
 
 def _refuse_newcomers(connection: Connection, write: Write, seen: int) -> None:
     facts = [decision.text for decision in write.decisions if decision.event == "ADD" and decision.text is not None]
-    if not facts or last_seq(connection) == seen or write.within is None:
+    if not facts or write.within is None:
         return
     hashes = {text_hash(text) for text in facts}
     known = np.stack([write.vectors[text] for text in facts])
@@ -190,12 +200,12 @@ def _refuse_newcomers(connection: Connection, write: Write, seen: int) -> None:
 class _Entry:
     """The rows of one write, collected in order and posted table by table."""
 
-    def __init__(self, connection: Connection, write: Write) -> None:
+    def __init__(self, connection: Connection, write: Write, books: Any) -> None:
         self.now = datetime.now(UTC)
-        self.scope_id: int | None = None
+        self.scope_id: int | None = books.scope_id
         self._connection = connection
         self._write = write
-        self._seq = last_seq(connection)
+        self._seq = int(books.seq)
         self._targets = _targets(connection, write)
         self._last_revisions = _last_revisions(connection, write)
         self._changes: list[dict[str, Any]] = []
@@ -331,8 +341,6 @@ class _Entry:
 
     def _scope(self, scope: Scope, seq: int) -> int:
         if self.scope_id is None:
-            self.scope_id = find(self._connection, scope)
-        if self.scope_id is None:
             self.scope_id = seq
             fields = {"user_id": scope.user_id, "agent_id": scope.agent_id, "run_id": scope.run_id}
             self._scopes.append({"id": seq, "key": key_of(scope), **fields, "memory_count": 0, "word_count": 0})
@@ -419,7 +427,8 @@ def _delete_all(connection: Connection, scope: Scope, reason: str) -> int:
         .order_by(memories.c.pk)
     ).scalars()
     decisions = tuple(Decision("DELETE", memory_id, None, reason) for memory_id in ids)
-    return len(_apply(connection, Write(decisions)))
+    write = Write(decisions)
+    return len(_apply(connection, write, _books(connection, write)))
 
 
 def _reset(connection: Connection) -> int:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.storage.database import Database
 
-__all__ = ["EMBEDDINGS", "Stats", "check_embeddings", "dimensions", "get", "prepare", "put", "stats"]
+__all__ = ["EMBEDDINGS", "Stats", "check_embeddings", "dimensions", "fits", "get", "prepare", "put", "stats"]
 
 EMBEDDINGS: Final = "embeddings"
 _TOKENIZER: Final = "tokenizer"
@@ -83,7 +83,11 @@ def check_embeddings(connection: Connection, fingerprint: str) -> bool:
     Raises:
         EmbeddingMismatchError: They come from another one.
     """
-    kept = get(connection, EMBEDDINGS)
+    return fits(connection, get(connection, EMBEDDINGS), fingerprint)
+
+
+def fits(connection: Connection, kept: str | None, fingerprint: str) -> bool:
+    """The same as `check_embeddings`, for a caller who has read the fingerprint already."""
     if kept == fingerprint:
         return True
     if kept is not None and connection.execute(select(memories.c.pk).limit(1)).scalar() is not None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, and_, bindparam, func, select
+from sqlalchemy import ColumnElement, and_, func, select
 
 from langmem_adapter.records import SCOPE_FIELDS, Scope
 from langmem_adapter.storage.tables import memories, scopes
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-__all__ = ["ScopeCount", "counts", "expand", "find", "key_of", "of_row", "within"]
-
-_EXACT: Final = select(scopes.c.id).where(scopes.c.key == bindparam("scope"))
+__all__ = ["ScopeCount", "counts", "expand", "key_of", "of_row", "within"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +39,6 @@ def key_of(scope: Scope) -> str:
     parts = (getattr(scope, name) for name in SCOPE_FIELDS)
     plain = "".join("-" if part is None else f"{len(part)}:{part}" for part in parts)
     return blake2b(plain.encode(), digest_size=32).hexdigest()
-
-
-def find(connection: Connection, scope: Scope) -> int | None:
-    """Id of exactly this scope, if it was ever written."""
-    return connection.execute(_EXACT, {"scope": key_of(scope)}).scalar()
 
 
 def within(scope: Scope) -> ColumnElement[bool]:
