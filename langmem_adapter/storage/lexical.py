@@ -76,16 +76,18 @@ def bm25(connection: Connection, scope: Scope, terms: Iterable[str]) -> tuple[ND
     Returns:
         Their pks, ascending, shape (n,), and their scores, shape (n,), float32, above 0.
     """
-    wanted = sorted(set(terms))
     total, average = _statistics(connection, scope)
-    scores: dict[int, float] = {}
-    for chunk in _chunks(wanted):
-        for rows in _by_term(connection, scope, chunk).values():
-            weight = np.log1p((total - len(rows) + 0.5) / (len(rows) + 0.5))
-            for pk, count, length in rows:
-                scores[pk] = scores.get(pk, 0.0) + weight * _saturated(count, length / average)
-    pks = np.fromiter(sorted(scores), np.int64, len(scores))
-    return pks, np.fromiter((scores[int(pk)] for pk in pks), np.float32, len(pks))
+    rows = _postings_of(connection, scope, sorted(set(terms)))
+    if not rows:
+        return np.empty(0, np.int64), np.empty(0, np.float32)
+    told, holders, counts, lengths = zip(*rows, strict=True)
+    _, term = np.unique(np.asarray(told), return_inverse=True)
+    frequency = np.bincount(term)
+    idf = np.log1p((total - frequency + 0.5) / (frequency + 0.5))
+    count = np.asarray(counts, np.float64)
+    norm = _K1 * (1 - _B + _B * np.asarray(lengths, np.float64) / average)
+    pks, holder = np.unique(np.asarray(holders, np.int64), return_inverse=True)
+    return pks, np.bincount(holder, idf[term] * count * (_K1 + 1) / (count + norm)).astype(np.float32)
 
 
 def rebuild(connection: Connection) -> int:
@@ -115,18 +117,11 @@ def _statistics(connection: Connection, scope: Scope) -> tuple[int, float]:
     return int(number or 0), max(1.0, float(length or 0) / max(1, int(number or 0)))
 
 
-def _by_term(connection: Connection, scope: Scope, terms: Sequence[str]) -> dict[str, list[tuple[int, int, int]]]:
+def _postings_of(connection: Connection, scope: Scope, terms: Sequence[str]) -> list[Any]:
     query = select(words.c.term, words.c.memory_pk, words.c["count"], words.c.length).where(
-        words.c.scope_id.in_(select(scopes.c.id).where(within(scope))), words.c.term.in_(terms)
+        words.c.scope_id.in_(select(scopes.c.id).where(within(scope)))
     )
-    found: dict[str, list[tuple[int, int, int]]] = {}
-    for term, pk, count, length in connection.execute(query):
-        found.setdefault(term, []).append((pk, count, length))
-    return found
-
-
-def _saturated(count: int, relative_length: float) -> float:
-    return count * (_K1 + 1) / (count + _K1 * (1 - _B + _B * relative_length))
+    return [row for chunk in _chunks(terms) for row in connection.execute(query.where(words.c.term.in_(chunk))).all()]
 
 
 def _chunks(values: Sequence[Any]) -> Iterable[Sequence[Any]]:
