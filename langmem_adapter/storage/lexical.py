@@ -77,12 +77,13 @@ def bm25(connection: Connection, scope: Scope, terms: Iterable[str]) -> tuple[ND
         Their pks, ascending, shape (n,), and their scores, shape (n,), float32, above 0.
     """
     total, average = _statistics(connection, scope)
-    rows = _postings_of(connection, scope, sorted(set(terms)))
+    places = {term: place for place, term in enumerate(sorted(set(terms)))}
+    rows = _postings_of(connection, scope, list(places))
     if not rows:
         return np.empty(0, np.int64), np.empty(0, np.float32)
     told, holders, counts, lengths = zip(*rows, strict=True)
-    _, term = np.unique(np.asarray(told), return_inverse=True)
-    frequency = np.bincount(term)
+    term = np.fromiter(map(places.__getitem__, told), np.int64, len(told))
+    frequency = np.bincount(term, minlength=len(places))
     idf = np.log1p((total - frequency + 0.5) / (frequency + 0.5))
     count = np.asarray(counts, np.float64)
     norm = _K1 * (1 - _B + _B * np.asarray(lengths, np.float64) / average)
