@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench clean
+.PHONY: help demo test lint format bench faults clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ format: $(STAMP)  ## rewrite the formatting, sort the imports
 
 bench: $(STAMP)  ## measure ratios in one run, as JSON lines with goal and verdict
 	$(BIN)/python tests/benchmarks/run.py
+
+faults: $(STAMP)  ## kill processes, damage files, break disks: hundreds of times, and report (some minutes)
+	FAULTS=long $(BIN)/python -m pytest tests/faults tests/properties/test_machine.py --timeout 1800
 
 clean:  ## remove the environment and every cache
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

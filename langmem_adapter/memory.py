@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property, partial
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 from weakref import WeakSet
 
 from langmem_adapter.embedding.embedder import Embedder
 from langmem_adapter.embedding.resolve import fingerprint, resolve_embeddings
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
-from langmem_adapter.index.build import open_index
-from langmem_adapter.index.indexer import Indexer
+from langmem_adapter.index.build import Kind, open_feed
+from langmem_adapter.index.snapshot import erase
 from langmem_adapter.pipeline.background import BackgroundWriter
 from langmem_adapter.pipeline.build import Parts, build_pipeline
 from langmem_adapter.pipeline.parse import parse_time
@@ -23,8 +24,9 @@ from langmem_adapter.reasoning.models import resolve_model
 from langmem_adapter.records import AddResult, Change, Decision, Page, Scope, check_metadata, check_text
 from langmem_adapter.search.searcher import Query, Searcher
 from langmem_adapter.settings import Settings, default_database
-from langmem_adapter.storage import memories, meta, traces
+from langmem_adapter.storage import erasure, memories, meta, traces
 from langmem_adapter.storage.database import Database
+from langmem_adapter.storage.erasure import Sweeper
 from langmem_adapter.storage.ledger import Ledger, Write
 from langmem_adapter.storage.scopes import counts
 from langmem_adapter.twins import Plan, awaited, planned
@@ -38,14 +40,16 @@ if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
     from langchain_core.language_models import BaseChatModel
     from langchain_core.runnables import RunnableConfig
+    from langchain_core.vectorstores import VectorStore
     from langgraph.graph.state import CompiledStateGraph
     from langgraph.types import Checkpointer
     from sqlalchemy import URL, Engine
 
-    from langmem_adapter.index.indexer import Verification
+    from langmem_adapter.index.base import Verification
     from langmem_adapter.pipeline.background import FailedWrite
     from langmem_adapter.reasoning.base import Describer
     from langmem_adapter.records import Hit, MemoryItem, Revision
+    from langmem_adapter.storage.erasure import Erasure
     from langmem_adapter.storage.meta import Stats
     from langmem_adapter.storage.scopes import ScopeCount
     from langmem_adapter.storage.traces import Trace
@@ -68,7 +72,8 @@ class Memory:
         model: A LangChain chat model, a name for `init_chat_model` like `"openai:gpt-5-mini"`, or `"offline"` (rules in
             place of a model, English and Chinese); `None` takes the setting.
         embeddings: LangChain `Embeddings`, a name for `init_embeddings`, or `"hash:512"` (offline); `None`: the setting.
-        index: `"faiss"` or `"exact"`; `None` takes the setting.
+        index: `"faiss"` (in this process), `"exact"` (the same in plain numpy), `"pgvector"` (inside Postgres), or any
+            LangChain `VectorStore`, which is fed from the database; `None` takes the setting.
         fact_extraction_prompt: Replaces our instructions for finding facts.
         update_memory_prompt: Replaces our instructions for comparing facts with what is known.
         vision: Let the chat model describe images in messages, one call each; otherwise the result's notes name them.
@@ -95,7 +100,7 @@ class Memory:
         *,
         model: str | BaseChatModel | None = None,
         embeddings: str | Embeddings | None = None,
-        index: Literal["faiss", "exact"] | None = None,
+        index: Kind | VectorStore | None = None,
         fact_extraction_prompt: str | None = None,
         update_memory_prompt: str | None = None,
         vision: bool = False,
@@ -114,18 +119,24 @@ class Memory:
         self._database = Database(
             database or self._settings.database or default_database(), busy_timeout=self._settings.busy_timeout
         )
-        self._open(fingerprint(vectors), vectors, index or self._settings.index)
+        try:
+            self._open(fingerprint(vectors), vectors, self._settings.index if index is None else index)
+        except BaseException:
+            self._database.close()
+            raise
 
-    def _open(self, mark: str, vectors: Embeddings, index: Literal["faiss", "exact"]) -> None:
+    def _open(self, mark: str, vectors: Embeddings, index: Kind | VectorStore) -> None:
         meta.prepare(self._database)
         with self._database.read() as connection:
             meta.check_embeddings(connection, mark)
             dimensions = meta.dimensions(connection)
         self._embedder = Embedder(vectors, dimensions=dimensions)
         self._ledger = Ledger(self._database, fingerprint=mark)
-        self._indexer = Indexer(
+        self._sweeper = Sweeper(self._database, self._ledger, minutes=self._settings.sweep_minutes)
+        self._sweeper.sweep_if_due()
+        self._indexer = open_feed(
             self._database,
-            partial(open_index, index),
+            index,
             fingerprint=mark,
             dimensions=dimensions,
             snapshot_every=self._settings.snapshot_every,
@@ -629,15 +640,61 @@ class Memory:
     arestore = awaited(restore)
 
     @planned
-    def reset(self) -> Plan[int]:
-        """Remove every memory of everybody, with its history.
+    def purge(
+        self, *, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None
+    ) -> Plan[Erasure]:
+        """Erase a scope: its memories, their vectors and history, what adds saw and answered, and its names.
+
+        Nothing of it can be restored, and no file of the database holds a byte of it afterwards: the write-ahead log is
+        emptied, freed pages are zero, snapshots of the index are replaced. What a background writer still holds, or another
+        process is adding at this moment, comes after the purge and stays.
+
+        Args:
+            user_id: Whose memories; at least one of the three is needed, the others are then free.
+            agent_id: The agent.
+            run_id: The run or session.
 
         Returns:
-            How many memories there were.
+            What was removed, and what remains because another process still reads it.
+
+        Raises:
+            ScopeError: No field of the scope is given, or one is blank.
+            StorageError: The database refused or failed.
+
+        Example:
+            >>> memory = Memory(":memory:")
+            >>> change = memory.add("I live in Lyon.", user_id="alice").results[0]
+            >>> memory.purge(user_id="alice").revisions, memory.purge(user_id="alice").revisions
+            (1, 0)
+            >>> memory.close()
         """
-        return Plan(self._ledger.reset)
+        return Plan(partial(self._erase, Scope(user_id, agent_id, run_id)))
+
+    apurge = awaited(purge)
+
+    @planned
+    def reset(self) -> Plan[Erasure]:
+        """Erase everything of everybody, as `purge` does for one scope.
+
+        Returns:
+            What was removed.
+        """
+        return Plan(partial(self._erase, None))
 
     areset = awaited(reset)
+
+    @planned
+    def sweep(self) -> Plan[int]:
+        """Delete every memory that is past its `expires_at`; their history stays.
+
+        It happens by itself, when a memory is opened and beside its writes: see `Settings.sweep_minutes`.
+
+        Returns:
+            How many there were.
+        """
+        return Plan(self._sweeper.sweep)
+
+    asweep = awaited(sweep)
 
     # ── looking after it ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -700,11 +757,14 @@ class Memory:
     # ── inside ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _run(self, run: Run) -> AddResult:
+        self._sweeper.sweep_if_due()
         if (done := self._repeated(run)) is not None:
             return done
         return run.results(self.pipeline.invoke(run.state(), run.config("memory.add", self.mode)))[0]
 
     async def _arun(self, run: Run) -> AddResult:
+        if self._sweeper.due:
+            await asyncio.to_thread(self._sweeper.sweep_if_due)
         if run.repeatable and (done := await asyncio.to_thread(self._repeated, run)) is not None:
             return done
         return run.results(await self.pipeline.ainvoke(run.state(), run.config("memory.add", self.mode)))[0]
@@ -751,6 +811,15 @@ class Memory:
             seen=lives.get(memory_id),
         )
         return Write((decision,), scope=scope, within=within)
+
+    def _erase(self, scope: Scope | None) -> Erasure:
+        removed = erasure.remove(self._database, scope)
+        self._embedder.forget()
+        self._indexer.pull()
+        files, unfinished = erase(self._database.path) if self._database.path else (0, 0)
+        self._indexer.snapshot()
+        remains = (f"{unfinished} snapshots of the vector index are being written; purge again",) * bool(unfinished)
+        return erasure.clean(self._database, replace(removed, snapshots=files, remains=remains))
 
     def _verify(self) -> Verification:
         self._indexer.pull()

@@ -37,13 +37,15 @@ class Settings(BaseSettings):
         embeddings: `"hash:512"` (offline), or a name for `init_embeddings`, as `"openai:text-embedding-3-small"`.
         base_url: An OpenAI-compatible server for both; a key is then optional.
         api_key: Its key; never shown, logged or traced.
-        index: `"faiss"` or `"exact"` (plain numpy).
+        index: `"faiss"`, `"exact"` (plain numpy), or `"pgvector"` (inside Postgres).
         neighbours: Memories that each new fact is compared with.
         near: Cosine from which on a memory counts as near; a fact without a near memory is added without asking the model.
         word_weight: Share of the words in a search score, 0 to 1; the rest is meaning.
         attempts: How often an add starts over when others change the same memories meanwhile.
         trace_days: Days for which what each add saw and did is kept; 0 keeps nothing.
         busy_timeout: Seconds to wait for another process's write.
+        sweep_minutes: How long an expired memory may still be listed with `include_expired` before it is deleted (its history
+            stays), and how often an open memory looks for such ones; 0 never deletes them unasked.
         snapshot_every: Changes after which the vector index writes a snapshot; it also does when closed.
 
     Raises:
@@ -61,13 +63,14 @@ class Settings(BaseSettings):
     embeddings: str = "hash:512"
     base_url: str | None = None
     api_key: SecretStr | None = None
-    index: Literal["faiss", "exact"] = "faiss"
+    index: Literal["faiss", "exact", "pgvector"] = "faiss"
     neighbours: int = Field(default=5, ge=1, le=100)
     near: float = Field(default=0.25, ge=-1, le=1)
     word_weight: float = Field(default=0.5, ge=0, le=1)
     attempts: int = Field(default=20, ge=1, le=1000)
     trace_days: float = Field(default=30.0, ge=0, le=36_500)
     busy_timeout: float = Field(default=30.0, gt=0)
+    sweep_minutes: float = Field(default=60.0, ge=0)
     snapshot_every: int = Field(default=5_000, ge=1)
 
     def __init__(self, **values: Any) -> None:

@@ -8,6 +8,7 @@ are versioned: `TOKENIZER` is stored with the lexical rows, and a database with 
 from __future__ import annotations
 
 import re
+import threading
 import unicodedata
 from functools import lru_cache
 from hashlib import blake2b
@@ -25,7 +26,8 @@ _PIECE: Final = re.compile(rf"[{_CJK}]+|[^\W_{_CJK}]+(?:['’][^\W\d_{_CJK}]+)?"
 _HAS_CJK: Final = re.compile(f"[{_CJK}]")
 _LONGEST: Final = 64  # a term must fit into an index row; base64 blobs are no words
 _EDGE: Final = " \t\r\n.,;:!?\"'()[]{}<>。，、；：！？“”‘’（）【】《》…~-"
-_stem: Final = lru_cache(maxsize=65_536)(snowballstemmer.stemmer("english").stemWord)
+_STEMMER: Final = snowballstemmer.stemmer("english")
+_STEMMING: Final = threading.Lock()
 
 _STOPWORDS: Final = frozenset(
     "a about after all also am an and any are as at be been before being but by can could did do does doing done "
@@ -67,6 +69,12 @@ def words(text: str) -> list[str]:
         else:
             terms.append(_stem(piece.partition("'")[0].partition("’")[0])[:_LONGEST])
     return terms
+
+
+@lru_cache(maxsize=65_536)
+def _stem(word: str) -> str:
+    with _STEMMING:  # the stemmer keeps the word in itself: two threads would get parts of each other's words
+        return str(_STEMMER.stemWord(word))
 
 
 def content_words(text: str) -> set[str]:

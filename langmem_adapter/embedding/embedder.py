@@ -104,6 +104,11 @@ class Embedder:
         known = self._recall(("query", text))
         return self._kept(text, await self._embeddings.aembed_query(text)) if known is None else known
 
+    def forget(self) -> None:
+        """Remember no vector any longer."""
+        with self._lock:
+            self._cache.clear()
+
     def _look_up(self, texts: Sequence[str]) -> tuple[dict[str, UnitVectors], list[str]]:
         distinct = list(dict.fromkeys(texts))
         found = {text: self._recall(("text", text)) for text in distinct}

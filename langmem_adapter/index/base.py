@@ -13,9 +13,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection, Iterator
 
-__all__ = ["Batch", "Found", "Pks", "Scores", "VectorIndex", "Vectors"]
+    from sqlalchemy import Connection
+
+__all__ = [
+    "Batch",
+    "Compactable",
+    "Found",
+    "Loadable",
+    "Pks",
+    "Scores",
+    "VectorFeed",
+    "VectorIndex",
+    "VectorView",
+    "Vectors",
+    "Verification",
+]
 
 Pks: TypeAlias = NDArray[np.int64]
 Scores: TypeAlias = NDArray[np.float32]
@@ -46,15 +60,41 @@ class Found:
     Attributes:
         pks: Shape (n,), n at most k.
         scores: Cosines, shape (n,), float32, descending.
+        strategy: How it was searched, for whoever asks for an explanation.
     """
 
     pks: Pks
     scores: Scores
+    strategy: str = "exact"
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """How an index compares with its database.
+
+    Attributes:
+        checked: How many memories the database has.
+        only_in_index: Rows that the database does not have.
+        only_in_database: Rows that the index does not have.
+        differing: Rows with another vector or another scope here than there.
+        unchecked: What could not be compared, in words; empty for every index of our own.
+    """
+
+    checked: int
+    only_in_index: tuple[int, ...]
+    only_in_database: tuple[int, ...]
+    differing: tuple[int, ...]
+    unchecked: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether they agree in everything that could be compared."""
+        return not (self.only_in_index or self.only_in_database or self.differing)
 
 
 @runtime_checkable
-class VectorIndex(Protocol):
-    """An index of unit vectors by memory pk, searchable exactly within scopes. Safe to use from many threads."""
+class VectorView(Protocol):
+    """Unit vectors by memory pk, searchable within scopes: all that a search needs. Safe to use from many threads."""
 
     @property
     def dimensions(self) -> int:
@@ -63,16 +103,13 @@ class VectorIndex(Protocol):
     def __len__(self) -> int:
         """How many vectors it holds."""
 
-    def update(self, batch: Batch) -> None:
-        """Apply net changes; a search running meanwhile sees all of them or none."""
-
     def search(self, query: Vectors, k: int, *, scopes: Collection[int], pks: Pks | None = None) -> Found:
         """The *k* nearest memories.
 
         Args:
             query: One unit vector, shape (dimensions,).
             k: At least 1.
-            scopes: Ids of the scopes to search; complete and exact within them, however small.
+            scopes: Ids of the scopes to search; complete within them, however small.
             pks: Search only these rows of those scopes (a filter's outcome); `None` means all.
         """
 
@@ -88,5 +125,68 @@ class VectorIndex(Protocol):
     def scopes_of(self, pks: Pks) -> Pks:
         """The scope id of each of the given memories, in their order; -1 where the index has none."""
 
+
+@runtime_checkable
+class VectorIndex(VectorView, Protocol):
+    """An index that is fed with batches. `FaissIndex` and `ExactIndex` search exactly whatever the scope."""
+
+    def update(self, batch: Batch) -> None:
+        """Apply net changes; a search running meanwhile sees all of them or none."""
+
     def clear(self) -> None:
         """Forget everything."""
+
+
+class VectorFeed(Protocol):
+    """Keeps one index in step with the database by pulling its change feed, and hands it to whoever searches."""
+
+    @property
+    def index(self) -> VectorView | None:
+        """The index; `None` while the length of its vectors is unknown, hence no memory exists. Take it anew each time."""
+
+    @property
+    def applied(self) -> int:
+        """Number of the last change that the index contains; 0 when it began empty."""
+
+    def view(self, connection: Connection) -> VectorView | None:
+        """The index as seen from a read transaction: one that lives in the database, or looks into it, uses that one."""
+
+    def pull(self) -> int:
+        """Apply everything that anybody committed before this call, and tell how much that was."""
+
+    def rebuild(self, progress: Callable[[int, int], None] | None = None) -> int:
+        """Read every memory anew and return how many there are; *progress* is told how many were read, and of how many."""
+
+    def verify(self) -> Verification:
+        """Compare the index with the database."""
+
+    def snapshot(self) -> bool:
+        """Write a snapshot, where there is such a thing, and tell whether one was written."""
+
+    def close(self) -> None:
+        """Finish; the object is of no use afterwards."""
+
+
+@runtime_checkable
+class Loadable(VectorIndex, Protocol):
+    """An index that can be filled without a second copy of its vectors: what a snapshot and a rebuild fill first."""
+
+    def adopt(self, batch: Batch) -> None:
+        """Hold what *batch* holds and nothing else; its arrays become the index's own, and rows lie as they do in it."""
+
+
+@runtime_checkable
+class Compactable(VectorIndex, Protocol):
+    """An index whose rows get out of order by changes, and can be put back in order while it is searched."""
+
+    @property
+    def fragmented(self) -> bool:
+        """Whether so many rows are out of order that `compact` pays."""
+
+    def compact(self) -> Iterator[int]:
+        """Put rows that are searched together beside each other; nothing that the index says changes.
+
+        Yields:
+            After each step, which takes milliseconds, the number of rows in place. Searches and updates come in between, if
+            the caller pauses, and it may stop at any step.
+        """

@@ -1,16 +1,27 @@
-"""Indexes by name."""
+"""Indexes by name, and what keeps them in step with the database."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.index.exact import ExactIndex
+from langmem_adapter.index.indexer import Indexer
+from langmem_adapter.index.shared import SharedIndexer
 
 if TYPE_CHECKING:
-    from langmem_adapter.index.base import VectorIndex
+    from collections.abc import Callable
 
-__all__ = ["open_index"]
+    from langchain_core.vectorstores import VectorStore
+
+    from langmem_adapter.index.base import VectorFeed, VectorIndex
+    from langmem_adapter.index.shared import SharedIndex
+    from langmem_adapter.storage.database import Database
+
+__all__ = ["Kind", "open_feed", "open_index"]
+
+Kind: TypeAlias = Literal["faiss", "exact", "pgvector"]
 
 
 def open_index(kind: Literal["faiss", "exact"], dimensions: int) -> VectorIndex:
@@ -34,3 +45,47 @@ def open_index(kind: Literal["faiss", "exact"], dimensions: int) -> VectorIndex:
 
         return FaissIndex(dimensions)
     raise InvalidInputError(f"there is no index {kind!r}; choose 'faiss' or 'exact'")
+
+
+def open_feed(
+    database: Database,
+    index: Kind | VectorStore,
+    *,
+    fingerprint: str,
+    dimensions: int | None,
+    snapshot_every: int,
+) -> VectorFeed:
+    """An index and what keeps it in step with the database.
+
+    Args:
+        database: The truth, its tables made.
+        index: `"faiss"` or `"exact"` in this process, `"pgvector"` inside Postgres, or any LangChain vector store.
+        fingerprint: Of the embedding model in use.
+        dimensions: Length of the vectors; `None` takes it from the first memory.
+        snapshot_every: Changes after which an index of this process writes a snapshot.
+
+    Raises:
+        EmbeddingMismatchError: The vectors kept have another length.
+        InvalidInputError: There is no such index, or not with this database.
+        MissingDependencyError: A package is not installed.
+        StorageError: The database or the vector store failed.
+    """
+    if index in ("faiss", "exact"):
+        make = partial(open_index, index)
+        return Indexer(database, make, fingerprint=fingerprint, dimensions=dimensions, snapshot_every=snapshot_every)
+    return SharedIndexer(database, _shared(database, index), fingerprint=fingerprint, dimensions=dimensions)
+
+
+def _shared(database: Database, index: str | VectorStore) -> Callable[[int], SharedIndex]:
+    # What cannot work is refused here: the index itself is opened when there is a first memory.
+    if index == "pgvector":
+        from langmem_adapter.index.pgvector import PgVectorIndex, require  # noqa: PLC0415 - only for who has Postgres
+
+        require(database)
+        return partial(PgVectorIndex, database)
+    if isinstance(index, str):
+        raise InvalidInputError(f"there is no index {index!r}; choose 'faiss', 'exact', 'pgvector' or a VectorStore")
+    from langmem_adapter.index.stores import opened  # noqa: PLC0415 - LangChain's stores take a while to import
+    from langmem_adapter.index.vectorstore import VectorStoreIndex  # noqa: PLC0415 - the same
+
+    return partial(VectorStoreIndex, opened(index), database)

@@ -88,6 +88,18 @@ class ExactIndex:
             order = np.argsort(pks)
             self._rows = _Rows(pks[order], scopes[order], vectors[order])
 
+    def adopt(self, batch: Batch) -> None:
+        """Hold what *batch* holds and nothing else.
+
+        Raises:
+            EmbeddingMismatchError: The vectors have another length.
+            InvalidInputError: The batch is not what `Batch` promises; nothing was changed.
+        """
+        check_batch(batch, self._dimensions)
+        order = np.argsort(batch.pks)
+        with self._updating:
+            self._rows = _Rows(batch.pks[order], batch.scopes[order], batch.vectors[order])
+
     def search(self, query: Vectors, k: int, *, scopes: Collection[int], pks: Pks | None = None) -> Found:
         """The *k* nearest memories within *scopes*; see `VectorIndex.search`.
 

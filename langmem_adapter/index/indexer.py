@@ -10,36 +10,40 @@ from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from sqlalchemy import bindparam, func, select
 
-from langmem_adapter.errors import EmbeddingMismatchError, LangmemAdapterError
-from langmem_adapter.index.base import Batch
+from langmem_adapter.errors import LangmemAdapterError
+from langmem_adapter.index.background import Background
+from langmem_adapter.index.base import Batch, Compactable, Loadable
+from langmem_adapter.index.compare import compared
+from langmem_adapter.index.rows import as_batch, count, first_length, length, read_all
 from langmem_adapter.index.snapshot import Draft, Label, load, snapshot_path, sweep
+from langmem_adapter.storage.erasure import erased_until
+from langmem_adapter.storage.meta import check_embeddings
 from langmem_adapter.storage.tables import MEMORIES, changes, memories
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Hashable, Iterator
     from pathlib import Path
 
-    from sqlalchemy import Connection, Row
+    from sqlalchemy import Connection
 
-    from langmem_adapter.index.base import Pks, VectorIndex
+    from langmem_adapter.index.base import VectorIndex, Verification
+    from langmem_adapter.index.rows import Rows
     from langmem_adapter.index.snapshot import Snapshot
     from langmem_adapter.storage.database import Database
 
-    _Rows: TypeAlias = Sequence[Row[Any, Any, Any]]  # pk, scope_id, embedding; the last two are None where it is gone
-
-__all__ = ["Indexer", "Verification"]
+__all__ = ["Indexer"]
 
 _log = logging.getLogger("langmem_adapter")
 
 _BATCH: Final = 10_000
 _SHARE: Final = 10
-_NUMBER: Final = np.dtype("<f4").itemsize
+_LOOK: Final = 1_000  # changes after which the order is looked at: asking a protocol takes longer than a small search
+_PAUSE: Final = 0.005  # seconds between two steps of compaction, about as long as one takes: searches go on
 _NOTHING: Final = Label("", 0, b"")
 
 # Statements are built once. The changes of one batch, whatever space they belong to:
@@ -63,40 +67,13 @@ _CHANGED: Final = (
 )
 _NONCE: Final = select(changes.c.nonce).where(changes.c.seq == bindparam("seq"))
 _LAST: Final = select(changes.c.seq, changes.c.nonce).order_by(changes.c.seq.desc()).limit(1)
-_COUNT: Final = select(func.count()).select_from(memories)
-_ALL: Final = (
-    select(memories.c.pk, memories.c.scope_id, memories.c.embedding)
-    .order_by(memories.c.pk)
-    .execution_options(yield_per=_BATCH)
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Verification:
-    """How an index compares with its database.
-
-    Attributes:
-        checked: How many memories the database has.
-        only_in_index: Rows that the database does not have.
-        only_in_database: Rows that the index does not have.
-        differing: Rows with another vector or another scope here than there.
-    """
-
-    checked: int
-    only_in_index: tuple[int, ...]
-    only_in_database: tuple[int, ...]
-    differing: tuple[int, ...]
-
-    @property
-    def ok(self) -> bool:
-        """Whether they agree in everything."""
-        return not (self.only_in_index or self.only_in_database or self.differing)
 
 
 class Indexer:
     """Feeds one index from one database. Safe to use from many threads; only one of them pulls at a time.
 
-    At first it loads the snapshot, if there is one that fits; what it lacks comes from the database.
+    At first it loads the snapshot, if there is one that fits; what it lacks comes from the database. Later snapshots are
+    written, and the index is put in order, by a thread in the background; `close` waits for it.
 
     Args:
         database: The truth, its tables made.
@@ -105,6 +82,8 @@ class Indexer:
         dimensions: Length of the vectors; `None` takes it from the first memory.
         path: The snapshot's file; by default beside an SQLite file, and none for a database in memory or on a server.
         snapshot_every: Changes after which a snapshot is written, or a tenth of the index where that is more.
+        progress: Called while everything is read anew (at the start without a usable snapshot, after a restored backup)
+            with the number of memories read and of all.
 
     Raises:
         EmbeddingMismatchError: A memory's vector has another length than the others or than *dimensions*.
@@ -120,6 +99,7 @@ class Indexer:
         dimensions: int | None = None,
         path: Path | None = None,
         snapshot_every: int = 5_000,
+        progress: Callable[[int, int], None] | None = None,
     ) -> None:
         self._database = database
         self._factory = index_factory
@@ -127,13 +107,16 @@ class Indexer:
         self._dimensions = dimensions
         self._path = path or (snapshot_path(database.path, fingerprint) if database.path else None)
         self._every = snapshot_every
+        self._progress = progress
         self._pulling = threading.Lock()
         self._saving = threading.Lock()
+        self._background = Background("langmem-adapter index")
         self._index = None if dimensions is None else index_factory(dimensions)
         self._label = self._saved = _NOTHING
+        self._newest = _NOTHING  # the last change that a row may show; after the label only while a snapshot is fresh
         self._version: Hashable = None
         self._whole = True  # False while it is neither the old state nor the new
-        self._pending = 0
+        self._pending = self._unlooked = 0  # changes since a snapshot was due, and since the order was looked at
         self._failures = 0
         self._load()
         self.pull()
@@ -144,6 +127,10 @@ class Indexer:
 
         Take it anew for each search: a rebuild puts another one in its place.
         """
+        return self._index
+
+    def view(self, connection: Connection) -> VectorIndex | None:  # noqa: ARG002 - the feed's signature
+        """The index, which needs no connection; see `VectorFeed.view`."""
         return self._index
 
     @property
@@ -167,23 +154,29 @@ class Indexer:
             How many changes were applied; after a rebuild, how many memories were read.
 
         Raises:
-            EmbeddingMismatchError: A new vector has another length.
+            EmbeddingMismatchError: The database was re-embedded with another model since it was opened here, or a new
+                vector has another length; the index is as it was.
             StorageError: The database failed; the index is as it was.
         """
+        done = self._catch_up()
+        if done:
+            self._tidy_if_due(done)
+        return done
+
+    def _catch_up(self) -> int:
         version = self._database.version()  # before reading: what is committed meanwhile is left for the next pull
         if version == self._version:
             return 0
         with self._pulling, self._database.read() as connection:
             done = self._follow(connection)
             self._version = version
-        self._snapshot_if_due()
         return done
 
     def rebuild(self, progress: Callable[[int, int], None] | None = None) -> int:
         """Read everything anew into a fresh index, which then takes the old one's place.
 
         Args:
-            progress: Called after each batch with the number of memories read and of all.
+            progress: Called after each batch with the number of memories read and of all; by default the indexer's own.
 
         Returns:
             How many memories there are.
@@ -199,9 +192,10 @@ class Indexer:
         """Compare the index with the database, row by row and bit by bit, after bringing it up to date."""
         with self._pulling, self._database.read() as connection:
             self._follow(connection)
-            return _compared(self._index, connection)
+            return compared(self._index, connection)
 
     def _follow(self, connection: Connection) -> int:
+        check_embeddings(connection, self._fingerprint)  # the database may have been re-embedded since it was opened
         if self._label.applied == 0:
             return self._rebuild(connection)
         if self._whole and self._same_lineage(connection):
@@ -210,7 +204,7 @@ class Indexer:
         return self._rebuild(connection)
 
     def _same_lineage(self, connection: Connection) -> bool:
-        return connection.execute(_NONCE, {"seq": self._label.applied}).scalar() == self._label.nonce
+        return connection.execute(_NONCE, {"seq": self._newest.applied}).scalar() == self._newest.nonce
 
     def _pulled(self, connection: Connection) -> Iterator[int]:
         while True:
@@ -221,42 +215,39 @@ class Indexer:
             self._apply(connection.execute(_CHANGED, {**window, "until": until, "space": MEMORIES}).all())
             nonce = connection.execute(_NONCE, {"seq": until}).scalar_one()
             self._label = Label(self._fingerprint, until, nonce)
+            if until > self._newest.applied:
+                self._newest = self._label
             self._pending += count
             yield count
 
-    def _apply(self, rows: _Rows) -> None:
-        index = self._made_for(rows) if self._index is None else self._index
+    def _apply(self, rows: Rows) -> None:
+        index = self._made(self._dimensions or length(rows)) if self._index is None else self._index
         if index is None:
             return
-        batch = _batch(rows, index.dimensions)
+        batch = as_batch(rows, index.dimensions)
         self._whole = False  # if this is interrupted half-way, the next pull reads everything anew
         index.update(batch)
         self._index, self._whole = index, True
 
     def _rebuild(self, connection: Connection, progress: Callable[[int, int], None] | None = None) -> int:
         last = connection.execute(_LAST).one_or_none()
-        total, done = int(connection.execute(_COUNT).scalar_one()), 0
-        index = None if self._dimensions is None else self._factory(self._dimensions)
-        for rows in connection.execute(_ALL).partitions():
-            index = self._made_for(rows) if index is None else index
-            if index is not None:
-                index.update(_batch(rows, index.dimensions))
-            done += len(rows)
-            if progress is not None:
-                progress(done, total)
-        self._label = _NOTHING if last is None else Label(self._fingerprint, last.seq, last.nonce)
-        self._index, self._whole, self._pending = index, True, done
-        return done
+        total, told = count(connection), progress or self._progress
+        index = self._made(self._dimensions or first_length(connection))
+        if index is not None and total:
+            _fill(index, connection, lambda done: None if told is None else told(done, total))
+        self._label = self._newest = _NOTHING if last is None else Label(self._fingerprint, last.seq, last.nonce)
+        self._index, self._whole, self._pending = index, True, total
+        return total
 
-    def _made_for(self, rows: _Rows) -> VectorIndex | None:
-        lengths = (len(row.embedding) // _NUMBER for row in rows if row.embedding is not None)
-        dimensions = self._dimensions or next(lengths, None)
+    def _made(self, dimensions: int | None) -> VectorIndex | None:
         return None if dimensions is None else self._factory(dimensions)
 
     # ── snapshots ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def snapshot(self) -> bool:
-        """Write a snapshot. A failure is logged and counted, never raised: a snapshot only spares time.
+        """Bring the index up to date and write a snapshot, after one that is being written has been finished.
+
+        A failure is logged and counted, never raised: a snapshot only spares time.
 
         Returns:
             Whether it was written; not if it failed, if there is nothing to write, or no place for it.
@@ -264,19 +255,44 @@ class Indexer:
         if self._path is None:
             return False
         try:
+            self._catch_up()  # what others deleted, or erased, must not come back to the disk
             return self._save(self._path)
-        except OSError as error:
+        except (OSError, LangmemAdapterError) as error:
             self._fail("was not written", error)
             return False
 
+    def settle(self) -> None:
+        """Wait until the background thread has nothing left to do."""
+        self._background.wait()
+
     def close(self) -> None:
-        """Write a snapshot if anything changed since the last one."""
+        """Wait for the background thread, and write a snapshot if anything changed since the last one."""
+        self._background.close()
         if self._label != self._saved:
             self.snapshot()
 
-    def _snapshot_if_due(self) -> None:
+    def _tidy_if_due(self, done: int) -> None:
+        self._unlooked += done
+        look = self._unlooked >= _LOOK
+        if look:
+            self._unlooked = 0
+        if self._is_due() or (look and self._disordered() is not None):
+            self._background.start(self._tidy)
+
+    def _is_due(self) -> bool:
         size = 0 if self._index is None else len(self._index)
-        if self._pending >= max(self._every, size // _SHARE) and not self._saving.locked():
+        return self._path is not None and self._pending >= max(self._every, size // _SHARE)
+
+    def _disordered(self) -> Compactable | None:
+        return self._index if isinstance(self._index, Compactable) and self._index.fragmented else None
+
+    def _tidy(self) -> None:
+        disordered = self._disordered()
+        if disordered is not None:
+            for _ in disordered.compact():
+                if self._background.pause(_PAUSE):
+                    return  # closing: order can wait, and closing writes the snapshot
+        if self._is_due():
             self.snapshot()
 
     def _save(self, path: Path) -> bool:
@@ -286,10 +302,23 @@ class Indexer:
                 index, label = self._index, self._label
                 if index is None or label.applied == 0 or not self._whole:
                     return False
-                draft.write(index, label)
-            draft.publish()
+            draft.write(index, label)  # pulls go on meanwhile; what they change is applied again after loading
+            with self._pulling:
+                if index is not self._index or not self._whole:  # read anew, or interrupted half-way
+                    return False
+                newest = self._newest
+            draft.publish(newest)
             self._saved = label
-        return True
+        return self._holds_nothing_erased(path, label)
+
+    def _holds_nothing_erased(self, path: Path, label: Label) -> bool:
+        # Looked at after it was published: whoever erases removes the snapshots after having written down that he does.
+        with self._database.read() as connection:
+            clean = erased_until(connection) <= label.applied
+        if not clean:
+            path.unlink(missing_ok=True)
+            self._saved = _NOTHING
+        return clean
 
     def _load(self) -> None:
         if self._path is None:
@@ -298,6 +327,7 @@ class Indexer:
             snapshot = load(self._path, self._fingerprint)
             if snapshot is not None:
                 self._adopt(snapshot)
+                self._holds_nothing_erased(self._path, snapshot.label)
         except LangmemAdapterError as error:
             self._fail("is not used, the database is read instead", error)
         try:
@@ -306,51 +336,22 @@ class Indexer:
             self._fail("has leftovers that cannot be removed", error)
 
     def _adopt(self, snapshot: Snapshot) -> None:
-        dimensions = snapshot.vectors.shape[1]
-        index = self._factory(self._dimensions or dimensions)
-        index.update(Batch(snapshot.pks, snapshot.scopes, snapshot.vectors, np.empty(0, np.int64)))
-        self._index, self._label, self._saved = index, snapshot.label, snapshot.label
+        index = self._factory(self._dimensions or snapshot.vectors.shape[1])
+        _put_all(index, Batch(snapshot.pks, snapshot.scopes, snapshot.vectors, np.empty(0, np.int64)))
+        self._index, self._newest = index, snapshot.newest
+        self._label = self._saved = snapshot.label
 
     def _fail(self, what: str, error: Exception) -> None:
         self._failures += 1
         _log.warning("the vector index's snapshot %s %s: %s", self._path, what, error)
 
 
-def _batch(rows: _Rows, dimensions: int) -> Batch:
-    there = [row for row in rows if row.embedding is not None]
-    for row in there:
-        if len(row.embedding) != dimensions * _NUMBER:
-            raise EmbeddingMismatchError(
-                f"memory row {row.pk} has a vector of {len(row.embedding) // _NUMBER} dimensions, this index holds "
-                f"{dimensions}; open the database with the embedding model that it was filled with, or re-embed it with: "
-                "langmem-adapter reindex"
-            )
-    numbers = np.frombuffer(b"".join(row.embedding for row in there), "<f4").astype(np.float32, copy=False)
-    return Batch(
-        pks=_pks(row.pk for row in there),
-        scopes=_pks(row.scope_id for row in there),
-        vectors=numbers.reshape(-1, dimensions),
-        gone=_pks(row.pk for row in rows if row.embedding is None),
-    )
+def _fill(index: VectorIndex, connection: Connection, progress: Callable[[int], None]) -> None:
+    _put_all(index, read_all(connection, index.dimensions, progress))
 
 
-def _compared(index: VectorIndex | None, connection: Connection) -> Verification:
-    seen, lacking, differing = [np.empty(0, np.int64)], [], []
-    for rows in connection.execute(_ALL).partitions():
-        pks = _pks(row.pk for row in rows)
-        seen.append(pks)
-        if index is None:
-            lacking += pks.tolist()
-            continue
-        for row, scope, vector in zip(rows, index.scopes_of(pks), index.vectors(pks).astype("<f4"), strict=True):
-            if scope < 0:
-                lacking.append(row.pk)
-            elif scope != row.scope_id or vector.tobytes() != row.embedding:
-                differing.append(row.pk)
-    known = np.concatenate(seen)
-    extra = [] if index is None else np.setdiff1d(index.pks(), known).tolist()
-    return Verification(len(known), tuple(extra), tuple(lacking), tuple(differing))
-
-
-def _pks(numbers: Iterable[int]) -> Pks:
-    return np.fromiter(numbers, np.int64)
+def _put_all(index: VectorIndex, batch: Batch) -> None:
+    if isinstance(index, Loadable):
+        index.adopt(batch)
+    else:
+        index.update(batch)

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import threading
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = ["ReadWriteLock"]
 
@@ -26,40 +21,73 @@ class ReadWriteLock:
     """
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._readers = 0
-        self._writing = False
-        self._waiting = 0
+        # Made once, and no generators: those take longer than a search among a hundred vectors.
+        state = _State()
+        self._reading, self._writing = _Reading(state), _Writing(state)
 
-    @contextmanager
-    def reading(self) -> Iterator[None]:
+    def reading(self) -> _Reading:
         """Hold it together with other readers."""
-        with self._changed:
-            self._changed.wait_for(lambda: not self._writing and not self._waiting)
-            self._readers += 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._readers -= 1
-                if not self._readers:
-                    self._changed.notify_all()
+        return self._reading
 
-    @contextmanager
-    def writing(self) -> Iterator[None]:
+    def writing(self) -> _Writing:
         """Hold it alone."""
-        with self._changed:
-            self._waiting += 1
+        return self._writing
+
+
+class _State:
+    """Who holds the lock and who waits for it."""
+
+    __slots__ = ("changed", "readers", "waiting", "writing")
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition(threading.Lock())
+        self.readers = 0
+        self.writing = False
+        self.waiting = 0
+
+
+class _Reading:
+    __slots__ = ("_state",)
+
+    def __init__(self, state: _State) -> None:
+        self._state = state
+
+    def __enter__(self) -> None:
+        state = self._state
+        with state.changed:
+            while state.writing or state.waiting:
+                state.changed.wait()
+            state.readers += 1
+
+    def __exit__(self, *_: object) -> None:
+        state = self._state
+        with state.changed:
+            state.readers -= 1
+            if not state.readers and state.waiting:
+                state.changed.notify_all()
+
+
+class _Writing:
+    __slots__ = ("_state",)
+
+    def __init__(self, state: _State) -> None:
+        self._state = state
+
+    def __enter__(self) -> None:
+        state = self._state
+        with state.changed:
+            state.waiting += 1
             try:
-                self._changed.wait_for(lambda: not self._writing and not self._readers)
-                self._writing = True
+                while state.writing or state.readers:
+                    state.changed.wait()
+                state.writing = True
             finally:
-                self._waiting -= 1
-                if not self._writing:  # interrupted while waiting: the readers behind it go on
-                    self._changed.notify_all()
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._writing = False
-                self._changed.notify_all()
+                state.waiting -= 1
+                if not state.writing:  # interrupted while waiting: the readers behind it go on
+                    state.changed.notify_all()
+
+    def __exit__(self, *_: object) -> None:
+        state = self._state
+        with state.changed:
+            state.writing = False
+            state.changed.notify_all()

@@ -1,20 +1,27 @@
 """A vector index in one file, so that a large one need not be read out of the database at every start.
 
     magic 8 bytes | version u32 | length of the header u32 | header (JSON) | pks int64 | scopes int64 | vectors float32 |
-    XXH3-128 of everything before, 16 bytes                                                          (all little-endian)
+    newest change i64 | its nonce 8 bytes | XXH3-128 of everything before, 16 bytes                  (all little-endian)
 
 FAISS' own format is not used: its reader takes flipped bits for data, and crafted files have crashed it. The checksum finds
 damage, not malice; whether the content belongs to a database is told by the nonce of the change that it goes up to, which
 stands in that database alone. A snapshot is only a copy: whoever cannot load it rebuilds.
+
+Rows are sorted by scope, so that a loaded index reads a scope as one block. The index may change while it is written down:
+every change after the one in the label is applied again after loading, whatever of it the file already shows, and the row of
+a memory that went meanwhile holds NaN and is left out (the fuzzy checkpoint of databases; Mohan et al. 1992). Hence the newest
+change that a row may show: a backup restored from in between does not know it, and the file is then of no use.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import struct
 import tempfile
+import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self
@@ -37,17 +44,20 @@ try:
 except ImportError:  # pragma: no cover - Windows refuses to remove a file that is open, which serves as well
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Draft", "Label", "Snapshot", "SnapshotError", "load", "save", "snapshot_path", "sweep"]
+__all__ = ["Draft", "Label", "Snapshot", "SnapshotError", "erase", "load", "save", "snapshot_path", "sweep"]
 
 _MAGIC: Final = b"LMAINDEX"
-_VERSION: Final = 1
+_VERSION: Final = 2
 _START: Final = struct.Struct("<8sII")
+_END: Final = struct.Struct("<q8s")
 _DIGEST: Final = 16
 _LONGEST_HEADER: Final = 65_536
 _MOST_DIMENSIONS: Final = 1_000_000
 _NONCE: Final = 8
 _CHUNK: Final = 4096  # rows written in one go
+_PIECE: Final = 1 << 20  # bytes read in one go
 _SUFFIX: Final = ".tmp"
+_PAUSE: Final = 0.05  # seconds
 # Never through a link, never waiting for a pipe's other end; the flags that a platform lacks are 0.
 _FLAGS: Final = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
 
@@ -58,11 +68,11 @@ class SnapshotError(StorageError):
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What a snapshot was made from.
+    """A state of the database that an index was made from.
 
     Attributes:
         fingerprint: Of the embedding model.
-        applied: Number of the last change that it contains, at least 1.
+        applied: Number of the last change that is contained for certain, at least 1.
         nonce: That change's nonce, 8 bytes.
     """
 
@@ -77,12 +87,14 @@ class Snapshot:
 
     Attributes:
         label: What it was made from.
+        newest: The last change that a row may already show, the label's own or a later one.
         pks: Shape (n,).
         scopes: Shape (n,).
         vectors: Shape (n, dimensions).
     """
 
     label: Label
+    newest: Label
     pks: Pks
     scopes: Pks
     vectors: Vectors
@@ -105,8 +117,7 @@ def snapshot_path(database: Path, fingerprint: str) -> Path:
 class Draft:
     """A snapshot being written: whole, or not at all.
 
-    `write` is quick (it ends in the system's memory) and needs an index that stands still; `publish` waits for the disk and
-    does not, so a lock need only be held around the first.
+    `write` ends in the system's memory, `publish` waits for the disk; searches and changes go on during both.
 
     Args:
         path: The file; a previous one is replaced in one step.
@@ -123,6 +134,7 @@ class Draft:
         """Open a temporary file beside the target, for this user only."""
         descriptor, self._name = tempfile.mkstemp(dir=self._path.parent, prefix=_prefix(self._path), suffix=_SUFFIX)
         self._file = os.fdopen(descriptor, "wb")
+        self._digest = xxhash.xxh3_128()
         _lock(descriptor)  # tells `sweep` that its writer lives
         return self
 
@@ -135,29 +147,31 @@ class Draft:
                 os.unlink(self._name)  # noqa: PTH108 - mkstemp speaks in names
 
     def write(self, index: VectorIndex, label: Label) -> None:
-        """Write everything down."""
-        digest = xxhash.xxh3_128()
-
-        def put(part: bytes | memoryview) -> None:
-            digest.update(part)
-            self._file.write(part)
-
+        """Write everything down. *label* must tell no later change than the index contained when this was called."""
         pks = index.pks()
+        scopes = index.scopes_of(pks)
+        order = np.argsort(scopes, kind="stable")
+        pks = pks[order]
         header = json.dumps(_header(label, len(pks), index.dimensions)).encode()
-        put(_START.pack(_MAGIC, _VERSION, len(header)))
-        put(header)
-        put(_bytes(pks.astype("<i8")))
-        put(_bytes(index.scopes_of(pks).astype("<i8")))
+        self._put(_START.pack(_MAGIC, _VERSION, len(header)))
+        self._put(header)
+        self._put(_bytes(pks.astype("<i8", copy=False)))
+        self._put(_bytes(scopes[order].astype("<i8", copy=False)))
         for start in range(0, len(pks), _CHUNK):
-            put(_bytes(index.vectors(pks[start : start + _CHUNK]).astype("<f4")))
-        self._file.write(digest.digest())
+            self._put(_bytes(index.vectors(pks[start : start + _CHUNK]).astype("<f4", copy=False)))
 
-    def publish(self) -> None:
-        """Make it the snapshot, also through a power loss."""
+    def publish(self, newest: Label) -> None:
+        """Make it the snapshot, also through a power loss. *newest* is the last change that the index contained till now."""
+        self._put(_END.pack(newest.applied, newest.nonce))
+        self._file.write(self._digest.digest())
         self._file.flush()
         os.fsync(self._file.fileno())
         os.replace(self._name, self._path)  # noqa: PTH105 - mkstemp speaks in names
         _sync_folder(self._path.parent)
+
+    def _put(self, part: bytes | memoryview) -> None:
+        self._digest.update(part)
+        self._file.write(part)
 
 
 def save(path: Path, index: VectorIndex, label: Label) -> None:
@@ -168,7 +182,7 @@ def save(path: Path, index: VectorIndex, label: Label) -> None:
     """
     with Draft(path) as draft:
         draft.write(index, label)
-        draft.publish()
+        draft.publish(label)
 
 
 def _header(label: Label, count: int, dimensions: int) -> dict[str, Any]:
@@ -201,6 +215,38 @@ def sweep(path: Path) -> int:
     """
     left = [p for p in path.parent.iterdir() if p.name.startswith(_prefix(path)) and p.name.endswith(_SUFFIX)]
     return sum(_remove_orphan(file) for file in left)
+
+
+def erase(database: Path, *, patience: float = 5.0) -> tuple[int, int]:
+    """Remove every snapshot of an SQLite file, of whatever embedding model, and what is left of unfinished ones.
+
+    Args:
+        database: The SQLite file.
+        patience: Seconds to wait for snapshots that are being written.
+
+    Returns:
+        How many files were removed, and how many are still being written.
+
+    Raises:
+        OSError: The folder cannot be read or written.
+    """
+    removed, end = 0, time.monotonic() + patience
+    while True:
+        done, drafts = _snapshots_of(database)
+        for file in done:
+            file.unlink(missing_ok=True)
+        removed += len(done) + sum(gone := [_remove_orphan(file) for file in drafts])
+        if all(gone) or time.monotonic() > end:
+            return removed, gone.count(False)
+        time.sleep(_PAUSE)
+
+
+def _snapshots_of(database: Path) -> tuple[list[Path], list[Path]]:
+    name = re.escape(database.name)
+    files = list(database.parent.iterdir())
+    done = [file for file in files if re.fullmatch(rf"{name}\.[0-9a-f]{{16}}\.index", file.name)]
+    drafts = [file for file in files if re.fullmatch(rf"\.{name}\.[0-9a-f]{{16}}\.index\..*\{_SUFFIX}", file.name)]
+    return done, drafts
 
 
 def _remove_orphan(path: Path) -> bool:
@@ -279,23 +325,42 @@ def _read(file: BinaryIO, size: int, fingerprint: str) -> Snapshot:
     digest.update(start + header)
     label, count, dimensions = _parsed(header)
     # Nothing is allocated on a file's word: the bytes must be there.
-    if size != _START.size + length + count * (8 + 8 + 4 * dimensions) + _DIGEST:
+    if size != _START.size + length + count * (8 + 8 + 4 * dimensions) + _END.size + _DIGEST:
         raise SnapshotError("has another size than it says: cut off, or something was added")
     if label.fingerprint != fingerprint:
         raise SnapshotError(f"was made with the embeddings {label.fingerprint!r}, in use are {fingerprint!r}")
     pks, scopes = np.empty(count, "<i8"), np.empty(count, "<i8")
     vectors = np.empty((count, dimensions), "<f4")
     for array in (pks, scopes, vectors):
-        _fill(file, array)
-        digest.update(_bytes(array))
+        _fill(file, array, digest)
+    end = _exactly(file, _END.size)
+    digest.update(end)
     if _exactly(file, _DIGEST) != digest.digest():
         raise SnapshotError("is damaged: the checksum differs")
-    return Snapshot(
-        label,
-        pks.astype(np.int64, copy=False),
-        scopes.astype(np.int64, copy=False),
-        vectors.astype(np.float32, copy=False),
+    return _without_gone(
+        Snapshot(
+            label,
+            _newest(label, *_END.unpack(end)),
+            pks.astype(np.int64, copy=False),
+            scopes.astype(np.int64, copy=False),
+            vectors.astype(np.float32, copy=False),
+        )
     )
+
+
+def _newest(label: Label, applied: int, nonce: bytes) -> Label:
+    if applied < label.applied:
+        raise SnapshotError("has an impossible end")
+    return Label(label.fingerprint, applied, nonce)
+
+
+def _without_gone(snapshot: Snapshot) -> Snapshot:
+    """Leave out memories that went while the snapshot was written; an index holds neither NaN nor a scope below 0."""
+    gone = (snapshot.scopes < 0) | np.isnan(snapshot.vectors[:, 0])
+    if not gone.any():
+        return snapshot
+    rows = (snapshot.pks[~gone], snapshot.scopes[~gone], snapshot.vectors[~gone])
+    return Snapshot(snapshot.label, snapshot.newest, *rows)
 
 
 def _exactly(file: BinaryIO, length: int) -> bytes:
@@ -305,9 +370,14 @@ def _exactly(file: BinaryIO, length: int) -> bytes:
     return data
 
 
-def _fill(file: BinaryIO, array: NDArray[Any]) -> None:
-    if file.readinto(_bytes(array)) != array.nbytes:  # type: ignore[attr-defined]  # missing in typing's BinaryIO
-        raise SnapshotError("is cut off")
+def _fill(file: BinaryIO, array: NDArray[Any], digest: xxhash.xxh3_128) -> None:
+    # Each piece is checked while it is still in the processor's cache.
+    whole = _bytes(array)
+    for start in range(0, len(whole), _PIECE):
+        piece = whole[start : start + _PIECE]
+        if file.readinto(piece) != len(piece):  # type: ignore[attr-defined]  # missing in typing's BinaryIO
+            raise SnapshotError("is cut off")
+        digest.update(piece)
 
 
 def _bytes(array: NDArray[Any]) -> memoryview:

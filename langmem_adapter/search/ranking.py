@@ -26,16 +26,23 @@ class Ranked:
         scores: The joined score, shape (n,), 0 to 1.
         meaning: Cosine of query and memory, shape (n,).
         words: BM25 score, shape (n,), 0 where no word is shared.
+        strategy: How the vectors were searched.
     """
 
     pks: NDArray[np.int64]
     scores: NDArray[np.float32]
     meaning: NDArray[np.float32]
     words: NDArray[np.float32]
+    strategy: str = "exact"
 
 
 def fuse(
-    pks: NDArray[np.int64], meaning: NDArray[np.float32], words: NDArray[np.float32], *, word_weight: float
+    pks: NDArray[np.int64],
+    meaning: NDArray[np.float32],
+    words: NDArray[np.float32],
+    *,
+    word_weight: float,
+    strategy: str = "exact",
 ) -> Ranked:
     """Order memories by meaning and words together; ties by age, the older first.
 
@@ -44,6 +51,7 @@ def fuse(
         meaning: Cosines, shape (n,).
         words: BM25 scores, shape (n,).
         word_weight: Share of the words, 0 to 1.
+        strategy: How the vectors were searched, for the explanation.
 
     Example:
         >>> both = fuse(np.array([1, 2]), np.array([0.1, 0.9]), np.array([3.0, 0.0]), word_weight=0.4)
@@ -52,7 +60,7 @@ def fuse(
     """
     scores = (1 - word_weight) * _unit(meaning) + word_weight * _unit(words)
     order = np.lexsort((pks, -scores))
-    return Ranked(pks[order], scores[order].astype(np.float32), meaning[order], words[order])
+    return Ranked(pks[order], scores[order].astype(np.float32), meaning[order], words[order], strategy)
 
 
 def _unit(scores: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from langmem_adapter.embedding.embedder import Embedder
-    from langmem_adapter.index.indexer import Indexer
+    from langmem_adapter.index.base import VectorFeed
     from langmem_adapter.storage.database import Database
 
 __all__ = ["Neighbour", "Neighbourhood", "Query", "Searcher"]
 
-_STRATEGY: Final = "exact cosine + BM25, min-max sum"
+_STRATEGY: Final = "{} cosine + BM25, min-max sum"
 _LEAST_CANDIDATES: Final = 60
 _RECENT: Final = 3  # memories that a pronoun may point at
 
@@ -100,7 +100,7 @@ class Searcher:
     """
 
     def __init__(
-        self, database: Database, indexer: Indexer, embedder: Embedder, *, word_weight: float, near: float
+        self, database: Database, indexer: VectorFeed, embedder: Embedder, *, word_weight: float, near: float
     ) -> None:
         self._database = database
         self._indexer = indexer
@@ -154,9 +154,10 @@ class Searcher:
             return hits[: query.k]
 
     def _rank(self, connection: Connection, query: Query, vector: NDArray[np.float32]) -> Ranked:
-        index = self._indexer.index
+        index = self._indexer.view(connection)
         if index is None:  # no memory exists yet
-            return Ranked(np.empty(0, np.int64), *(np.empty(0, np.float32) for _ in range(3)))
+            nothing = np.empty(0, np.float32)
+            return Ranked(np.empty(0, np.int64), nothing, nothing, nothing)
         ids = expand(connection, query.scope)
         allowed = self._allowed(connection, query)
         hidden = np.asarray(memories.expired(connection, frozenset(ids)), np.int64)
@@ -171,7 +172,9 @@ class Searcher:
         indexed = ~np.isnan(meaning)  # a memory committed since the pull comes with the next search
         lexical = np.zeros(len(pks), np.float32)
         lexical[np.isin(pks, told)] = scores[np.isin(told, pks)]
-        return fuse(pks[indexed], meaning[indexed], lexical[indexed], word_weight=self._word_weight)
+        return fuse(
+            pks[indexed], meaning[indexed], lexical[indexed], word_weight=self._word_weight, strategy=near.strategy
+        )
 
     def _allowed(self, connection: Connection, query: Query) -> NDArray[np.int64] | None:
         if not query.filters and query.memory_type is None:
@@ -213,13 +216,15 @@ class _Hood:
 
 
 def _at(ranked: Ranked, places: Any) -> Ranked:
-    return Ranked(ranked.pks[places], ranked.scores[places], ranked.meaning[places], ranked.words[places])
+    parts = (ranked.pks[places], ranked.scores[places], ranked.meaning[places], ranked.words[places])
+    return Ranked(*parts, ranked.strategy)
 
 
 def _hits(ranked: Ranked, items: Mapping[int, MemoryItem], *, explain: bool) -> list[Hit]:
     rows = zip(ranked.pks.tolist(), ranked.scores.tolist(), ranked.meaning.tolist(), ranked.words.tolist(), strict=True)
+    strategy = _STRATEGY.format(ranked.strategy)
     return [
-        Hit(items[pk], score, Explanation(meaning, told, _STRATEGY) if explain else None)
+        Hit(items[pk], score, Explanation(meaning, told, strategy) if explain else None)
         for pk, score, meaning, told in rows
         if pk in items
     ]

@@ -15,7 +15,7 @@ import sqlite3
 import threading
 from collections import deque
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -77,6 +77,7 @@ class Database:
         self._polling = threading.Lock()
         self._process = os.getpid()
         self._closed = False
+        self._file: tuple[int, int] | None = None  # which file lies at the path, as it was opened
 
     # ── what it is ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -153,10 +154,53 @@ class Database:
         )  # soon: whoever is ready may queue first and share the commit
         return await asyncio.wrap_future(future)
 
+    @contextmanager
+    def derived(self, lock: int) -> Iterator[Connection]:
+        """A transaction on Postgres for what is derived from the truth; writers do not wait for it, nor it for them.
+
+        It sees whatever was committed before each of its statements: above all by the holder of the lock before.
+
+        Args:
+            lock: Number of the advisory lock that it takes first, so that one process at a time does this work.
+
+        Raises:
+            StorageError: The database refused or failed; nothing is kept.
+        """
+        self._refuse()
+        with translated(self.location), self._engine.begin() as connection:
+            connection.execute(text("SET TRANSACTION ISOLATION LEVEL READ COMMITTED"))
+            connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": lock})
+            yield connection
+
     def setup(self, work: Callable[[Connection], T]) -> T:
         """Run *work* in a write transaction before the tables exist (migrations)."""
         with translated(self.location), self._lone(), self._transaction() as connection:
             return work(connection)
+
+    def maintain(self, statement: str, *, timeout: float | None = None) -> list[tuple[Any, ...]]:
+        """Run one statement outside any transaction, on a connection of its own: a checkpoint, a vacuum.
+
+        Args:
+            statement: SQL that the database does not accept in a transaction.
+            timeout: Seconds to wait for other connections on SQLite; default `busy_timeout`.
+
+        Returns:
+            Its rows; none for a database in memory, which has no files to look after.
+
+        Raises:
+            StorageError: The database refused or failed.
+        """
+        self._refuse()
+        with translated(self.location):
+            if self.path is not None:
+                wait = self._busy_timeout if timeout is None else timeout
+                with closing(sqlite3.connect(self.path, timeout=wait, isolation_level=None)) as lone:
+                    return lone.execute(statement).fetchall()
+            if self.dialect == "sqlite":
+                return []
+            with self._engine.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
+                found = connection.exec_driver_sql(statement)
+                return [tuple(row) for row in found] if found.returns_rows else []
 
     def close(self) -> None:
         """Finish what waits and close every connection; the object is of no use afterwards."""
@@ -188,6 +232,7 @@ class Database:
         try:
             with translated(self.location), self._lone(), self._transaction() as connection:
                 outcomes = [self._attempt(connection, waiting, alone=len(batch) == 1) for waiting in batch]
+            self._refuse()  # nothing is acknowledged that lies in a file which has been replaced meanwhile
             self._commits += 1
         except LangmemAdapterError as error:
             outcomes = [(None, error)] * len(batch)
@@ -227,6 +272,12 @@ class Database:
             raise StorageError("this memory is closed; open it again")
         if os.getpid() != self._process:
             raise StorageError("this memory was opened before the process forked; open it again in the child process")
+        # Otherwise SQLite goes on writing into a file that nobody can open any more.
+        if self._file is not None and self.path is not None and self._file != _identity(self.path):
+            raise StorageError(
+                f"{self.location}: the file was removed or replaced after it was opened here; open it again, and restore "
+                "backups into the file itself (sqlite3 FILE '.restore BACKUP'), which running programs follow"
+            )
 
     # ── the engine ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -249,8 +300,13 @@ class Database:
             _make_folder(Path(str(url.database)).parent)
             engine = create_engine(url, connect_args=arguments, pool_size=16, max_overflow=64)
         event.listen(engine, "connect", _on_connect)
+        event.listen(engine, "connect", self._note_file)
         event.listen(engine, "begin", _on_begin)
         return engine
+
+    def _note_file(self, *_: object) -> None:
+        if self._file is None and self.path is not None:
+            self._file = _identity(self.path)
 
 
 def _settle(future: Future[Any], result: Any, error: LangmemAdapterError | None) -> None:
@@ -277,6 +333,14 @@ def _as_url(where: str | Path | URL) -> URL:
 
 def _in_memory(url: URL) -> bool:
     return not url.database or url.database == ":memory:" or "mode=memory" in url.database
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _make_folder(folder: Path) -> None:

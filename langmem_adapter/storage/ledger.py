@@ -22,7 +22,7 @@ from langmem_adapter.errors import ConflictError, EmbeddingMismatchError, Invali
 from langmem_adapter.records import Change, Decision, Event, Scope
 from langmem_adapter.storage import lexical, meta, tables, traces
 from langmem_adapter.storage.scopes import key_of, of_row, within
-from langmem_adapter.storage.tables import MEMORIES, changes, history, memories, runs, scopes, words
+from langmem_adapter.storage.tables import MEMORIES, changes, history, memories, runs, scopes
 from langmem_adapter.text import text_hash
 
 if TYPE_CHECKING:
@@ -130,14 +130,6 @@ class Ledger:
         """
         return self._database.write(partial(_delete_all, scope=scope, reason=reason))
 
-    def reset(self) -> int:
-        """Remove every memory, its history and its words; the change feed stays, so that every index follows.
-
-        Returns:
-            How many memories there were.
-        """
-        return self._database.write(_reset)
-
     def finished(self, key: str) -> tuple[Change, ...] | None:
         """What the run of this key did; `None` if there was none."""
         with self._database.read() as connection:
@@ -172,13 +164,17 @@ def _apply(connection: Connection, write: Write, books: Any) -> tuple[Change, ..
     if write.trace is not None:
         traces.keep(connection, write.trace, result)
     if write.key is not None:
-        row = {"key": write.key, "scope_id": entry.scope_id, "created_at": entry.now}
+        row = {"key": write.key, "scope_id": entry.scope_id, "created_at": entry.now, "scope": _named(write.scope)}
         connection.execute(_INSERT_RUN, {**row, "result": [change.to_json() for change in result]})
     return result
 
 
 def _read(result: list[dict[str, Any]]) -> tuple[Change, ...]:
     return tuple(Change.from_json(change) for change in result)
+
+
+def _named(scope: Scope | None) -> dict[str, str] | None:
+    return None if scope is None else scope.named
 
 
 def _refuse_newcomers(connection: Connection, write: Write, seen: int) -> None:
@@ -429,17 +425,3 @@ def _delete_all(connection: Connection, scope: Scope, reason: str) -> int:
     decisions = tuple(Decision("DELETE", memory_id, None, reason) for memory_id in ids)
     write = Write(decisions)
     return len(_apply(connection, write, _books(connection, write)))
-
-
-def _reset(connection: Connection) -> int:
-    pks = connection.execute(select(memories.c.pk).order_by(memories.c.pk)).scalars().all()
-    first = last_seq(connection) + 1
-    if pks:
-        rows = (
-            {"seq": first + i, "nonce": secrets.token_bytes(8), "space": MEMORIES, "row": pk, "op": "delete"}
-            for i, pk in enumerate(pks)
-        )
-        connection.execute(_INSERT_CHANGE, list(rows))
-    for table in (words, memories, history, runs, tables.traces, scopes):
-        connection.execute(delete(table))
-    return len(pks)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import bindparam, func, insert, select, update
+from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from langmem_adapter.errors import EmbeddingMismatchError
 from langmem_adapter.storage import lexical
@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
     from langmem_adapter.storage.database import Database
 
-__all__ = ["EMBEDDINGS", "Stats", "check_embeddings", "dimensions", "fits", "get", "prepare", "put", "stats"]
+__all__ = ["EMBEDDINGS", "Stats", "check_embeddings", "dimensions", "drop", "fits", "get", "prepare", "put", "stats"]
 
 EMBEDDINGS: Final = "embeddings"
 _TOKENIZER: Final = "tokenizer"
+_REINDEX: Final = "langmem-adapter reindex"
 _VALUE: Final = select(meta.c.value).where(meta.c.key == bindparam("name"))
 
 
@@ -68,6 +69,11 @@ def put(connection: Connection, key: str, value: str) -> None:
         connection.execute(insert(meta).values(key=key, value=value))
 
 
+def drop(connection: Connection, key: str) -> None:
+    """Remove a key, within a write transaction."""
+    connection.execute(delete(meta).where(meta.c.key == key))
+
+
 def dimensions(connection: Connection) -> int | None:
     """Length of the vectors kept; `None` while there is no memory."""
     length = connection.execute(select(func.length(memories.c.embedding)).limit(1)).scalar()
@@ -92,8 +98,9 @@ def fits(connection: Connection, kept: str | None, fingerprint: str) -> bool:
         return True
     if kept is not None and connection.execute(select(memories.c.pk).limit(1)).scalar() is not None:
         raise EmbeddingMismatchError(
-            f"the vectors in this database were made by {kept}, not by {fingerprint}, and cannot be compared; open it with "
-            f"the embeddings they were made with, or start a new database for these"
+            f"the vectors in this database are now those of {kept}, which cannot be compared with those of {fingerprint}; "
+            f"open it again with the embeddings {kept}, or re-embed it: {_REINDEX} -d {_location(connection)} --embeddings "
+            f"NAME (in Python: langmem_adapter.maintenance.reindex)"
         )
     return False
 
@@ -113,6 +120,12 @@ def _count(connection: Connection, table: Table) -> int:
 def _tokenize(connection: Connection) -> None:
     lexical.rebuild(connection)
     put(connection, _TOKENIZER, TOKENIZER)
+
+
+def _location(connection: Connection) -> str:
+    url = connection.engine.url
+    plain = url.database if url.get_backend_name() == "sqlite" else None
+    return plain or url.render_as_string(hide_password=True)
 
 
 def _size(database: Database) -> int | None:

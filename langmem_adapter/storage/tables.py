@@ -31,7 +31,20 @@ from sqlalchemy.dialects.postgresql import JSONB
 if TYPE_CHECKING:
     from sqlalchemy.engine import Dialect
 
-__all__ = ["MEMORIES", "changes", "history", "memories", "meta", "metadata", "runs", "scopes", "traces", "words"]
+__all__ = [
+    "MEMORIES",
+    "changes",
+    "cursors",
+    "history",
+    "memories",
+    "meta",
+    "metadata",
+    "reembedded",
+    "runs",
+    "scopes",
+    "traces",
+    "words",
+]
 
 MEMORIES: Final = "memories"
 """Name of the space of memories in the change feed."""
@@ -91,6 +104,16 @@ changes: Final = Table(
     Column("space", String(16), nullable=False),
     Column("row", _Number, nullable=False),
     Column("op", String(8), nullable=False),
+)
+
+# How far the indexes that processes share have come in the change feed, and with vectors of which embedding model.
+cursors: Final = Table(
+    "cursors",
+    metadata,
+    Column("name", String(255), primary_key=True),
+    Column("applied", _Number, nullable=False),
+    Column("nonce", LargeBinary(8), nullable=False),
+    Column("fingerprint", Text, nullable=False),
 )
 
 memories: Final = Table(
@@ -177,5 +200,16 @@ runs: Final = Table(
     Column("scope_id", _Number, ForeignKey("scopes.id")),
     Column("created_at", UTCDateTime, nullable=False),
     Column("result", _Json, nullable=False),
+    Column("scope", _Json),  # whose run it was, also where it added nothing and so has no scope_id
     Index("ix_runs_scope", "scope_id"),
+)
+
+# Vectors of another embedding model, made while the old ones are still in use: see maintenance/reindex.py. `seq` is that of
+# the memory when its text was embedded; another one means that the vector is out of date.
+reembedded: Final = Table(
+    "reembedded",
+    metadata,
+    Column("pk", _Number, primary_key=True, autoincrement=False),
+    Column("seq", _Number, nullable=False),
+    Column("embedding", LargeBinary, nullable=False),
 )

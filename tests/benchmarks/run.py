@@ -37,6 +37,7 @@ from langmem_adapter.storage.ledger import Ledger, Write
 from langmem_adapter.storage.meta import prepare
 from langmem_adapter.storage.traces import TraceDraft
 from tests.benchmarks.cost import bench_cost
+from tests.benchmarks.index import bench_index
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -386,6 +387,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         bench_many(small, size)
         bench_shared_commits(small, size)
         bench_search(large, size)
+    bench_index(quick=size is QUICK)
     bench_start(size)
 
 

@@ -1,18 +1,36 @@
-"""Vectors, batches and databases for the tests of the indexes."""
+"""Vectors, batches, databases and vector stores for the tests of the indexes."""
 
 from __future__ import annotations
 
+import secrets
+import uuid
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pytest
+from langchain_core.embeddings import Embeddings
+from langchain_core.vectorstores import InMemoryVectorStore
+from sqlalchemy import create_engine, delete, func, insert, select, text, update
 
 from langmem_adapter.index.base import Batch
+from langmem_adapter.index.checks import check_batch
+from langmem_adapter.index.shared import SharedIndexer
+from langmem_adapter.storage.database import Database
+from langmem_adapter.storage.meta import prepare
+from langmem_adapter.storage.tables import MEMORIES, changes, memories, scopes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
-    from langmem_adapter.index.base import Pks, Vectors
+    from langchain_core.vectorstores import VectorStore
+    from sqlalchemy import Connection
+
+    from langmem_adapter.index.base import Found, Pks, Scores, VectorIndex, Vectors, VectorView
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class MakeBatch(Protocol):
@@ -45,3 +63,214 @@ def make_vectors() -> MakeVectors:
         return unit
 
     return make
+
+
+# ── indexes outside the process ─────────────────────────────────────────────────────────────────────────────────────
+
+
+class Spelt(Embeddings):
+    """Texts that spell their vectors: a store that embeds by itself comes to the same vectors as we do."""
+
+    @staticmethod
+    def text(vector: Vectors) -> str:
+        return vector.astype("<f4").tobytes().hex()
+
+    def embed_query(self, text: str) -> list[float]:
+        numbers: list[float] = np.frombuffer(bytes.fromhex(text), "<f4").tolist()
+        return numbers
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [self.embed_query(text) for text in texts]
+
+
+@pytest.fixture(scope="session")
+def spelt() -> Embeddings:
+    return Spelt()
+
+
+class Fed:
+    """An index that is fed from a database, with the ways of one that is fed directly: its batches become memories."""
+
+    def __init__(self, database: Database, feed: SharedIndexer) -> None:
+        self.database = database
+        self.feed = feed
+
+    @property
+    def view(self) -> VectorView:
+        assert self.feed.index is not None
+        return self.feed.index
+
+    @property
+    def dimensions(self) -> int:
+        return self.view.dimensions
+
+    def __len__(self) -> int:
+        return len(self.view)
+
+    def update(self, batch: Batch) -> None:
+        check_batch(batch, self.dimensions)
+        self.database.write(partial(write_batch, batch=batch))
+        self.feed.pull()
+
+    def clear(self) -> None:
+        none = np.empty(0, np.int64)
+        self.update(Batch(none, none, np.empty((0, self.dimensions), np.float32), self.pks()))
+
+    def search(self, query: Vectors, k: int, *, scopes: Collection[int], pks: Pks | None = None) -> Found:
+        return self.view.search(query, k, scopes=scopes, pks=pks)
+
+    def scores(self, query: Vectors, pks: Pks) -> Scores:
+        return self.view.scores(query, pks)
+
+    def vectors(self, pks: Pks) -> Vectors:
+        return self.view.vectors(pks)
+
+    def pks(self) -> Pks:
+        return self.view.pks()
+
+    def scopes_of(self, pks: Pks) -> Pks:
+        return self.view.scopes_of(pks)
+
+
+def write_batch(connection: Connection, batch: Batch) -> None:
+    """Write memories and their changes straight into the tables, as the ledger does, under pks of the test's own."""
+    known = set(connection.execute(select(memories.c.pk)).scalars())
+    seq = int(connection.execute(select(func.coalesce(func.max(changes.c.seq), 0))).scalar_one())
+    gone = [pk for pk in batch.gone.tolist() if pk in known]
+    ops = [(pk, "put") for pk in batch.pks.tolist()] + [(pk, "delete") for pk in gone]
+    if not ops:
+        return
+    rows = [
+        {"seq": seq + i, "nonce": secrets.token_bytes(8), "space": MEMORIES, "row": pk, "op": op}
+        for i, (pk, op) in enumerate(ops, 1)
+    ]
+    connection.execute(insert(changes), rows)
+    for pk in gone:
+        connection.execute(delete(memories).where(memories.c.pk == pk))
+    _write_scopes(connection, set(batch.scopes.tolist()))
+    _write_memories(connection, batch, known, seq)
+
+
+@pytest.fixture(scope="session")
+def write() -> Callable[[Database, Batch], None]:
+    """Commits a batch as memories, the way any process would."""
+    return lambda database, batch: database.write(partial(write_batch, batch=batch))
+
+
+def _write_scopes(connection: Connection, wanted: set[int]) -> None:
+    for scope in wanted - set(connection.execute(select(scopes.c.id)).scalars()):
+        row = {"id": scope, "key": str(scope), "user_id": str(scope), "memory_count": 0, "word_count": 0}
+        connection.execute(insert(scopes), row)
+
+
+def _write_memories(connection: Connection, batch: Batch, known: set[int], seq: int) -> None:
+    fixed = {"context": "", "metadata": {}, "hash": "h", "created_at": NOW, "updated_at": NOW, "revision": 1}
+    fresh = []
+    rows = zip(batch.pks.tolist(), batch.scopes.tolist(), batch.vectors, strict=True)
+    for place, (pk, scope, vector) in enumerate(rows, 1):
+        told = {"scope_id": scope, "text": Spelt.text(vector), "embedding": vector.tobytes(), "seq": seq + place}
+        if pk in known:
+            connection.execute(update(memories).where(memories.c.pk == pk).values(told))
+        else:
+            fresh.append({"pk": pk, "id": str(pk), **told, **fixed})
+    if fresh:
+        connection.execute(insert(memories), fresh)
+
+
+class OpenStore(Protocol):
+    def __call__(self, kind: str, dimensions: int, *, folder: str | None = None) -> VectorStore: ...
+
+
+@pytest.fixture
+def open_store() -> Iterator[OpenStore]:
+    """Vector stores by kind: empty ones, or what lies in a folder."""
+    with ExitStack() as stack:
+
+        def open_one(kind: str, dimensions: int, *, folder: str | None = None) -> VectorStore:
+            if kind == "qdrant":
+                return _qdrant(stack, dimensions, folder)
+            return _chroma(stack, folder) if kind == "chroma" else InMemoryVectorStore(Spelt())
+
+        yield open_one
+
+
+def _qdrant(stack: ExitStack, dimensions: int, folder: str | None) -> VectorStore:
+    from langchain_qdrant import QdrantVectorStore
+    from qdrant_client import QdrantClient, models
+
+    client = QdrantClient(path=folder) if folder else QdrantClient(":memory:")
+    stack.callback(client.close)
+    if not client.collection_exists("memories"):
+        shape = models.VectorParams(size=dimensions, distance=models.Distance.COSINE)
+        client.create_collection("memories", vectors_config=shape)
+    return QdrantVectorStore(client, "memories", Spelt(), validate_embeddings=False, validate_collection_config=False)
+
+
+def _chroma(stack: ExitStack, folder: str | None) -> VectorStore:
+    import chromadb
+    from langchain_chroma import Chroma
+
+    quiet = chromadb.Settings(anonymized_telemetry=False)
+    client = chromadb.PersistentClient(folder, quiet) if folder else chromadb.EphemeralClient(quiet)
+    # Ephemeral clients of one process share everything, so each test has a collection of its own.
+    name = "memories" if folder else f"memories-{uuid.uuid4().hex}"
+    # Chroma searches a graph; at this breadth it finds what a full comparison finds among some hundred vectors.
+    breadth = {"hnsw": {"space": "cosine", "ef_construction": 1000, "ef_search": 1000, "max_neighbors": 64}}
+    store = Chroma(name, Spelt(), client=client, collection_configuration=breadth)
+    if folder is None:
+        stack.callback(store.delete_collection)
+    return store
+
+
+@pytest.fixture(scope="session")
+def vector_postgres(postgres_server: str) -> Iterator[Database]:
+    """One database with the extension, for tests that clear their table: making one for each takes longer than they do."""
+    from langmem_adapter.index.pgvector import require
+
+    admin = create_engine(postgres_server, isolation_level="AUTOCOMMIT")
+    with admin.connect() as connection:
+        connection.execute(text("CREATE DATABASE vectors"))
+    database = Database(admin.url.set(database="vectors"))
+    prepare(database)
+    require(database)
+    yield database
+    database.close()
+    with admin.connect() as connection:
+        connection.execute(text("DROP DATABASE vectors WITH (FORCE)"))
+    admin.dispose()
+
+
+@pytest.fixture
+def open_outside(
+    request: pytest.FixtureRequest, open_store: OpenStore
+) -> Iterator[Callable[[str, int], VectorIndex | Fed]]:
+    """Empty indexes outside the process by kind, which search there however little they hold."""
+    with ExitStack() as stack:
+
+        def open_one(kind: str, dimensions: int) -> VectorIndex | Fed:
+            if kind == "pgvector":
+                return _pgvector(request.getfixturevalue("vector_postgres"), dimensions)
+            return _fed(stack, open_store(kind, dimensions), dimensions)
+
+        yield open_one
+
+
+def _pgvector(database: Database, dimensions: int) -> VectorIndex:
+    from langmem_adapter.index.pgvector import PgVectorIndex
+
+    index = PgVectorIndex(database, dimensions, exact_up_to=None)
+    with database.derived(1) as connection:
+        index.prepare(connection)
+    index.clear()
+    return index
+
+
+def _fed(stack: ExitStack, store: VectorStore, dimensions: int) -> Fed:
+    from langmem_adapter.index.stores import opened
+    from langmem_adapter.index.vectorstore import VectorStoreIndex
+
+    database = Database(":memory:")
+    prepare(database)
+    stack.callback(database.close)
+    make = partial(VectorStoreIndex, opened(store), database, exact_up_to=0)
+    return Fed(database, SharedIndexer(database, make, fingerprint="spelt", dimensions=dimensions))

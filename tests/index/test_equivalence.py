@@ -59,6 +59,36 @@ class SideBySide(RuleBasedStateMachine):
         np.testing.assert_array_equal(self.fast.scores(asked, chosen), self.plain.scores(asked, chosen))
         np.testing.assert_array_equal(self.fast.vectors(chosen), self.plain.vectors(chosen))
 
+    @rule(steps=st.integers(0, 3))
+    def begin_to_compact(self, steps: int) -> None:
+        """Changes come between its steps, and it may never be finished."""
+        self.compacting = self.fast.compact()
+        self._go_on(steps)
+
+    @rule(steps=st.integers(1, 3))
+    def go_on_compacting(self, steps: int) -> None:
+        self._go_on(steps)
+
+    @rule()
+    def compact(self) -> None:
+        for _ in self.fast.compact():
+            self.hold_the_same()
+        assert not self.fast.fragmented
+
+    @rule(by_scope=st.booleans())
+    def load(self, by_scope: bool) -> None:  # noqa: FBT001 - Hypothesis gives it by name
+        pks = self.plain.pks()
+        scopes = self.plain.scopes_of(pks)
+        pks = pks[np.argsort(scopes, kind="stable")] if by_scope else pks[::-1].copy()
+        batch = Batch(pks, self.plain.scopes_of(pks), self.plain.vectors(pks), _numbers([]))
+        self.fast = FaissIndex(D)
+        self.fast.adopt(batch)
+        self.plain.adopt(batch)
+
+    def _go_on(self, steps: int) -> None:
+        for _ in range(steps):
+            next(getattr(self, "compacting", iter(())), None)
+
     @rule()
     def clear(self) -> None:
         self.fast.clear()

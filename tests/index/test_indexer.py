@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import logging
-import secrets
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from sqlalchemy import Engine, delete, event, func, insert, select, update
+from sqlalchemy import Engine, delete, event, update
 
 from langmem_adapter.errors import EmbeddingMismatchError
 from langmem_adapter.index.build import open_index
 from langmem_adapter.index.indexer import Indexer
 from langmem_adapter.index.snapshot import snapshot_path
 from langmem_adapter.storage.database import Database
-from langmem_adapter.storage.tables import changes, memories, metadata, scopes
+from langmem_adapter.storage.tables import changes, memories
+from tests.index.book import Book, put, record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,57 +31,6 @@ if TYPE_CHECKING:
 
 D = 16
 PRINT = f"hash:{D}"
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-class Book:
-    """Writes memories and their changes straight into the tables, as the ledger does."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
-        database.setup(metadata.create_all)
-
-    def put(self, vectors: Vectors, scope: int = 1) -> list[int]:
-        return self.database.write(partial(_put, vectors=vectors, scope=scope))
-
-    def change(self, pk: int, vector: Vectors) -> None:
-        self.database.write(partial(_change, pk=pk, vector=vector))
-
-    def remove(self, *pks: int) -> None:
-        self.database.write(partial(_remove, pks=pks))
-
-
-def _record(connection: Connection, row: int | None, op: str, space: str = "memories") -> int:
-    seq = connection.execute(select(func.coalesce(func.max(changes.c.seq), 0))).scalar_one() + 1
-    values = {"seq": seq, "nonce": secrets.token_bytes(8), "space": space, "row": row or seq, "op": op}
-    connection.execute(insert(changes), values)
-    return int(seq)
-
-
-def _put(connection: Connection, vectors: Vectors, scope: int) -> list[int]:
-    if connection.execute(select(scopes.c.id).where(scopes.c.id == scope)).scalar() is None:
-        row = {"id": scope, "key": str(scope), "user_id": str(scope), "memory_count": 0, "word_count": 0}
-        connection.execute(insert(scopes), row)
-    return [_put_one(connection, vector, scope) for vector in vectors]
-
-
-def _put_one(connection: Connection, vector: Vectors, scope: int) -> int:
-    seq = _record(connection, None, "put")
-    texts = {"text": "t", "context": "", "metadata": {}, "hash": "h", "created_at": NOW, "updated_at": NOW}
-    numbers = {"pk": seq, "id": str(seq), "scope_id": scope, "seq": seq, "revision": 1}
-    connection.execute(insert(memories), {**texts, **numbers, "embedding": vector.tobytes()})
-    return seq
-
-
-def _change(connection: Connection, pk: int, vector: Vectors) -> None:
-    seq = _record(connection, pk, "put")
-    connection.execute(update(memories).where(memories.c.pk == pk).values(embedding=vector.tobytes(), seq=seq))
-
-
-def _remove(connection: Connection, pks: tuple[int, ...]) -> None:
-    for pk in pks:
-        _record(connection, pk, "delete")
-        connection.execute(delete(memories).where(memories.c.pk == pk))
 
 
 @pytest.fixture
@@ -184,7 +132,7 @@ class TestPull:
         indexer = follow()
         book.put(vectors[:1])
         indexer.pull()
-        book.database.write(lambda connection: _record(connection, 1, "delete", space="entities"))
+        book.database.write(lambda connection: record(connection, 1, "delete", space="entities"))
         indexer.pull()
         assert indexer.applied == 2
         assert len(held(indexer)) == 1
@@ -298,6 +246,7 @@ class TestSnapshots:
         for start, there in ((0, False), (5, True)):
             book.put(vectors[start : start + 5])
             indexer.pull()
+            indexer.settle()
             assert place.exists() is there
 
     @pytest.mark.parametrize("damage", [lambda d: d[:-9], lambda d: d[:200] + b"!" + d[201:], lambda d: d + b"x"])
@@ -433,7 +382,7 @@ class TestRebuildAndVerify:
         def go_back(connection: Connection) -> None:
             connection.execute(delete(memories).where(memories.c.pk > pks[4]))
             connection.execute(delete(changes).where(changes.c.seq > pks[4]))
-            _put(connection, vectors[20:40], scope=1)
+            put(connection, vectors[20:40], scope=1)
 
         book.database.write(go_back)
         indexer.pull()

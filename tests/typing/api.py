@@ -13,8 +13,9 @@ import langmem_adapter
 from langmem_adapter import AddResult, Change, Hit, Memory, MemoryItem, Page, Revision, Scope, Settings
 from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.errors import LangmemAdapterError, MemoryNotFoundError, ModelReplyError, StorageError
-from langmem_adapter.index.indexer import Verification
+from langmem_adapter.index.base import Verification
 from langmem_adapter.records import Event, Explanation, Usage
+from langmem_adapter.storage.erasure import Erasure
 from langmem_adapter.storage.meta import Stats
 from langmem_adapter.storage.scopes import ScopeCount
 from langmem_adapter.storage.traces import Trace
@@ -84,7 +85,9 @@ def editing(memory: Memory) -> None:
     assert_type(memory.delete("id", user_id="a"), Change)
     assert_type(memory.delete_all(user_id="a"), int)
     assert_type(memory.restore("id", 1), Change)
-    assert_type(memory.reset(), int)
+    assert_type(memory.reset(), Erasure)
+    assert_type(memory.purge(user_id="a"), Erasure)
+    assert_type(memory.sweep(), int)
     memory.restore("id", "1")  # type: ignore[arg-type]
     memory.delete()  # type: ignore[call-arg]
 

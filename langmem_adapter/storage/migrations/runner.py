@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["HEAD", "migrate", "schema_version"]
 
-HEAD: Final = "0002"
+HEAD: Final = "0004"
 """The schema that this code speaks."""
 
-_KNOWN: Final = ("0001", "0002")
+_KNOWN: Final = ("0001", "0002", "0003", "0004")
 
 
 def migrate(database: Database) -> None:

@@ -1,0 +1,41 @@
+"""An index and its database side by side."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from langmem_adapter.index.base import Verification
+from langmem_adapter.index.rows import all_rows
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from langmem_adapter.index.base import VectorView
+
+__all__ = ["compared"]
+
+
+def compared(index: VectorView | None, connection: Connection) -> Verification:
+    """Compare an index with the database, row by row and bit by bit.
+
+    Args:
+        index: The index, brought up to date; `None` where there is none yet.
+        connection: A transaction that sees the state that the index was brought to.
+    """
+    seen, lacking, differing = [np.empty(0, np.int64)], [], []
+    for rows in all_rows(connection):
+        pks = np.array([row.pk for row in rows], np.int64)
+        seen.append(pks)
+        if index is None:
+            lacking += pks.tolist()
+            continue
+        for row, scope, vector in zip(rows, index.scopes_of(pks), index.vectors(pks).astype("<f4"), strict=True):
+            if scope < 0:
+                lacking.append(row.pk)
+            elif scope != row.scope_id or vector.tobytes() != row.embedding:
+                differing.append(row.pk)
+    known = np.concatenate(seen)
+    extra = [] if index is None else np.setdiff1d(index.pks(), known).tolist()
+    return Verification(len(known), tuple(extra), tuple(lacking), tuple(differing))

@@ -1,0 +1,359 @@
+"""Vectors inside Postgres, with pgvector: one index for all processes of all machines.
+
+A table for each space and length of vectors, made when it is opened. A search within few rows compares all of them (B-tree
+on the scope, then a sort); within many it walks the HNSW graph (Malkov and Yashunin, arXiv:1603.09320) with pgvector's
+iterative scan, because the plain one drops what the filter refuses: within one per cent of a table it finds one in ten.
+Where the walk brings fewer than asked for, all rows are compared after all.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from copy import copy
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+from packaging.version import Version
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Float,
+    MetaData,
+    Table,
+    any_,
+    bindparam,
+    cast,
+    delete,
+    exists,
+    func,
+    literal,
+    or_,
+    select,
+    text,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, insert
+from sqlalchemy.exc import DBAPIError
+
+from langmem_adapter.errors import InvalidInputError, MissingDependencyError, StorageError
+from langmem_adapter.index.base import Found
+from langmem_adapter.index.checks import check_batch, check_dimensions, check_k, check_query
+from langmem_adapter.index.compare import compared
+from langmem_adapter.index.rows import as_batch
+from langmem_adapter.storage.feed import all_rows, lock_of
+from langmem_adapter.storage.tables import MEMORIES, memories
+
+try:
+    from pgvector.sqlalchemy import HALFVEC, VECTOR
+except ImportError:
+    _MISSING = True
+else:
+    _MISSING = False
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from sqlalchemy import ColumnElement, Connection, Select
+
+    from langmem_adapter.index.base import Batch, Pks, Scores, Vectors, Verification
+    from langmem_adapter.storage.database import Database
+    from langmem_adapter.storage.feed import Cursor, Rows
+
+__all__ = ["PgVectorIndex", "require"]
+
+_OLDEST: Final = Version("0.8")  # the first with iterative scans
+_MOST_DIMENSIONS: Final = 16_000
+_MOST_OF_FULL: Final = 2_000  # a graph holds vectors of so many numbers; of halves, twice as many
+_MOST_OF_HALVES: Final = 4_000
+_LEAST_EFFORT: Final = 100
+_MOST_EFFORT: Final = 1_000
+_Session: TypeAlias = "Callable[[], AbstractContextManager[Connection]]"
+
+_WALK: Final = text(
+    "SELECT set_config('hnsw.iterative_scan', 'strict_order', true), set_config('hnsw.ef_search', :effort, true), "
+    "set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), "
+    "set_config('enable_sort', 'off', true)"
+)
+
+
+class _Questions:
+    """The statements, built once for a table."""
+
+    def __init__(self, table: Table, dimensions: int) -> None:
+        pk, embedding = table.c.pk, table.c.embedding
+        self.of_scopes = table.c.scope_id == any_(bindparam("scopes", type_=ARRAY(BigInteger)))
+        self.of_pks = pk == any_(bindparam("pks", type_=ARRAY(BigInteger)))
+        score = (-embedding.op("<#>", return_type=Float())(bindparam("query", type_=VECTOR(dimensions)))).label("score")
+        self.score = select(pk, score)
+        # The order is by an expression that no graph serves, so all rows are compared.
+        self.exact = self.score.where(self.of_scopes).order_by(score.desc(), pk).limit(bindparam("k"))
+        self.walk = self.score.where(self.of_scopes).order_by(_distance(embedding, dimensions)).limit(bindparam("k"))
+        some = select(literal(1)).select_from(table).where(self.of_scopes).limit(bindparam("most")).subquery()
+        self.rows = select(func.count()).select_from(some)
+
+
+class PgVectorIndex:
+    """A table of vectors in the Postgres that holds the memories.
+
+    Args:
+        database: A Postgres with the extension `vector`, 0.8 or newer; see `require`.
+        dimensions: Length of the vectors, at most 16,000; above 2,000 the graph holds halves (`halfvec`), above 4,000 there
+            is none and every search compares all rows.
+        space: What the vectors belong to.
+        exact_up_to: Rows in the scopes of a search up to which all of them are compared; `None`: always, without a graph.
+
+    Raises:
+        InvalidInputError: The database is no Postgres, or *dimensions* does not fit.
+        MissingDependencyError: The package `pgvector` is not installed.
+    """
+
+    def __init__(
+        self, database: Database, dimensions: int, *, space: str = MEMORIES, exact_up_to: int | None = 10_000
+    ) -> None:
+        _refuse(database)
+        if check_dimensions(dimensions) > _MOST_DIMENSIONS:
+            raise InvalidInputError(
+                f"pgvector keeps vectors of at most {_MOST_DIMENSIONS:,} numbers, not {dimensions:,}"
+            )
+        self._database = database
+        self._dimensions: Final = dimensions
+        self._table = _table(f"vectors_{space}_{dimensions}", dimensions)
+        self._exact_up_to = exact_up_to if dimensions <= _MOST_OF_HALVES else None
+        self._ask = _Questions(self._table, dimensions)
+        self._reading: _Session = database.read
+        self._writing: _Session = lambda: database.derived(lock_of(self.name))
+
+    @property
+    def name(self) -> str:
+        """The table's name, and that of its cursor."""
+        return str(self._table.name)
+
+    @property
+    def private(self) -> bool:
+        """Whether other processes cannot see it: they can."""
+        return False
+
+    @property
+    def dimensions(self) -> int:
+        """Length of its vectors."""
+        return self._dimensions
+
+    def on(self, connection: Connection) -> PgVectorIndex:
+        """The same index, working in a transaction that is already open."""
+        session = partial(nullcontext, connection)
+        index = copy(self)
+        vars(index).update(_reading=session, _writing=session)
+        return index
+
+    # ── the table ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def prepare(self, connection: Connection) -> None:
+        """Make the table, where it is missing; `require` has seen to the extension."""
+        self._table.create(connection, checkfirst=True)
+
+    def settle(self, connection: Connection) -> None:
+        """Make the graph, where it is missing: after the first filling, because row by row it takes many times as long."""
+        if self._exact_up_to is not None:
+            full = self._dimensions <= _MOST_OF_FULL
+            what = "embedding vector_ip_ops" if full else f"(embedding::halfvec({self._dimensions})) halfvec_ip_ops"
+            connection.execute(text(f"CREATE INDEX IF NOT EXISTS {self.name}_graph ON {self.name} USING hnsw ({what})"))
+
+    def take(self, connection: Connection, rows: Rows) -> None:
+        """Bring in changed memories, in a transaction of the feed's.
+
+        Raises:
+            EmbeddingMismatchError: A vector has another length.
+        """
+        self.on(connection).update(as_batch(rows, self._dimensions))
+
+    def refill(self, connection: Connection, told: Callable[[int], None]) -> None:
+        """Bring in every memory; rows that are right already are left alone, and readers see the old ones until the end."""
+        there = select(memories.c.pk).where(memories.c.pk == self._table.c.pk)
+        connection.execute(delete(self._table).where(~exists(there)))
+        done = 0
+        for rows in all_rows(connection):
+            self.take(connection, rows)
+            done += len(rows)
+            told(done)
+
+    def holds(self, connection: Connection, cursor: Cursor) -> bool:  # noqa: ARG002 - a store of its own could lie
+        """Whether the table is where the cursor says: always, they are committed together."""
+        return True
+
+    def compare(self, connection: Connection) -> Verification:
+        """The table and the memories, bit by bit."""
+        return compared(self.on(connection), connection)
+
+    def update(self, batch: Batch) -> None:
+        """Apply net changes; a search running meanwhile sees all of them or none.
+
+        Raises:
+            EmbeddingMismatchError: The vectors have another length.
+            InvalidInputError: The batch is not what `Batch` promises; nothing was changed.
+            StorageError: The database failed.
+        """
+        check_batch(batch, self._dimensions)
+        numbers = zip(batch.pks.tolist(), batch.scopes.tolist(), batch.vectors, strict=True)
+        rows = [{"pk": pk, "scope_id": scope, "embedding": vector} for pk, scope, vector in numbers]
+        with self._writing() as connection:
+            if len(batch.gone):
+                connection.execute(delete(self._table).where(self._ask.of_pks), {"pks": batch.gone.tolist()})
+            if rows:
+                connection.execute(_upsert(self._table), rows)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._writing() as connection:
+            connection.execute(delete(self._table))
+
+    # ── searching ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def __len__(self) -> int:
+        """How many vectors it holds."""
+        with self._reading() as connection:
+            return int(connection.execute(select(func.count()).select_from(self._table)).scalar_one())
+
+    def search(self, query: Vectors, k: int, *, scopes: Collection[int], pks: Pks | None = None) -> Found:
+        """The *k* nearest memories within *scopes*; see `VectorView.search`. `Found.strategy` tells whether by the graph.
+
+        Raises:
+            EmbeddingMismatchError: The query has another length.
+            InvalidInputError: The query is not finite float32, or *k* is below 1.
+            StorageError: The database failed.
+        """
+        query, k = check_query(query, self._dimensions), check_k(k)
+        asked = {"query": query, "scopes": [int(scope) for scope in scopes], "k": k}
+        with self._reading() as connection:
+            if pks is not None:
+                narrowed = self._ask.exact.where(self._ask.of_pks)
+                return _found(connection, narrowed, {**asked, "pks": np.unique(pks).tolist()}, "pgvector exact")
+            if not self._is_large(connection, asked):
+                return _found(connection, self._ask.exact, asked, "pgvector exact")
+            found = self._walk(connection, asked)
+            if len(found.pks) == k:
+                return found
+            return _found(connection, self._ask.exact, asked, "pgvector exact, the graph found too few")
+
+    def _is_large(self, connection: Connection, asked: dict[str, Any]) -> bool:
+        if self._exact_up_to is None:
+            return False
+        most = max(self._exact_up_to, asked["k"])
+        counted = connection.execute(self._ask.rows, {"scopes": asked["scopes"], "most": most + 1}).scalar_one()
+        return bool(counted > most)
+
+    def _walk(self, connection: Connection, asked: dict[str, Any]) -> Found:
+        effort = min(max(asked["k"], _LEAST_EFFORT), _MOST_EFFORT)
+        settings = connection.begin_nested()  # rolled back, so that they hold for this one statement
+        try:
+            connection.execute(_WALK, {"effort": str(effort)})
+            return _found(connection, self._ask.walk, {**asked, "near": asked["query"]}, "pgvector graph (HNSW)")
+        finally:
+            settings.rollback()
+
+    def scores(self, query: Vectors, pks: Pks) -> Scores:
+        """Cosines of the query with the given memories; NaN where the index has none."""
+        query = check_query(query, self._dimensions)
+        with self._reading() as connection:
+            asked = {"query": query, "pks": pks.tolist()}
+            known: dict[int, float] = dict(connection.execute(self._ask.score.where(self._ask.of_pks), asked).all())
+        return np.array([known.get(pk, np.nan) for pk in pks.tolist()], np.float32)
+
+    def vectors(self, pks: Pks) -> Vectors:
+        """The stored vectors of the given memories; rows of NaN where the index has none."""
+        known = self._look_up(pks, self._table.c.embedding)
+        result = np.full((len(pks), self._dimensions), np.nan, np.float32)
+        for place, pk in enumerate(pks.tolist()):
+            if pk in known:
+                result[place] = known[pk]
+        return result
+
+    def pks(self) -> Pks:
+        """Every pk it holds, ascending."""
+        with self._reading() as connection:
+            known = connection.execute(select(self._table.c.pk).order_by(self._table.c.pk)).scalars()
+            return np.fromiter(known, np.int64)
+
+    def scopes_of(self, pks: Pks) -> Pks:
+        """The scope id of each of the given memories; -1 where the index has none."""
+        known = self._look_up(pks, self._table.c.scope_id)
+        return np.array([known.get(pk, -1) for pk in pks.tolist()], np.int64)
+
+    def _look_up(self, pks: Pks, column: Column[Any]) -> dict[int, Any]:
+        query = select(self._table.c.pk, column).where(self._ask.of_pks)
+        with self._reading() as connection:
+            return dict(connection.execute(query, {"pks": pks.tolist()}).all())
+
+
+def require(database: Database) -> None:
+    """Make the extension `vector` where it is missing, so that what cannot work shows when a database is opened.
+
+    Raises:
+        InvalidInputError: The database is no Postgres.
+        MissingDependencyError: The package `pgvector` is not installed.
+        StorageError: The extension is missing and may not be made from here, or is too old.
+    """
+    _refuse(database)
+    with database.derived(lock_of("vector")) as connection:
+        _extend(connection)
+
+
+def _refuse(database: Database) -> None:
+    if database.dialect != "postgresql":
+        raise InvalidInputError(
+            f"index='pgvector' lives in Postgres, and {database.location} is {database.dialect}; give a "
+            "postgresql+psycopg:// URL, or choose index='faiss'"
+        )
+    if _MISSING:
+        raise MissingDependencyError("pgvector", extra="postgres")
+
+
+def _table(name: str, dimensions: int) -> Table:
+    return Table(
+        name,
+        MetaData(),
+        Column("pk", BigInteger, primary_key=True, autoincrement=False),
+        Column("scope_id", BigInteger, nullable=False, index=True),
+        Column("embedding", VECTOR(dimensions), nullable=False),
+    )
+
+
+def _distance(embedding: Column[Any], dimensions: int) -> ColumnElement[Any]:
+    kind = VECTOR(dimensions) if dimensions <= _MOST_OF_FULL else HALFVEC(dimensions)
+    kept = embedding if dimensions <= _MOST_OF_FULL else cast(embedding, kind)
+    return kept.op("<#>", return_type=Float())(bindparam("near", type_=kind))
+
+
+def _upsert(table: Table) -> Any:
+    put = insert(table)
+    new = put.excluded
+    # A row that is right already is left alone: every new version of one is another node of the graph.
+    changed = or_(table.c.scope_id != new.scope_id, table.c.embedding != new.embedding)
+    values = {"scope_id": new.scope_id, "embedding": new.embedding}
+    return put.on_conflict_do_update(index_elements=[table.c.pk], set_=values, where=changed)
+
+
+def _found(connection: Connection, query: Select[Any], asked: dict[str, Any], strategy: str) -> Found:
+    rows = connection.execute(query, asked).all()
+    pks = np.fromiter((row.pk for row in rows), np.int64)
+    scores = np.fromiter((row.score for row in rows), np.float32)
+    order = np.lexsort((pks, -scores))
+    return Found(pks[order], scores[order], strategy)
+
+
+def _extend(connection: Connection) -> None:
+    version = select(text("extversion")).select_from(text("pg_extension")).where(text("extname = 'vector'"))
+    if connection.execute(version).scalar() is None:
+        try:
+            with connection.begin_nested():
+                connection.execute(text("CREATE EXTENSION IF NOT EXISTS vector"))
+        except DBAPIError as error:
+            raise StorageError(
+                "this Postgres has no extension vector, and it cannot be made from here; install pgvector on the server and "
+                f"let its administrator run CREATE EXTENSION vector ({str(error.orig).strip()})"
+            ) from error
+    found = str(connection.execute(version).scalar_one())
+    if Version(found) < _OLDEST:
+        raise StorageError(
+            f"the extension vector is {found}, needed is {_OLDEST}; install a newer pgvector on the server and let its "
+            "administrator run ALTER EXTENSION vector UPDATE"
+        )

@@ -1,0 +1,316 @@
+"""The feed of an index that processes share: its cursor stands in the database, and one process at a time moves it.
+
+Whoever is about to search pulls, as with an index of one's own. If nothing was committed since, or another process has
+already applied it, that is one cheap query. Otherwise the process takes the index's own lock, looks at the cursor again, and
+applies what is missing; the cursor moves only when the index has everything, so a change may be applied twice, which does no
+harm, but never missed. A cursor whose nonce or embedding model is not the database's means that everything is read anew.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol
+
+from sqlalchemy import select
+
+from langmem_adapter.errors import StorageError
+from langmem_adapter.index.base import VectorView, Verification
+from langmem_adapter.index.rows import count
+from langmem_adapter.storage import feed
+from langmem_adapter.storage.feed import Cursor
+from langmem_adapter.storage.meta import check_embeddings
+from langmem_adapter.storage.tables import memories
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator
+
+    from sqlalchemy import Connection
+
+    from langmem_adapter.storage.database import Database
+    from langmem_adapter.storage.feed import Rows
+
+__all__ = ["SharedIndex", "SharedIndexer"]
+
+_log = logging.getLogger("langmem_adapter")
+
+_PATIENCE: Final = 60.0
+_NUMBER: Final = 4
+_FIRST_VECTOR: Final = select(memories.c.embedding).limit(1)
+
+
+class SharedIndex(VectorView, Protocol):
+    """An index outside this process that a feed can follow the database with."""
+
+    @property
+    def name(self) -> str:
+        """Name of its cursor."""
+
+    @property
+    def private(self) -> bool:
+        """Whether it is not shared after all: then the cursor is kept here, and dies with it."""
+
+    def on(self, connection: Connection) -> VectorView:
+        """The same index, reading through a transaction that is already open."""
+
+    def prepare(self, connection: Connection) -> None:
+        """Make what it needs, before anything else."""
+
+    def settle(self, connection: Connection) -> None:
+        """Make what is better made after the first filling."""
+
+    def take(self, connection: Connection, rows: Rows) -> None:
+        """Bring in changed memories; doing it again does no harm."""
+
+    def refill(self, connection: Connection, told: Callable[[int], None]) -> None:
+        """Bring in every memory and remove what is none; *told* how many so far."""
+
+    def holds(self, connection: Connection, cursor: Cursor) -> bool:
+        """Whether it looks as if it were where the cursor says."""
+
+    def compare(self, connection: Connection) -> Verification:
+        """Compare it with the memories."""
+
+
+@dataclass(slots=True)
+class _Turn:
+    """The time in which this process alone feeds the index.
+
+    Attributes:
+        connection: Reads the memories; on Postgres it also writes whatever is derived.
+        cursor: Where the index stands; kept when the turn ends well.
+    """
+
+    connection: Connection
+    cursor: Cursor | None
+
+
+class SharedIndexer:
+    """Feeds one shared index from one database. Safe to use from many threads, processes and machines.
+
+    Args:
+        database: The truth, its tables made.
+        index_factory: Opens the index for vectors of a given length.
+        fingerprint: Of the embedding model in use.
+        dimensions: Length of the vectors; `None` takes it from the first memory.
+        patience: Seconds to wait for another process that feeds the index, on SQLite.
+
+    Raises:
+        EmbeddingMismatchError: A memory's vector has another length than the others, or the index makes others.
+        InvalidInputError: The index cannot be used with this database.
+        MissingDependencyError: A package that it needs is not installed.
+        StorageError: The database or the index failed.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        index_factory: Callable[[int], SharedIndex],
+        *,
+        fingerprint: str,
+        dimensions: int | None = None,
+        patience: float = _PATIENCE,
+    ) -> None:
+        self._database = database
+        self._factory = index_factory
+        self._fingerprint = fingerprint
+        self._patience = patience
+        self._pulling = threading.Lock()
+        self._version: Hashable = None
+        self._cursor: Cursor | None = None  # where we last saw or left it
+        self._seen = 0  # the last change of a database that holds no memory
+        self._index = None if dimensions is None else index_factory(dimensions)
+        self._ready = False
+        self.pull()
+
+    @property
+    def index(self) -> VectorView | None:
+        """The index; `None` while the length of its vectors is unknown, hence no memory exists."""
+        return self._index
+
+    @property
+    def applied(self) -> int:
+        """Number of the last change that the index is known to contain."""
+        return self._seen if self._cursor is None else self._cursor.applied
+
+    def view(self, connection: Connection) -> VectorView | None:
+        """The index as seen from a read transaction, with no second connection.
+
+        Raises:
+            EmbeddingMismatchError: The database was re-embedded since the last pull; the vectors there are not ours.
+        """
+        check_embeddings(connection, self._fingerprint)
+        return None if self._index is None else self._index.on(connection)
+
+    # ── following ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def pull(self) -> int:
+        """Bring the index up to date with everything that anybody committed before this call.
+
+        Not to be called inside a `Database.read` block: it opens its own.
+
+        Returns:
+            How many changes this process applied; after a rebuild, how many memories were read.
+
+        Raises:
+            EmbeddingMismatchError: A new vector has another length.
+            StorageError: The database or the index failed; the cursor stands where it stood, nothing is lost.
+        """
+        version = self._database.version()  # before reading: what is committed meanwhile is left for the next pull
+        with self._pulling:
+            if version == self._version:
+                return 0
+            done = 0 if self._at_the_end() else self._follow()
+            self._version = version
+        return done
+
+    def rebuild(self, progress: Callable[[int, int], None] | None = None) -> int:
+        """Bring every memory into the index anew; searches go on meanwhile.
+
+        Args:
+            progress: Called after each batch with the number of memories read and of all.
+
+        Returns:
+            How many memories there are.
+
+        Raises:
+            StorageError: The database or the index failed; doing it again makes good what is missing.
+        """
+        with self._pulling:
+            index = self._opened()
+            if index is None:
+                return 0
+            with self._turn(index) as turn:
+                return self._refill(index, turn, progress)
+
+    def verify(self) -> Verification:
+        """Compare the index with the database, after bringing it up to date; `unchecked` says what could not be."""
+        with self._pulling:
+            index = self._opened()
+            if index is None:
+                return Verification(0, (), (), ())
+            with self._turn(index) as turn:
+                self._catch_up(index, turn)
+                return index.compare(turn.connection)
+
+    def snapshot(self) -> bool:
+        """Nothing: the index outlives this process by itself."""
+        return False
+
+    def close(self) -> None:
+        """Nothing: a store given by the user is the user's to close."""
+
+    def _at_the_end(self) -> bool:
+        """Whether the index has everything already, by our own work or by that of others."""
+        if self._index is None or not self._ready:
+            return False
+        with self._database.read() as connection:
+            kept = self._kept(self._index, connection)
+            if kept is None or kept != feed.last(connection, self._fingerprint):
+                return False
+            if kept != self._cursor and not self._index.holds(connection, kept):
+                return False
+        self._cursor = kept
+        return True
+
+    def _follow(self) -> int:
+        index = self._opened()
+        if index is None:
+            return 0
+        with self._turn(index) as turn:
+            return self._catch_up(index, turn)
+
+    def _catch_up(self, index: SharedIndex, turn: _Turn) -> int:
+        check_embeddings(
+            turn.connection, self._fingerprint
+        )  # the database may have been re-embedded since it was opened
+        if turn.cursor is None:
+            return self._refill(index, turn)
+        if not self._fits(index, turn.connection, turn.cursor):
+            _log.warning("the index %s is not where its cursor says; reading everything anew", index.name)
+            return self._refill(index, turn)
+        done = 0
+        while (window := feed.window(turn.connection, turn.cursor.applied)) is not None:
+            index.take(turn.connection, window.rows)
+            turn.cursor = Cursor(window.until, window.nonce, self._fingerprint)
+            done += window.count
+        return done
+
+    def _fits(self, index: SharedIndex, connection: Connection, cursor: Cursor) -> bool:
+        if cursor.fingerprint != self._fingerprint or not feed.follows(connection, cursor):
+            return False
+        # Somebody else moved it, or we have just come: is it really this index that was fed?
+        return cursor == self._cursor or index.holds(connection, cursor)
+
+    def _refill(self, index: SharedIndex, turn: _Turn, progress: Callable[[int, int], None] | None = None) -> int:
+        end, total = feed.last(turn.connection, self._fingerprint), count(turn.connection)
+        index.refill(turn.connection, lambda done: None if progress is None else progress(done, total))
+        index.settle(turn.connection)
+        turn.cursor = end
+        return total
+
+    def _opened(self) -> SharedIndex | None:
+        if self._index is None:
+            with self._database.read() as connection:
+                vector = connection.execute(_FIRST_VECTOR).scalar()
+                end = feed.last(connection, self._fingerprint)
+            self._seen = 0 if end is None else end.applied
+            self._index = None if vector is None else self._factory(len(vector) // _NUMBER)
+        return self._index
+
+    # ── taking turns ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @contextmanager
+    def _turn(self, index: SharedIndex) -> Iterator[_Turn]:
+        turns = self._turn_on_postgres if self._database.dialect == "postgresql" else self._turn_on_sqlite
+        with turns(index) as turn:
+            if not self._ready:
+                index.prepare(turn.connection)
+            yield turn
+        self._cursor, self._ready = turn.cursor, True
+
+    @contextmanager
+    def _turn_on_postgres(self, index: SharedIndex) -> Iterator[_Turn]:
+        with self._database.derived(feed.lock_of(index.name)) as connection:
+            kept = self._kept(index, connection)
+            turn = _Turn(connection, kept)
+            yield turn
+            if turn.cursor is not None and turn.cursor != kept and not index.private:
+                feed.put(connection, index.name, turn.cursor)
+
+    @contextmanager
+    def _turn_on_sqlite(self, index: SharedIndex) -> Iterator[_Turn]:
+        # Not the database's own write lock: writers would have to wait for a store at the other end of a network.
+        with self._alone(index):
+            with self._database.read() as connection:
+                kept = self._kept(index, connection)
+                turn = _Turn(connection, kept)
+                yield turn
+            if turn.cursor is not None and turn.cursor != kept and not index.private:
+                self._database.write(partial(feed.put, name=index.name, cursor=turn.cursor))
+
+    def _kept(self, index: SharedIndex, connection: Connection) -> Cursor | None:
+        return self._cursor if index.private else feed.get(connection, index.name)
+
+    @contextmanager
+    def _alone(self, index: SharedIndex) -> Iterator[None]:
+        """Hold the lock of this database's feed of this index: that of an empty SQLite file, which dies with its holder."""
+        if self._database.path is None:  # in memory: nobody else can be there
+            yield
+            return
+        path = self._database.path
+        lock = path.with_name(f"{path.name}.{feed.lock_of(index.name) % 2**64:016x}.lock")
+        try:
+            connection = sqlite3.connect(lock, timeout=self._patience, isolation_level=None)
+            with closing(connection):
+                connection.execute("BEGIN EXCLUSIVE")
+                yield
+        except sqlite3.Error as error:
+            raise StorageError(
+                f"{lock}: {error}; another process feeds the index {index.name}, or the folder is not writable",
+                transient=True,
+            ) from error

@@ -1,0 +1,418 @@
+"""LangChain vector stores as places for our vectors: what each kind can do, and how it is told.
+
+Qdrant and Chroma are spoken to in their own words (filters, vectors given ready, listing); any other store in the words that
+every LangChain `VectorStore` knows, which do not include a filter: there the caller looks further until it has enough.
+"""
+
+from __future__ import annotations
+
+import inspect
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import numpy as np
+from langchain_core.documents import Document
+from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
+
+from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError, LangmemAdapterError, StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from langmem_adapter.index.base import Vectors
+
+__all__ = ["Entry", "Held", "Store", "opened"]
+
+_PAGE: Final = 500
+_NEAR_ENOUGH: Final = 0.99  # cosine of two vectors of one text by one model, whatever rounding a provider does
+_KEYS: Final = ("pk", "scope_id", "seq", "database")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry:
+    """A memory as a store gets it.
+
+    Attributes:
+        id: A UUID: Qdrant takes nothing else.
+        pk: The memory's.
+        scope: Id of its scope.
+        seq: Number of its last change.
+        database: Tells this database's memories from others in the same collection.
+        text: Its text.
+        vector: Its unit vector.
+    """
+
+    id: str
+    pk: int
+    scope: int
+    seq: int
+    database: str
+    text: str
+    vector: Vectors
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What stands beside it in the store."""
+        return {"pk": self.pk, "scope_id": self.scope, "seq": self.seq, "database": self.database}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Held:
+    """A memory as a store has it; `vector` is `None` where the store does not show it."""
+
+    id: str
+    pk: int
+    scope: int
+    seq: int
+    database: str
+    vector: Vectors | None = None
+
+
+class Store(Protocol):
+    """What the index needs of a store. Every method may raise `StorageError`."""
+
+    @property
+    def kind(self) -> str:
+        """Its kind, for people."""
+
+    @property
+    def collection(self) -> str:
+        """Name of the collection in it."""
+
+    @property
+    def private(self) -> bool:
+        """Whether it lives in this process and dies with it."""
+
+    def check(self, dimensions: int, sample: Entry | None) -> None:
+        """Refuse, with `EmbeddingMismatchError`, a store that cannot hold these vectors, or makes others of its own."""
+
+    def put(self, entries: Sequence[Entry]) -> None:
+        """Insert or overwrite by id."""
+
+    def drop(self, ids: Sequence[str]) -> None:
+        """Remove by id; unknown ids are ignored."""
+
+    def nearest(self, query: Vectors, k: int, scopes: Sequence[int] | None, database: str) -> tuple[list[int], int]:
+        """Pks of the nearest, and how many it gave in all; fewer than *k* means that there are no more.
+
+        Args:
+            query: A unit vector.
+            k: How many to ask for.
+            scopes: Restrict to these as the store can; `None` means all.
+            database: Whose; others are left out.
+        """
+
+    def held(self, ids: Sequence[str]) -> dict[str, Held] | None:
+        """Those of the given ids that it has; `None` if it cannot tell."""
+
+    def listing(self, database: str) -> Iterator[Held] | None:
+        """Everything that it has of a database; `None` if it cannot be listed."""
+
+
+def opened(store: VectorStore) -> Store:
+    """The right words for a store.
+
+    Raises:
+        InvalidInputError: It is no vector store, or one that cannot be searched by dense vectors.
+    """
+    if not isinstance(store, VectorStore):
+        raise InvalidInputError(f"an index is 'faiss', 'exact', 'pgvector' or a LangChain VectorStore, not {store!r}")
+    names = {f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(store).__mro__}
+    if "langchain_qdrant.QdrantVectorStore" in names:
+        return _Qdrant(store)
+    if "langchain_chroma.Chroma" in names:
+        return _Chroma(store)
+    return _Any(store)
+
+
+@contextmanager
+def _translated(kind: str) -> Iterator[None]:
+    """A store raises whatever its driver raises: all of it, and nothing of ours, becomes a `StorageError`."""
+    try:
+        yield
+    except LangmemAdapterError:
+        raise
+    except Exception as error:
+        raise StorageError(
+            f"the vector store {kind} failed: {type(error).__name__}: {error}", transient=True
+        ) from error
+
+
+# ── Qdrant ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Qdrant:
+    """Points with ready vectors; filters on the payload; exact search within them is Qdrant's own affair."""
+
+    def __init__(self, store: Any) -> None:
+        from qdrant_client import models  # noqa: PLC0415 - there is one where there is such a store
+
+        if store.retrieval_mode.value == "sparse":
+            raise InvalidInputError("this Qdrant store holds sparse vectors only; make it with RetrievalMode.DENSE")
+        self._models: Final = models
+        self._client: Final = store.client
+        self._store: Final = store
+        self.collection: Final = str(store.collection_name)
+        self.kind: Final = "Qdrant"
+        self._prefix: Final = f"{store.metadata_payload_key}."
+
+    @property
+    def private(self) -> bool:
+        return getattr(getattr(self._client, "_client", None), "location", None) == ":memory:"
+
+    def check(self, dimensions: int, sample: Entry | None) -> None:  # noqa: ARG002 - it gets our vectors
+        with _translated(self.kind):
+            vectors = self._client.get_collection(self.collection).config.params.vectors
+        kept = vectors.get(self._store.vector_name) if isinstance(vectors, dict) else vectors
+        if kept is None or kept.size != dimensions:
+            raise EmbeddingMismatchError(
+                f"the Qdrant collection {self.collection} holds vectors of {getattr(kept, 'size', 'no')} dimensions, ours have "
+                f"{dimensions}; make a collection for them"
+            )
+        if kept.distance == self._models.Distance.MANHATTAN:
+            raise InvalidInputError(
+                f"the Qdrant collection {self.collection} compares by Manhattan distance; use Cosine"
+            )
+
+    def put(self, entries: Sequence[Entry]) -> None:
+        points = [self._point(entry) for entry in entries]
+        with _translated(self.kind):
+            self._client.upsert(self.collection, points, wait=True)
+
+    def _point(self, entry: Entry) -> Any:
+        vector, name = entry.vector.tolist(), self._store.vector_name
+        payload = {self._store.content_payload_key: entry.text, self._store.metadata_payload_key: entry.metadata}
+        return self._models.PointStruct(id=entry.id, vector={name: vector} if name else vector, payload=payload)
+
+    def drop(self, ids: Sequence[str]) -> None:
+        with _translated(self.kind):
+            self._client.delete(self.collection, self._models.PointIdsList(points=list(ids)), wait=True)
+
+    def nearest(self, query: Vectors, k: int, scopes: Sequence[int] | None, database: str) -> tuple[list[int], int]:
+        with _translated(self.kind):
+            points = self._client.query_points(
+                self.collection,
+                query=query.tolist(),
+                using=self._store.vector_name or None,
+                query_filter=self._filter(scopes, database),
+                limit=k,
+                with_payload=[f"{self._prefix}pk"],
+            ).points
+        found = [point.payload[self._store.metadata_payload_key]["pk"] for point in points]
+        return found, len(points)
+
+    def _filter(self, scopes: Sequence[int] | None, database: str) -> Any:
+        models = self._models
+        must = [models.FieldCondition(key=f"{self._prefix}database", match=models.MatchValue(value=database))]
+        if scopes is not None:
+            must.append(models.FieldCondition(key=f"{self._prefix}scope_id", match=models.MatchAny(any=list(scopes))))
+        return models.Filter(must=must)
+
+    def held(self, ids: Sequence[str]) -> dict[str, Held] | None:
+        with _translated(self.kind):
+            points = self._client.retrieve(self.collection, list(ids), with_payload=True, with_vectors=True)
+        return {str(point.id): self._held(point) for point in points}
+
+    def listing(self, database: str) -> Iterator[Held] | None:
+        return self._pages(self._filter(None, database))
+
+    def _pages(self, chosen: Any) -> Iterator[Held]:
+        offset, more = None, True
+        while more:
+            with _translated(self.kind):
+                points, offset = self._client.scroll(
+                    self.collection,
+                    scroll_filter=chosen,
+                    limit=_PAGE,
+                    offset=offset,
+                    with_payload=True,
+                    with_vectors=True,
+                )
+            yield from map(self._held, points)
+            more = offset is not None
+
+    def _held(self, point: Any) -> Held:
+        name = self._store.vector_name
+        vector = point.vector.get(name) if isinstance(point.vector, dict) else point.vector
+        return _as_held(str(point.id), point.payload[self._store.metadata_payload_key], vector)
+
+
+# ── Chroma ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Chroma:
+    """Records with ready vectors; filters on the metadata."""
+
+    def __init__(self, store: Any) -> None:
+        # LangChain's class takes no ready vectors and keeps the collection, which does, to itself.
+        self._records: Final = store._collection  # noqa: SLF001 - see above
+        self._client: Final = store._client  # noqa: SLF001 - the same
+        self.collection: Final = str(self._records.name)
+        self.kind: Final = "Chroma"
+
+    @property
+    def private(self) -> bool:
+        settings = self._client.get_settings()
+        return not settings.is_persistent and settings.chroma_server_host is None
+
+    def check(self, dimensions: int, sample: Entry | None) -> None:  # noqa: ARG002 - it gets our vectors
+        with _translated(self.kind):
+            found = self._records.get(limit=1, include=["embeddings"])["embeddings"]
+        if len(found) and len(found[0]) != dimensions:
+            raise EmbeddingMismatchError(
+                f"the Chroma collection {self.collection} holds vectors of {len(found[0])} dimensions, ours have "
+                f"{dimensions}; make a collection for them"
+            )
+
+    def put(self, entries: Sequence[Entry]) -> None:
+        with _translated(self.kind):
+            self._records.upsert(
+                ids=[entry.id for entry in entries],
+                embeddings=np.stack([entry.vector for entry in entries]),
+                metadatas=[entry.metadata for entry in entries],
+                documents=[entry.text for entry in entries],
+            )
+
+    def drop(self, ids: Sequence[str]) -> None:
+        with _translated(self.kind):
+            self._records.delete(ids=list(ids))
+
+    def nearest(self, query: Vectors, k: int, scopes: Sequence[int] | None, database: str) -> tuple[list[int], int]:
+        where: dict[str, Any] = {"database": database}
+        if scopes is not None:
+            where = {"$and": [where, {"scope_id": {"$in": list(scopes)}}]}
+        with _translated(self.kind):
+            found = self._records.query(query_embeddings=query[None], n_results=k, where=where, include=["metadatas"])
+        pks = [int(metadata["pk"]) for metadata in found["metadatas"][0]]
+        return pks, len(pks)
+
+    def held(self, ids: Sequence[str]) -> dict[str, Held] | None:
+        with _translated(self.kind):
+            found = self._records.get(ids=list(ids), include=["metadatas", "embeddings"])
+        return {held.id: held for held in _chroma_rows(found)}
+
+    def listing(self, database: str) -> Iterator[Held] | None:
+        return self._pages(database)
+
+    def _pages(self, database: str) -> Iterator[Held]:
+        offset, more = 0, True
+        while more:
+            with _translated(self.kind):
+                found = self._records.get(
+                    where={"database": database}, limit=_PAGE, offset=offset, include=["metadatas", "embeddings"]
+                )
+            yield from _chroma_rows(found)
+            offset, more = offset + _PAGE, len(found["ids"]) == _PAGE
+
+
+def _chroma_rows(found: Mapping[str, Any]) -> Iterator[Held]:
+    for name, metadata, vector in zip(found["ids"], found["metadatas"], found["embeddings"], strict=True):
+        yield _as_held(name, metadata, vector)
+
+
+# ── any other ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Any:
+    """Documents, by the methods that all vector stores share; ready vectors where it has `add_embeddings`."""
+
+    def __init__(self, store: VectorStore) -> None:
+        self._store: Final = store
+        self._add: Final = _adder(store)
+        self.kind: Final = type(store).__name__
+        names = (getattr(store, name, None) for name in ("collection_name", "index_name", "table_name"))
+        self.collection: Final = next((name for name in names if isinstance(name, str)), "")
+
+    @property
+    def private(self) -> bool:
+        return isinstance(self._store, InMemoryVectorStore)
+
+    def check(self, dimensions: int, sample: Entry | None) -> None:
+        embeddings = self._store.embeddings
+        if self._add is not None or sample is None or embeddings is None:
+            return
+        with _translated(self.kind):
+            theirs = np.asarray(embeddings.embed_documents([sample.text])[0], np.float64)
+        if len(theirs) != dimensions:
+            raise EmbeddingMismatchError(
+                f"the vector store {self.kind} embeds with {len(theirs)} dimensions, ours have {dimensions}; give it the "
+                "embeddings that the memory has"
+            )
+        if float(theirs @ sample.vector) < _NEAR_ENOUGH * float(np.linalg.norm(theirs)):
+            raise EmbeddingMismatchError(
+                f"the vector store {self.kind} embeds with another model than the memory; give both the same embeddings"
+            )
+
+    def put(self, entries: Sequence[Entry]) -> None:
+        ids = [entry.id for entry in entries]
+        there = self.held(ids)
+        with _translated(self.kind):
+            if there:  # most stores overwrite by id, as they should; some refuse an id that they have
+                self._store.delete(list(there))
+            if self._add is not None:
+                self._add(entries)
+            else:
+                documents = [Document(entry.text, id=entry.id, metadata=entry.metadata) for entry in entries]
+                self._store.add_documents(documents, ids=ids)
+
+    def drop(self, ids: Sequence[str]) -> None:
+        there = self.held(ids)
+        known = list(ids) if there is None else list(there)
+        if known:
+            with _translated(self.kind):
+                self._store.delete(known)
+
+    def nearest(
+        self,
+        query: Vectors,
+        k: int,
+        scopes: Sequence[int] | None,  # noqa: ARG002 - every store has filters of its own
+        database: str,
+    ) -> tuple[list[int], int]:
+        with _translated(self.kind):
+            found = self._store.similarity_search_by_vector(query.tolist(), k=k)
+        ours = [document.metadata for document in found if _is_ours(document.metadata, database)]
+        return [int(metadata["pk"]) for metadata in ours], len(found)
+
+    def held(self, ids: Sequence[str]) -> dict[str, Held] | None:
+        if type(self._store).get_by_ids is VectorStore.get_by_ids:
+            return None
+        with _translated(self.kind):
+            found = self._store.get_by_ids(list(ids))
+        return {str(document.id): _as_held(str(document.id), document.metadata, None) for document in found}
+
+    def listing(self, database: str) -> Iterator[Held] | None:  # noqa: ARG002 - it cannot
+        return None
+
+
+def _is_ours(metadata: Mapping[str, Any], database: str) -> bool:
+    return metadata.get("database") == database and "pk" in metadata
+
+
+def _adder(store: VectorStore) -> Callable[[Sequence[Entry]], object] | None:
+    """How a store takes ready vectors: `add_embeddings` comes with two signatures."""
+    add = getattr(store, "add_embeddings", None)
+    names = set() if add is None else set(inspect.signature(add).parameters)
+
+    def fields(entries: Sequence[Entry]) -> dict[str, Any]:
+        return {"metadatas": [entry.metadata for entry in entries], "ids": [entry.id for entry in entries]}
+
+    if add is not None and {"texts", "embeddings"} <= names:  # PGVector, PGVectorStore
+        return lambda entries: add(
+            texts=[entry.text for entry in entries],
+            embeddings=[entry.vector.tolist() for entry in entries],
+            **fields(entries),
+        )
+    if add is not None and "text_embeddings" in names:  # FAISS, OpenSearch, Elasticsearch
+        return lambda entries: add(
+            text_embeddings=[(entry.text, entry.vector.tolist()) for entry in entries], **fields(entries)
+        )
+    return None
+
+
+def _as_held(name: str, metadata: Mapping[str, Any], vector: Any) -> Held:
+    pk, scope, seq = (int(metadata[key]) for key in _KEYS[:3])  # some stores give numbers back as floats
+    return Held(
+        name, pk, scope, seq, str(metadata["database"]), None if vector is None else np.asarray(vector, np.float32)
+    )

@@ -1,0 +1,104 @@
+"""Vectors straight from the database: what a search is checked against, and an exact search of last resort."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from sqlalchemy import Row, func, literal, select
+
+from langmem_adapter.index.rows import as_batch
+from langmem_adapter.storage.tables import memories
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from sqlalchemy import Connection
+
+    from langmem_adapter.index.base import Batch, Pks, Scores, Vectors
+
+__all__ = ["Best", "compared_exactly", "cosines", "read", "size"]
+
+_CHUNK: Final = 500  # values of one IN: databases bound their number
+_BATCH: Final = 5_000
+_ROW: Final = select(memories.c.pk, memories.c.scope_id, memories.c.embedding).execution_options(yield_per=_BATCH)
+
+
+class Best:
+    """The best of all that it is shown, ties by lower pk.
+
+    Args:
+        k: How many to keep.
+    """
+
+    def __init__(self, k: int) -> None:
+        self._k = k
+        self.pks: Pks = np.empty(0, np.int64)
+        self.scores: Scores = np.empty(0, np.float32)
+
+    def add(self, pks: Pks, scores: Scores) -> None:
+        """Show it some more."""
+        pks, scores = np.concatenate([self.pks, pks]), np.concatenate([self.scores, scores])
+        order = np.lexsort((pks, -scores))[: self._k]
+        self.pks, self.scores = pks[order], scores[order]
+
+
+def cosines(vectors: Vectors, query: Vectors) -> Scores:
+    """The product of each unit vector with the query; equal vectors get equal scores wherever they stand."""
+    scores: Scores = np.einsum("ij,j->i", vectors, query)  # not `@`: BLAS sums a block's last rows in another order
+    return scores
+
+
+def read(connection: Connection, pks: Pks, dimensions: int) -> Batch:
+    """Those of the given memories that exist, each once, in no order.
+
+    Raises:
+        EmbeddingMismatchError: A vector has another length.
+    """
+    wanted = np.unique(pks).tolist()
+    rows: list[Row[Any, Any, Any]] = []
+    for start in range(0, len(wanted), _CHUNK):
+        rows += connection.execute(_ROW.where(memories.c.pk.in_(wanted[start : start + _CHUNK]))).all()
+    return as_batch(rows, dimensions)
+
+
+def size(connection: Connection, scopes: Collection[int], most: int) -> int:
+    """How many memories the scopes have together, counted up to *most*."""
+    found = 0
+    for chunk in _chunks(scopes):
+        some = select(literal(1)).where(memories.c.scope_id.in_(chunk)).limit(most - found).subquery()
+        found += int(connection.execute(select(func.count()).select_from(some)).scalar_one())
+        if found >= most:
+            break
+    return found
+
+
+def compared_exactly(
+    connection: Connection, query: Vectors, k: int, scopes: Collection[int], pks: Pks | None = None
+) -> Best:
+    """Compare every memory of the scopes, or of the given pks within them, with the query.
+
+    Reads each vector: a thousand take some milliseconds, a hundred thousand half a second.
+    """
+    best = Best(k)
+    for batch in _batches(connection, scopes, pks, len(query)):
+        best.add(batch.pks, cosines(batch.vectors, query))
+    return best
+
+
+def _batches(connection: Connection, scopes: Collection[int], pks: Pks | None, dimensions: int) -> Iterator[Batch]:
+    if pks is None:
+        for chunk in _chunks(scopes):
+            for rows in connection.execute(_ROW.where(memories.c.scope_id.in_(chunk))).partitions():
+                yield as_batch(rows, dimensions)
+        return
+    allowed = {int(scope) for scope in scopes}
+    for chunk in _chunks(np.unique(pks).tolist()):
+        rows = connection.execute(_ROW.where(memories.c.pk.in_(chunk))).all()
+        yield as_batch([row for row in rows if row.scope_id in allowed], dimensions)
+
+
+def _chunks(numbers: Collection[int]) -> Iterator[Sequence[int]]:
+    distinct = sorted({int(number) for number in numbers})
+    for start in range(0, len(distinct), _CHUNK):
+        yield distinct[start : start + _CHUNK]

@@ -1,0 +1,313 @@
+"""Any LangChain vector store as an index: Qdrant, Chroma, Milvus, and whatever else speaks that interface.
+
+The store proposes, the database decides. What a store finds is looked up in the database: a row that is gone or belongs to
+another scope is dropped there, and the cosine is computed from the database's own vector, so that no store's filters, scores
+or leftovers matter. Small scopes, and rows that a filter has named, are compared in the database altogether, which is exact
+and takes milliseconds; and where a store gives too few, the database makes up for it. What it costs: one more query per
+search, and for a store without a filter that we know, several ever larger ones.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from copy import copy
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeAlias
+from uuid import NAMESPACE_URL, UUID, uuid5
+
+import numpy as np
+from sqlalchemy import bindparam, select
+
+from langmem_adapter.index.base import Found, Verification
+from langmem_adapter.index.checks import check_dimensions, check_k, check_query
+from langmem_adapter.index.lock import ReadWriteLock
+from langmem_adapter.index.rows import as_batch, count
+from langmem_adapter.index.stores import Entry
+from langmem_adapter.index.truth import Best, compared_exactly, cosines, read, size
+from langmem_adapter.storage.feed import all_rows, birth
+from langmem_adapter.storage.tables import memories
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from sqlalchemy import Connection
+
+    from langmem_adapter.index.base import Pks, Scores, Vectors
+    from langmem_adapter.index.stores import Held, Store
+    from langmem_adapter.storage.database import Database
+    from langmem_adapter.storage.feed import Cursor, Rows
+
+__all__ = ["VectorStoreIndex", "memory_id"]
+
+_Session: TypeAlias = "Callable[[], AbstractContextManager[Connection]]"
+
+_PUT: Final = 500  # memories in one call of the store
+_MOST_SCOPES: Final = 500  # ids in a store's filter; more are sorted out here
+_MOST_ASKED: Final = 10_000  # many stores give no more
+_SLACK: Final = 16
+_GROWTH: Final = 4
+_ROUNDING: Final = 1e-6  # two scores nearer than this may stand in any order in a store
+_SAME: Final = 1e-3  # a store that normalises, or keeps halves, moves a component by less
+_WITNESSES: Final = 3
+_NEWEST: Final = (
+    select(memories.c.pk, memories.c.seq)
+    .where(memories.c.seq <= bindparam("applied"))
+    .order_by(memories.c.seq.desc())
+    .limit(_WITNESSES)
+)
+
+
+class VectorStoreIndex:
+    """A vector store, fed from the change feed and searched together with the database.
+
+    Give each database a collection of its own: a copy of a database (a backup put elsewhere) has the same ids.
+
+    Args:
+        store: A LangChain vector store, as `langmem_adapter.index.stores.opened` takes it. For Qdrant, a payload index on
+            `metadata.scope_id` speeds up searches in large collections.
+        database: The truth.
+        dimensions: Length of the vectors.
+        exact_up_to: Memories in the scopes of a search up to which the database compares all of them itself.
+
+    Raises:
+        InvalidInputError: *dimensions* is no positive `int`.
+    """
+
+    def __init__(self, store: Store, database: Database, dimensions: int, *, exact_up_to: int = 1_000) -> None:
+        self._store = store
+        self._database = database
+        self._dimensions: Final = check_dimensions(dimensions)
+        self._exact_up_to = exact_up_to
+        self._reading: _Session = database.read
+        self._lock = ReadWriteLock()  # stores inside this process move their arrays while they write
+        self._same_model = False
+
+    @property
+    def name(self) -> str:
+        """The name of its cursor."""
+        return f"store:{self._store.kind}:{self._store.collection}"[:255]
+
+    @property
+    def private(self) -> bool:
+        """Whether the store lives in this process and dies with it, so that its cursor must, too."""
+        return self._store.private
+
+    @property
+    def dimensions(self) -> int:
+        """Length of its vectors."""
+        return self._dimensions
+
+    def on(self, connection: Connection) -> VectorStoreIndex:
+        """The same index, looking into the database through a transaction that is already open."""
+        index = copy(self)
+        vars(index).update(_reading=partial(nullcontext, connection))
+        return index
+
+    # ── feeding ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def prepare(self, connection: Connection) -> None:  # noqa: ARG002 - the feed's signature
+        """Look whether the store can hold these vectors.
+
+        Raises:
+            EmbeddingMismatchError: It is made for vectors of another length.
+            StorageError: The store failed.
+        """
+        self._store.check(self._dimensions, None)
+
+    def settle(self, connection: Connection) -> None:
+        """Nothing: a store sees to itself."""
+
+    def take(self, connection: Connection, rows: Rows) -> None:
+        """Bring in changed memories.
+
+        Raises:
+            EmbeddingMismatchError: A vector has another length, or the store makes others from the same text.
+            StorageError: The store failed; taking the same rows again makes good what is missing.
+        """
+        batch, database = as_batch(rows, self._dimensions), _mark(connection)
+        there = [row for row in rows if row.embedding is not None]
+        entries = [
+            Entry(memory_id(database, row.pk), row.pk, row.scope_id, row.seq, database, row.text, vector)
+            for row, vector in zip(there, batch.vectors, strict=True)
+        ]
+        if entries and not self._same_model:
+            self._store.check(self._dimensions, entries[0])
+            self._same_model = True
+        self._put(entries, [memory_id(database, pk) for pk in batch.gone.tolist()])
+
+    def _put(self, entries: Sequence[Entry], gone: Sequence[str]) -> None:
+        for start in range(0, len(entries), _PUT):
+            with self._lock.writing():
+                self._store.put(entries[start : start + _PUT])
+        for start in range(0, len(gone), _PUT):
+            with self._lock.writing():
+                self._store.drop(gone[start : start + _PUT])
+
+    def refill(self, connection: Connection, told: Callable[[int], None]) -> None:
+        """Bring in every memory, then remove what is left over where the store can be listed; searches go on meanwhile."""
+        done = 0
+        for rows in all_rows(connection):
+            self.take(connection, rows)
+            done += len(rows)
+            told(done)
+        known, database = set(self.on(connection).pks().tolist()), _mark(connection)
+        with self._lock.reading():
+            left = [held.id for held in self._store.listing(database) or () if held.pk not in known]
+        self._put([], left)
+
+    def holds(self, connection: Connection, cursor: Cursor) -> bool:
+        """Whether the store has what the cursor says: the latest memories, as they were last changed.
+
+        A store that was emptied, restored from a backup, or is another one of the same name gives itself away.
+        """
+        newest = connection.execute(_NEWEST, {"applied": cursor.applied}).all()
+        ids = {memory_id(_mark(connection), row.pk): row.seq for row in newest}
+        held = self._held(list(ids))
+        return held is None or {name: entry.seq for name, entry in held.items()} == ids
+
+    def _held(self, ids: Sequence[str]) -> Mapping[str, Held] | None:
+        with self._lock.reading():
+            return self._store.held(ids) if ids else {}
+
+    # ── searching ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def __len__(self) -> int:
+        """How many memories can be found."""
+        with self._reading() as connection:
+            return count(connection)
+
+    def search(self, query: Vectors, k: int, *, scopes: Collection[int], pks: Pks | None = None) -> Found:
+        """The *k* nearest memories within *scopes*; see `VectorView.search`. `Found.strategy` tells who found them.
+
+        Raises:
+            EmbeddingMismatchError: The query has another length.
+            InvalidInputError: The query is not finite float32, or *k* is below 1.
+            StorageError: The database or the store failed.
+        """
+        query, k = check_query(query, self._dimensions), check_k(k)
+        with self._reading() as connection:
+            if pks is None and size(connection, scopes, self._exact_up_to + 1) > self._exact_up_to:
+                found = self._proposed(connection, query, k, {int(scope) for scope in scopes})
+                if found is not None:
+                    return Found(found.pks, found.scores, self._store.kind)
+                strategy = f"exact, {self._store.kind} gave too few"
+            else:
+                strategy = "exact"
+            best = compared_exactly(connection, query, k, scopes, pks)
+            return Found(best.pks, best.scores, strategy)
+
+    def _proposed(self, connection: Connection, query: Vectors, k: int, scopes: set[int]) -> Best | None:
+        """The best of what the store gives, asked for more and more; `None` if that is not all there is."""
+        narrow = sorted(scopes) if len(scopes) <= _MOST_SCOPES else None
+        database, asked = _mark(connection), 2 * k + _SLACK
+        while asked <= _MOST_ASKED:
+            with self._lock.reading():
+                pks, given = self._store.nearest(query, asked, narrow, database)
+            best, safe = self._checked(connection, query, k, np.array(pks, np.int64), scopes)
+            if given < asked:
+                return best if len(best.pks) >= size(connection, scopes, k) else None
+            if safe:
+                return best
+            asked *= _GROWTH
+        return None
+
+    def _checked(self, connection: Connection, query: Vectors, k: int, pks: Pks, scopes: set[int]) -> tuple[Best, bool]:
+        """The best of these by the database's own word, and whether what the store left out cannot be among them."""
+        batch = read(connection, pks, self._dimensions)
+        ours = np.isin(batch.scopes, list(scopes))
+        scores = cosines(batch.vectors[ours], query)
+        best = Best(k)
+        best.add(batch.pks[ours], scores)
+        return best, len(scores) > k and bool(best.scores[-1] > scores.min() + _ROUNDING)
+
+    def scores(self, query: Vectors, pks: Pks) -> Scores:
+        """Cosines of the query with the given memories; NaN where there are none."""
+        return cosines(self.vectors(pks), check_query(query, self._dimensions))
+
+    def vectors(self, pks: Pks) -> Vectors:
+        """The vectors of the given memories, as the database has them; rows of NaN where there are none."""
+        with self._reading() as connection:
+            batch = read(connection, pks, self._dimensions)
+        places = _places(pks, batch.pks)
+        result = np.full((len(pks), self._dimensions), np.nan, np.float32)
+        result[places >= 0] = batch.vectors[places[places >= 0]]
+        return result
+
+    def pks(self) -> Pks:
+        """Every pk that can be found, ascending."""
+        with self._reading() as connection:
+            return np.fromiter(connection.execute(select(memories.c.pk).order_by(memories.c.pk)).scalars(), np.int64)
+
+    def scopes_of(self, pks: Pks) -> Pks:
+        """The scope id of each of the given memories; -1 where there are none."""
+        with self._reading() as connection:
+            batch = read(connection, pks, self._dimensions)
+        places = _places(pks, batch.pks)
+        result = np.full(len(pks), -1, np.int64)
+        result[places >= 0] = batch.scopes[places[places >= 0]]
+        return result
+
+    # ── comparing ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def compare(self, connection: Connection) -> Verification:
+        """What the store itself holds, and the memories: as far as the store lets itself be looked into."""
+        database = _mark(connection)
+        known: set[int] = set()
+        lacking: list[int] = []
+        differing: list[int] = []
+        unchecked: dict[str, None] = {}
+        for rows in all_rows(connection):
+            known.update(row.pk for row in rows)
+            held = self._held([memory_id(database, row.pk) for row in rows])
+            if held is None:
+                unchecked["it cannot be asked by id: what it holds was not compared"] = None
+                continue
+            lacking += [row.pk for row in rows if memory_id(database, row.pk) not in held]
+            pairs = [(row, held[memory_id(database, row.pk)]) for row in rows if memory_id(database, row.pk) in held]
+            differing += [row.pk for row, entry in pairs if not _agree(row, entry)]
+            if any(entry.vector is None for _, entry in pairs):
+                unchecked["it does not show its vectors: they were not compared"] = None
+        return Verification(
+            len(known), self._extra(database, known, unchecked), tuple(lacking), tuple(differing), tuple(unchecked)
+        )
+
+    def _extra(self, database: str, known: set[int], unchecked: dict[str, None]) -> tuple[int, ...]:
+        with self._lock.reading():
+            listing = self._store.listing(database)
+            if listing is None:
+                unchecked["it cannot be listed: what only it holds was not looked for"] = None
+                return ()
+            return tuple(sorted({held.pk for held in listing} - known))
+
+
+def _agree(row: object, entry: Held) -> bool:
+    pk, scope, seq, embedding = (getattr(row, name) for name in ("pk", "scope_id", "seq", "embedding"))
+    if (entry.pk, entry.scope, entry.seq) != (pk, scope, seq):
+        return False
+    if entry.vector is None:
+        return True
+    ours = np.frombuffer(embedding, "<f4")
+    return len(ours) == len(entry.vector) and bool(np.abs(ours - entry.vector).max() <= _SAME)
+
+
+def _mark(connection: Connection) -> str:
+    """Tells one database from another; empty while it never held anything."""
+    return (birth(connection) or b"").hex()
+
+
+def memory_id(database: str, pk: int) -> str:
+    """A memory's id in a store: a UUID, the same whenever and by whomever it is computed."""
+    return str(uuid5(_space(database), str(pk)))
+
+
+def _space(database: str) -> UUID:
+    return uuid5(NAMESPACE_URL, f"langmem_adapter:{database}")
+
+
+def _places(wanted: Pks, there: Pks) -> Pks:
+    """Where each wanted pk stands among those that are there, -1 where it does not."""
+    order = np.argsort(there)
+    if not len(there):
+        return np.full(len(wanted), -1, np.int64)
+    places = order[np.minimum(np.searchsorted(there, wanted, sorter=order), len(there) - 1)]
+    return np.where(there[places] == wanted, places, -1)

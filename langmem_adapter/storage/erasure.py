@@ -1,0 +1,344 @@
+"""Erasure: what is purged is in no table, no log and no free page any more.
+
+Deleting a row is not enough. Its text also stands in the history, in the rows of its words, in what an add saw (traces)
+and answered (runs), and its bytes in the write-ahead log and in free pages. `remove` takes it out of every table in one
+transaction, `clean` out of the files after that; the snapshots of the vector index are the index's own affair. The change
+feed stays, since it holds numbers only: it tells every index, in every process, which rows to forget.
+
+Also here: `Sweeper`, which deletes what is past its `expires_at`. That is an ordinary deletion, and its history stays.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import Select, and_, column, delete, insert, inspect, or_, select, table, true, update
+
+from langmem_adapter.errors import ConflictError, MemoryNotFoundError, StorageError
+from langmem_adapter.records import Change, Decision, Scope
+from langmem_adapter.storage import meta
+from langmem_adapter.storage.ledger import Ledger, Write, last_seq
+from langmem_adapter.storage.scopes import within
+from langmem_adapter.storage.tables import MEMORIES, changes, history, memories, reembedded, runs, scopes, traces, words
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sqlalchemy import ColumnElement, Connection, Table
+
+    from langmem_adapter.storage.database import Database
+
+__all__ = ["Erasure", "Sweeper", "clean", "erased_until", "remove"]
+
+_log = logging.getLogger("langmem_adapter")
+
+_ERASED: Final = "erased"  # key in `meta`: number of the last change when something was erased last
+_DERIVED: Final = f"vectors_{MEMORIES}_"  # beginning of the names of an index's tables inside Postgres
+_CHUNK: Final = 500
+_TRIES: Final = 20
+_PATIENCE: Final = 5.0
+_PAUSE: Final = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Erasure:
+    """What an erasure removed.
+
+    Not ours to erase, but for whoever administers them: copies of the files, what a database server keeps outside its tables
+    (its own log, replicas, backups), traces sent to LangSmith, states of a checkpointer, and a vector store that is no longer
+    in use; the one in use drops what was erased as soon as it follows the change feed.
+
+    Attributes:
+        memories: Memories, with their vectors.
+        revisions: Rows of their histories.
+        words: Rows of their words.
+        traces: Records of what an add saw and did; also those of other scopes that show one of the memories.
+        runs: Records of what an add answered.
+        scopes: Scopes, hence names of users, agents and runs.
+        snapshots: Files of the vector index, of every embedding model; that of the model in use is written anew.
+        freed: Bytes by which SQLite's file and its write-ahead log are smaller.
+        remains: What could not be cleaned yet, and what to do about it; empty where nothing remains.
+    """
+
+    memories: int = 0
+    revisions: int = 0
+    words: int = 0
+    traces: int = 0
+    runs: int = 0
+    scopes: int = 0
+    snapshots: int = 0
+    freed: int = 0
+    remains: tuple[str, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing remains."""
+        return not self.remains
+
+
+# ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def remove(database: Database, scope: Scope | None) -> Erasure:
+    """Remove everything within *scope* from the tables, in one transaction; `None` means everything of everybody.
+
+    Raises:
+        StorageError: The database refused or failed; nothing was removed.
+    """
+    return database.write(partial(_remove, scope=scope))
+
+
+def erased_until(connection: Connection) -> int:
+    """Number of the last change when something was erased last; a copy of an older state may hold erased vectors."""
+    return int(meta.get(connection, _ERASED) or 0)
+
+
+def _remove(connection: Connection, scope: Scope | None) -> Erasure:
+    ids = select(scopes.c.id).where(true() if scope is None else within(scope))
+    known = _memory_ids(connection, ids)
+    _tell_indexes(connection, ids)
+    found = Erasure(
+        words=_delete(connection, words, words.c.scope_id.in_(ids)),
+        memories=_delete(connection, memories, memories.c.scope_id.in_(ids)),
+        revisions=_delete(connection, history, history.c.scope_id.in_(ids)),
+        runs=_delete(connection, runs, or_(runs.c.scope_id.in_(ids), _own_runs(scope))),
+        traces=_delete(connection, traces, _own(traces.c.state["scope"], scope)),
+    )
+    if scope is not None and known:
+        strays = _stray_traces(connection, scope, known)
+        found = replace(found, traces=found.traces + strays, runs=found.runs + _stray_runs(connection, scope, known))
+    for name in (
+        reembedded.name,
+        *_derived_tables(connection),
+    ):  # a copy that nobody follows any more would keep its vectors
+        copies = table(name, column("pk"))
+        connection.execute(delete(copies).where(copies.c.pk.not_in(select(memories.c.pk))))
+    meta.put(connection, _ERASED, str(last_seq(connection)))
+    return replace(found, scopes=_delete(connection, scopes, true() if scope is None else within(scope)))
+
+
+def _memory_ids(connection: Connection, ids: Select[tuple[int]]) -> frozenset[str]:
+    return frozenset(
+        connection.execute(select(history.c.memory_id).where(history.c.scope_id.in_(ids)).distinct()).scalars()
+    )
+
+
+def _tell_indexes(connection: Connection, ids: Select[tuple[int]]) -> None:
+    pks = connection.execute(select(memories.c.pk).where(memories.c.scope_id.in_(ids)).order_by(memories.c.pk))
+    rows = [
+        {"seq": seq, "nonce": secrets.token_bytes(8), "space": MEMORIES, "row": pk, "op": "delete"}
+        for seq, pk in enumerate(pks.scalars(), last_seq(connection) + 1)
+    ]
+    if rows:
+        connection.execute(insert(changes), rows)
+
+
+def _delete(connection: Connection, rows: Table, condition: ColumnElement[bool]) -> int:
+    return connection.execute(delete(rows).where(condition)).rowcount
+
+
+def _own(owner: Any, scope: Scope | None) -> ColumnElement[bool]:
+    """Condition on a JSON column that holds the three fields: it lies within *scope*."""
+    if scope is None:
+        return true()
+    return and_(*(owner[name].as_string() == value for name, value in scope.named.items()))
+
+
+def _own_runs(scope: Scope | None) -> ColumnElement[bool]:
+    # Those of the first versions do not say whose they are unless they added something: rather all of them than one too few.
+    silent = and_(runs.c.scope.is_(None), runs.c.scope_id.is_(None))
+    return or_(_own(runs.c.scope, scope), silent)
+
+
+def _may_see(owner: Any, scope: Scope) -> ColumnElement[bool]:
+    """The same: an add of this owner compares with memories within *scope*, since it leaves some of its fields free."""
+    fields = ((owner[name].as_string(), value) for name, value in scope.named.items())
+    return and_(*(or_(field.is_(None), field == value) for field, value in fields))
+
+
+def _stray_traces(connection: Connection, scope: Scope, known: frozenset[str]) -> int:
+    query = select(traces.c.id, traces.c.state).where(_may_see(traces.c.state["scope"], scope))
+    with connection.execute(query, execution_options={"yield_per": 100}) as rows:
+        gone = [row.id for row in rows if _names(row.state, known)]
+    for start in range(0, len(gone), _CHUNK):
+        _delete(connection, traces, traces.c.id.in_(gone[start : start + _CHUNK]))
+    return len(gone)
+
+
+def _stray_runs(connection: Connection, scope: Scope, known: frozenset[str]) -> int:
+    # They stay, without the texts: a run of another scope must still know that it was done.
+    query = select(runs.c.key, runs.c.result).where(_may_see(runs.c.scope, scope))
+    with connection.execute(query, execution_options={"yield_per": 100}) as rows:
+        told = [(row.key, row.result) for row in rows if _names(row.result, known)]
+    for key, result in told:
+        blank = [_blank(change) if change["id"] in known else change for change in result]
+        connection.execute(update(runs).where(runs.c.key == key).values(result=blank))
+    return len(told)
+
+
+def _blank(change: Mapping[str, Any]) -> dict[str, Any]:
+    return replace(Change.from_json(change), text="", previous_text=None, reason="purged").to_json()
+
+
+def _names(value: object, known: frozenset[str]) -> bool:
+    if isinstance(value, Mapping):
+        return any(_names(part, known) for part in value.values())
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return any(_names(part, known) for part in value)
+    return isinstance(value, str) and value in known
+
+
+# ── files ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def clean(database: Database, erased: Erasure, *, patience: float = _PATIENCE) -> Erasure:
+    """Leave no trace in the files, after `remove`: rewrite an SQLite file, vacuum the tables of a server.
+
+    SQLite overwrites with zeros whatever it frees (`secure_delete`), but not the copies of rows that stay behind in a page
+    when its tree is balanced, so the file is rewritten (`VACUUM`): that takes as long as copying it, and room for a second
+    copy. Readers go on meanwhile, writers wait. Then the write-ahead log is emptied.
+
+    Args:
+        database: Where something was removed.
+        erased: What `remove` reported.
+        patience: Seconds to wait for readers that still need the log.
+
+    Returns:
+        The report, completed.
+    """
+    if database.dialect == "postgresql":
+        return _noted(erased, _vacuum_tables(database))
+    if database.path is None:
+        return erased
+    before = _size(database.path)
+    erased = _noted(erased, _rewrite(database), _empty_log(database, patience))
+    return replace(erased, freed=max(0, before - _size(database.path)))
+
+
+def _noted(erased: Erasure, *remains: str) -> Erasure:
+    return replace(erased, remains=(*erased.remains, *filter(None, remains)))
+
+
+def _rewrite(database: Database) -> str:
+    try:
+        database.maintain("VACUUM")
+    except StorageError as error:
+        return f"the file was not rewritten, so copies may be left in its pages; purge again ({error})"
+    return ""
+
+
+def _empty_log(database: Database, patience: float) -> str:
+    end = time.monotonic() + patience
+    while database.maintain("PRAGMA wal_checkpoint(TRUNCATE)", timeout=_PAUSE)[0][0]:
+        if time.monotonic() > end:
+            return "another connection is reading, and keeps what was erased in the write-ahead log; purge again later"
+        time.sleep(_PAUSE / 10)  # whoever wants to write gets a turn
+    return ""
+
+
+def _size(path: Path) -> int:
+    files = (path, path.with_name(f"{path.name}-wal"))
+    return sum(file.stat().st_size for file in files if file.exists())
+
+
+def _vacuum_tables(database: Database) -> str:
+    with database.read() as connection:
+        names = [kept.name for kept in (memories, history, words, traces, runs, scopes, reembedded)]
+        names += _derived_tables(connection)
+    try:
+        for name in names:
+            database.maintain(f'VACUUM "{name}"')
+    except StorageError as error:
+        return f"the server did not vacuum its tables; its autovacuum will, or their owner may ({error})"
+    return ""
+
+
+def _derived_tables(connection: Connection) -> list[str]:
+    """Tables of vectors that an index keeps inside Postgres, for each length of vectors that there ever was."""
+    if connection.dialect.name != "postgresql":
+        return []
+    return [name for name in inspect(connection).get_table_names() if name.startswith(_DERIVED)]
+
+
+# ── what has expired ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Sweeper:
+    """Deletes memories that are past their `expires_at`; they were hidden at once, and their history stays.
+
+    Args:
+        database: The truth.
+        ledger: Its writer.
+        minutes: How often `sweep_if_due` looks, and how long an expired memory may still be looked at before it goes; 0
+            never sweeps unasked.
+    """
+
+    def __init__(self, database: Database, ledger: Ledger, *, minutes: float) -> None:
+        self._database = database
+        self._ledger = ledger
+        self._grace = timedelta(minutes=minutes)
+        self._next = 0.0  # at once, when the database is opened
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to look."""
+        return bool(self._grace) and time.monotonic() >= self._next
+
+    def sweep(self, *, before: datetime | None = None) -> int:
+        """Delete what has expired, some hundred at a time so that nobody waits long for the write lock.
+
+        Args:
+            before: Only what had expired, and was written last, at this time; default now.
+
+        Returns:
+            How many memories.
+
+        Raises:
+            ConflictError: Others kept changing the same memories.
+            StorageError: The database refused or failed; what was deleted until then stays deleted.
+        """
+        count = missed = 0
+        while targets := self._expired(before):
+            gone = self._delete(targets)
+            count, missed = count + gone, 0 if gone else missed + 1
+            if missed == _TRIES:
+                raise ConflictError(f"others kept changing the same expired memories; {count} were deleted, try again")
+        return count
+
+    def sweep_if_due(self) -> int:
+        """The same, at most every so many minutes. What fails is logged and tried again then: nobody asked for it.
+
+        Returns:
+            How many memories.
+        """
+        if not self.due:
+            return 0
+        self._next = time.monotonic() + self._grace.total_seconds()
+        try:
+            return self.sweep(before=datetime.now(UTC) - self._grace)
+        except (ConflictError, StorageError) as error:
+            _log.warning("expired memories were not swept: %s", error)
+            return 0
+
+    def _expired(self, before: datetime | None) -> dict[str, int]:
+        query = select(memories.c.id, memories.c.seq).where(memories.c.expires_at <= (before or datetime.now(UTC)))
+        if (
+            before is not None
+        ):  # a memory may be written with a date long past; it is shown as expired for a while as well
+            query = query.join(history, history.c.seq == memories.c.seq).where(history.c.recorded_at <= before)
+        with self._database.read() as connection:
+            return dict(connection.execute(query.order_by(memories.c.pk).limit(_CHUNK)).all())
+
+    def _delete(self, targets: Mapping[str, int]) -> int:
+        decisions = (Decision("DELETE", memory_id, None, "expired", seen=seq) for memory_id, seq in targets.items())
+        try:
+            return len(self._ledger.apply(Write(tuple(decisions))))
+        except (ConflictError, MemoryNotFoundError):  # somebody changed one of them meanwhile: look again
+            return 0

@@ -1,0 +1,58 @@
+"""Child processes for the fault tests, forked from a server that has everything imported: one costs milliseconds."""
+
+from __future__ import annotations
+
+import multiprocessing
+import traceback
+from typing import TYPE_CHECKING, Any, Final
+
+from tests.faults.kernel import die_with_parent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from multiprocessing.connection import Connection
+    from multiprocessing.context import ForkServerProcess
+
+__all__ = ["call", "start"]
+
+_FORKS: Final = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload(["langmem_adapter.memory", "langmem_adapter.index.faiss", "alembic.command"])
+
+
+def start(function: Callable[..., object], *arguments: object) -> ForkServerProcess:
+    """Start a child that runs a function; whoever starts it kills or joins it."""
+    process = _FORKS.Process(target=_run, args=(function, arguments), daemon=True)
+    process.start()
+    return process
+
+
+def call(function: Callable[..., Any], *arguments: object, seconds: float = 60) -> Any:
+    """What a function returns when a child runs it; an error there is an `AssertionError` here."""
+    receiving, sending = _FORKS.Pipe(duplex=False)
+    process = start(_answer, sending, function, arguments)
+    sending.close()
+    try:
+        assert receiving.poll(seconds), f"{function.__name__} took longer than {seconds} seconds"
+        error, result = receiving.recv()
+    except EOFError:
+        process.join()
+        raise AssertionError(f"{function.__name__} died with exit code {process.exitcode}") from None
+    finally:
+        process.kill()
+        process.join()
+        process.close()
+        receiving.close()
+    assert error is None, error
+    return result
+
+
+def _run(function: Callable[..., object], arguments: tuple[object, ...]) -> None:
+    die_with_parent()
+    function(*arguments)
+
+
+def _answer(sending: Connection, function: Callable[..., Any], arguments: tuple[object, ...]) -> None:
+    try:
+        sending.send((None, function(*arguments)))
+    except BaseException:  # noqa: BLE001 - whatever it is, the parent raises it
+        sending.send((traceback.format_exc(), None))

@@ -1,0 +1,327 @@
+"""Whatever lies where the snapshot should be: a search gives what the database says, or the snapshot was right."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+import faiss
+import numpy as np
+import pytest
+
+from langmem_adapter.errors import StorageError
+from langmem_adapter.memory import Memory
+from langmem_adapter.settings import Settings
+from tests.faults.campaign import copy_database
+from tests.faults.mutants import mutate
+from tests.faults.processes import call
+from tests.faults.worker import snapshot_failures
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.faults.conftest import Bound
+
+COUNT: Final = 120
+QUESTIONS: Final = ("tea and jazz", "a bicycle in the opera", "chess 17", "hiking")
+THINGS: Final = "tea chess jazz hiking sushi violin tennis opera cactus bicycle".split()
+Answers = list[tuple[str, float]]
+
+
+@contextmanager
+def open_memory(path: Path, index: Any = "faiss") -> Iterator[Memory]:
+    settings = Settings(snapshot_every=10_000, trace_days=0)
+    with Memory(path, embeddings="hash:48", index=index, settings=settings) as memory:
+        yield memory
+        memory.search("tea", user_id="a")  # what is written at the end is what the last search knew
+
+
+def answers(memory: Memory) -> Answers:
+    """Every hit of every question, with its score."""
+    hits = (hit for question in QUESTIONS for hit in memory.search(question, user_id="a", k=COUNT))
+    return [(hit.id, round(hit.score, 5)) for hit in hits]
+
+
+def fill(memory: Memory, seed: int, count: int = COUNT) -> list[str]:
+    dice = random.Random(seed)
+    said = [f"{dice.choice(THINGS)} and {dice.choice(THINGS)} {number}" for number in range(count)]
+    items = [{"messages": text, "user_id": "a", "infer": False} for text in said]
+    return [str(change.id) for result in memory.add_many(items) for change in getattr(result, "results", ())]
+
+
+def snapshot_of(path: Path) -> Path:
+    (found,) = path.parent.glob(f"{path.name}.*.index")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """A database with its snapshot, and what a search of it must give."""
+
+    path: Path
+    snapshot: Path
+    good: bytes
+    older: bytes
+    other: bytes
+    truth: Answers
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    folder = tmp_path_factory.mktemp("world")
+    path, other = folder / "memory.db", folder / "other.db"
+    with open_memory(path) as memory:
+        ids = fill(memory, 1)
+    older = snapshot_of(path).read_bytes()
+    with open_memory(path) as memory:
+        for number, memory_id in enumerate(ids[:40]):
+            _ = memory.delete(memory_id) if number % 2 else memory.update(memory_id, f"Sells tea {number}")
+        soon = datetime.now(UTC) - timedelta(seconds=1)
+        memory.update(ids[50], expires_at=soon)
+    with open_memory(other) as memory:  # as many changes, in the same order, other texts
+        ids = fill(memory, 2)
+        for memory_id in ids[:41]:
+            memory.update(memory_id, "Sells stamps")
+    return World(
+        path, snapshot_of(path), snapshot_of(path).read_bytes(), older, snapshot_of(other).read_bytes(), _truth(path)
+    )
+
+
+def _truth(path: Path) -> Answers:
+    """By the exact index, from a copy without any snapshot."""
+    copy = path.parent / "copy" / "memory.db"
+    copy.parent.mkdir(exist_ok=True)
+    copy_database(path, copy)
+    with open_memory(copy, "exact") as memory:
+        truth = answers(memory)
+    shutil.rmtree(copy.parent)
+    return truth
+
+
+# ── damage ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _cut(data: bytes, dice: random.Random) -> bytes:
+    return data[: dice.randrange(len(data))]
+
+
+def _flip(data: bytes, dice: random.Random) -> bytes:
+    place = dice.randrange(len(data))
+    return data[:place] + bytes([data[place] ^ 1 << dice.randrange(8)]) + data[place + 1 :]
+
+
+def _flip_many(data: bytes, dice: random.Random) -> bytes:
+    for _ in range(dice.randrange(2, 40)):
+        data = _flip(data, dice)
+    return data
+
+
+def _extend(data: bytes, dice: random.Random) -> bytes:
+    return data + dice.randbytes(dice.randrange(1, 5000))
+
+
+def _swap_blocks(data: bytes, dice: random.Random) -> bytes:
+    size = dice.randrange(16, 512)
+    one, other = sorted(dice.sample(range(0, len(data) - size, size), 2))
+    return (
+        data[:one]
+        + data[other : other + size]
+        + data[one + size : other]
+        + data[one : one + size]
+        + data[other + size :]
+    )
+
+
+def _zero_page(data: bytes, dice: random.Random) -> bytes:
+    place = dice.randrange(len(data) // 512) * 512
+    return data[:place] + bytes(len(data[place : place + 512])) + data[place + 512 :]
+
+
+def _repeat_part(data: bytes, dice: random.Random) -> bytes:
+    place = dice.randrange(len(data) - 64)
+    return data[:place] + data[place : place + 64] + data[place:]
+
+
+def _noise(data: bytes, dice: random.Random) -> bytes:
+    return dice.randbytes(len(data))
+
+
+def _foreign_index(data: bytes, dice: random.Random) -> bytes:
+    index = faiss.IndexFlatIP(48)
+    index.add(np.random.default_rng(dice.randrange(1000)).standard_normal((COUNT, 48)).astype(np.float32))
+    return faiss.serialize_index(index).tobytes()
+
+
+DAMAGES = [_cut, _flip, _flip_many, _extend, _swap_blocks, _zero_page, _repeat_part, _noise, _foreign_index]
+
+
+def damaged(world: World, count: int) -> Iterator[tuple[str, bytes]]:
+    dice = random.Random(4711)
+    made = 0
+    while made < count:
+        damage = DAMAGES[made % len(DAMAGES)]
+        data = damage(world.good, dice)
+        if data != world.good:
+            made += 1
+            yield f"{damage.__name__} {made}", data
+
+
+@pytest.mark.timeout(600)
+def test_a_damaged_snapshot_never_gives_a_wrong_answer(
+    world: World, bound: Bound, measured: Callable[[str], None]
+) -> None:
+    count = bound(63, long=300)
+    for name, data in damaged(world, count):
+        world.snapshot.write_bytes(data)
+        with open_memory(world.path) as memory:
+            assert answers(memory) == world.truth, name
+            assert memory.verify().ok, name
+            assert snapshot_failures(memory) == 1, f"{name}: nobody noticed"
+        assert snapshot_of(world.path).read_bytes() != data, f"{name}: a good one is written at the end"
+    measured(f"snapshots: {count} damaged ones, {count} rebuilt, 0 wrong answers")
+
+
+@pytest.mark.parametrize("kind", ["older", "good"])
+def test_a_whole_snapshot_of_this_database_is_used_and_brought_up_to_date(world: World, kind: str) -> None:
+    world.snapshot.write_bytes(getattr(world, kind))
+    with open_memory(world.path) as memory:
+        assert answers(memory) == world.truth
+        assert memory.verify().ok
+        assert snapshot_failures(memory) == 0
+
+
+def test_the_snapshot_of_another_database_is_not_used(world: World) -> None:
+    world.snapshot.write_bytes(world.other)
+    with open_memory(world.path) as memory:
+        assert answers(memory) == world.truth
+        assert memory.verify().ok
+
+
+@pytest.mark.parametrize("kind", ["folder", "link", "missing", "empty", "unreadable"])
+def test_what_is_no_file_of_ours_is_passed_over(world: World, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "memory.db"
+    copy_database(world.path, path)
+    place = path.with_name(world.snapshot.name)
+    (tmp_path / "elsewhere").write_bytes(world.other)
+    match kind:
+        case "folder":
+            place.mkdir()
+        case "link":
+            place.symlink_to(tmp_path / "elsewhere")
+        case "empty":
+            place.touch()
+        case "unreadable":
+            place.write_bytes(world.good)
+            place.chmod(0)
+    with open_memory(path) as memory:
+        assert answers(memory) == world.truth
+        assert memory.verify().ok
+    assert (tmp_path / "elsewhere").read_bytes() == world.other
+
+
+# ── an older backup is put back ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def put_back(folder: Path, lost: int, written: int, mutant: str | None = None) -> tuple[bool, bool]:
+    """Lose some memories to a restored backup, write others, reopen with the newer snapshot.
+
+    Args:
+        folder: An empty folder.
+        lost: Memories added after the backup was made.
+        written: Memories added after it was put back, by a program that leaves the snapshot alone.
+        mutant: A promise to break.
+
+    Returns:
+        Whether index and database agree, and whether searches give what the database says.
+    """
+    mutate(mutant)
+    path, backup = folder / "memory.db", folder / "backup.db"
+    with open_memory(path) as memory:
+        fill(memory, 1, 30)
+    copy_database(path, backup)
+    with open_memory(path) as memory:
+        fill(memory, 2, lost)
+    newer = snapshot_of(path).read_bytes()
+    copy_database(backup, path)
+    if written:
+        with open_memory(path) as memory:
+            fill(memory, 3, written)
+    snapshot_of(path).write_bytes(newer)
+    truth = _truth(path)
+    with open_memory(path) as memory:
+        right = answers(memory) == truth
+        return memory.verify().ok, right
+
+
+@pytest.mark.parametrize("written", [0, 10, 20, 40])
+def test_a_restored_backup_with_the_newer_snapshot_beside_it_is_read_anew(tmp_path: Path, written: int) -> None:
+    assert put_back(tmp_path, 20, written) == (True, True)
+
+
+@pytest.mark.parametrize("written", [0, 20, 40])
+def test_an_engine_without_the_lineage_check_is_caught(tmp_path: Path, written: int) -> None:
+    assert call(put_back, tmp_path, 20, written, "no lineage check") != (True, True)
+
+
+@pytest.mark.parametrize("more", [0, 25])
+def test_a_backup_restored_under_running_processes_is_followed(tmp_path: Path, more: int) -> None:
+    path, backup = tmp_path / "memory.db", tmp_path / "backup.db"
+    with open_memory(path) as one, open_memory(path) as two:
+        kept = fill(one, 1, 30)
+        copy_database(path, backup)
+        lost = fill(one, 2, 20)
+        one.delete(kept[0])
+        assert len(two.search("tea", user_id="a", k=100)) == 49
+        copy_database(backup, path)
+        if more:
+            fill(two, 3, more)
+        truth = _truth(path)
+        for memory in (one, two):
+            assert answers(memory) == truth
+            assert memory.verify().ok
+            assert {item.id for item in memory.get_all(user_id="a", k=100)}.isdisjoint(lost)
+        assert one.get(kept[0]).id == kept[0]
+        assert one.update(kept[0], "Sells stamps").event == "UPDATE"
+        assert two.search("Sells stamps", user_id="a", k=1)[0].id == kept[0]
+
+
+@pytest.mark.parametrize("backup", ["moved", "copied", "none"])
+def test_a_file_replaced_under_a_running_process_gets_no_acknowledged_write(tmp_path: Path, backup: str) -> None:
+    path, saved = tmp_path / "memory.db", tmp_path / "backup.db"
+    with Memory(path, embeddings="hash:48") as memory:
+        fill(memory, 1, 10)
+        copy_database(path, saved)
+        fill(memory, 2, 5)
+        for name in ("memory.db", "memory.db-wal", "memory.db-shm"):
+            (tmp_path / name).unlink()
+        if backup != "none":
+            shutil.move(saved, path) if backup == "moved" else shutil.copy(saved, path)
+        for act in (
+            lambda: memory.add("I like tea.", user_id="a", infer=False),
+            lambda: memory.search("tea", user_id="a"),
+            lambda: memory.get_all(user_id="a"),
+        ):
+            with pytest.raises(StorageError, match="removed or replaced"):
+                act()
+    with open_memory(path) as memory:
+        assert len(memory.get_all(user_id="a", k=100)) == (0 if backup == "none" else 10)
+        assert memory.verify().ok
+
+
+def test_a_database_that_was_replaced_by_a_younger_one_under_its_old_snapshot(world: World, tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    with open_memory(path) as memory:
+        fill(memory, 5, 10)
+    snapshot = snapshot_of(path).read_bytes()
+    for left in tmp_path.iterdir():
+        left.unlink()
+    copy_database(world.path, path)
+    path.with_name(world.snapshot.name).write_bytes(snapshot)
+    with open_memory(path) as memory:
+        assert answers(memory) == world.truth
+        assert memory.verify().ok

@@ -1,0 +1,70 @@
+"""Memories and changes written straight into the tables, as the ledger does, without texts and words."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING
+
+from sqlalchemy import delete, func, insert, select, update
+
+from langmem_adapter.storage.tables import changes, memories, metadata, scopes
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from langmem_adapter.index.base import Vectors
+    from langmem_adapter.storage.database import Database
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Book:
+    """Writes memories and their changes straight into the tables, as the ledger does."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        database.setup(metadata.create_all)
+
+    def put(self, vectors: Vectors, scope: int = 1) -> list[int]:
+        return self.database.write(partial(put, vectors=vectors, scope=scope))
+
+    def change(self, pk: int, vector: Vectors) -> None:
+        self.database.write(partial(_change, pk=pk, vector=vector))
+
+    def remove(self, *pks: int) -> None:
+        self.database.write(partial(_remove, pks=pks))
+
+
+def record(connection: Connection, row: int | None, op: str, space: str = "memories") -> int:
+    seq = connection.execute(select(func.coalesce(func.max(changes.c.seq), 0))).scalar_one() + 1
+    values = {"seq": seq, "nonce": secrets.token_bytes(8), "space": space, "row": row or seq, "op": op}
+    connection.execute(insert(changes), values)
+    return int(seq)
+
+
+def put(connection: Connection, vectors: Vectors, scope: int) -> list[int]:
+    if connection.execute(select(scopes.c.id).where(scopes.c.id == scope)).scalar() is None:
+        row = {"id": scope, "key": str(scope), "user_id": str(scope), "memory_count": 0, "word_count": 0}
+        connection.execute(insert(scopes), row)
+    return [_put_one(connection, vector, scope) for vector in vectors]
+
+
+def _put_one(connection: Connection, vector: Vectors, scope: int) -> int:
+    seq = record(connection, None, "put")
+    texts = {"text": "t", "context": "", "metadata": {}, "hash": "h", "created_at": NOW, "updated_at": NOW}
+    numbers = {"pk": seq, "id": str(seq), "scope_id": scope, "seq": seq, "revision": 1}
+    connection.execute(insert(memories), {**texts, **numbers, "embedding": vector.tobytes()})
+    return seq
+
+
+def _change(connection: Connection, pk: int, vector: Vectors) -> None:
+    seq = record(connection, pk, "put")
+    connection.execute(update(memories).where(memories.c.pk == pk).values(embedding=vector.tobytes(), seq=seq))
+
+
+def _remove(connection: Connection, pks: tuple[int, ...]) -> None:
+    for pk in pks:
+        record(connection, pk, "delete")
+        connection.execute(delete(memories).where(memories.c.pk == pk))
