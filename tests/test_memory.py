@@ -491,7 +491,7 @@ def test_delete_all_and_reset(memory: Memory) -> None:
     memory.add("I like tea.", user_id="b")
     assert memory.delete_all(user_id="a") == 1
     assert memory.delete_all(user_id="a") == 0
-    assert memory.reset() == 1
+    assert memory.reset().memories == 1
     assert memory.search("tea", user_id="b") == []
     assert memory.verify().ok
     assert memory.add("I like tea.", user_id="a").results[0].event == "ADD"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import string
+import sys
 import unicodedata
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
@@ -143,3 +145,16 @@ def test_a_statement_that_opens_with_a_pronoun_refers_back(text: str, *, expecte
 )
 def test_letters_of_the_scripts_without_spaces_are_known(text: str, *, expected: bool) -> None:
     assert is_cjk(text) is expected
+
+
+def test_threads_do_not_get_parts_of_each_others_words() -> None:
+    # The stemmer keeps the word that it works on in itself; a wrong stem would also be remembered for ever.
+    names = [f"q{number:05}".translate(str.maketrans("0123456789", "bcdfghjkmn")) + "ations" for number in range(6_000)]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            stems = list(pool.map(words, names))
+    finally:
+        sys.setswitchinterval(before)
+    assert [stem for stem, name in zip(stems, names, strict=True) if stem[0][:6] != name[:6]] == []

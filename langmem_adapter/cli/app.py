@@ -16,6 +16,7 @@ from langmem_adapter.cli.failures import ExitCode, Failure, failure_of, known_er
 from langmem_adapter.cli.look import history, list_, search, show
 from langmem_adapter.cli.options import DatabaseOption, EmbeddingsOption, JsonOption, ModelOption, command
 from langmem_adapter.cli.output import Output
+from langmem_adapter.cli.upkeep import purge, reindex
 
 __all__ = ["app", "main"]
 
@@ -65,10 +66,12 @@ _COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "history": history,
     "update": update,
     "delete": delete,
+    "purge": purge,
+    "reindex": reindex,
     "doctor": doctor,
 }
 for _name, _function in _COMMANDS.items():
-    app.command(_name)(command(_function, scoped=_function is not doctor))
+    app.command(_name)(command(_function, scoped=_function not in {doctor, reindex}))
 
 
 def _version(asked: bool) -> None:

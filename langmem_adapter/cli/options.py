@@ -34,6 +34,7 @@ __all__ = [
     "database_path",
     "known_scopes",
     "named",
+    "refuse_absent",
 ]
 
 P = ParamSpec("P")
@@ -199,7 +200,7 @@ def _open(options: dict[str, Any], *, create: bool) -> Memory:
     try:
         settings = Settings()
         if not create:
-            _refuse_absent(options["database"], settings)
+            refuse_absent(options["database"], settings)
         return Memory(options["database"], model=options["model"], embeddings=options["embeddings"], settings=settings)
     except (InvalidInputError, MissingDependencyError) as error:
         raise CommandError(
@@ -207,7 +208,12 @@ def _open(options: dict[str, Any], *, create: bool) -> Memory:
         ) from error
 
 
-def _refuse_absent(database: str | None, settings: Settings) -> None:
+def refuse_absent(database: str | None, settings: Settings) -> None:
+    """Raise where there is no database: a mistyped path holds nothing.
+
+    Raises:
+        CommandError: There is none.
+    """
     path = database_path(database, settings)
     if path is not None and not path.exists():
         raise CommandError(

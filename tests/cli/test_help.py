@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from langmem_adapter.cli.app import app
 
-COMMANDS = ["demo", "add", "search", "list", "show", "history", "update", "delete", "doctor"]
+COMMANDS = ["demo", "add", "search", "list", "show", "history", "update", "delete", "purge", "reindex", "doctor"]
 HEAVY = (
     "faiss langgraph langchain langchain_core sqlalchemy alembic numpy pydantic_settings pydantic openai httpx"
 ).split()

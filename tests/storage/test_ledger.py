@@ -14,6 +14,7 @@ from langmem_adapter.errors import ConflictError, EmbeddingMismatchError, Invali
 from langmem_adapter.records import Change, Decision, Scope
 from langmem_adapter.storage import memories as reading
 from langmem_adapter.storage.database import Database
+from langmem_adapter.storage.erasure import remove
 from langmem_adapter.storage.ledger import Ledger, Write, last_seq
 from langmem_adapter.storage.lexical import bm25
 from langmem_adapter.storage.meta import prepare
@@ -141,7 +142,7 @@ def test_delete_all_keeps_the_history_and_reset_keeps_only_the_feed(database: Da
     with database.read() as connection:
         assert connection.execute(select(func.count()).select_from(memories)).scalar() == 1
         assert connection.execute(select(func.count()).select_from(history)).scalar() == 7
-    assert ledger.reset() == 1
+    assert remove(database, None).memories == 1
     with database.read() as connection:
         for table in (memories, history, words, scopes):
             assert connection.execute(select(func.count()).select_from(table)).scalar() == 0

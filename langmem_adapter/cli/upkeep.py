@@ -1,0 +1,127 @@
+"""Commands for a whole database or scope: `purge` and `reindex`."""
+
+from typing import TYPE_CHECKING, Annotated, Final, Self
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from langmem_adapter.cli.failures import CommandError, ExitCode
+from langmem_adapter.cli.options import Call, named, refuse_absent
+from langmem_adapter.cli.output import as_data, visible
+from langmem_adapter.cli.progress import Steps
+
+if TYPE_CHECKING:
+    from langmem_adapter.maintenance.reindex import Reindexed
+    from langmem_adapter.storage.erasure import Erasure
+
+__all__ = ["purge", "reindex"]
+
+_COUNTED: Final = ("memories", "revisions", "words", "traces", "runs", "scopes", "snapshots", "freed")
+_BATCH: Final = 256
+
+
+def purge(
+    call: Call,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Erase a user, agent or run for good: memories, vectors, history, traces.
+
+    Nothing can be restored. No file of the database holds a byte of it
+    afterwards; an SQLite file is rewritten for that. Exit code 6 if something
+    remains because another program still reads it; then purge again.
+
+    [bold]Examples[/bold]
+    $ langmem-adapter purge -u alice
+    $ langmem-adapter purge -u alice --run 17 --yes
+    """
+    with call.memory() as memory:
+        whose = call.whose(memory)
+        if not yes:
+            _ask(call, named(whose))
+        erased = memory.purge(**whose)
+        call.output.show(
+            [{**as_data(erased), **whose}],
+            columns=_COUNTED,
+            picture=lambda: _picture(erased, named(whose)),
+        )
+    if not erased.complete:
+        raise typer.Exit(ExitCode.PARTIAL)
+
+
+def reindex(
+    call: Call,
+    batch: Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="Texts per call of the model.")] = _BATCH,
+) -> None:
+    """Change the embedding model: embed every memory anew with --embeddings.
+
+    Others may read and write meanwhile with the old model. Interrupted, it goes
+    on where it stopped; with the model in use, it drops what was prepared.
+
+    [bold]Examples[/bold]
+    $ langmem-adapter reindex --embeddings openai:text-embedding-3-small
+    $ langmem-adapter reindex -d memory.db --embeddings hash:512
+    """
+    from langmem_adapter.maintenance.reindex import reindex as change
+    from langmem_adapter.settings import Settings
+
+    settings = Settings()
+    database = call.options["database"]
+    refuse_absent(database, settings)
+    embeddings = call.options["embeddings"] or settings.embeddings
+    with _Bar(call) as bar:
+        done = change(database, embeddings, batch=batch, progress=bar.show, settings=settings)
+    call.output.show([as_data(done)], columns=("memories", "before", "after"), picture=lambda: Text(_told(done)))
+
+
+class _Bar:
+    """Progress whose total is known only once the work has begun."""
+
+    def __init__(self, call: Call) -> None:
+        self._output = call.output
+        self._steps: Steps | None = None
+        self._done = 0
+
+    def __enter__(self) -> Self:
+        """Nothing to show yet."""
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        """The bar goes."""
+        if self._steps is not None:
+            self._steps.__exit__(None, None, None)
+
+    def show(self, done: int, total: int) -> None:
+        """So many of so many are done; the first call tells how many were done before."""
+        if self._steps is None:
+            self._steps = Steps(self._output, total, what="memories").__enter__()
+        self._steps.advance(max(0, done - self._done))
+        self._done = max(done, self._done)
+
+
+def _told(done: "Reindexed") -> str:
+    if done.before == done.after:
+        return f"{done.memories} memories have vectors of {done.after} already"
+    made = f"{done.embedded} embedded now" + (f", {done.resumed} before" if done.resumed else "")
+    return f"{done.memories} memories have vectors of {done.after} now, instead of {done.before} ({made})"
+
+
+def _ask(call: Call, who: str) -> None:
+    if call.output.as_json or not (call.output.on_terminal and call.output.err.is_terminal):
+        raise CommandError(
+            f"this would erase everything of {who} for good",
+            code="confirmation_needed",
+            exit_code=ExitCode.USAGE,
+            hint="add --yes where nobody can be asked",
+        )
+    if not typer.confirm(f"Erase everything of {who}, for good?", err=True):
+        raise typer.Exit(ExitCode.OK)
+
+
+def _picture(erased: "Erasure", who: str) -> Table:
+    table = Table(title=Text(visible(f"erased: {who}")), title_justify="left", show_header=False, box=None)
+    for name in _COUNTED:
+        table.add_row(Text(name), Text(f"{getattr(erased, name):,}{' bytes' if name == 'freed' else ''}"))
+    for remains in erased.remains:
+        table.add_row(Text("remains", style="bold yellow"), Text(visible(remains)))
+    return table

@@ -1,0 +1,1 @@
+"""Work on a whole database: changing its embedding model."""

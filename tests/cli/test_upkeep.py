@@ -1,0 +1,82 @@
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from langmem_adapter.memory import Memory
+
+Data = Callable[..., dict[str, Any]]
+Cli = Callable[..., Any]
+
+
+@pytest.fixture
+def two(data: Data) -> None:
+    data("add", "Has a dog", "--no-infer", "-u", "alice")
+    data("add", "Has a cat", "--no-infer", "-u", "bob")
+
+
+def test_purge_erases_one_scope_and_says_what(data: Data, two: None) -> None:
+    told = data("purge", "-u", "alice", "--yes")
+    (row,) = told["data"]
+    assert (row["memories"], row["revisions"], row["scopes"], row["remains"]) == (1, 1, 1, [])
+    assert row["user_id"] == "alice"
+    assert [user["user_id"] for user in [data("list", "-u", "bob")["data"][0]]] == ["bob"]
+    assert data("list", "-u", "alice")["data"] == []
+
+
+def test_purge_wants_to_know_whose_and_asks_first(data: Data, cli: Cli, two: None) -> None:
+    assert data("purge", "--yes", code=2)["error"]["code"] == "scope"
+    refused = data("purge", "-u", "alice", code=2)["error"]
+    assert refused["code"] == "confirmation_needed"
+    assert "--yes" in refused["hint"]
+    assert "alice" in cli("purge", "-u", "alice", code=2).stderr
+    assert data("list", "-u", "alice")["count"] == 1
+
+
+def test_what_remains_ends_with_the_code_for_a_part(data: Data, database: Path, two: None) -> None:
+    with Memory(database) as memory, memory._database.read() as reading:
+        reading.exec_driver_sql("SELECT * FROM memories").all()
+        told = data("purge", "-u", "alice", "-y", code=6)
+    assert told["ok"]
+    assert "purge again" in told["data"][0]["remains"][0]
+    assert data("purge", "-u", "alice", "-y")["data"][0]["remains"] == []
+
+
+def test_a_pipe_gets_the_numbers(cli: Cli, two: None) -> None:
+    assert re.fullmatch(r"1\t1\t\d+\t1\t1\t1\t\d\t\d+\n", cli("purge", "-u", "alice", "-y").stdout)
+
+
+def test_other_embeddings_are_refused_with_the_command_that_changes_them(
+    data: Data, cli: Cli, database: Path, two: None
+) -> None:
+    error = data("search", "dog", "-u", "alice", "--embeddings", "hash:64", code=4)["error"]
+    assert error["code"] == "embedding_mismatch"
+    command = re.search(r"langmem-adapter (reindex -d \S+ --embeddings) NAME", error["message"])
+    assert command is not None
+    cli(*command[1].split(), "hash:64")
+    assert data("search", "dog", "-u", "alice", "--embeddings", "hash:64")["data"][0]["text"] == "Has a dog"
+
+
+def test_reindex_says_what_it_did(data: Data, cli: Cli, two: None) -> None:
+    assert data("reindex", "--embeddings", "hash:64")["data"] == [
+        {"memories": 2, "embedded": 2, "resumed": 0, "before": "hash:512/1", "after": "hash:64/1"}
+    ]
+    assert cli("reindex", "--embeddings", "hash:64").stdout == "2\thash:64/1\thash:64/1\n"
+    assert data("reindex")["data"][0]["after"] == "hash:512/1"  # the setting
+
+
+def test_reindex_refuses_what_it_cannot_use(data: Data, two: None, tmp_path: Path) -> None:
+    assert data("reindex", "-d", str(tmp_path / "none.db"), code=3)["error"]["code"] == "no_database"
+    assert not (tmp_path / "none.db").exists()
+    assert data("reindex", "--embeddings", "nonsense", code=2)["error"]["code"] == "invalid_input"
+    data("reindex", "--batch", "0", code=2)
+
+
+def test_reindex_shows_its_progress(cli: Cli, data: Data, monkeypatch: pytest.MonkeyPatch, database: Path) -> None:
+    monkeypatch.setattr("langmem_adapter.cli.progress._EVERY", 0.0)
+    with Memory(database) as memory:
+        memory.add_many([{"messages": f"fact {n}", "user_id": "a", "infer": False} for n in range(60)])
+    told = cli("reindex", "--embeddings", "hash:64", "--batch", "20").stderr
+    assert "20 of 60 memories" in told and "60 of 60 memories" in told

@@ -1,0 +1,486 @@
+"""What is purged is in no table, no log, no free page, no snapshot; what has expired goes by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import shutil
+import sqlite3
+import subprocess
+import sys
+import threading
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from sqlalchemy import create_engine, func, insert, select, text
+
+from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.errors import MemoryNotFoundError, ScopeError
+from langmem_adapter.index.snapshot import erase, snapshot_path
+from langmem_adapter.memory import Memory
+from langmem_adapter.records import Scope
+from langmem_adapter.settings import Settings
+from langmem_adapter.storage import tables
+from langmem_adapter.storage.erasure import Erasure, clean, remove
+from langmem_adapter.testing import ScriptedChatModel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+SECRET, CHINESE = "Xylophonist-Quagmire", "麒麟貔貅饕餮"
+FACT = f"Is called {SECRET} {CHINESE}"
+# A process of its own: closing a file that SQLite has open drops the locks that SQLite holds on it in the same process.
+SCAN = """
+import json, pathlib, sys
+folder, needles = json.load(sys.stdin)
+found = {}
+for file in pathlib.Path(folder).iterdir():
+    data = file.read_bytes() if file.is_file() else b""
+    hits = [needle for needle in needles if bytes.fromhex(needle) in data]
+    if hits:
+        found[file.name] = len(hits)
+print(json.dumps(found))
+"""
+
+
+def scan(folder: Path, needles: Sequence[bytes]) -> dict[str, int]:
+    """How many of the needles each file of a folder holds."""
+    asked = json.dumps([str(folder), [needle.hex() for needle in needles]])
+    done = subprocess.run([sys.executable, "-c", SCAN], input=asked, capture_output=True, text=True, check=True)
+    found: dict[str, int] = json.loads(done.stdout)
+    return found
+
+
+def needles_of(*texts: str, embeddings: HashEmbeddings) -> list[bytes]:
+    plain = [form for t in (SECRET, SECRET.lower(), "quagmir", CHINESE, "貔貅") for form in (t.encode(), escaped(t))]
+    return plain + [embeddings.vector(t).tobytes() for t in texts]
+
+
+def escaped(plain: str) -> bytes:
+    return json.dumps(plain)[1:-1].encode()
+
+
+def count_of(memory: Memory, table: Any) -> int:
+    with memory._database.read() as connection:
+        return int(connection.execute(select(func.count()).select_from(table)).scalar_one())
+
+
+def reply(*facts: str) -> str:
+    return json.dumps({"facts": list(facts)})
+
+
+def tell_secrets(memory: Memory, user_id: str = f"{SECRET}@{CHINESE}") -> None:
+    """The secret in a text, its context, metadata, prompts and replies, names, reasons, history and words."""
+    said = f"My name is {SECRET} {CHINESE}, by the way."
+    (change,) = memory.add(said, user_id=user_id, run_id=f"run {SECRET}", metadata={SECRET: [CHINESE]}).results
+    memory.update(str(change.id), f"{FACT} junior", metadata={"note": CHINESE})
+    (gone,) = memory.add(f"I know {SECRET}", user_id=user_id, infer=False, idempotency_key=SECRET).results
+    memory.delete(str(gone.id))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    place = tmp_path / "data"
+    place.mkdir()
+    return place
+
+
+@pytest.fixture
+def memory(folder: Path) -> Iterator[Memory]:
+    opened = Memory(
+        folder / "memory.db",
+        model=ScriptedChatModel(replies=[reply(FACT), reply("Likes tea")]),
+        embeddings="hash:64",
+    )
+    with opened:
+        yield opened
+
+
+# ── files ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_after_a_purge_no_file_holds_a_byte_of_it(folder: Path, memory: Memory) -> None:
+    needles = needles_of(FACT, f"{FACT} junior", f"I know {SECRET}", embeddings=HashEmbeddings(64))
+    tell_secrets(memory)
+    memory.add("I like tea.", user_id="bob")
+    memory._indexer.snapshot()
+    assert scan(folder, needles).keys() >= {"memory.db-wal", snapshot_path(folder / "memory.db", "hash:64/1").name}
+    erased = memory.purge(user_id=f"{SECRET}@{CHINESE}")
+    assert (erased.memories, erased.revisions, erased.traces, erased.scopes) == (1, 4, 2, 2)
+    assert erased.words and erased.runs == 2 and erased.snapshots == 1 and erased.freed > 0
+    assert erased.complete and erased.remains == ()
+    assert scan(folder, needles) == {}
+    assert [item.text for item in memory.get_all(user_id="bob")] == ["Likes tea"]
+    assert memory.verify().ok
+    memory.close()
+    assert scan(folder, needles) == {}
+
+
+def test_a_reset_leaves_nothing_of_anybody(folder: Path, memory: Memory) -> None:
+    needles = needles_of(FACT, f"{FACT} junior", embeddings=HashEmbeddings(64))
+    tell_secrets(memory)
+    memory.add("I like tea.", user_id="bob")
+    erased = memory.reset()
+    assert (erased.memories, erased.complete) == (2, True)
+    assert scan(folder, [*needles, b"bob", b"Likes tea"]) == {}
+    for table in (tables.memories, tables.history, tables.words, tables.traces, tables.runs, tables.scopes):
+        assert count_of(memory, table) == 0
+    assert replace(memory.reset(), freed=0, snapshots=0) == Erasure()
+    assert memory.verify().ok
+
+
+def test_copies_of_rows_that_a_balanced_tree_leaves_behind_go_as_well(folder: Path) -> None:
+    # Without rewriting the file, a few of these stay in the gaps of its pages, in spite of secure_delete.
+    secrets: dict[str, list[str]] = {"alice": [], "bob": []}
+    with Memory(folder / "m.db", embeddings="hash:64", settings=Settings(trace_days=0)) as memory:
+        for turn in range(12):
+            items = []
+            for number in range(40):
+                owner, length = ("alice", "bob")[number % 2], (3, 30, 250, 2500)[(number + turn) % 4]
+                name = f"canary{turn:02}x{number:02}{owner}".translate(str.maketrans("0123456789", "bcdfghjkmn"))
+                secrets[owner].append(name)
+                items.append({"messages": f"{name} " + "y " * length, "user_id": owner, "infer": False})
+            ids = [str(result.results[0].id) for result in memory.add_many(items)]  # type: ignore[union-attr]
+            for memory_id in ids[::7]:
+                memory.delete(memory_id)
+        needles = [secret.encode() for secret in secrets["alice"]]
+        assert scan(folder, needles)["m.db-wal"] > 0
+        assert memory.purge(user_id="alice").memories > 150
+        assert scan(folder, needles) == {}
+        assert len(memory.get_all(user_id="bob", k=1000)) > 150
+
+
+def test_what_an_unsafe_deletion_left_in_the_pages_goes_as_well(folder: Path, memory: Memory) -> None:
+    with closing(sqlite3.connect(folder / "memory.db", isolation_level=None)) as careless:
+        careless.execute("PRAGMA secure_delete = OFF")
+        careless.executemany("INSERT INTO meta VALUES (?, ?)", [(f"k{n}", f"{SECRET} {n} " * n) for n in range(300)])
+        careless.execute("DELETE FROM meta WHERE key LIKE 'k%'")
+        careless.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    assert scan(folder, [SECRET.encode()]) == {"memory.db": 1}
+    assert memory.purge(user_id="nobody").complete
+    assert scan(folder, [SECRET.encode()]) == {}
+
+
+def test_snapshots_of_other_models_and_of_killed_writers_are_swept(folder: Path, memory: Memory) -> None:
+    tell_secrets(memory)
+    memory._indexer.snapshot()
+    own = snapshot_path(folder / "memory.db", "hash:64/1")
+    shutil.copy(own, snapshot_path(folder / "memory.db", "another model"))
+    shutil.copy(own, folder / f".{own.name}.k1ll3d.tmp")
+    mine = folder / "memory.db.backup.index"
+    mine.write_bytes(b"somebody else's")
+    assert memory.purge(user_id=f"{SECRET}@{CHINESE}").snapshots == 3
+    assert sorted(file.name for file in folder.glob("*.index")) == [mine.name, own.name]
+    assert scan(folder, [HashEmbeddings(64).vector(f"{FACT} junior").tobytes()]) == {}
+
+
+def test_a_snapshot_being_written_is_waited_for_and_reported(folder: Path) -> None:
+    draft = folder / f".{snapshot_path(folder / 'm.db', 'x').name}.abc.tmp"
+    with draft.open("wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert erase(folder / "m.db", patience=0.1) == (0, 1)
+        threading.Timer(0.2, file.close).start()
+        assert erase(folder / "m.db", patience=20) == (1, 0)
+    assert not draft.exists()
+
+
+def test_an_old_snapshot_that_comes_back_is_not_kept(folder: Path, memory: Memory) -> None:
+    tell_secrets(memory)
+    memory.add("I like tea.", user_id="bob")
+    memory._indexer.snapshot()
+    own = snapshot_path(folder / "memory.db", "hash:64/1")
+    shutil.copy(own, folder.parent / "kept")
+    memory.purge(user_id=f"{SECRET}@{CHINESE}")
+    memory.close()
+    shutil.copy(folder.parent / "kept", own)  # what a process killed between writing and looking leaves behind
+    with Memory(folder / "memory.db", embeddings="hash:64") as again:
+        assert not own.exists()
+        assert again.verify().ok
+    assert scan(folder, [HashEmbeddings(64).vector(f"{FACT} junior").tobytes()]) == {}
+
+
+# ── other processes ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+OTHER = """
+import sys
+from langmem_adapter.memory import Memory
+from langmem_adapter.records import Scope
+memory = Memory(sys.argv[1], embeddings="hash:64")
+def know():
+    return len(memory.search("who is called so?", user_id=sys.argv[2]))
+print(know(), flush=True)
+for line in sys.stdin:
+    match line.strip():
+        case "hold":
+            holding = memory._database.read()
+            print(len(holding.__enter__().exec_driver_sql("SELECT * FROM memories").all()), flush=True)
+        case "let go":
+            holding.__exit__(None, None, None)
+            print("gone", flush=True)
+        case "search":
+            print(know(), flush=True)
+        case "close":
+            memory.close()
+            print("closed", flush=True)
+"""
+
+
+class Other:
+    """Another process that has the database open."""
+
+    def __init__(self, path: Path, user_id: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", OTHER, str(path), user_id],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8",
+        )  # fmt: skip
+
+    def hear(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+    def ask(self, what: str) -> str:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{what}\n")
+        self._process.stdin.flush()
+        return self.hear()
+
+    def close(self) -> None:
+        self._process.communicate(timeout=60)
+
+
+def test_another_process_forgets_at_its_next_pull_and_writes_nothing_back(folder: Path, memory: Memory) -> None:
+    needles = needles_of(FACT, f"{FACT} junior", embeddings=HashEmbeddings(64))
+    user = f"{SECRET}@{CHINESE}"
+    tell_secrets(memory)
+    with closing(Other(folder / "memory.db", user)) as silent, closing(Other(folder / "memory.db", user)) as other:
+        assert silent.hear() == other.hear() == "1"
+        erased = memory.purge(user_id=user)
+        assert erased.complete
+        assert scan(folder, needles) == {}
+        assert other.ask("search") == "0"
+        assert other.ask("close") == silent.ask("close") == "closed"  # the silent one has not looked since
+        assert scan(folder, needles) == {}
+
+
+def test_a_reader_that_keeps_the_log_alive_is_reported(folder: Path, memory: Memory) -> None:
+    needles = needles_of(FACT, embeddings=HashEmbeddings(64))
+    user = f"{SECRET}@{CHINESE}"
+    tell_secrets(memory)
+    with closing(Other(folder / "memory.db", user)) as other:
+        other.hear()
+        assert other.ask("hold") == "1"
+        erased = clean(memory._database, remove(memory._database, Scope(user)), patience=0.2)
+        assert erased.memories == 1
+        assert not erased.complete and "purge again" in erased.remains[0]
+        assert scan(folder, needles)
+        assert other.ask("let go") == "gone"
+        again = memory.purge(user_id=user)
+        assert (again.memories, again.complete) == (0, True)
+        assert scan(folder, needles) == {}
+
+
+def test_purging_beside_writers_loses_nothing_of_theirs(folder: Path) -> None:
+    errors: list[BaseException] = []
+    with Memory(folder / "m.db", embeddings="hash:64", settings=Settings(snapshot_every=1)) as memory:
+
+        def write(owner: str) -> None:
+            try:
+                for number in range(15):
+                    memory.add(f"{owner} note {number}", user_id=owner, infer=False)
+            except BaseException as error:  # noqa: BLE001 - a thread's error must reach the test
+                errors.append(error)
+
+        threads = [threading.Thread(target=write, args=(owner,)) for owner in ("alice", "bob")]
+        for thread in threads:
+            thread.start()
+        for _ in range(4):
+            memory.search("note", user_id="alice")
+            memory.purge(user_id="alice")
+        for thread in threads:
+            thread.join()
+        assert errors == []
+        assert len(memory.get_all(user_id="bob")) == 15
+        memory.purge(user_id="alice")
+        needles = [HashEmbeddings(64).vector(f"alice note {number}").tobytes() for number in range(15)]
+        assert scan(folder, [b"alice note", *needles]) == {}
+        assert memory.verify().ok
+
+
+# ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def everything(memory: Memory) -> str:
+    with memory._database.read() as connection:
+        rows = [row for table in tables.metadata.sorted_tables for row in connection.execute(select(table))]
+    return "\n".join(str(row._mapping) for row in rows)
+
+
+def test_on_every_database_no_table_holds_it(database_url: str) -> None:
+    model = ScriptedChatModel(replies=[reply(FACT), reply("Likes tea"), reply("Likes tea")])
+    with Memory(database_url, model=model, embeddings="hash:64") as memory:
+        tell_secrets(memory)
+        memory.add("I like tea.", user_id="bob")
+        vector = repr(HashEmbeddings(64).vector(f"{FACT} junior").tobytes())
+        assert all(part in everything(memory) for part in (SECRET, CHINESE, vector))
+        erased = memory.purge(user_id=f"{SECRET}@{CHINESE}")
+        assert (erased.memories, erased.revisions, erased.runs, erased.traces, erased.scopes) == (1, 4, 2, 2, 2)
+        assert erased.complete
+        found = everything(memory)
+        assert not [part for part in (SECRET, SECRET.lower(), "quagmir", CHINESE, "貔貅", vector) if part in found]
+        assert memory.search("tea", user_id="bob")[0].text == "Likes tea"
+        assert memory.verify().ok
+        assert memory.purge(user_id=f"{SECRET}@{CHINESE}").revisions == 0
+
+
+def test_a_purge_names_fields_as_a_read_does(database_url: str) -> None:
+    with Memory(database_url, embeddings="hash:64") as memory:
+        memory.add("Likes tea", user_id="a", run_id="1", infer=False)
+        memory.add("Likes tea", user_id="a", infer=False)
+        memory.add("Likes tea", user_id="b", run_id="1", infer=False)
+        with pytest.raises(ScopeError):
+            memory.purge()
+        with pytest.raises(ScopeError):
+            memory.purge(user_id=" ")
+        assert memory.purge(user_id="a%").scopes == 0
+        assert memory.purge(user_id="a", run_id="1").memories == 1
+        assert [count.scope.named for count in memory.scopes()] == [{"user_id": "a"}, {"user_id": "b", "run_id": "1"}]
+        assert memory.purge(run_id="1").memories == 1
+        assert memory.purge(user_id="a").memories == 1
+        assert memory.stats().scopes == 0
+
+
+def test_what_an_add_of_a_wider_scope_saw_of_it_goes_as_well(database_url: str) -> None:
+    with Memory(database_url, embeddings="hash:64") as memory:
+        memory.add(f"I live in {SECRET}.", user_id="alice", agent_id="bot")
+        seen = memory.add(
+            "I live in Rome.", agent_id="bot", idempotency_key="k"
+        )  # compares with alice's, and changes it
+        assert seen.results[0].event in {"UPDATE", "DELETE"}
+        other = memory.add("I have a sister.", agent_id="else")
+        erased = memory.purge(user_id="alice")
+        assert (erased.traces, erased.runs, erased.scopes) == (2, 2, 1)
+        assert SECRET not in everything(memory)
+        again = memory.add("I live in Rome.", agent_id="bot", idempotency_key="k")
+        assert [(change.event, change.text) for change in again.results if change.id == seen.results[0].id] == [
+            (seen.results[0].event, "")
+        ]
+        assert memory.trace(str(other.trace_id)).turns
+        with pytest.raises(MemoryNotFoundError):
+            memory.trace(str(seen.trace_id))
+
+
+def test_a_run_that_added_nothing_is_erased_too(database_url: str) -> None:
+    with Memory(database_url, embeddings="hash:64", settings=Settings(trace_days=0)) as memory:
+        memory.add("I like tea.", user_id="a")
+        memory.add("I like tea.", user_id="a", run_id="r")  # NONE for what a knows or an ADD of its own
+        memory.add("I like tea.", user_id="a", idempotency_key="again")
+        assert memory.purge(user_id="a").runs == count_of(memory, tables.runs) + 3
+
+
+def test_vectors_that_a_reindex_has_prepared_go_as_well(database_url: str) -> None:
+    with Memory(database_url, embeddings="hash:64") as memory:
+        for owner in ("a", "b"):
+            memory.add("I like tea.", user_id=owner)
+        row = {"seq": 1, "embedding": b"prepared"}
+
+        def prepare(connection: Any) -> None:
+            pks = connection.execute(select(tables.memories.c.pk)).scalars().all()
+            connection.execute(insert(tables.reembedded), [{**row, "pk": pk} for pk in [*pks, 999]])
+
+        memory._database.write(prepare)
+        memory.purge(user_id="a")
+        assert count_of(memory, tables.reembedded) == 1
+
+
+@pytest.mark.postgres
+def test_a_table_of_vectors_inside_postgres_that_nobody_follows_any_more_is_emptied(postgres_url: str) -> None:
+    with Memory(postgres_url, embeddings="hash:64", index="pgvector") as memory:
+        memory.add("I like tea.", user_id="a")
+        memory.add("I like milk.", user_id="b")
+        memory.search("tea", user_id="a")
+    with Memory(postgres_url, embeddings="hash:64", index="faiss") as memory:
+        assert memory.purge(user_id="a").complete
+    engine = create_engine(postgres_url)
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT count(*) FROM vectors_memories_64")).scalar() == 1
+    engine.dispose()
+    with Memory(postgres_url, embeddings="hash:64", index="pgvector") as memory:
+        assert memory.verify().ok
+
+
+async def test_the_async_twins_do_the_same(folder: Path) -> None:
+    async with Memory(folder / "m.db", embeddings="hash:64") as memory:
+        await memory.aadd("I like tea.", user_id="a")
+        assert (await memory.apurge(user_id="a")).memories == 1
+        await memory.aadd("I like tea.", user_id="a", expires_at="2001-01-01")
+        assert await memory.asweep() == 1
+        assert (await memory.areset()).revisions == 2
+
+
+# ── what has expired ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def past(**how: float) -> datetime:
+    return datetime.now(UTC) - timedelta(**how)
+
+
+def test_a_sweep_deletes_what_has_expired_and_keeps_its_history(database_url: str) -> None:
+    with Memory(database_url, embeddings="hash:64") as memory:
+        (old,) = memory.add("old news", user_id="a", infer=False, expires_at=past(days=1)).results
+        memory.add("news", user_id="a", infer=False, expires_at=past(days=-1))
+        memory.add("for ever", user_id="a", infer=False)
+        assert memory.sweep() == 1
+        assert memory.sweep() == 0
+        assert {item.text for item in memory.get_all(user_id="a", include_expired=True)} == {"news", "for ever"}
+        steps = memory.history(str(old.id))
+        assert [(step.event, step.reason) for step in steps] == [("ADD", "stored as said"), ("DELETE", "expired")]
+        assert memory.verify().ok
+        assert memory.restore(str(old.id), 1).event == "ADD"
+
+
+def test_more_than_one_transaction_takes_them_all(tmp_path: Path) -> None:
+    with Memory(tmp_path / "m.db", embeddings="hash:64", settings=Settings(trace_days=0)) as memory:
+        items = [{"messages": f"n{i}", "user_id": "a", "infer": False, "expires_at": past(days=1)} for i in range(1203)]
+        memory.add_many(items)
+        assert memory.sweep() == 1203
+        assert memory.stats().memories == 0
+
+
+def test_it_is_swept_when_opened_once_it_could_be_looked_at_for_a_while(tmp_path: Path) -> None:
+    def listed(minutes: float) -> int:
+        with Memory(tmp_path / "m.db", embeddings="hash:64", settings=Settings(sweep_minutes=minutes)) as memory:
+            return len(memory.get_all(user_id="a", include_expired=True))
+
+    with Memory(tmp_path / "m.db", embeddings="hash:64") as memory:
+        memory.add("old news", user_id="a", infer=False, expires_at="2001-01-01")
+    assert listed(60) == 1  # written a moment ago
+    assert listed(0) == 1  # never
+    assert listed(1e-6) == 0
+
+
+async def test_it_is_swept_beside_writes_as_well(tmp_path: Path) -> None:
+    async with Memory(tmp_path / "m.db", embeddings="hash:64", settings=Settings(sweep_minutes=1e-6)) as memory:
+        memory.add("old news", user_id="a", infer=False, expires_at=past(days=1))
+        await asyncio.sleep(0.01)
+        await memory.aadd("news", user_id="a", infer=False, expires_at=past(days=1))
+        await asyncio.sleep(0.01)
+        assert [item.text for item in memory.get_all(user_id="a", include_expired=True)] == ["news"]
+        memory.add("more", user_id="a", infer=False)
+        assert memory.stats().memories == 1
+
+
+def test_what_has_expired_is_no_neighbour_and_comes_not_back_by_being_said_again(memory: Memory) -> None:
+    memory = Memory(":memory:", embeddings="hash:64")
+    (old,) = memory.add("I like tea.", user_id="a", expires_at=past(minutes=1)).results
+    for said in ("I like tea.", "I like green tea."):
+        result = memory.add(said, user_id="a")
+        assert old.id not in {change.id for change in result.results}
+        assert str(old.id) not in json.dumps(memory.trace(str(result.trace_id)).candidates["known"])
+    memory.sweep()
+    assert memory.search("tea", user_id="a")
+    memory.close()
