@@ -646,7 +646,8 @@ class Memory:
         """Erase a scope: its memories, their vectors and history, what adds saw and answered, and its names.
 
         Nothing of it can be restored, and no file of the database holds a byte of it afterwards: the write-ahead log is
-        emptied, freed pages are zero, snapshots of the index are replaced. What a background writer still holds, or another
+        emptied, an SQLite file is rewritten (which takes as long as copying it, and the room for a copy; writers wait
+        meanwhile), snapshots of the index are replaced. What a background writer still holds, or another
         process is adding at this moment, comes after the purge and stays.
 
         Args:

@@ -225,9 +225,7 @@ class SharedIndexer:
             return self._catch_up(index, turn)
 
     def _catch_up(self, index: SharedIndex, turn: _Turn) -> int:
-        check_embeddings(
-            turn.connection, self._fingerprint
-        )  # the database may have been re-embedded since it was opened
+        check_embeddings(turn.connection, self._fingerprint)  # it may have been re-embedded since it was opened
         if turn.cursor is None:
             return self._refill(index, turn)
         if not self._fits(index, turn.connection, turn.cursor):
