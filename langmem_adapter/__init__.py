@@ -10,6 +10,8 @@ The house, from the ground up; a room imports only from the rooms above it in th
     records     owns the words that all rooms speak: Scope, MemoryItem, Hit, Change, Revision …
     settings    owns the environment and the configuration files; nobody else reads them.
     text        owns what counts as a word, and when two texts are the same.
+    twins       owns how a method is written once and called sync and async.
+    providers   owns how models are made by name: server, key, errors.
     storage     owns the truth: tables, transactions, migrations, and the one writer of memories.
     index       owns nearness: vector indexes, always derived from storage and rebuilt from it at any time.
     reasoning   owns judgement: which facts a conversation holds, and what they mean for what is known.
@@ -17,6 +19,9 @@ The house, from the ground up; a room imports only from the rooms above it in th
     search      owns ranking: meaning and words joined into one order.
     pipeline    owns the way in: parse, extract, retrieve, decide, apply, as a LangGraph graph.
     memory      owns `Memory`, the engine that users hold.
+    adapters    owns what guests see of it: Mem0's names and shapes.
+    maintenance owns the care of a database: a change of the embedding model.
+    testing     owns fakes that users may use too.
     cli         owns the command `langmem-adapter`.
 
 The names below are imported when they are first used, so `import langmem_adapter` is quick.
