@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property, partial
 from types import EllipsisType
@@ -119,11 +120,10 @@ class Memory:
         self._database = Database(
             database or self._settings.database or default_database(), busy_timeout=self._settings.busy_timeout
         )
-        try:
+        with ExitStack() as undo:
+            undo.callback(self._database.close)
             self._open(fingerprint(vectors), vectors, self._settings.index if index is None else index)
-        except BaseException:
-            self._database.close()
-            raise
+            undo.pop_all()  # it is open: from here on `close` is the caller's
 
     def _open(self, mark: str, vectors: Embeddings, index: Kind | VectorStore) -> None:
         meta.prepare(self._database)

@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
-from sqlalchemy import select
+from sqlalchemy import bindparam, func, select
 
 from langmem_adapter.errors import StorageError
 from langmem_adapter.index.base import VectorView, Verification
-from langmem_adapter.index.rows import count
 from langmem_adapter.storage import feed
 from langmem_adapter.storage.feed import Cursor
 from langmem_adapter.storage.meta import check_embeddings
@@ -40,6 +39,7 @@ _log = logging.getLogger("langmem_adapter")
 
 _PATIENCE: Final = 60.0
 _NUMBER: Final = 4
+_UP_TO: Final = select(func.count()).select_from(memories).where(memories.c.seq <= bindparam("until"))
 _FIRST_VECTOR: Final = select(memories.c.embedding).limit(1)
 
 
@@ -245,7 +245,9 @@ class SharedIndexer:
         return cursor == self._cursor or index.holds(connection, cursor)
 
     def _refill(self, index: SharedIndex, turn: _Turn, progress: Callable[[int, int], None] | None = None) -> int:
-        end, total = feed.last(turn.connection, self._fingerprint), count(turn.connection)
+        end = feed.last(turn.connection, self._fingerprint)
+        # Writers go on meanwhile: what is newer than the cursor comes again, and is counted, as a change.
+        total = 0 if end is None else int(turn.connection.execute(_UP_TO, {"until": end.applied}).scalar_one())
         index.refill(turn.connection, lambda done: None if progress is None else progress(done, total))
         index.settle(turn.connection)
         turn.cursor = end

@@ -149,9 +149,8 @@ class Database:
         """The async twin of `write`: waiting tasks share one commit, a task cancelled before its turn writes nothing."""
         future = self._enqueue(work)
         loop = asyncio.get_running_loop()
-        loop.call_soon(
-            loop.run_in_executor, None, self._flush
-        )  # soon: whoever is ready may queue first and share the commit
+        # Soon, not at once: whoever is ready may queue first and share the commit.
+        loop.call_soon(loop.run_in_executor, None, self._flush)
         return await asyncio.wrap_future(future)
 
     @contextmanager
