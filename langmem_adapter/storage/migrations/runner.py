@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["HEAD", "migrate", "schema_version"]
 
-HEAD: Final = "0004"
+HEAD: Final = "0008"
 """The schema that this code speaks."""
 
-_KNOWN: Final = ("0001", "0002", "0003", "0004")
+_KNOWN: Final = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008")
 
 
 def migrate(database: Database) -> None:
