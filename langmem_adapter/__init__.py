@@ -18,7 +18,8 @@ The house, from the ground up; a room imports only from the rooms above it in th
     embedding   owns vectors of texts: from a model, or from hashes without one.
     search      owns ranking: meaning and words joined into one order.
     pipeline    owns the way in: parse, extract, retrieve, decide, apply, as a LangGraph graph.
-    memory      owns `Memory`, the engine that users hold.
+    engine      owns the wiring of the parts, and the methods of `Memory`, a group of them in each module.
+    memory      owns `Memory`, which users hold.
     adapters    owns what guests see of it: Mem0's names and shapes.
     maintenance owns the care of a database: a change of the embedding model.
     testing     owns fakes that users may use too.

@@ -314,7 +314,7 @@ def test_many_verbatim_adds_of_a_scope_are_one_transaction(memory: Memory) -> No
     got = memory.add_many([{"messages": f"turn {i}", "user_id": "a", "infer": False} for i in range(100)])
     assert len(got) == 100
     assert len({change.id for result in got if isinstance(result, AddResult) for change in result.results}) == 100
-    assert memory._database._commits <= 3
+    assert memory.engine.database._commits <= 3
 
 
 def test_a_chat_model_that_fails_leaves_nothing_behind(memory: Memory, database_url: str) -> None:
@@ -597,17 +597,17 @@ async def test_the_async_twins_do_the_same(memory: Memory) -> None:
 
 async def test_two_hundred_gathered_adds_share_few_commits(tmp_path: Path) -> None:
     async with Memory(tmp_path / "m.db") as memory:
-        before = memory._database._commits
+        before = memory.engine.database._commits
         results = await asyncio.gather(
             *(memory.aadd(f"turn {i}", user_id=f"u{i % 10}", infer=False) for i in range(200))
         )
         assert len({result.results[0].id for result in results}) == 200
         assert memory.stats().memories == 200
-        assert memory._database._commits - before <= 60
+        assert memory.engine.database._commits - before <= 60
 
 
 def test_every_public_method_has_its_async_twin_with_the_same_signature() -> None:
-    public = [name for name, value in vars(Memory).items() if inspect.isfunction(value) and not name.startswith("_")]
+    public = [name for name, _ in inspect.getmembers(Memory, inspect.isfunction) if not name.startswith("_")]
     plain = [name for name in public if f"a{name}" in public]
     assert {
         "add",

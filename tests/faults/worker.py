@@ -40,7 +40,7 @@ def open_memory(database: str, **options: Any) -> Memory:
 
 def snapshot_failures(memory: Memory) -> int:
     """How many snapshots it could not read or write."""
-    indexer = memory._indexer
+    indexer = memory.engine.indexer
     assert isinstance(indexer, Indexer)
     return indexer.snapshot_failures
 

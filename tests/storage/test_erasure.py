@@ -66,7 +66,7 @@ def escaped(plain: str) -> bytes:
 
 
 def count_of(memory: Memory, table: Any) -> int:
-    with memory._database.read() as connection:
+    with memory.engine.database.read() as connection:
         return int(connection.execute(select(func.count()).select_from(table)).scalar_one())
 
 
@@ -108,7 +108,7 @@ def test_after_a_purge_no_file_holds_a_byte_of_it(folder: Path, memory: Memory) 
     needles = needles_of(FACT, f"{FACT} junior", f"I know {SECRET}", embeddings=HashEmbeddings(64))
     tell_secrets(memory)
     memory.add("I like tea.", user_id="bob")
-    memory._indexer.snapshot()
+    memory.engine.indexer.snapshot()
     assert scan(folder, needles).keys() >= {"memory.db-wal", snapshot_path(folder / "memory.db", "hash:64/1").name}
     erased = memory.purge(user_id=f"{SECRET}@{CHINESE}")
     assert (erased.memories, erased.revisions, erased.traces, erased.scopes) == (1, 4, 2, 2)
@@ -168,7 +168,7 @@ def test_what_an_unsafe_deletion_left_in_the_pages_goes_as_well(folder: Path, me
 
 def test_snapshots_of_other_models_and_of_killed_writers_are_swept(folder: Path, memory: Memory) -> None:
     tell_secrets(memory)
-    memory._indexer.snapshot()
+    memory.engine.indexer.snapshot()
     own = snapshot_path(folder / "memory.db", "hash:64/1")
     shutil.copy(own, snapshot_path(folder / "memory.db", "another model"))
     shutil.copy(own, folder / f".{own.name}.k1ll3d.tmp")
@@ -192,7 +192,7 @@ def test_a_snapshot_being_written_is_waited_for_and_reported(folder: Path) -> No
 def test_an_old_snapshot_that_comes_back_is_not_kept(folder: Path, memory: Memory) -> None:
     tell_secrets(memory)
     memory.add("I like tea.", user_id="bob")
-    memory._indexer.snapshot()
+    memory.engine.indexer.snapshot()
     own = snapshot_path(folder / "memory.db", "hash:64/1")
     shutil.copy(own, folder.parent / "kept")
     memory.purge(user_id=f"{SECRET}@{CHINESE}")
@@ -217,7 +217,7 @@ print(know(), flush=True)
 for line in sys.stdin:
     match line.strip():
         case "hold":
-            holding = memory._database.read()
+            holding = memory.engine.database.read()
             print(len(holding.__enter__().exec_driver_sql("SELECT * FROM memories").all()), flush=True)
         case "let go":
             holding.__exit__(None, None, None)
@@ -274,7 +274,7 @@ def test_a_reader_that_keeps_the_log_alive_is_reported(folder: Path, memory: Mem
     with closing(Other(folder / "memory.db", user)) as other:
         other.hear()
         assert other.ask("hold") == "1"
-        erased = clean(memory._database, remove(memory._database, Scope(user)), patience=0.2)
+        erased = clean(memory.engine.database, remove(memory.engine.database, Scope(user)), patience=0.2)
         assert erased.memories == 1
         assert not erased.complete and "purge again" in erased.remains[0]
         assert scan(folder, needles)
@@ -315,7 +315,7 @@ def test_purging_beside_writers_loses_nothing_of_theirs(folder: Path) -> None:
 
 
 def everything(memory: Memory) -> str:
-    with memory._database.read() as connection:
+    with memory.engine.database.read() as connection:
         rows = [row for table in tables.metadata.sorted_tables for row in connection.execute(select(table))]
     return "\n".join(str(row._mapping) for row in rows)
 
@@ -392,7 +392,7 @@ def test_vectors_that_a_reindex_has_prepared_go_as_well(database_url: str) -> No
             pks = connection.execute(select(tables.memories.c.pk)).scalars().all()
             connection.execute(insert(tables.reembedded), [{**row, "pk": pk} for pk in [*pks, 999]])
 
-        memory._database.write(prepare)
+        memory.engine.database.write(prepare)
         memory.purge(user_id="a")
         assert count_of(memory, tables.reembedded) == 1
 

@@ -1,0 +1,238 @@
+"""Remembering: how conversations go in, and what became of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from langmem_adapter.engine.arguments import memory_id_of, scope_if_given
+from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
+from langmem_adapter.pipeline.background import BackgroundWriter
+from langmem_adapter.pipeline.replay import said_again, would_be
+from langmem_adapter.pipeline.run import Run, grouped, run_of
+from langmem_adapter.storage import traces
+from langmem_adapter.twins import Plan, awaited, planned
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+
+    from langchain_core.runnables import RunnableConfig
+
+    from langmem_adapter.engine.wiring import Engine
+    from langmem_adapter.pipeline.background import FailedWrite
+    from langmem_adapter.records import AddResult
+    from langmem_adapter.storage.traces import Trace
+
+__all__ = ["Adding"]
+
+
+class Adding:
+    """The part of `Memory` that remembers."""
+
+    engine: Engine
+
+    @planned
+    def add(
+        self,
+        messages: Any,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        infer: bool = True,
+        memory_type: str | None = None,
+        prompt: str | None = None,
+        expires_at: datetime | str | None = None,
+        timestamp: datetime | str | float | None = None,
+        idempotency_key: str | None = None,
+    ) -> Plan[AddResult]:
+        """Remember what a conversation says.
+
+        Facts are extracted, compared with what is known within the fields given, and each ends as ADD, UPDATE, DELETE or
+        NONE, with a reason; all of them in one transaction. Extract, compare, decide follows Mem0 (arXiv:2504.19413).
+
+        Args:
+            messages: A `str` (the user speaks), a dict with `role` and `content`, a LangChain message, or a list of these.
+                A dict may carry `name` and `timestamp`.
+            user_id: Whose memory it is; at least one of the three is needed.
+            agent_id: The agent. Where the assistant speaks in *messages*, the facts are about the assistant.
+            run_id: The run or session.
+            metadata: A JSON object, kept with every memory that comes of it; merged where one is updated.
+            infer: `False` stores each non-system turn verbatim, always as a new memory.
+            memory_type: `"procedural_memory"` makes one step-by-step record of what the agent did; it needs *agent_id*.
+            prompt: Replaces the instructions for finding facts (or for the record), this time.
+            expires_at: When the memories stop being shown; datetime or ISO 8601.
+            timestamp: When the conversation took place; datetime, ISO 8601 or Unix seconds; default now.
+            idempotency_key: Names this add: repeated with the same key and scope, it changes nothing and gives the same
+                result.
+
+        Returns:
+            One `Change` per fact, who decided, what it cost, and notes on what was not used.
+
+        Raises:
+            ScopeError: No field of the scope is given, or one is blank.
+            InvalidInputError: An argument or message cannot be used.
+            ModelReplyError: The chat model's reply stayed unreadable; nothing was written.
+            ConflictError: Others kept changing the same memories; nothing was written.
+            StorageError: The database refused or failed; nothing was written.
+
+        Example:
+            >>> from langmem_adapter import Memory
+            >>> memory = Memory(":memory:")
+            >>> [change.text for change in memory.add("My name is Desmond. I like chess.", user_id="d").results]
+            ['Name is Desmond', 'Likes chess']
+            >>> memory.close()
+        """
+        given = {"messages": messages, "metadata": metadata, "expires_at": expires_at, "timestamp": timestamp}
+        how = {"infer": infer, "memory_type": memory_type, "prompt": prompt, "idempotency_key": idempotency_key}
+        run = run_of({**given, **how, "user_id": user_id, "agent_id": agent_id, "run_id": run_id})
+        return self.engine.add(run)
+
+    aadd = awaited(add)
+
+    @planned
+    def add_many(self, items: Sequence[Mapping[str, Any]]) -> Plan[list[AddResult | Exception]]:
+        """Remember many conversations: those of one scope in one run and one transaction, different scopes side by side.
+
+        Args:
+            items: Each a mapping of `add`'s arguments.
+
+        Returns:
+            For each item, in order, its result or its error. An error in the run of a scope concerns all its items, and
+            nothing of them is written; `usage` is that of the whole run.
+
+        Example:
+            >>> from langmem_adapter import Memory
+            >>> memory = Memory(":memory:")
+            >>> bob, nobody = memory.add_many(
+            ...     [{"messages": "I like tea.", "user_id": "bob"}, {"messages": "I like tea."}]
+            ... )
+            >>> bob.results[0].text, type(nobody).__name__
+            ('Likes tea', 'ScopeError')
+            >>> memory.close()
+        """
+        checked = [_run_or_error(item) for item in items]
+        errors = {place: error for place, error in enumerate(checked) if isinstance(error, LangmemAdapterError)}
+        groups = grouped((place, run) for place, run in enumerate(checked) if isinstance(run, Run))
+        inputs = [run.state() for _, run in groups]
+        configs = [run.config("memory.add_many", self.engine.reasoner.mode) for _, run in groups]
+        collect = partial(_collect, len(checked), groups, errors)
+
+        async def arun() -> list[AddResult | Exception]:
+            return collect(await self.engine.pipeline.abatch(inputs, configs, return_exceptions=True) if inputs else [])
+
+        return Plan(
+            lambda: collect(self.engine.pipeline.batch(inputs, configs, return_exceptions=True) if inputs else []), arun
+        )
+
+    aadd_many = awaited(add_many)
+
+    def background(
+        self,
+        *,
+        after: float = 2.0,
+        at_most: float | None = None,
+        on_error: Callable[[FailedWrite], None] | None = None,
+    ) -> BackgroundWriter:
+        """A writer for chats that must not wait: it gathers the messages of a thread and adds them once it falls quiet.
+
+        Args:
+            after: Seconds of quiet.
+            at_most: Seconds after which a thread that does not fall quiet is written all the same; default ten times *after*.
+            on_error: Called with each write that failed; without it the writer's `close` raises them.
+
+        Returns:
+            A context manager with `add` (as here, but it gives a `Future`), `drain` and `close`. Closing this memory closes
+            it, too.
+
+        Example:
+            >>> from langmem_adapter import Memory
+            >>> memory = Memory(":memory:")
+            >>> with memory.background(after=0.01) as writer:
+            ...     _ = writer.add("I have a sister.", user_id="d")
+            ...     later = writer.add("Her name is Jesica.", user_id="d")
+            >>> [change.text for change in later.result().by_event("ADD")]
+            ['Has a sister named Jesica']
+            >>> memory.close()
+        """
+        writer = BackgroundWriter(self.add, after=after, at_most=at_most, on_error=on_error)
+        self.engine.writers.add(writer)
+        return writer
+
+    # ── looking back ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @planned
+    def trace(
+        self, trace_id: str, *, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None
+    ) -> Plan[Trace]:
+        """What one add saw and did: turns, facts, neighbours, decisions, prompts and raw replies, times.
+
+        Args:
+            trace_id: The `trace_id` of its result; traces are kept for `Settings.trace_days`.
+            user_id: Where given, a trace outside this scope is not found.
+            agent_id: The same.
+            run_id: The same.
+
+        Raises:
+            MemoryNotFoundError: There is none.
+        """
+        scope = scope_if_given(user_id, agent_id, run_id)
+        return Plan(partial(self.engine.reading, traces.read, memory_id_of(trace_id), scope))
+
+    atrace = awaited(trace)
+
+    @planned
+    def replay(self, trace_id: str) -> Plan[AddResult]:
+        """Think once more about the turns of an add, with today's reasoner and today's memories; nothing is written.
+
+        Args:
+            trace_id: The `trace_id` of its result.
+
+        Returns:
+            What an add of the same turns would do now.
+
+        Raises:
+            MemoryNotFoundError: There is no such trace.
+            ModelReplyError: The chat model's reply stayed unreadable.
+        """
+        read = partial(self.engine.reading, traces.read, memory_id_of(trace_id), None)
+        config: RunnableConfig = {"run_name": "memory.replay", "tags": ["langmem_adapter"]}
+
+        async def arun() -> AddResult:
+            trace = await asyncio.to_thread(read)
+            return would_be(
+                await self.engine.dry_pipeline.ainvoke(said_again(trace), config), self.engine.reasoner.mode
+            )
+
+        return Plan(
+            lambda: would_be(self.engine.dry_pipeline.invoke(said_again(read()), config), self.engine.reasoner.mode),
+            arun,
+        )
+
+    areplay = awaited(replay)
+
+
+def _run_or_error(item: object) -> Run | LangmemAdapterError:
+    try:
+        if not isinstance(item, Mapping):
+            raise InvalidInputError(f"an item of add_many is a mapping of add's arguments, not a {type(item).__name__}")
+        return run_of(item)
+    except LangmemAdapterError as error:
+        return error
+
+
+def _collect(
+    count: int,
+    groups: Sequence[tuple[list[int], Run]],
+    errors: Mapping[int, Exception],
+    outputs: Sequence[Any],
+) -> list[AddResult | Exception]:
+    found: dict[int, AddResult | Exception] = dict(errors)
+    for (places, run), output in zip(groups, outputs, strict=True):
+        results = [output] * len(places) if isinstance(output, Exception) else run.results(output)
+        found.update(zip(places, results, strict=True))
+    return [found[place] for place in range(count)]

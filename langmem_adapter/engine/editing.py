@@ -1,0 +1,233 @@
+"""Editing by hand: change, delete, restore, erase."""
+
+from __future__ import annotations
+
+from functools import partial
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any
+
+from langmem_adapter.engine.arguments import filled, memory_id_of, scope_if_given
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.pipeline.parse import parse_time
+from langmem_adapter.records import Decision, Scope, check_metadata
+from langmem_adapter.storage import memories
+from langmem_adapter.storage.ledger import Write
+from langmem_adapter.twins import Plan, awaited, planned
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from sqlalchemy import Connection
+
+    from langmem_adapter.engine.wiring import Engine
+    from langmem_adapter.records import Change
+    from langmem_adapter.storage.erasure import Erasure
+
+__all__ = ["Editing"]
+
+
+class Editing:
+    """The part of `Memory` that edits and erases."""
+
+    engine: Engine
+
+    @planned
+    def update(
+        self,
+        memory_id: str,
+        text: str | None = None,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        expires_at: datetime | str | EllipsisType | None = ...,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+    ) -> Plan[Change]:
+        """Change a memory by hand.
+
+        Args:
+            memory_id: Its id.
+            text: The new text; `None` keeps it.
+            metadata: Keys to merge into its metadata; a value of `None` removes a key.
+            expires_at: When it stops being shown; `None` means never, left out it stays as it is.
+            user_id: Where given, a memory outside this scope is not found.
+            agent_id: The same.
+            run_id: The same.
+
+        Raises:
+            MemoryNotFoundError: There is none.
+            InvalidInputError: There is nothing to change, or an argument cannot be used.
+        """
+        if text is None and metadata is None and isinstance(expires_at, EllipsisType):
+            raise InvalidInputError("nothing to change: give a text, metadata or expires_at")
+        expiry = (
+            None if isinstance(expires_at, EllipsisType) or expires_at is None else parse_time(expires_at, "expires_at")
+        )
+        decision = Decision(
+            event="UPDATE",
+            memory_id=memory_id_of(memory_id),
+            text=None if text is None else filled(text, "text"),
+            reason="edited by hand",
+            metadata=None if metadata is None else check_metadata(metadata),
+            expires_at=expiry,
+            keep_expiry=isinstance(expires_at, EllipsisType),
+        )
+        scope = scope_if_given(user_id, agent_id, run_id)
+        return self.engine.edit(lambda: Write((decision,), within=scope))
+
+    aupdate = awaited(update)
+
+    @planned
+    def delete(
+        self, memory_id: str, *, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None
+    ) -> Plan[Change]:
+        """Delete a memory; its history stays, and `restore` brings it back.
+
+        Args:
+            memory_id: Its id.
+            user_id: Where given, a memory outside this scope is not found.
+            agent_id: The same.
+            run_id: The same.
+
+        Raises:
+            MemoryNotFoundError: There is none.
+        """
+        decision = Decision("DELETE", memory_id_of(memory_id), None, "deleted by hand")
+        scope = scope_if_given(user_id, agent_id, run_id)
+        return self.engine.edit(lambda: Write((decision,), within=scope))
+
+    adelete = awaited(delete)
+
+    @planned
+    def delete_all(
+        self, *, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None
+    ) -> Plan[int]:
+        """Delete every memory of a scope, in one transaction; their history stays.
+
+        Args:
+            user_id: Whose memories; at least one of the three is needed, the others are then free.
+            agent_id: The agent.
+            run_id: The run or session.
+
+        Returns:
+            How many there were.
+
+        Raises:
+            ScopeError: No field of the scope is given, or one is blank.
+        """
+        scope = Scope(user_id, agent_id, run_id)
+        return Plan(partial(self.engine.ledger.delete_all, scope, reason="all of its scope was deleted by hand"))
+
+    adelete_all = awaited(delete_all)
+
+    @planned
+    def restore(
+        self,
+        memory_id: str,
+        revision: int,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+    ) -> Plan[Change]:
+        """Bring a memory back to what it was, also after its deletion; that is a new revision, nothing is rewritten.
+
+        Args:
+            memory_id: Its id.
+            revision: Which of its revisions, from 1.
+            user_id: Where given, a memory outside this scope is not found.
+            agent_id: The same.
+            run_id: The same.
+
+        Raises:
+            MemoryNotFoundError: There never was such a memory.
+            InvalidInputError: It has no such revision, or that revision is its deletion.
+        """
+        scope = scope_if_given(user_id, agent_id, run_id)
+        return self.engine.edit(partial(self.engine.reading, _restoring, memory_id_of(memory_id), revision, scope))
+
+    arestore = awaited(restore)
+
+    @planned
+    def purge(
+        self, *, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None
+    ) -> Plan[Erasure]:
+        """Erase a scope: its memories, their vectors and history, what adds saw and answered, and its names.
+
+        Nothing of it can be restored, and no file of the database holds a byte of it afterwards: the write-ahead log is
+        emptied, an SQLite file is rewritten (which takes as long as copying it, and the room for a copy; writers wait
+        meanwhile), snapshots of the index are replaced. What a background writer still holds, or another
+        process is adding at this moment, comes after the purge and stays.
+
+        Args:
+            user_id: Whose memories; at least one of the three is needed, the others are then free.
+            agent_id: The agent.
+            run_id: The run or session.
+
+        Returns:
+            What was removed, and what remains because another process still reads it.
+
+        Raises:
+            ScopeError: No field of the scope is given, or one is blank.
+            StorageError: The database refused or failed.
+
+        Example:
+            >>> from langmem_adapter import Memory
+            >>> memory = Memory(":memory:")
+            >>> change = memory.add("I live in Lyon.", user_id="alice").results[0]
+            >>> memory.purge(user_id="alice").revisions, memory.purge(user_id="alice").revisions
+            (1, 0)
+            >>> memory.close()
+        """
+        return Plan(partial(self.engine.erase, Scope(user_id, agent_id, run_id)))
+
+    apurge = awaited(purge)
+
+    @planned
+    def reset(self) -> Plan[Erasure]:
+        """Erase everything of everybody, as `purge` does for one scope.
+
+        Returns:
+            What was removed.
+        """
+        return Plan(partial(self.engine.erase, None))
+
+    areset = awaited(reset)
+
+    @planned
+    def sweep(self) -> Plan[int]:
+        """Delete every memory that is past its `expires_at`; their history stays.
+
+        It happens by itself, when a memory is opened and beside its writes: see `Settings.sweep_minutes`.
+
+        Returns:
+            How many there were.
+        """
+        return Plan(self.engine.sweeper.sweep)
+
+    asweep = awaited(sweep)
+
+
+def _restoring(connection: Connection, memory_id: str, revision: int, within: Scope | None) -> Write:
+    row, scope = memories.past(connection, memory_id, revision, within)
+    lives = memories.sequence_numbers(connection, [memory_id])
+    if row.new_memory is None:
+        raise InvalidInputError(f"revision {revision} of memory {memory_id} is its deletion; use delete()")
+    decision = Decision(
+        event="UPDATE" if lives else "ADD",
+        memory_id=memory_id,
+        text=row.new_memory,
+        reason=f"restored from revision {revision}",
+        context=row.context,
+        metadata=row.metadata,
+        memory_type=row.memory_type,
+        actor_id=row.actor_id,
+        role=row.role,
+        time=None if lives else row.created_at,
+        expires_at=row.expires_at,
+        keep_expiry=False,
+        replace_metadata=True,
+        seen=lives.get(memory_id),
+    )
+    return Write((decision,), scope=scope, within=within)

@@ -1,0 +1,232 @@
+"""The engine: every part that a memory is made of, wired once.
+
+`Memory` is the face that users hold, adapters may reach through `Memory.engine` for the parts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from langmem_adapter.embedding.embedder import Embedder
+from langmem_adapter.embedding.resolve import fingerprint, resolve_embeddings
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.index.build import open_feed
+from langmem_adapter.index.snapshot import erase
+from langmem_adapter.pipeline.build import Parts, build_pipeline
+from langmem_adapter.reasoning.models import resolve_model
+from langmem_adapter.records import AddResult
+from langmem_adapter.search.searcher import Searcher
+from langmem_adapter.settings import default_database
+from langmem_adapter.storage import erasure, meta
+from langmem_adapter.storage.database import Database
+from langmem_adapter.storage.erasure import Sweeper
+from langmem_adapter.storage.ledger import Ledger, Write
+from langmem_adapter.twins import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from langchain_core.embeddings import Embeddings
+    from langchain_core.language_models import BaseChatModel
+    from langchain_core.vectorstores import VectorStore
+    from langgraph.graph.state import CompiledStateGraph
+    from sqlalchemy import URL
+    from sqlalchemy import Engine as SQLEngine
+
+    from langmem_adapter.index.base import Verification
+    from langmem_adapter.index.build import Kind
+    from langmem_adapter.pipeline.background import BackgroundWriter
+    from langmem_adapter.pipeline.run import Run
+    from langmem_adapter.reasoning.base import Describer
+    from langmem_adapter.records import Change, Scope
+    from langmem_adapter.settings import Settings
+    from langmem_adapter.storage.erasure import Erasure
+
+__all__ = ["Engine"]
+
+
+class Engine:
+    """The parts of a memory, and what several of them do together.
+
+    Attributes:
+        settings: The settings in use.
+        reasoner: Finds and compares facts.
+        describer: Puts images into words, or `None`.
+        database: The truth.
+        embedder: Makes vectors.
+        ledger: The one writer.
+        sweeper: Deletes what has expired.
+        indexer: Keeps the vector index in step with the database.
+        searcher: Finds memories.
+        writers: Background writers that are still open.
+
+    Args:
+        database: See `Memory`.
+        model: The same.
+        embeddings: The same.
+        index: The same.
+        prompts: The caller's own `fact_extraction_prompt` and `update_memory_prompt`.
+        vision: See `Memory`.
+        settings: The same.
+    """
+
+    def __init__(
+        self,
+        database: str | Path | URL | SQLEngine | None,
+        *,
+        model: str | BaseChatModel | None,
+        embeddings: str | Embeddings | None,
+        index: Kind | VectorStore | None,
+        prompts: dict[str, str | None],
+        vision: bool,
+        settings: Settings,
+    ) -> None:
+        self.settings = settings
+        self.writers: WeakSet[BackgroundWriter] = WeakSet()
+        self.reasoner = resolve_model(model or settings.model, settings, **prompts)
+        self.describer = _describer(self.reasoner) if vision else None
+        vectors = resolve_embeddings(embeddings or settings.embeddings, settings)
+        self.database = Database(
+            database or settings.database or default_database(), busy_timeout=settings.busy_timeout
+        )
+        with ExitStack() as undo:
+            undo.callback(self.database.close)
+            self._open(fingerprint(vectors), vectors, settings.index if index is None else index)
+            undo.pop_all()  # it is open: from here on `close` is the caller's
+
+    def _open(self, mark: str, vectors: Embeddings, index: Kind | VectorStore) -> None:
+        meta.prepare(self.database)
+        with self.database.read() as connection:
+            meta.check_embeddings(connection, mark)
+            dimensions = meta.dimensions(connection)
+        self.embedder = Embedder(vectors, dimensions=dimensions)
+        self.ledger = Ledger(self.database, fingerprint=mark)
+        self.sweeper = Sweeper(self.database, self.ledger, minutes=self.settings.sweep_minutes)
+        self.sweeper.sweep_if_due()
+        self.indexer = open_feed(
+            self.database,
+            index,
+            fingerprint=mark,
+            dimensions=dimensions,
+            snapshot_every=self.settings.snapshot_every,
+        )
+        weights = {"word_weight": self.settings.word_weight, "near": self.settings.near}
+        self.searcher = Searcher(self.database, self.indexer, self.embedder, **weights)
+
+    # ── the pipeline ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @cached_property
+    def parts(self) -> Parts:
+        """What the stages of the pipeline work with."""
+        return Parts(
+            reasoner=self.reasoner,
+            describer=self.describer,
+            searcher=self.searcher,
+            embedder=self.embedder,
+            ledger=self.ledger,
+            neighbours=self.settings.neighbours,
+            near=self.settings.near,
+            attempts=self.settings.attempts,
+            trace_days=self.settings.trace_days,
+        )
+
+    @cached_property
+    def pipeline(self) -> CompiledStateGraph[Any, Any, Any, Any]:
+        """The compiled graph that `add` runs; inside another graph it must not write into that one's thread."""
+        return build_pipeline(self.parts, checkpointer=False)
+
+    @cached_property
+    def dry_pipeline(self) -> CompiledStateGraph[Any, Any, Any, Any]:
+        """The same without its end: it decides and writes nothing."""
+        return build_pipeline(self.parts, dry=True, checkpointer=False)
+
+    def add(self, run: Run) -> Plan[AddResult]:
+        """One pass through the pipeline; none where the caller's key says that it has happened before."""
+        config, mode = run.config("memory.add", self.reasoner.mode), self.reasoner.mode
+
+        def sync() -> AddResult:
+            self.sweeper.sweep_if_due()
+            done = self._repeated(run, mode)
+            return run.results(self.pipeline.invoke(run.state(), config))[0] if done is None else done
+
+        async def arun() -> AddResult:
+            if self.sweeper.due:
+                await asyncio.to_thread(self.sweeper.sweep_if_due)
+            done = await asyncio.to_thread(self._repeated, run, mode) if run.repeatable else None
+            return run.results(await self.pipeline.ainvoke(run.state(), config))[0] if done is None else done
+
+        return Plan(sync, arun)
+
+    def _repeated(self, run: Run, mode: str) -> AddResult | None:
+        changes = self.ledger.finished(run.key) if run.repeatable else None
+        if changes is None:
+            return None
+        return AddResult(changes, mode, notes=("this idempotency_key was used before; nothing was done again",))
+
+    # ── one piece of work ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def reading(self, read: Any, *arguments: Any, **options: Any) -> Any:
+        """Give a storage function a read transaction."""
+        with self.database.read() as connection:
+            return read(connection, *arguments, **options)
+
+    def edit(self, prepare: Callable[[], Write]) -> Plan[Change]:
+        """Carry out one decision that was not made by the pipeline.
+
+        Args:
+            prepare: Gives the write, without vectors; it may read.
+        """
+
+        def sync() -> Change:
+            write = prepare()
+            return self.ledger.apply(_with_vectors(write, self.embedder.vectors(_texts(write))))[0]
+
+        async def arun() -> Change:
+            write = await asyncio.to_thread(prepare)
+            vectors = await self.embedder.avectors(_texts(write))
+            return (await self.ledger.aapply(_with_vectors(write, vectors)))[0]
+
+        return Plan(sync, arun)
+
+    def erase(self, scope: Scope | None) -> Erasure:
+        """Erase a scope, or everything, from the database, its files, the index and the caches."""
+        removed = erasure.remove(self.database, scope)
+        self.embedder.forget()
+        self.indexer.pull()
+        files, unfinished = erase(self.database.path) if self.database.path else (0, 0)
+        self.indexer.snapshot()
+        remains = (f"{unfinished} snapshots of the vector index are being written; purge again",) * bool(unfinished)
+        return erasure.clean(self.database, replace(removed, snapshots=files, remains=remains))
+
+    def verify(self) -> Verification:
+        """Compare the index with the database."""
+        self.indexer.pull()
+        return self.indexer.verify()
+
+    def close(self) -> None:
+        """Finish what waits, write the snapshot, close every connection."""
+        for writer in list(self.writers):
+            writer.close()
+        self.indexer.close()
+        self.database.close()
+
+
+def _describer(reasoner: Any) -> Describer:
+    if not reasoner.calls_model:
+        raise InvalidInputError("vision needs a chat model to look at images; give model='openai:…' or the like")
+    describer: Describer = reasoner
+    return describer
+
+
+def _texts(write: Write) -> list[str]:
+    return [decision.text for decision in write.decisions if decision.text is not None]
+
+
+def _with_vectors(write: Write, vectors: Any) -> Write:
+    return replace(write, vectors=dict(zip(_texts(write), vectors, strict=True)))
