@@ -4,12 +4,15 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+# `langgraph dev` pins versions that collide with those of the tests, so it has an environment of its own.
+DEV_SERVER := .venv-dev-server
+DEV_STAMP  := $(DEV_SERVER)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench faults clean
+.PHONY: help demo test lint format bench faults dev-server clean
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -20,10 +23,16 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[all]" --group dev
 	@touch $(STAMP)
 
+$(DEV_STAMP): pyproject.toml constraints-langgraph-dev.txt
+	@test -x $(DEV_SERVER)/bin/python || $(PYTHON) -m venv $(DEV_SERVER)
+	@$(DEV_SERVER)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	@$(DEV_SERVER)/bin/python -m pip install --quiet --constraint constraints-langgraph-dev.txt --editable . "langgraph-cli[inmem]"
+	@touch $(DEV_STAMP)
+
 demo: $(STAMP)  ## play a short conversation and look at what is remembered (no key, no network)
 	@$(BIN)/langmem-adapter demo
 
-test: $(STAMP)  ## run every test, in parallel
+test: $(STAMP) $(if $(CI),$(DEV_STAMP))  ## run every test, in parallel
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 lint: $(STAMP)  ## formatting, ruff, mypy, import-linter
@@ -42,5 +51,7 @@ bench: $(STAMP)  ## measure ratios in one run, as JSON lines with goal and verdi
 faults: $(STAMP)  ## kill processes, damage files, break disks: hundreds of times, and report (some minutes)
 	FAULTS=long $(BIN)/python -m pytest tests/faults tests/properties/test_machine.py --timeout 1800
 
-clean:  ## remove the environment and every cache
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+dev-server: $(DEV_STAMP)  ## make the environment in which the tests start `langgraph dev`
+
+clean:  ## remove the environments and every cache
+	rm -rf $(VENV) $(DEV_SERVER) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -9,19 +9,24 @@ The house, from the ground up; a room imports only from the rooms above it in th
     errors      owns the error tree: everything that is raised on purpose.
     records     owns the words that all rooms speak: Scope, MemoryItem, Hit, Change, Revision …
     settings    owns the environment and the configuration files; nobody else reads them.
+    vocabulary  owns word lists, English and Chinese.
     text        owns what counts as a word, and when two texts are the same.
+    filters     owns the filter language.
     twins       owns how a method is written once and called sync and async.
     providers   owns how models are made by name: server, key, errors.
+    scoping     owns the one rule for whose memory it is.
+    tracing     owns what traces see of it.
     storage     owns the truth: tables, transactions, migrations, and the one writer of memories.
     index       owns nearness: vector indexes, always derived from storage and rebuilt from it at any time.
     reasoning   owns judgement: which facts a conversation holds, and what they mean for what is known.
     embedding   owns vectors of texts: from a model, or from hashes without one.
-    search      owns ranking: meaning and words joined into one order.
+    search      owns ranking: meaning, words, speakers and time joined into one order.
     pipeline    owns the way in: parse, extract, retrieve, decide, apply, as a LangGraph graph.
     engine      owns the wiring of the parts, and the methods of `Memory`, a group of them in each module.
     memory      owns `Memory`, which users hold.
-    adapters    owns what guests see of it: Mem0's names and shapes.
-    maintenance owns the care of a database: a change of the embedding model.
+    adapters    owns what guests see of it: LangChain's and LangGraph's interfaces, Mem0's names and shapes.
+    maintenance owns the care of a database: a change of the embedding model, tidying.
+    evaluation  owns measurement: data sets, metrics, a run, its report and plot.
     testing     owns fakes that users may use too.
     cli         owns the command `langmem-adapter`.
 
@@ -43,6 +48,7 @@ from typing import TYPE_CHECKING, Final
 from langmem_adapter._version import __version__
 
 if TYPE_CHECKING:
+    from langmem_adapter.adapters.middleware import MemoryMiddleware
     from langmem_adapter.embedding.hashing import HashEmbeddings
     from langmem_adapter.errors import (
         ConflictError,
@@ -59,6 +65,7 @@ if TYPE_CHECKING:
     )
     from langmem_adapter.memory import Memory
     from langmem_adapter.records import AddResult, Change, Hit, MemoryItem, Page, Revision, Scope
+    from langmem_adapter.scoping import MemoryContext
     from langmem_adapter.settings import Settings
 
 __all__ = [
@@ -72,7 +79,9 @@ __all__ = [
     "InvalidInputError",
     "LangmemAdapterError",
     "Memory",
+    "MemoryContext",
     "MemoryItem",
+    "MemoryMiddleware",
     "MemoryNotFoundError",
     "MissingDependencyError",
     "ModelReplyError",
@@ -92,7 +101,9 @@ _HOMES: Final = {
     "HashEmbeddings": "embedding.hashing",
     "Hit": "records",
     "Memory": "memory",
+    "MemoryContext": "scoping",
     "MemoryItem": "records",
+    "MemoryMiddleware": "adapters.middleware",
     "Page": "records",
     "Revision": "records",
     "Scope": "records",

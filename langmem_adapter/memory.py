@@ -22,12 +22,15 @@ if TYPE_CHECKING:
 
     from langchain_core.embeddings import Embeddings
     from langchain_core.language_models import BaseChatModel
+    from langchain_core.runnables import Runnable
+    from langchain_core.tools import BaseTool
     from langchain_core.vectorstores import VectorStore
     from langgraph.graph.state import CompiledStateGraph
     from langgraph.types import Checkpointer
     from sqlalchemy import URL
     from sqlalchemy import Engine as SQLEngine
 
+    from langmem_adapter.adapters.retriever import MemoryRetriever
     from langmem_adapter.index.base import Verification
     from langmem_adapter.index.build import Kind
     from langmem_adapter.storage.meta import Stats
@@ -127,7 +130,9 @@ class Memory(Adding, Finding, Editing):
             checkpointer: Keeps the state between the stages; `None` takes that of the parent graph.
 
         Returns:
-            A graph from `{"messages": …, "scope": {"user_id": …}}` to turns, facts, candidates, decisions and result.
+            A graph from `{"messages": …, "scope": {"user_id": …}}` to turns, facts, candidates, decisions and result. Without
+            `scope` in the input, the run's context or configuration says whose memory it is; nobody can name another user
+            than the one who is signed in.
 
         Example:
             >>> memory = Memory(":memory:")
@@ -136,7 +141,66 @@ class Memory(Adding, Finding, Editing):
             ['parse', 'extract', 'retrieve', 'decide', 'apply']
             >>> memory.close()
         """
-        return build_pipeline(self.engine.parts, review=review, checkpointer=checkpointer)
+        return build_pipeline(self.engine.parts, review=review, served=True, checkpointer=checkpointer)
+
+    # ── in the hands of others ──────────────────────────────────────────────────────────────────────────────────────
+
+    def recall(
+        self,
+        key: str = "input",
+        *,
+        output_key: str = "memories",
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        k: int = 10,
+        max_tokens: int | None = 1_000,
+    ) -> Runnable[Any, dict[str, Any]]:
+        """The first step of a chain: its input, and beside it what is known about it, as text.
+
+        Args:
+            key: Key of the input that holds the question.
+            output_key: Key that the memories are put under.
+            user_id: Whose memories, where the call does not say; so the next two. See `adapters.retriever.recall`.
+            agent_id: The agent.
+            run_id: The run or session.
+            k: At most so many.
+            max_tokens: About how long the text may be; `None` for any length.
+        """
+        from langmem_adapter.adapters.retriever import recall  # noqa: PLC0415 - a guest, above this floor
+
+        return recall(
+            self,
+            key=key,
+            output_key=output_key,
+            user_id=user_id,
+            agent_id=agent_id,
+            run_id=run_id,
+            k=k,
+            max_tokens=max_tokens,
+        )
+
+    def as_retriever(self, **options: Any) -> MemoryRetriever:
+        """These memories as a LangChain retriever.
+
+        Args:
+            options: Fields of `adapters.retriever.MemoryRetriever`: `user_id`, `agent_id`, `run_id`, `k`, `filters`,
+                `threshold`, `memory_type`.
+        """
+        from langmem_adapter.adapters.retriever import MemoryRetriever  # noqa: PLC0415 - a guest, above this floor
+
+        return MemoryRetriever(memory=self, **options)
+
+    def tools(self, **options: Any) -> list[BaseTool]:
+        """Tools with which a model searches, saves, updates and forgets memories by itself.
+
+        Args:
+            options: Those of `adapters.tools.create_memory_tools`: `tools`, `names`, `user_id`, `agent_id`, `run_id`, `k`,
+                `infer`.
+        """
+        from langmem_adapter.adapters.tools import create_memory_tools  # noqa: PLC0415 - a guest, above this floor
+
+        return create_memory_tools(self, **options)
 
     # ── looking after it ────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -7,7 +7,6 @@ checkpointer and any strict serializer can keep it.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,6 +35,7 @@ __all__ = [
     "Usage",
     "check_metadata",
     "check_text",
+    "json_object",
 ]
 
 Event = Literal["ADD", "UPDATE", "DELETE", "NONE"]
@@ -43,6 +43,9 @@ EVENTS: Final[tuple[Event, ...]] = ("ADD", "UPDATE", "DELETE", "NONE")
 SCOPE_FIELDS: Final = ("user_id", "agent_id", "run_id")
 PROCEDURAL: Final = "procedural_memory"
 """The one special `memory_type`: a step-by-step record of what an agent did (seed 004 §1.3)."""
+_JSON: Final = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, default=dict
+)  # mappings that are no dicts become such
 _LONGEST_ID: Final = 512  # three of them, in UTF-8, fit into an index row of Postgres
 
 
@@ -78,33 +81,46 @@ def check_metadata(value: object) -> dict[str, Any]:
     Raises:
         InvalidInputError: It is something else, holds NaN or infinity, or is nested too deeply; the message says where.
     """
-    if not isinstance(value, Mapping):
-        raise InvalidInputError(f"metadata must be a mapping, not {type(value).__name__}")
-    try:
-        copy: dict[str, Any] = json.loads(
-            check_text(json.dumps(_strict(value), ensure_ascii=False, allow_nan=False), "metadata")
-        )
-    except RecursionError:
-        raise InvalidInputError("metadata is nested too deeply; flatten it") from None
-    except ValueError as error:
-        raise InvalidInputError(f"metadata cannot be kept as JSON: {error}") from None
+    copy: dict[str, Any] = json.loads(json_object(value, "metadata"))
     return copy
 
 
-def _strict(value: object) -> object:
+def json_object(value: object, name: str) -> str:
+    """The same object as JSON text.
+
+    Args:
+        value: See `check_metadata`.
+        name: What to call it in the error.
+
+    Raises:
+        InvalidInputError: See `check_metadata`.
+    """
+    if not isinstance(value, Mapping):
+        raise InvalidInputError(f"{name} must be a mapping, not {type(value).__name__}")
+    try:
+        return check_text(_JSON.encode(_strict(value, name)), name)
+    except RecursionError:
+        raise InvalidInputError(f"{name} is nested too deeply; flatten it") from None
+    except InvalidInputError:
+        raise
+    except ValueError as error:
+        raise InvalidInputError(f"{name} cannot be kept as JSON: {error}") from None
+
+
+def _strict(value: object, name: str) -> object:
     # json.dumps turns keys into text and tuples into lists without a word; only the second is harmless.
     if isinstance(value, Mapping):
         for key, part in value.items():
-            check_text(key, "a metadata key")
-            _strict(part)
+            check_text(key, f"a key of {name}")
+            _strict(part, name)
     elif isinstance(value, list | tuple):
         for part in value:
-            _strict(part)
+            _strict(part, name)
     elif isinstance(value, str):
-        check_text(value, "metadata")
+        check_text(value, name)
     elif value is not None and not isinstance(value, bool | int | float):
         raise InvalidInputError(
-            f"metadata holds a {type(value).__name__}, which is no JSON; convert it, to text for example"
+            f"{name} holds a {type(value).__name__}, which is no JSON; convert it, to text for example"
         )
     return value
 
@@ -439,11 +455,17 @@ class Explanation:
         meaning: Cosine of query and memory, -1 to 1.
         words: BM25 score of the words they share, 0 or more, not bounded.
         strategy: How the lists were searched and joined.
+        parts: What each kind of evidence added to the score: meaning, words, speaker, question, time, conversation, recency,
+            newer (than the version of it that follows). They sum up to the score.
+        ranks: Its rank among those that were compared, from 1, by "meaning" and by "words" alone; the latter only where it
+            shares a word.
     """
 
     meaning: float
     words: float
     strategy: str
+    parts: Mapping[str, float] = field(default_factory=dict)
+    ranks: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -532,7 +554,7 @@ class Page(Sequence[MemoryItem]):
 
 
 def _shallow(record: Any) -> dict[str, Any]:
-    return {part.name: getattr(record, part.name) for part in dataclasses.fields(record)}
+    return {name: getattr(record, name) for name in record.__slots__}  # a slotted dataclass: its fields, in order
 
 
 def _iso(value: datetime | None) -> str | None:

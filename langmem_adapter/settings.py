@@ -41,6 +41,13 @@ class Settings(BaseSettings):
         neighbours: Memories that each new fact is compared with.
         near: Cosine from which on a memory counts as near; a fact without a near memory is added without asking the model.
         word_weight: Share of the words in a search score, 0 to 1; the rest is meaning.
+        related_weight: What a related word counts beside the word itself ("moved" for "live").
+        speaker_weight: Added to what somebody said whom the question names.
+        question_weight: Taken from a memory that is itself a question.
+        time_weight: Added to a memory that tells a time, where the question asks for one.
+        conversation_weight: Added for standing in a conversation that is about the question.
+        recency_weight: Added to the most recent memory, proportionally less to older ones.
+        newest_first: Show the newer version of a statement before the older one.
         attempts: How often an add starts over when others change the same memories meanwhile.
         trace_days: Days for which what each add saw and did is kept; 0 keeps nothing.
         busy_timeout: Seconds to wait for another process's write.
@@ -66,7 +73,14 @@ class Settings(BaseSettings):
     index: Literal["faiss", "exact", "pgvector"] = "faiss"
     neighbours: int = Field(default=5, ge=1, le=100)
     near: float = Field(default=0.25, ge=-1, le=1)
-    word_weight: float = Field(default=0.5, ge=0, le=1)
+    word_weight: float = Field(default=0.65, ge=0, le=1)
+    related_weight: float = Field(default=0.4, ge=0, le=1)
+    speaker_weight: float = Field(default=0.2, ge=0, le=1)
+    question_weight: float = Field(default=0.15, ge=0, le=1)
+    time_weight: float = Field(default=0.1, ge=0, le=1)
+    conversation_weight: float = Field(default=0.5, ge=0, le=1)
+    recency_weight: float = Field(default=0.05, ge=0, le=1)
+    newest_first: bool = True
     attempts: int = Field(default=20, ge=1, le=1000)
     trace_days: float = Field(default=30.0, ge=0, le=36_500)
     busy_timeout: float = Field(default=30.0, gt=0)

@@ -21,6 +21,7 @@ __all__ = ["Plan", "awaited", "planned"]
 P = ParamSpec("P")
 S = TypeVar("S")
 R = TypeVar("R")
+T = TypeVar("T")
 
 _Method = Callable[Concatenate[S, P], R]
 
@@ -38,6 +39,22 @@ class Plan(Generic[R]):
     def __init__(self, run: Callable[[], R], arun: Callable[[], Awaitable[R]] | None = None) -> None:
         self.run = run
         self.arun = arun or functools.partial(asyncio.to_thread, run)
+
+    def then(self, use: Callable[[R], T]) -> Plan[T]:
+        """This plan, with *use* (quick, no I/O) making something of its result."""
+
+        async def arun() -> T:
+            return use(await self.arun())
+
+        return Plan(lambda: use(self.run()), arun)
+
+    def and_then(self, use: Callable[[R], Plan[T]]) -> Plan[T]:
+        """This plan, and after it the one that *use* makes of its result."""
+
+        async def arun() -> T:
+            return await use(await self.arun()).arun()
+
+        return Plan(lambda: use(self.run()).run(), arun)
 
 
 def planned(method: Callable[Concatenate[S, P], Plan[R]]) -> Callable[Concatenate[S, P], R]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import tempfile
 import uuid
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,11 +51,10 @@ def postgres_server() -> Iterator[str]:
             server.cleanup()
 
 
-@pytest.fixture
-def postgres_url(postgres_server: str) -> Iterator[str]:
-    """A new, empty database on it."""
+@contextmanager
+def _new_database(server: str) -> Iterator[str]:
     name = f"t{uuid.uuid4().hex}"
-    admin = create_engine(postgres_server, isolation_level="AUTOCOMMIT")
+    admin = create_engine(server, isolation_level="AUTOCOMMIT")
     with admin.connect() as connection:
         connection.execute(text(f"CREATE DATABASE {name}"))
     try:
@@ -62,6 +63,29 @@ def postgres_url(postgres_server: str) -> Iterator[str]:
         with admin.connect() as connection:
             connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
         admin.dispose()
+
+
+@pytest.fixture
+def postgres_url(postgres_server: str) -> Iterator[str]:
+    """A new, empty database on it."""
+    with _new_database(postgres_server) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def shared_url(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[str], str]]:
+    """The database of a kind, `"sqlite"` or `"postgres"`, that the tests of a module share."""
+    with ExitStack() as undo:
+
+        @cache
+        def url(kind: str) -> str:
+            if kind == "sqlite":
+                return str(tmp_path_factory.mktemp("shared") / "memory.db")
+            return undo.enter_context(_new_database(request.getfixturevalue("postgres_server")))
+
+        yield url
 
 
 @pytest.fixture(params=["sqlite", "memory", pytest.param("postgres", marks=pytest.mark.postgres)])

@@ -1,7 +1,7 @@
 """The command `langmem-adapter`: its commands put together, and the one place where errors become exit codes."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import typer
@@ -12,6 +12,7 @@ from langmem_adapter.cli.add import add
 from langmem_adapter.cli.change import delete, update
 from langmem_adapter.cli.demo import demo
 from langmem_adapter.cli.doctor import doctor
+from langmem_adapter.cli.evaluate import locomo, questions
 from langmem_adapter.cli.failures import ExitCode, Failure, failure_of, known_errors
 from langmem_adapter.cli.look import history, list_, search, show
 from langmem_adapter.cli.options import DatabaseOption, EmbeddingsOption, JsonOption, ModelOption, command
@@ -70,8 +71,20 @@ _COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "reindex": reindex,
     "doctor": doctor,
 }
-for _name, _function in _COMMANDS.items():
-    app.command(_name)(command(_function, scoped=_function not in {doctor, reindex}))
+_EVALUATIONS: Final[dict[str, Callable[..., None]]] = {"locomo": locomo, "questions": questions}
+_GROUPS: Final = {"eval": (_EVALUATIONS, "Measure how well memories are found.")}
+_NOBODYS: Final = (doctor, reindex, locomo)  # they are about no scope
+
+
+def _put_together(group: typer.Typer, commands: Mapping[str, Callable[..., None]]) -> typer.Typer:
+    for name, function in commands.items():
+        group.command(name)(command(function, scoped=function not in _NOBODYS))
+    return group
+
+
+_put_together(app, _COMMANDS)
+for _name, (_commands, _help) in _GROUPS.items():
+    app.add_typer(_put_together(typer.Typer(no_args_is_help=True), _commands), name=_name, help=_help)
 
 
 def _version(asked: bool) -> None:
@@ -126,6 +139,13 @@ def _refuse(error: typer.TyperException, arguments: list[str]) -> int:
 
 
 def _fail(failure: Failure, arguments: list[str]) -> int:
-    name = next((argument for argument in arguments if argument in _COMMANDS), "")
-    Output(name, as_json="--json" in arguments).fail(failure)
+    Output(_asked(arguments), as_json="--json" in arguments).fail(failure)
     return failure.exit_code
+
+
+def _asked(arguments: list[str]) -> str:
+    """The command that the arguments name, with its group."""
+    following = iter(arguments)
+    name = next((word for word in following if word in _COMMANDS or word in _GROUPS), "")
+    within = _GROUPS[name][0] if name in _GROUPS else ()
+    return f"{name} {next((word for word in following if word in within), '')}".strip()

@@ -180,7 +180,7 @@ def command(function: Callable[Concatenate[Call, P], None], *, scoped: bool = Tr
         options = {name: values.pop(name) for name in given}
         before = ctx.find_root().params
         chosen = {name: before.get(name) if value in (None, False) else value for name, value in options.items()}
-        call = Call(str(ctx.info_name), chosen | {"as_json": bool(chosen["as_json"])})
+        call = Call(_path(ctx), chosen | {"as_json": bool(chosen["as_json"])})
         try:
             function(call, **values)  # type: ignore[call-arg]
         except KeyboardInterrupt:
@@ -191,6 +191,11 @@ def command(function: Callable[Concatenate[Call, P], None], *, scoped: bool = Tr
     run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {part.name: part.annotation for part in parameters}
     return run
+
+
+def _path(ctx: typer.Context) -> str:
+    own = str(ctx.info_name)
+    return own if ctx.parent is None or ctx.parent.parent is None else f"{ctx.parent.info_name} {own}"
 
 
 def _open(options: dict[str, Any], *, create: bool) -> Memory:

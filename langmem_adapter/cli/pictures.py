@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from langmem_adapter.records import Change, Hit, MemoryItem, Revision
+    from langmem_adapter.records import Change, Explanation, Hit, MemoryItem, Revision
 
 __all__ = [
     "card",
@@ -35,6 +35,7 @@ __all__ = [
     "word_diff",
 ]
 
+_SHOWN: Final = 0.005  # parts of a score that two digits show
 _EVENTS: Final = {
     "ADD": ("+", "bold green"),
     "UPDATE": ("~", "bold yellow"),
@@ -80,11 +81,17 @@ def hits_table(hits: Iterable[Hit]) -> Table:
     for hit in hits:
         told = _with_id(hit.item)
         if hit.explanation is not None:
-            why = hit.explanation
-            told.append(f"\nmeaning {why.meaning:.2f} · words {why.words:.2f} · {why.strategy}", style="dim italic")
+            told.append(f"\n{_reasons(hit.explanation)}", style="dim italic")
         updated = Text(moment(hit.item.updated_at), style="dim", no_wrap=True)
         table.add_row(Text(f"{hit.score:.2f}", style="cyan"), told, updated)
     return table
+
+
+def _reasons(why: Explanation) -> str:
+    ranks = {name: f" (#{rank})" for name, rank in why.ranks.items()}
+    lists = f"meaning {why.meaning:.2f}{ranks.get('meaning', '')} · words {why.words:.2f}{ranks.get('words', '')}"
+    parts = " ".join(f"{part:+.2f} {name}" for name, part in why.parts.items() if abs(part) >= _SHOWN)
+    return f"{lists} · {why.strategy}\n{parts}"
 
 
 def changes_table(changes: Iterable[Change], *, marks: bool) -> Table:

@@ -7,6 +7,7 @@ dimension, a NaN or a vector of zeros would otherwise surface much later as a se
 from __future__ import annotations
 
 from collections import OrderedDict
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -14,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError
+from langmem_adapter.tracing import stage
+from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,8 +35,8 @@ class Embedder:
     """Embeds texts as unit vectors, and remembers the latest ones.
 
     Retrieve and apply embed the same facts; the cache makes that one call. Queries have their own entries, since some
-    models embed a question otherwise than a statement. It is no Runnable on purpose: vectors never enter a trace. Safe
-    to use from many threads; two that miss the same text at the same time may both embed it.
+    models embed a question otherwise than a statement. In a trace a call of the model is a run named `embed`, without the
+    vectors. Safe to use from many threads; two that miss the same text at the same time may both embed it.
 
     Args:
         embeddings: Any LangChain embeddings.
@@ -77,13 +80,13 @@ class Embedder:
             InvalidInputError: The model returned too few vectors, or one without direction (NaN, infinite, all zeros).
         """
         known, missing = self._look_up(texts)
-        fresh = self._checked(missing, self._embeddings.embed_documents(missing)) if missing else {}
+        fresh = self._checked(missing, self._embedding(missing).run()) if missing else {}
         return self._put_together(texts, known, fresh)
 
     async def avectors(self, texts: Sequence[str]) -> UnitVectors:
         """Unit vectors of texts. See `vectors`."""
         known, missing = self._look_up(texts)
-        fresh = self._checked(missing, await self._embeddings.aembed_documents(missing)) if missing else {}
+        fresh = self._checked(missing, await self._embedding(missing).arun()) if missing else {}
         return self._put_together(texts, known, fresh)
 
     def query(self, text: str) -> UnitVectors:
@@ -97,17 +100,28 @@ class Embedder:
             InvalidInputError: See `vectors`.
         """
         known = self._recall(("query", text))
-        return self._kept(text, self._embeddings.embed_query(text)) if known is None else known
+        return self._kept(text, self._asking(text).run()) if known is None else known
 
     async def aquery(self, text: str) -> UnitVectors:
         """The unit vector of a question. See `query`."""
         known = self._recall(("query", text))
-        return self._kept(text, await self._embeddings.aembed_query(text)) if known is None else known
+        return self._kept(text, await self._asking(text).arun()) if known is None else known
 
     def forget(self) -> None:
         """Remember no vector any longer."""
         with self._lock:
             self._cache.clear()
+
+    # LangChain's embeddings are no Runnables: the run in a trace is ours, and shows how many vectors, never one of them.
+
+    def _embedding(self, texts: list[str]) -> Plan[list[list[float]]]:
+        model = self._embeddings
+        plan = Plan(partial(model.embed_documents, texts), partial(model.aembed_documents, texts))
+        return stage(plan, "embed", inputs={"texts": texts}, shown=lambda vectors: {"vectors": len(vectors)})
+
+    def _asking(self, text: str) -> Plan[list[float]]:
+        plan = Plan(partial(self._embeddings.embed_query, text), partial(self._embeddings.aembed_query, text))
+        return stage(plan, "embed", inputs={"texts": [text]}, shown=lambda _: {"vectors": 1})
 
     def _look_up(self, texts: Sequence[str]) -> tuple[dict[str, UnitVectors], list[str]]:
         distinct = list(dict.fromkeys(texts))
@@ -157,7 +171,8 @@ class Embedder:
                 f"the embedding model returned no usable vector (NaN, infinite or all zeros) for {_beginning(text)}; "
                 "leave this text out or use another model"
             )
-        return {text: _unit(row, length) for text, row, length in zip(texts, matrix, lengths, strict=True)}
+        units = (matrix / lengths[:, np.newaxis]).astype(np.float32)
+        return {text: _owned(row) for text, row in zip(texts, units, strict=True)}
 
     def _check_dimensions(self, dimensions: int) -> None:
         with self._lock:
@@ -170,8 +185,8 @@ class Embedder:
             )
 
 
-def _unit(row: NDArray[np.float64], length: float) -> UnitVectors:
-    unit = (row / length).astype(np.float32)
+def _owned(row: UnitVectors) -> UnitVectors:
+    unit = row.copy()  # a view would keep the whole matrix
     unit.setflags(write=False)
     return unit
 

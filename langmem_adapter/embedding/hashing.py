@@ -5,18 +5,16 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 import xxhash
 from langchain_core.embeddings import Embeddings
 
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.text import content_words, is_cjk, words
+from langmem_adapter.text import is_cjk, meaningful, words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
 __all__ = ["HashEmbeddings"]
@@ -48,7 +46,7 @@ class HashEmbeddings(Embeddings):
         (64, 1.0)
     """
 
-    version: Final = "1"
+    version: Final = "2"
     """Part of the fingerprint; raise it when the same text would get another vector."""
 
     def __init__(self, dimensions: int = 512) -> None:
@@ -68,36 +66,37 @@ class HashEmbeddings(Embeddings):
     def vector(self, text: str) -> NDArray[np.float32]:
         """The same as a float32 array, shape (dimensions,)."""
         vector = np.zeros(self.dimensions, np.float32)
-        for feature, weight in _features(text):
-            place, sign = _place(feature, self.dimensions)
-            vector[place] += sign * weight
+        marks = _marks(text, self.dimensions)
+        np.add.at(vector, [place for place, _ in marks], np.array([weight for _, weight in marks], np.float32))
         length = float(np.linalg.norm(vector))
         if length == 0.0:  # no words at all, or features that cancelled each other out exactly
-            vector[_place(_SPELLING + text, self.dimensions)[0]] = length = 1.0
+            vector[_mark(_SPELLING + text, 1.0, self.dimensions)[0]] = length = 1.0
         return vector / np.float32(length)
 
 
-def _features(text: str) -> Iterator[tuple[str, float]]:
+_Mark: TypeAlias = tuple[int, float]
+
+
+def _marks(text: str, dimensions: int) -> list[_Mark]:
+    """Places and weights of a text's features, in an order that is always the same: sums of floats depend on it."""
     terms = words(text)
-    meaningful = content_words(text)
-    for term in terms:
-        yield term, 1.0 if term in meaningful else _FUNCTION_WORD
-    told = [term for term in terms if term in meaningful]
-    for first, second in pairwise(told):
-        yield f"{first} {second}", _PAIR
-    for term in set(told):
+    telling = meaningful(terms)
+    told = [term for term in terms if term in telling]
+    marks = [_mark(term, 1.0 if term in telling else _FUNCTION_WORD, dimensions) for term in terms]
+    marks += [_mark(f"{first} {second}", _PAIR, dimensions) for first, second in pairwise(told)]
+    for term in dict.fromkeys(told):
         if not is_cjk(term):  # letters and pairs of these scripts are features already
-            yield from _grams(term)
+            marks += _grams(term, dimensions)
+    return marks
 
 
-def _grams(term: str) -> Iterator[tuple[str, float]]:
-    marked = f"<{term}>"
-    grams = re.findall(r"(?=(...))", marked)
-    for gram in grams:
-        yield f"~{gram}", _GRAM / max(1.0, len(grams) ** 0.5)
+@lru_cache(maxsize=16_384)
+def _grams(term: str, dimensions: int) -> tuple[_Mark, ...]:
+    grams = re.findall(r"(?=(...))", f"<{term}>")
+    return tuple(_mark(f"~{gram}", _GRAM / max(1.0, len(grams) ** 0.5), dimensions) for gram in grams)
 
 
-@lru_cache(maxsize=131_072)
-def _place(feature: str, dimensions: int) -> tuple[int, float]:
+@lru_cache(maxsize=65_536)
+def _mark(feature: str, weight: float, dimensions: int) -> _Mark:
     digest = xxhash.xxh3_64_intdigest(feature.encode(errors="surrogatepass"))
-    return (digest >> 1) % dimensions, 1.0 if digest & 1 else -1.0
+    return (digest >> 1) % dimensions, weight if digest & 1 else -weight

@@ -57,7 +57,7 @@ def fingerprint(embeddings: Embeddings) -> str:
 
     Example:
         >>> fingerprint(HashEmbeddings(512))
-        'hash:512/1'
+        'hash:512/2'
     """
     if isinstance(embeddings, HashEmbeddings):
         return f"hash:{embeddings.dimensions}/{embeddings.version}"

@@ -32,10 +32,10 @@ def filled(text: object, name: str) -> str:
     return str(text)
 
 
-def bounded(k: object) -> int:
-    """How many results at most: 1 to 10,000."""
+def bounded(k: object, name: str = "k") -> int:
+    """How many results at most: 1 to 10,000; *name* is what it is called in the error."""
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= _MOST_HITS:
-        raise InvalidInputError(f"k must be a whole number from 1 to {_MOST_HITS:,}, not {k!r}")
+        raise InvalidInputError(f"{name} must be a whole number from 1 to {_MOST_HITS:,}, not {k!r}")
     return k
 
 

@@ -6,16 +6,23 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from langmem_adapter.engine.arguments import bounded, cosine, filled, memory_id_of, scope_if_given
-from langmem_adapter.records import Page, Scope, check_metadata
-from langmem_adapter.search.searcher import Query
+from langmem_adapter.filters import parse
+from langmem_adapter.pipeline.parse import parse_time
+from langmem_adapter.records import Page, Scope
+from langmem_adapter.search.query import Query
+from langmem_adapter.search.rerank import checked
 from langmem_adapter.storage import memories
+from langmem_adapter.storage.past import page_as_of
+from langmem_adapter.tracing import run_config, shown, traced
 from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
     from langmem_adapter.engine.wiring import Engine
     from langmem_adapter.records import Hit, MemoryItem, Revision
+    from langmem_adapter.search.rerank import Rerank
 
 __all__ = ["Finding"]
 
@@ -37,9 +44,11 @@ class Finding:
         filters: Mapping[str, Any] | None = None,
         threshold: float | None = None,
         memory_type: str | None = None,
+        as_of: datetime | str | None = None,
+        rerank: Rerank | None = None,
         explain: bool = False,
     ) -> Plan[list[Hit]]:
-        """Find memories by meaning and words; everything that anybody committed before the call is searched.
+        """Find memories by meaning, words, speakers and time; all that anybody committed before the call is searched.
 
         Args:
             query: A question or statement; quotes and operators are just text.
@@ -47,9 +56,12 @@ class Finding:
             agent_id: The agent.
             run_id: The run or session.
             k: At most so many hits, 1 to 10,000.
-            filters: Metadata values that must be equal; a memory without the key does not match.
+            filters: Conditions on metadata and on fields of the memory: see `langmem_adapter.filters`.
             threshold: Least cosine of query and memory, -1 to 1.
             memory_type: Only memories of this type.
+            as_of: Search what was known at that moment, as the history tells; datetime or ISO 8601.
+            rerank: A LangChain `BaseDocumentCompressor` that orders the best hits once more, or `"mmr"` for hits that are
+                unlike each other.
             explain: Give each hit the parts of its score.
 
         Returns:
@@ -57,6 +69,7 @@ class Finding:
 
         Raises:
             ScopeError: No field of the scope is given, or one is blank.
+            FilterError: *filters* cannot be understood.
             InvalidInputError: An argument cannot be used.
             StorageError: The database failed.
         """
@@ -64,12 +77,16 @@ class Finding:
             text=filled(query, "query"),
             scope=Scope(user_id, agent_id, run_id),
             k=bounded(k),
-            filters=check_metadata(filters or {}),
+            filters=parse(filters),
             threshold=cosine(threshold),
             memory_type=memory_type,
+            as_of=None if as_of is None else parse_time(as_of, "as_of"),
+            rerank=checked(rerank),
             explain=explain,
         )
-        return Plan(partial(self.engine.searcher.search, wanted), partial(self.engine.searcher.asearch, wanted))
+        plan = Plan(partial(self.engine.searcher.search, wanted), partial(self.engine.searcher.asearch, wanted))
+        config = run_config("memory.search", wanted.scope, self.engine.reasoner.mode)
+        return traced(plan, config, inputs={"query": wanted.text, "k": wanted.k}, shown=shown)
 
     asearch = awaited(search)
 
@@ -103,6 +120,7 @@ class Finding:
         filters: Mapping[str, Any] | None = None,
         k: int = 100,
         after: str | None = None,
+        as_of: datetime | str | None = None,
         include_expired: bool = False,
     ) -> Plan[Page]:
         """All memories of a scope, the newest statement first, page by page.
@@ -111,9 +129,10 @@ class Finding:
             user_id: Whose memories; at least one of the three is needed, the others are then free.
             agent_id: The agent.
             run_id: The run or session.
-            filters: Metadata values that must be equal.
+            filters: Conditions on metadata and on fields of the memory: see `langmem_adapter.filters`.
             k: Memories of a page, 1 to 10,000.
             after: The `next` of the page before.
+            as_of: Show what was known at that moment, as the history tells; datetime or ISO 8601.
             include_expired: Show expired ones as well.
 
         Returns:
@@ -121,16 +140,13 @@ class Finding:
 
         Raises:
             ScopeError: No field of the scope is given, or one is blank.
+            FilterError: *filters* cannot be understood.
             InvalidInputError: An argument cannot be used.
         """
         scope = Scope(user_id, agent_id, run_id)
-        how = {"filters": check_metadata(filters or {}), "k": bounded(k), "after": after}
-
-        def read() -> Page:
-            items, following = self.engine.reading(memories.page, scope, include_expired=include_expired, **how)
-            return Page(tuple(items), following)
-
-        return Plan(read)
+        how = {"filters": parse(filters), "k": bounded(k), "after": after, "include_expired": include_expired}
+        read = memories.page if as_of is None else partial(page_as_of, moment=parse_time(as_of, "as_of"))
+        return Plan(lambda: _page(*self.engine.reading(read, scope, **how)))
 
     aget_all = awaited(get_all)
 
@@ -153,3 +169,7 @@ class Finding:
         return Plan(partial(self.engine.reading, memories.revisions, memory_id_of(memory_id), scope))
 
     ahistory = awaited(history)
+
+
+def _page(items: list[MemoryItem], following: str | None) -> Page:
+    return Page(tuple(items), following)

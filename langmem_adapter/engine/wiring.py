@@ -8,18 +8,21 @@ from __future__ import annotations
 import asyncio
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, partial
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
 from langmem_adapter.embedding.embedder import Embedder
 from langmem_adapter.embedding.resolve import fingerprint, resolve_embeddings
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.index.build import open_feed
+from langmem_adapter.index.build import open_feed, open_index
+from langmem_adapter.index.indexer import Indexer
 from langmem_adapter.index.snapshot import erase
 from langmem_adapter.pipeline.build import Parts, build_pipeline
 from langmem_adapter.reasoning.models import resolve_model
 from langmem_adapter.records import AddResult
+from langmem_adapter.search.ranking import Weights
 from langmem_adapter.search.searcher import Searcher
 from langmem_adapter.settings import default_database
 from langmem_adapter.storage import erasure, meta
@@ -39,16 +42,23 @@ if TYPE_CHECKING:
     from sqlalchemy import URL
     from sqlalchemy import Engine as SQLEngine
 
-    from langmem_adapter.index.base import Verification
+    from langmem_adapter.index.base import VectorFeed, Verification
     from langmem_adapter.index.build import Kind
-    from langmem_adapter.pipeline.background import BackgroundWriter
     from langmem_adapter.pipeline.run import Run
     from langmem_adapter.reasoning.base import Describer
     from langmem_adapter.records import Change, Scope
     from langmem_adapter.settings import Settings
     from langmem_adapter.storage.erasure import Erasure
+    from langmem_adapter.storage.feed import Space
 
-__all__ = ["Engine"]
+__all__ = ["Closing", "Engine"]
+
+
+class Closing(Protocol):
+    """Something in the background that must come to an end before the database is closed."""
+
+    def close(self) -> object:
+        """End it."""
 
 
 class Engine:
@@ -64,7 +74,8 @@ class Engine:
         sweeper: Deletes what has expired.
         indexer: Keeps the vector index in step with the database.
         searcher: Finds memories.
-        writers: Background writers that are still open.
+        writers: What works in the background and is still open.
+        fingerprint: Of the embedding model.
 
     Args:
         database: See `Memory`.
@@ -88,7 +99,9 @@ class Engine:
         settings: Settings,
     ) -> None:
         self.settings = settings
-        self.writers: WeakSet[BackgroundWriter] = WeakSet()
+        self.writers: WeakSet[Closing] = WeakSet()
+        self._feeds: dict[tuple[str, str], VectorFeed] = {}
+        self._opening = Lock()
         self.reasoner = resolve_model(model or settings.model, settings, **prompts)
         self.describer = _describer(self.reasoner) if vision else None
         vectors = resolve_embeddings(embeddings or settings.embeddings, settings)
@@ -97,7 +110,8 @@ class Engine:
         )
         with ExitStack() as undo:
             undo.callback(self.database.close)
-            self._open(fingerprint(vectors), vectors, settings.index if index is None else index)
+            self.fingerprint = fingerprint(vectors)
+            self._open(self.fingerprint, vectors, settings.index if index is None else index)
             undo.pop_all()  # it is open: from here on `close` is the caller's
 
     def _open(self, mark: str, vectors: Embeddings, index: Kind | VectorStore) -> None:
@@ -116,8 +130,8 @@ class Engine:
             dimensions=dimensions,
             snapshot_every=self.settings.snapshot_every,
         )
-        weights = {"word_weight": self.settings.word_weight, "near": self.settings.near}
-        self.searcher = Searcher(self.database, self.indexer, self.embedder, **weights)
+        weights = Weights.of(self.settings)
+        self.searcher = Searcher(self.database, self.indexer, self.embedder, weights=weights, near=self.settings.near)
 
     # ── the pipeline ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -198,11 +212,26 @@ class Engine:
         """Erase a scope, or everything, from the database, its files, the index and the caches."""
         removed = erasure.remove(self.database, scope)
         self.embedder.forget()
+        self.searcher.forget()
         self.indexer.pull()
         files, unfinished = erase(self.database.path) if self.database.path else (0, 0)
         self.indexer.snapshot()
         remains = (f"{unfinished} snapshots of the vector index are being written; purge again",) * bool(unfinished)
         return erasure.clean(self.database, replace(removed, snapshots=files, remains=remains))
+
+    def feed(self, space: Space, mark: str) -> VectorFeed:
+        """The index of a guest's own space, in this process: opened when it is first asked for, closed with the rest.
+
+        Args:
+            space: What it is an index of.
+            mark: Fingerprint of the embedding model that made the vectors.
+        """
+        with self._opening:
+            if (space.name, mark) not in self._feeds:
+                make, every = partial(open_index, "faiss"), self.settings.snapshot_every
+                indexer = Indexer(self.database, make, fingerprint=mark, space=space, snapshot_every=every)
+                self._feeds[space.name, mark] = indexer
+            return self._feeds[space.name, mark]
 
     def verify(self) -> Verification:
         """Compare the index with the database."""
@@ -213,7 +242,8 @@ class Engine:
         """Finish what waits, write the snapshot, close every connection."""
         for writer in list(self.writers):
             writer.close()
-        self.indexer.close()
+        for feed in (self.indexer, *self._feeds.values()):
+            feed.close()
         self.database.close()
 
 

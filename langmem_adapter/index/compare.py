@@ -7,25 +7,27 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from langmem_adapter.index.base import Verification
-from langmem_adapter.index.rows import all_rows
+from langmem_adapter.storage.feed import all_rows
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from langmem_adapter.index.base import VectorView
+    from langmem_adapter.storage.feed import Space
 
 __all__ = ["compared"]
 
 
-def compared(index: VectorView | None, connection: Connection) -> Verification:
+def compared(index: VectorView | None, connection: Connection, space: Space) -> Verification:
     """Compare an index with the database, row by row and bit by bit.
 
     Args:
         index: The index, brought up to date; `None` where there is none yet.
         connection: A transaction that sees the state that the index was brought to.
+        space: What the index is of.
     """
     seen, lacking, differing = [np.empty(0, np.int64)], [], []
-    for rows in all_rows(connection):
+    for rows in all_rows(connection, space):
         pks = np.array([row.pk for row in rows], np.int64)
         seen.append(pks)
         if index is None:

@@ -13,7 +13,6 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from sqlalchemy import bindparam, func, select
 
 from langmem_adapter.errors import LangmemAdapterError
 from langmem_adapter.index.background import Background
@@ -21,9 +20,9 @@ from langmem_adapter.index.base import Batch, Compactable, Loadable
 from langmem_adapter.index.compare import compared
 from langmem_adapter.index.rows import as_batch, count, first_length, length, read_all
 from langmem_adapter.index.snapshot import Draft, Label, load, snapshot_path, sweep
+from langmem_adapter.storage import feed
 from langmem_adapter.storage.erasure import erased_until
 from langmem_adapter.storage.meta import check_embeddings
-from langmem_adapter.storage.tables import MEMORIES, changes, memories
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
@@ -32,41 +31,18 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from langmem_adapter.index.base import VectorIndex, Verification
-    from langmem_adapter.index.rows import Rows
     from langmem_adapter.index.snapshot import Snapshot
     from langmem_adapter.storage.database import Database
+    from langmem_adapter.storage.feed import Rows, Space
 
 __all__ = ["Indexer"]
 
 _log = logging.getLogger("langmem_adapter")
 
-_BATCH: Final = 10_000
 _SHARE: Final = 10
 _LOOK: Final = 1_000  # changes after which the order is looked at: asking a protocol takes longer than a small search
 _PAUSE: Final = 0.005  # seconds between two steps of compaction, about as long as one takes: searches go on
 _NOTHING: Final = Label("", 0, b"")
-
-# Statements are built once. The changes of one batch, whatever space they belong to:
-_NEXT: Final = (
-    select(changes.c.seq).where(changes.c.seq > bindparam("applied")).order_by(changes.c.seq).limit(_BATCH).subquery()
-)
-_UNTIL: Final = select(func.max(_NEXT.c.seq), func.count(_NEXT.c.seq))
-# Each memory that they name, once, as it stands now; without an embedding if it is gone.
-_NAMED: Final = (
-    select(changes.c.row)
-    .where(
-        changes.c.seq > bindparam("applied"), changes.c.seq <= bindparam("until"), changes.c.space == bindparam("space")
-    )
-    .distinct()
-    .subquery()
-)
-_CHANGED: Final = (
-    select(_NAMED.c.row.label("pk"), memories.c.scope_id, memories.c.embedding)
-    .join_from(_NAMED, memories, memories.c.pk == _NAMED.c.row, isouter=True)
-    .order_by(_NAMED.c.row)
-)
-_NONCE: Final = select(changes.c.nonce).where(changes.c.seq == bindparam("seq"))
-_LAST: Final = select(changes.c.seq, changes.c.nonce).order_by(changes.c.seq.desc()).limit(1)
 
 
 class Indexer:
@@ -79,7 +55,8 @@ class Indexer:
         database: The truth, its tables made.
         index_factory: Makes an empty index for vectors of a given length.
         fingerprint: Of the embedding model in use; a snapshot made with another one is not loaded.
-        dimensions: Length of the vectors; `None` takes it from the first memory.
+        dimensions: Length of the vectors; `None` takes it from the first row.
+        space: What it is an index of; by default of the memories.
         path: The snapshot's file; by default beside an SQLite file, and none for a database in memory or on a server.
         snapshot_every: Changes after which a snapshot is written, or a tenth of the index where that is more.
         progress: Called while everything is read anew (at the start without a usable snapshot, after a restored backup)
@@ -90,13 +67,14 @@ class Indexer:
         StorageError: The database failed.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what is followed, where the copy lies, who is told: none of them has a place elsewhere
         self,
         database: Database,
         index_factory: Callable[[int], VectorIndex],
         *,
         fingerprint: str,
         dimensions: int | None = None,
+        space: Space = feed.VECTORS,
         path: Path | None = None,
         snapshot_every: int = 5_000,
         progress: Callable[[int, int], None] | None = None,
@@ -105,7 +83,8 @@ class Indexer:
         self._factory = index_factory
         self._fingerprint = fingerprint
         self._dimensions = dimensions
-        self._path = path or (snapshot_path(database.path, fingerprint) if database.path else None)
+        self._space = space
+        self._path = path or _beside(database, fingerprint, space)
         self._every = snapshot_every
         self._progress = progress
         self._pulling = threading.Lock()
@@ -192,10 +171,12 @@ class Indexer:
         """Compare the index with the database, row by row and bit by bit, after bringing it up to date."""
         with self._pulling, self._database.read() as connection:
             self._follow(connection)
-            return compared(self._index, connection)
+            return compared(self._index, connection, self._space)
 
     def _follow(self, connection: Connection) -> int:
-        check_embeddings(connection, self._fingerprint)  # the database may have been re-embedded since it was opened
+        check_embeddings(
+            connection, self._fingerprint, self._space
+        )  # the database may have been re-embedded since it was opened
         if self._label.applied == 0:
             return self._rebuild(connection)
         if self._whole and self._same_lineage(connection):
@@ -204,21 +185,16 @@ class Indexer:
         return self._rebuild(connection)
 
     def _same_lineage(self, connection: Connection) -> bool:
-        return connection.execute(_NONCE, {"seq": self._newest.applied}).scalar() == self._newest.nonce
+        return feed.follows(connection, self._newest.applied, self._newest.nonce)
 
     def _pulled(self, connection: Connection) -> Iterator[int]:
-        while True:
-            window = {"applied": self._label.applied}
-            until, count = connection.execute(_UNTIL, window).one()
-            if not count:
-                return
-            self._apply(connection.execute(_CHANGED, {**window, "until": until, "space": MEMORIES}).all())
-            nonce = connection.execute(_NONCE, {"seq": until}).scalar_one()
-            self._label = Label(self._fingerprint, until, nonce)
-            if until > self._newest.applied:
+        while (window := feed.window(connection, self._label.applied, self._space)) is not None:
+            self._apply(window.rows)
+            self._label = Label(self._fingerprint, window.until, window.nonce)
+            if window.until > self._newest.applied:
                 self._newest = self._label
-            self._pending += count
-            yield count
+            self._pending += window.count
+            yield window.count
 
     def _apply(self, rows: Rows) -> None:
         index = self._made(self._dimensions or length(rows)) if self._index is None else self._index
@@ -230,14 +206,17 @@ class Indexer:
         self._index, self._whole = index, True
 
     def _rebuild(self, connection: Connection, progress: Callable[[int, int], None] | None = None) -> int:
-        last = connection.execute(_LAST).one_or_none()
-        total, told = count(connection), progress or self._progress
-        index = self._made(self._dimensions or first_length(connection))
+        last = feed.last(connection, self._fingerprint)
+        total, told = count(connection, self._space), progress or self._progress
+        index = self._made(self._dimensions or first_length(connection, self._space))
         if index is not None and total:
-            _fill(index, connection, lambda done: None if told is None else told(done, total))
-        self._label = self._newest = _NOTHING if last is None else Label(self._fingerprint, last.seq, last.nonce)
+            self._fill(index, connection, lambda done: None if told is None else told(done, total))
+        self._label = self._newest = _NOTHING if last is None else Label(self._fingerprint, last.applied, last.nonce)
         self._index, self._whole, self._pending = index, True, total
         return total
+
+    def _fill(self, index: VectorIndex, connection: Connection, progress: Callable[[int], None]) -> None:
+        _put_all(index, read_all(connection, self._space, index.dimensions, progress))
 
     def _made(self, dimensions: int | None) -> VectorIndex | None:
         return None if dimensions is None else self._factory(dimensions)
@@ -346,8 +325,9 @@ class Indexer:
         _log.warning("the vector index's snapshot %s %s: %s", self._path, what, error)
 
 
-def _fill(index: VectorIndex, connection: Connection, progress: Callable[[int], None]) -> None:
-    _put_all(index, read_all(connection, index.dimensions, progress))
+def _beside(database: Database, fingerprint: str, space: Space) -> Path | None:
+    mark = fingerprint if space is feed.VECTORS else f"{space.name} {fingerprint}"
+    return snapshot_path(database.path, mark) if database.path else None
 
 
 def _put_all(index: VectorIndex, batch: Batch) -> None:

@@ -40,7 +40,7 @@ from langmem_adapter.index.base import Found
 from langmem_adapter.index.checks import check_batch, check_dimensions, check_k, check_query
 from langmem_adapter.index.compare import compared
 from langmem_adapter.index.rows import as_batch
-from langmem_adapter.storage.feed import all_rows, lock_of
+from langmem_adapter.storage.feed import TEXTS, VECTORS, all_rows, lock_of
 from langmem_adapter.storage.tables import MEMORIES, memories
 
 try:
@@ -171,7 +171,7 @@ class PgVectorIndex:
         there = select(memories.c.pk).where(memories.c.pk == self._table.c.pk)
         connection.execute(delete(self._table).where(~exists(there)))
         done = 0
-        for rows in all_rows(connection):
+        for rows in all_rows(connection, TEXTS):
             self.take(connection, rows)
             done += len(rows)
             told(done)
@@ -182,7 +182,7 @@ class PgVectorIndex:
 
     def compare(self, connection: Connection) -> Verification:
         """The table and the memories, bit by bit."""
-        return compared(self.on(connection), connection)
+        return compared(self.on(connection), connection, VECTORS)
 
     def update(self, batch: Batch) -> None:
         """Apply net changes; a search running meanwhile sees all of them or none.

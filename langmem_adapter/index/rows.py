@@ -1,4 +1,4 @@
-"""The memories of a database as an index takes them: the rows that changed, or all of them, sorted by scope.
+"""The rows of a space as an index takes them: the rows that changed, or all of them, sorted by scope.
 
 A rebuild reads a million vectors; each is put into its final place at once, so that nothing is copied or sorted afterwards
 and no vector stands in memory twice.
@@ -6,53 +6,36 @@ and no vector stands in memory twice.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from sqlalchemy import func, select
 
 from langmem_adapter.errors import EmbeddingMismatchError
 from langmem_adapter.index.base import Batch
-from langmem_adapter.storage.tables import memories
+from langmem_adapter.storage.feed import all_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable
 
-    from sqlalchemy import Connection, Row
+    from sqlalchemy import Connection
 
     from langmem_adapter.index.base import Pks, Vectors
+    from langmem_adapter.storage.feed import Rows, Space
 
-__all__ = ["Rows", "all_rows", "as_batch", "count", "first_length", "length", "read_all"]
+__all__ = ["as_batch", "count", "first_length", "length", "read_all"]
 
-Rows: TypeAlias = "Sequence[Row[Any, Any, Any]]"
-"""pk, scope_id, embedding; the last two are None where the memory is gone."""
-
-_BATCH: Final = 10_000
 _NUMBER: Final = np.dtype("<f4").itemsize
 
-_COUNTS: Final = select(memories.c.scope_id, func.count()).group_by(memories.c.scope_id).order_by(memories.c.scope_id)
-_COUNT: Final = select(func.count()).select_from(memories)
-_FIRST: Final = select(memories.c.embedding).limit(1)
-_ALL: Final = (
-    select(memories.c.pk, memories.c.scope_id, memories.c.embedding)
-    .order_by(memories.c.pk)
-    .execution_options(yield_per=_BATCH)
-)
+
+def count(connection: Connection, space: Space) -> int:
+    """How many rows there are."""
+    return int(connection.execute(select(func.count()).select_from(space.pk.table)).scalar_one())
 
 
-def count(connection: Connection) -> int:
-    """How many memories there are."""
-    return int(connection.execute(_COUNT).scalar_one())
-
-
-def all_rows(connection: Connection) -> Iterator[Rows]:
-    """Every memory, ascending by pk, in batches."""
-    return iter(connection.execute(_ALL).partitions())
-
-
-def first_length(connection: Connection) -> int | None:
-    """How many numbers the vector of some memory has; `None` where no memory is."""
-    embedding = connection.execute(_FIRST).scalar_one_or_none()
+def first_length(connection: Connection, space: Space) -> int | None:
+    """How many numbers the vector of some row has; `None` where there is no row."""
+    embedding = connection.execute(select(space.embedding).limit(1)).scalar_one_or_none()
     return None if embedding is None else len(embedding) // _NUMBER
 
 
@@ -76,22 +59,23 @@ def as_batch(rows: Rows, dimensions: int) -> Batch:
     )
 
 
-def read_all(connection: Connection, dimensions: int, progress: Callable[[int], None]) -> Batch:
-    """Every memory, sorted by scope and within it by pk. The transaction must see one state from beginning to end.
+def read_all(connection: Connection, space: Space, dimensions: int, progress: Callable[[int], None]) -> Batch:
+    """Every row, sorted by scope and within it by pk. The transaction must see one state from beginning to end.
 
     Args:
         connection: In a transaction.
+        space: Which rows.
         dimensions: Length of the vectors.
-        progress: Called after each batch with the number of memories read.
+        progress: Called after each batch with the number of rows read.
 
     Raises:
         EmbeddingMismatchError: A vector has another length.
     """
-    scopes, counts = np.array(connection.execute(_COUNTS).all(), np.int64).reshape(-1, 2).T
+    scopes, counts = np.array(connection.execute(space.counts).all(), np.int64).reshape(-1, 2).T
     next_free = np.cumsum(counts) - counts
     pks, vectors = np.empty(counts.sum(), np.int64), np.empty((counts.sum(), dimensions), np.float32)
     done = 0
-    for rows in all_rows(connection):
+    for rows in all_rows(connection, space):
         places = _places(np.searchsorted(scopes, _pks(row.scope_id for row in rows)), next_free)
         pks[places] = _pks(row.pk for row in rows)
         vectors[places] = _vectors(rows, dimensions)

@@ -232,14 +232,14 @@ class SharedIndexer:
             _log.warning("the index %s is not where its cursor says; reading everything anew", index.name)
             return self._refill(index, turn)
         done = 0
-        while (window := feed.window(turn.connection, turn.cursor.applied)) is not None:
+        while (window := feed.window(turn.connection, turn.cursor.applied, feed.TEXTS)) is not None:
             index.take(turn.connection, window.rows)
             turn.cursor = Cursor(window.until, window.nonce, self._fingerprint)
             done += window.count
         return done
 
     def _fits(self, index: SharedIndex, connection: Connection, cursor: Cursor) -> bool:
-        if cursor.fingerprint != self._fingerprint or not feed.follows(connection, cursor):
+        if cursor.fingerprint != self._fingerprint or not feed.follows(connection, cursor.applied, cursor.nonce):
             return False
         # Somebody else moved it, or we have just come: is it really this index that was fed?
         return cursor == self._cursor or index.holds(connection, cursor)

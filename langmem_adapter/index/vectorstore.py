@@ -24,7 +24,7 @@ from langmem_adapter.index.lock import ReadWriteLock
 from langmem_adapter.index.rows import as_batch, count
 from langmem_adapter.index.stores import Entry
 from langmem_adapter.index.truth import Best, compared_exactly, cosines, read, size
-from langmem_adapter.storage.feed import all_rows, birth
+from langmem_adapter.storage.feed import TEXTS, VECTORS, all_rows, birth
 from langmem_adapter.storage.tables import memories
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class VectorStoreIndex:
     def refill(self, connection: Connection, told: Callable[[int], None]) -> None:
         """Bring in every memory, then remove what is left over where the store can be listed; searches go on meanwhile."""
         done = 0
-        for rows in all_rows(connection):
+        for rows in all_rows(connection, TEXTS):
             self.take(connection, rows)
             done += len(rows)
             told(done)
@@ -174,7 +174,7 @@ class VectorStoreIndex:
     def __len__(self) -> int:
         """How many memories can be found."""
         with self._reading() as connection:
-            return count(connection)
+            return count(connection, VECTORS)
 
     def search(self, query: Vectors, k: int, *, scopes: Collection[int], pks: Pks | None = None) -> Found:
         """The *k* nearest memories within *scopes*; see `VectorView.search`. `Found.strategy` tells who found them.
@@ -256,7 +256,7 @@ class VectorStoreIndex:
         lacking: list[int] = []
         differing: list[int] = []
         unchecked: dict[str, None] = {}
-        for rows in all_rows(connection):
+        for rows in all_rows(connection, TEXTS):
             known.update(row.pk for row in rows)
             held = self._held([memory_id(database, row.pk) for row in rows])
             if held is None:

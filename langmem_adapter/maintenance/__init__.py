@@ -1,1 +1,1 @@
-"""Work on a whole database: changing its embedding model."""
+"""Work on a whole database: changing its embedding model, tidying its memories."""

@@ -105,7 +105,7 @@ def reindex(
         >>> with Memory(path, embeddings="hash:64") as memory:
         ...     added = memory.add("I live in Lyon.", user_id="alice")
         >>> reindex(path, "hash:128")
-        Reindexed(memories=1, embedded=1, resumed=0, before='hash:64/1', after='hash:128/1')
+        Reindexed(memories=1, embedded=1, resumed=0, before='hash:64/2', after='hash:128/2')
         >>> with Memory(path, embeddings="hash:128") as memory:
         ...     memory.search("Where does she live?", user_id="alice")[0].text
         'Lives in Lyon'

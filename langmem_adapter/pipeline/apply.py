@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from langgraph.types import Command
+
 from langmem_adapter.errors import ConflictError
 from langmem_adapter.pipeline.clock import finished
-from langmem_adapter.pipeline.stage import Update, WorkingStage
+from langmem_adapter.pipeline.stage import Step, Update, WorkingStage
 from langmem_adapter.pipeline.state import PipelineState, cost_of, scope_of
 from langmem_adapter.records import Change, Decision, Fact, Turn
 from langmem_adapter.storage.ledger import Ledger, Write
@@ -46,11 +48,11 @@ def apply_stage(
         return _write(state, decisions, texts, near=near, trace=_trace(state, mode, trace_days))
 
     def finish(state: PipelineState, decisions: Sequence[Decision], changes: Sequence[Change]) -> Update:
-        done = finished(state, "apply", {"conflict": False}, changes=sum(change.event != "NONE" for change in changes))
+        done = finished(state, "apply", changes=sum(change.event != "NONE" for change in changes))
         result = _result({**state, **done}, decisions, changes, mode)  # type: ignore[typeddict-item]
         return {"result": {**result, "trace_id": state["task"]["key"] if trace_days else None}, **done}
 
-    def apply(state: PipelineState) -> Update:
+    def apply(state: PipelineState) -> Step:
         decisions = _read(state)
         write = prepare(state, decisions, embedder.vectors(_texts(decisions)))
         try:
@@ -58,7 +60,7 @@ def apply_stage(
         except ConflictError:
             return _again(state, attempts)
 
-    async def aapply(state: PipelineState) -> Update:
+    async def aapply(state: PipelineState) -> Step:
         decisions = _read(state)
         write = prepare(state, decisions, await embedder.avectors(_texts(decisions)))
         try:
@@ -109,13 +111,13 @@ def _trace(state: PipelineState, mode: str, days: float) -> TraceDraft | None:
     return TraceDraft(state["task"]["key"], scope_of(state), days, {**kept, "mode": mode})
 
 
-def _again(state: PipelineState, attempts: int) -> Update:
+def _again(state: PipelineState, attempts: int) -> Step:
     tried = state["work"]["attempts"] + 1
     if tried >= attempts:
         raise ConflictError(
             f"others kept changing the same memories, {tried} times in a row; nothing was written, try again"
         )
-    return {"work": {**state["work"], "conflict": True, "attempts": tried}}
+    return Command(update={"work": {**state["work"], "attempts": tried}}, goto="retrieve")
 
 
 def _result(state: PipelineState, decisions: Sequence[Decision], changes: Sequence[Change], mode: str) -> Update:

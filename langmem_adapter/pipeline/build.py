@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from langgraph.graph import START, StateGraph
+from langgraph.graph import END, START, StateGraph
 
 from langmem_adapter.pipeline.apply import apply_stage
 from langmem_adapter.pipeline.decide import decide_stage
@@ -15,6 +15,7 @@ from langmem_adapter.pipeline.retries import RETRIES
 from langmem_adapter.pipeline.retrieve import retrieve_stage
 from langmem_adapter.pipeline.review import review as review_stage
 from langmem_adapter.pipeline.state import PipelineInput, PipelineOutput, PipelineState
+from langmem_adapter.pipeline.turns import InTurn, Turns
 
 if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
@@ -42,6 +43,7 @@ class Parts:
         near: Cosine from which on a memory counts as near.
         attempts: How often a run starts over after a conflict.
         trace_days: How long to keep what each run saw; 0 keeps nothing.
+        turns: Keeps apart runs that would collide.
     """
 
     reasoner: Reasoner
@@ -53,10 +55,16 @@ class Parts:
     near: float
     attempts: int
     trace_days: float
+    turns: Turns = field(default_factory=Turns)
 
 
 def build_pipeline(
-    parts: Parts, *, review: bool = False, dry: bool = False, checkpointer: Checkpointer = None
+    parts: Parts,
+    *,
+    review: bool = False,
+    dry: bool = False,
+    served: bool = False,
+    checkpointer: Checkpointer = None,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """Compile the five stages.
 
@@ -64,6 +72,7 @@ def build_pipeline(
         parts: What they work with.
         review: Stop before apply, with the decisions as the interrupt's value; needs a checkpointer, here or in the parent.
         dry: End after decide; nothing is written.
+        served: Others than `Memory.add` run it: see `parse_stage`.
         checkpointer: Keeps the state between the stages; `None` takes the parent graph's, `False` none at all.
 
     Returns:
@@ -72,14 +81,14 @@ def build_pipeline(
     graph = StateGraph(
         PipelineState, input_schema=PipelineInput, output_schema=PipelineState if dry else PipelineOutput
     )
-    graph.add_node("parse", parse_stage(parts.describer), retry_policy=RETRIES)
-    graph.add_node("extract", extract_stage(parts.reasoner), retry_policy=RETRIES)
-    retrieve = retrieve_stage(parts.searcher, parts.embedder, limit=parts.neighbours)
-    graph.add_node("retrieve", retrieve, retry_policy=RETRIES)
-    graph.add_node("decide", decide_stage(parts.reasoner), retry_policy=RETRIES)
+    graph.add_node("parse", parse_stage(parts.describer, served=served), retry_policy=RETRIES)
+    graph.add_node("extract", extract_stage(parts.reasoner), retry_policy=RETRIES, destinations=("retrieve", "decide"))
+    turns = None if dry or review else parts.turns  # nobody waits for what is never written, nor for a person
+    retrieve = retrieve_stage(parts.searcher, parts.embedder, limit=parts.neighbours, near=parts.near, turns=turns)
+    graph.add_node("retrieve", InTurn(retrieve, parts.turns), retry_policy=RETRIES)
+    graph.add_node("decide", InTurn(decide_stage(parts.reasoner), parts.turns), retry_policy=RETRIES)
     graph.add_edge(START, "parse")
     graph.add_edge("parse", "extract")
-    graph.add_conditional_edges("extract", _after_extract)
     graph.add_edge("retrieve", "decide")
     if not dry:
         _add_end(graph, parts, review=review)
@@ -96,21 +105,11 @@ def _add_end(graph: StateGraph[Any, Any, Any, Any], parts: Parts, *, review: boo
         mode=parts.reasoner.mode,
         trace_days=parts.trace_days,
     )
-    graph.add_node("apply", apply, retry_policy=RETRIES)
-    graph.add_conditional_edges("apply", _after_apply)
+    in_turn = InTurn(apply, parts.turns, last=True)
+    graph.add_node("apply", in_turn, retry_policy=RETRIES, destinations=("retrieve", END))
     if review:
         graph.add_node("review", review_stage)
         graph.add_edge("decide", "review")
         graph.add_edge("review", "apply")
     else:
         graph.add_edge("decide", "apply")
-
-
-def _after_extract(state: PipelineState) -> Literal["retrieve", "decide"]:
-    # Nothing to compare: no facts, or turns that are stored as said.
-    facts = state["facts"]
-    return "retrieve" if facts and not facts[0]["verbatim"] else "decide"
-
-
-def _after_apply(state: PipelineState) -> Literal["retrieve", "__end__"]:
-    return "retrieve" if state["work"]["conflict"] else "__end__"

@@ -21,7 +21,6 @@ def begun() -> Work:
         "milliseconds": {},
         "compared": None,
         "attempts": 0,
-        "conflict": False,
     }
 
 

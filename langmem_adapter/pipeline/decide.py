@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from langmem_adapter.pipeline.around import around
 from langmem_adapter.pipeline.clock import finished
 from langmem_adapter.pipeline.parse import parse_time
 from langmem_adapter.pipeline.stage import Ask, AskingStage, Update
@@ -141,7 +142,7 @@ def _with_source(decision: Decision, fact: Fact, state: PipelineState) -> Decisi
     expires_at = item.get("expires_at")
     return replace(
         decision,
-        context=fact.context,
+        context=around(fact, state["turns"]),
         metadata=item.get("metadata"),
         memory_type=state["task"]["memory_type"],
         actor_id=turn.actor,

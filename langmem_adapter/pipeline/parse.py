@@ -13,12 +13,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from langchain_core.messages import BaseMessage, BaseMessageChunk, convert_to_messages, message_chunk_to_message
+from langchain_core.runnables.config import ensure_config
+from langgraph.runtime import get_runtime
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.clock import begun, finished
 from langmem_adapter.pipeline.images import address, image_parts, is_image, parts_of
 from langmem_adapter.pipeline.stage import Ask, AskingStage, Update
 from langmem_adapter.records import Scope, Turn, Usage, check_metadata, check_text
+from langmem_adapter.scoping import resolve_scope
 
 if TYPE_CHECKING:
     from langmem_adapter.pipeline.state import PipelineState, Task
@@ -41,13 +44,15 @@ _TIME_KEYS: Final = ("timestamp", "created_at")
 _OF_ITEM: Final = ("messages", "metadata", "timestamp", "expires_at")
 
 
-def parse_stage(describer: Describer | None) -> AskingStage:
+def parse_stage(describer: Describer | None, *, served: bool = False) -> AskingStage:
     """The first stage: `messages` (or `items`) to `turns`.
 
     Args:
         describer: Puts images into words, one call each; `None` leaves them to the notes.
+        served: The graph is run by others than `Memory.add`: whose memory it is follows `resolve_scope`, with the input's
+            `scope` as the argument. Nobody can name another user than the one who is signed in.
     """
-    return AskingStage(partial(_parse, describer))
+    return AskingStage(partial(_parse_served if served else _parse, describer))
 
 
 def turns_of(
@@ -87,6 +92,11 @@ def parse_time(value: object, name: str) -> datetime:
     except (ValueError, OverflowError, OSError) as error:
         raise InvalidInputError(f"{name}={value!r} is no point in time: {error}") from None
     raise InvalidInputError(f"{name} must be a datetime, ISO 8601 text or Unix seconds, not {type(value).__name__}")
+
+
+def _parse_served(describer: Describer | None, state: PipelineState) -> Update | Ask:
+    scope = resolve_scope(explicit=state.get("scope"), runtime=get_runtime(), config=ensure_config())
+    return _parse(describer, {**state, "scope": scope.named})
 
 
 def _parse(describer: Describer | None, state: PipelineState) -> Update | Ask:
@@ -144,9 +154,7 @@ def _turns_of_item(item: Mapping[str, Any], number: int, descriptions: Mapping[s
 
 
 def _as_list(messages: object) -> Sequence[object]:
-    if isinstance(messages, str):
-        return [{"role": "user", "content": messages}]
-    if isinstance(messages, Mapping | BaseMessage) or _is_pair(messages):
+    if isinstance(messages, str | Mapping | BaseMessage) or _is_pair(messages):
         return [messages]
     if isinstance(messages, Sequence) and not isinstance(messages, bytes | bytearray):
         if not messages:
@@ -161,6 +169,9 @@ def _is_pair(messages: object) -> bool:
 
 
 def _turn(message: object, number: int, time: datetime, item: int, descriptions: Mapping[str, str]) -> Turn:
+    if isinstance(message, str):  # the user speaks; told without a detour by LangChain's messages
+        told = check_text(message, f"message {number}").strip()
+        return Turn("user", told, "user", time, item, () if told else (_no_text(number),))
     converted = _converted(message, number)
     role = _role(converted, number)
     text, unread = _text(converted, number, descriptions)
@@ -186,14 +197,14 @@ def _converted(message: object, number: int) -> BaseMessage:
             raise InvalidInputError(f"message {number} has no content; give a dict with role and content")
         speaker = {} if "role" in message or "type" in message else {"role": "user"}
         message = {**speaker, **message, "content": parts_of(content) if isinstance(content, Mapping) else content}
-    elif not isinstance(message, BaseMessage | str | tuple):
+    elif not isinstance(message, BaseMessage | tuple):
         raise InvalidInputError(
             f"message {number} is a {type(message).__name__}; give a str, a dict or a LangChain message"
         )
     try:
         converted = convert_to_messages([message])[0]
         return message_chunk_to_message(converted) if isinstance(converted, BaseMessageChunk) else converted
-    except (ValueError, TypeError, NotImplementedError, KeyError) as error:
+    except (ValueError, TypeError, NotImplementedError, LookupError, AttributeError) as error:
         raise InvalidInputError(f"message {number} cannot be read: {error}") from None
 
 

@@ -13,23 +13,42 @@ from langmem_adapter.text import refers_back
 
 if TYPE_CHECKING:
     from langmem_adapter.embedding.embedder import Embedder
+    from langmem_adapter.pipeline.turns import Turns
     from langmem_adapter.search.searcher import Searcher
 
 __all__ = ["retrieve_stage"]
 
 
-def retrieve_stage(searcher: Searcher, embedder: Embedder, *, limit: int) -> WorkingStage:
-    """The third stage: `facts` to `candidates`; all facts are embedded in one batch, compared within the fields given."""
+def retrieve_stage(
+    searcher: Searcher, embedder: Embedder, *, limit: int, near: float, turns: Turns | None
+) -> WorkingStage:
+    """The third stage: `facts` to `candidates`; all facts are embedded in one batch, compared within the fields given.
 
-    def retrieve(state: PipelineState) -> Update:
+    Args:
+        searcher: Finds neighbours.
+        embedder: Makes vectors.
+        limit: Memories that each fact is compared with.
+        near: Cosine from which on what another run is just adding is waited for, to be compared with.
+        turns: Who keeps the order of such runs; `None` waits for nobody.
+    """
+
+    def compared(state: PipelineState) -> Update:
         referring = [refers_back(fact["text"]) or refers_back(fact["context"]) for fact in state["facts"]]
         hood = searcher.neighbours(_texts(state), scope_of(state), limit=limit, referring=referring)
         candidates = {**_plain(asdict(hood)), "referring": referring}
         return {"candidates": candidates, **finished(state, "retrieve", memories=len(hood.known))}
 
+    def retrieve(state: PipelineState) -> Update:
+        vectors = embedder.vectors(_texts(state))
+        if turns is not None:
+            turns.take(scope_of(state), state["task"]["key"], vectors, near=near)
+        return compared(state)
+
     async def aretrieve(state: PipelineState) -> Update:
-        await embedder.avectors(_texts(state))
-        return await asyncio.to_thread(retrieve, state)
+        vectors = await embedder.avectors(_texts(state))
+        if turns is not None:
+            await turns.atake(scope_of(state), state["task"]["key"], vectors, near=near)
+        return await asyncio.to_thread(compared, state)
 
     return WorkingStage(retrieve, aretrieve)
 

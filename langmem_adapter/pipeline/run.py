@@ -20,6 +20,7 @@ from langmem_adapter.records import (
     check_text,
 )
 from langmem_adapter.storage.scopes import key_of
+from langmem_adapter.tracing import run_config
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -33,6 +34,7 @@ __all__ = ["Run", "grouped", "run_of"]
 _NAMESPACE: Final = uuid.UUID("6f2d1c1e-9f1b-5d0a-8a53-6c616e676d65")
 _OF_ITEM: Final = ("messages", "metadata", "timestamp", "expires_at")
 _OF_RUN: Final = ("infer", "memory_type", "prompt", "idempotency_key")
+_KNOWN: Final = frozenset((*SCOPE_FIELDS, *_OF_ITEM, *_OF_RUN))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ class Run:
 
     def config(self, name: str, mode: str) -> RunnableConfig:
         """How the run is called in traces, and what they may be searched by."""
-        return {"run_name": name, "tags": ["langmem_adapter"], "metadata": {**self.scope.named, "memory_mode": mode}}
+        return run_config(name, self.scope, mode)
 
     def results(self, output: Mapping[str, Any]) -> list[AddResult]:
         """One result per item, in order, from the graph's output."""
@@ -98,10 +100,9 @@ def run_of(arguments: Mapping[str, Any]) -> Run:
         ScopeError: No scope is named.
         InvalidInputError: An argument does not exist, or cannot be used; the message says which.
     """
-    known = {*SCOPE_FIELDS, *_OF_ITEM, *_OF_RUN}
     for name in arguments:
-        if name not in known:
-            raise InvalidInputError(f"an item of add_many has no {name!r}; known are {', '.join(sorted(known))}")
+        if name not in _KNOWN:
+            raise InvalidInputError(f"an item of add_many has no {name!r}; known are {', '.join(sorted(_KNOWN))}")
     scope = Scope(**{name: arguments.get(name) for name in SCOPE_FIELDS})
     infer, prompt, named = arguments.get("infer", True), arguments.get("prompt"), arguments.get("idempotency_key")
     if not isinstance(infer, bool):

@@ -16,12 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from langchain_core.runnables import RunnableConfig
+    from langgraph.types import Command
 
     from langmem_adapter.pipeline.state import PipelineState
 
-__all__ = ["Ask", "AskingStage", "Update", "WorkingStage"]
+__all__ = ["Ask", "AskingStage", "Step", "Update", "WorkingStage"]
 
 Update: TypeAlias = dict[str, Any]
+Step: TypeAlias = "Update | Command[Any]"
+"""An update, and perhaps where to go with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,27 +39,27 @@ class Ask:
 
     whom: Runnable[Any, Any]
     questions: Sequence[Any]
-    then: Callable[[list[Any]], Update]
+    then: Callable[[list[Any]], Step]
 
 
-class AskingStage(Runnable["PipelineState", Update]):
+class AskingStage(Runnable["PipelineState", Step]):
     """A node that thinks, and may ask somebody.
 
     Args:
         plan: From the state to its update, or to an `Ask`. It runs on the event loop where there is one: it must not block.
     """
 
-    def __init__(self, plan: Callable[[PipelineState], Update | Ask]) -> None:
+    def __init__(self, plan: Callable[[PipelineState], Step | Ask]) -> None:
         self._plan = plan
 
-    def invoke(self, input: PipelineState, config: RunnableConfig | None = None, **_: Any) -> Update:  # noqa: A002 - LangChain's name
+    def invoke(self, input: PipelineState, config: RunnableConfig | None = None, **_: Any) -> Step:  # noqa: A002 - LangChain's name
         """The stage's update."""
         planned = self._plan(input)
         if isinstance(planned, Ask):
             return planned.then(planned.whom.batch(list(planned.questions), config))
         return planned
 
-    async def ainvoke(self, input: PipelineState, config: RunnableConfig | None = None, **_: Any) -> Update:  # noqa: A002 - LangChain's name
+    async def ainvoke(self, input: PipelineState, config: RunnableConfig | None = None, **_: Any) -> Step:  # noqa: A002 - LangChain's name
         """The same without blocking the event loop."""
         planned = self._plan(input)
         if isinstance(planned, Ask):
@@ -64,7 +67,7 @@ class AskingStage(Runnable["PipelineState", Update]):
         return planned
 
 
-class WorkingStage(Runnable["PipelineState", Update]):
+class WorkingStage(Runnable["PipelineState", Step]):
     """A node that embeds, searches or writes.
 
     Args:
@@ -72,16 +75,14 @@ class WorkingStage(Runnable["PipelineState", Update]):
         arun: The same without blocking the event loop.
     """
 
-    def __init__(
-        self, run: Callable[[PipelineState], Update], arun: Callable[[PipelineState], Awaitable[Update]]
-    ) -> None:
+    def __init__(self, run: Callable[[PipelineState], Step], arun: Callable[[PipelineState], Awaitable[Step]]) -> None:
         self._run = run
         self._arun = arun
 
-    def invoke(self, input: PipelineState, config: RunnableConfig | None = None, **_: Any) -> Update:  # noqa: A002, ARG002 - LangChain's names
+    def invoke(self, input: PipelineState, config: RunnableConfig | None = None, **_: Any) -> Step:  # noqa: A002, ARG002 - LangChain's names
         """The stage's update."""
         return self._run(input)
 
-    async def ainvoke(self, input: PipelineState, config: RunnableConfig | None = None, **_: Any) -> Update:  # noqa: A002, ARG002 - LangChain's names
+    async def ainvoke(self, input: PipelineState, config: RunnableConfig | None = None, **_: Any) -> Step:  # noqa: A002, ARG002 - LangChain's names
         """The same without blocking the event loop."""
         return await self._arun(input)

@@ -88,7 +88,6 @@ class Work(TypedDict, total=False):
         milliseconds: Time spent in each stage so far.
         compared: The candidates that the decisions were made for.
         attempts: How often the run went back to retrieve.
-        conflict: Whether apply refused for a conflict, so that the run has to go back.
     """
 
     usage: dict[str, Any]
@@ -96,7 +95,6 @@ class Work(TypedDict, total=False):
     milliseconds: dict[str, float]
     compared: dict[str, Any] | None
     attempts: int
-    conflict: bool
 
 
 class PipelineState(PipelineInput, PipelineOutput, total=False):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from langmem_adapter.reasoning.base import Reasoner
     from langmem_adapter.settings import Settings
 
-__all__ = ["resolve_model"]
+__all__ = ["named_model", "resolve_model"]
 
 _OFFLINE: Final = "offline"
 _FORMS: Final = "write 'offline', or 'provider:name' as in 'openai:gpt-5-mini'"
@@ -53,13 +53,23 @@ def resolve_model(
         from langmem_adapter.reasoning.rules import RuleReasoner  # noqa: PLC0415 - only one of the two is needed
 
         return RuleReasoner()
-    chat_model = _from_name(model, settings) if isinstance(model, str) else model
+    chat_model = named_model(model, settings) if isinstance(model, str) else model
     return LLMReasoner(
         chat_model, fact_extraction_prompt=fact_extraction_prompt, update_memory_prompt=update_memory_prompt
     )
 
 
-def _from_name(name: str, settings: Settings) -> BaseChatModel:
+def named_model(name: str, settings: Settings) -> BaseChatModel:
+    """The chat model of a name, at the server and with the key of the settings.
+
+    Args:
+        name: A name for LangChain's `init_chat_model`.
+        settings: `base_url` and `api_key`.
+
+    Raises:
+        InvalidInputError: The name is not understood, or the key is missing.
+        MissingDependencyError: The provider's package is not installed.
+    """
     from langchain.chat_models import init_chat_model  # noqa: PLC0415 - langchain is slow to import, and offline needs none
 
     with provider_errors(f"model {name!r}", form=_FORMS):

@@ -1,70 +1,207 @@
-"""Joining lists of evidence into one ranking.
+"""Joining evidence into one ranking.
 
-Scores are brought to 0–1 within each list (min-max) and summed by weight. On dialogue retrieval this beats reciprocal rank
-fusion clearly, since it keeps how much better the first hit is than the second.
+Meaning and words are each brought to 0–1 and summed by weight. On dialogue retrieval this beats reciprocal rank
+fusion clearly, since it keeps how much better the first hit is than the second. What else speaks for a memory is added:
+who said it, whether it tells the time that was asked for, the conversation that it stands in, how recent it is.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from langmem_adapter.settings import Settings
 
-__all__ = ["Ranked", "fuse"]
+__all__ = ["Evidence", "Groups", "Ranked", "Weights", "fuse", "unit"]
+
+_Bools: TypeAlias = NDArray[np.bool_]
+_Floats: TypeAlias = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How much each kind of evidence counts; see the settings of these names for what each was measured to give.
+
+    Attributes:
+        word: Share of the words, 0 to 1; meaning has the rest.
+        related: Of a group of related words, beside a word of the question.
+        speaker: Of being said by somebody whom the question names.
+        question: What a memory that is itself a question loses.
+        time: Of telling a time, where the question asks for one.
+        conversation: Of standing in a conversation that is about the question.
+        recency: Of being the most recent of all.
+        newest_first: Whether a newer version of a statement goes before the older one.
+    """
+
+    word: float = 0.65
+    related: float = 0.0
+    speaker: float = 0.0
+    question: float = 0.0
+    time: float = 0.0
+    conversation: float = 0.0
+    recency: float = 0.0
+    newest_first: bool = False
+
+    @classmethod
+    def of(cls, settings: Settings) -> Weights:
+        """Those of the settings."""
+        return cls(
+            word=settings.word_weight,
+            related=settings.related_weight,
+            speaker=settings.speaker_weight,
+            question=settings.question_weight,
+            time=settings.time_weight,
+            conversation=settings.conversation_weight,
+            recency=settings.recency_weight,
+            newest_first=settings.newest_first,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Groups:
+    """Memories by the conversation that they stand in.
+
+    Attributes:
+        order: Places of the memories, those of a conversation beside each other, shape (n,).
+        starts: Where in *order* each conversation begins, shape (m,).
+        sizes: How many memories it has, shape (m,).
+    """
+
+    order: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, conversations: NDArray[np.int64]) -> Groups:
+        """From the number of each memory's conversation, shape (n,)."""
+        order = np.argsort(conversations, kind="stable")
+        held = conversations[order]
+        starts = np.flatnonzero(np.concatenate([[True], held[1:] != held[:-1]])) if len(held) else held
+        return cls(order, starts, np.diff(starts, append=len(held)))
+
+    def best(self, scores: _Floats) -> _Floats:
+        """For each memory the best score of its conversation.
+
+        Example:
+            >>> Groups.of(np.array([1, 1, 2])).best(np.array([0.2, 0.8, 0.1])).tolist()
+            [0.8, 0.8, 0.1]
+        """
+        spread = np.empty(len(scores))
+        if len(scores):
+            spread[self.order] = np.repeat(np.maximum.reduceat(scores[self.order], self.starts), self.sizes)
+        return spread
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evidence:
+    """What speaks for each of some memories, which stand by age; arrays of shape (n,).
+
+    Attributes:
+        pks: Their numbers, ascending.
+        meaning: Cosine of query and memory.
+        words: BM25 score, 0 where no word is shared.
+        named: Said by somebody whom the question names; `None` where it names nobody, or everybody.
+        asking: The memory is itself a question.
+        timed: It tells a time, and the question asks for one; `None` where it does not.
+        conversations: The conversations that they stand in.
+        recency: 0 (the oldest of the scope) to 1.
+    """
+
+    pks: NDArray[np.int64]
+    meaning: NDArray[np.floating[Any]]
+    words: _Floats
+    named: _Bools | None
+    asking: _Bools
+    timed: _Bools | None
+    conversations: Groups
+    recency: _Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranked:
-    """Memories in order, best first, with the parts of their scores.
+    """Memories in order, best first, with the parts of their scores; arrays of shape (n,).
 
     Attributes:
-        pks: Shape (n,), int64.
-        scores: The joined score, shape (n,), 0 to 1.
-        meaning: Cosine of query and memory, shape (n,).
-        words: BM25 score, shape (n,), 0 where no word is shared.
+        pks: Their numbers.
+        scores: The joined score.
+        meaning: Cosine of query and memory.
+        words: BM25 score.
+        parts: What each kind of evidence added to the score, by name, where that was asked for.
         strategy: How the vectors were searched.
     """
 
     pks: NDArray[np.int64]
-    scores: NDArray[np.float32]
-    meaning: NDArray[np.float32]
-    words: NDArray[np.float32]
+    scores: _Floats
+    meaning: NDArray[np.floating[Any]]
+    words: _Floats
+    parts: dict[str, NDArray[np.floating[Any]]]
     strategy: str = "exact"
 
+    def __len__(self) -> int:
+        """How many memories."""
+        return len(self.pks)
 
-def fuse(
-    pks: NDArray[np.int64],
-    meaning: NDArray[np.float32],
-    words: NDArray[np.float32],
-    *,
-    word_weight: float,
-    strategy: str = "exact",
-) -> Ranked:
-    """Order memories by meaning and words together; ties by age, the older first.
+    def at(self, places: Any) -> Ranked:
+        """Some of them, in the order of *places*: a slice, an array of indexes or of truth values."""
+        return Ranked(
+            self.pks[places],
+            self.scores[places],
+            self.meaning[places],
+            self.words[places],
+            {name: values[places] for name, values in self.parts.items()},
+            self.strategy,
+        )
+
+
+def fuse(evidence: Evidence, weights: Weights, *, explain: bool = False, strategy: str = "exact") -> Ranked:
+    """Order memories by all that speaks for them; ties by age, the older first.
 
     Args:
-        pks: Shape (n,).
-        meaning: Cosines, shape (n,).
-        words: BM25 scores, shape (n,).
-        word_weight: Share of the words, 0 to 1.
+        evidence: What speaks for each.
+        weights: How much each kind counts.
+        explain: Keep the parts of the scores.
         strategy: How the vectors were searched, for the explanation.
+    """
+    scores = np.zeros(len(evidence.pks))
+    parts: dict[str, NDArray[np.floating[Any]]] = {}
+
+    def add(name: str, part: NDArray[np.floating[Any]]) -> None:
+        np.add(scores, part, out=scores)
+        if explain:
+            parts[name] = part
+
+    add("meaning", unit(evidence.meaning, 1 - weights.word))
+    add("words", unit(evidence.words, weights.word))
+    if weights.question:
+        add("question", evidence.asking * -weights.question)
+    if evidence.named is not None and weights.speaker:
+        add("speaker", evidence.named * weights.speaker)
+    if evidence.timed is not None and weights.time:
+        add("time", evidence.timed * weights.time)
+    if weights.conversation:
+        add("conversation", unit(evidence.conversations.best(scores), weights.conversation))
+    if weights.recency:
+        add("recency", evidence.recency * weights.recency)
+    order = np.argsort(-scores, kind="stable")
+    return Ranked(evidence.pks, scores, evidence.meaning, evidence.words, parts, strategy).at(order)
+
+
+def unit(values: NDArray[np.floating[Any]], most: float = 1.0) -> _Floats:
+    """Bring values to 0–*most*: 0 and less is 0, the greatest is *most*.
+
+    The floor is 0 and not the least value: a lone weak hit must not become a perfect one by being alone, and a list of
+    equals (all 0) adds nothing.
 
     Example:
-        >>> both = fuse(np.array([1, 2]), np.array([0.1, 0.9]), np.array([3.0, 0.0]), word_weight=0.4)
-        >>> both.pks.tolist()
-        [2, 1]
+        >>> unit(np.array([2.0, 4.0, -3.0])).tolist()
+        [0.5, 1.0, 0.0]
     """
-    scores = (1 - word_weight) * _unit(meaning) + word_weight * _unit(words)
-    order = np.lexsort((pks, -scores))
-    return Ranked(pks[order], scores[order].astype(np.float32), meaning[order], words[order], strategy)
-
-
-def _unit(scores: NDArray[np.float32]) -> NDArray[np.float32]:
-    # The floor is 0 and not the smallest score: a lone weak hit must not become a perfect one by being alone, and a
-    # list of equals (all 0) adds nothing.
-    top = float(scores.max(initial=0.0))
-    return np.clip(scores, 0.0, None) / np.float32(top) if top > 0 else np.zeros_like(scores)
+    top = float(values.max(initial=0.0))
+    if top <= 0:
+        return np.zeros(len(values))
+    brought: _Floats = np.maximum(values, 0.0, dtype=np.float64) * (most / top)
+    return brought

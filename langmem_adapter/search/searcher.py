@@ -1,121 +1,88 @@
-"""The one search: behind `Memory.search` and behind the pipeline's retrieve stage.
+"""The one search: behind `Memory.search`, its guests, and the pipeline's retrieve stage.
 
-A search pulls what was committed since the last one, asks the vector index and the words of the scopes it may see, joins the
-two, and fetches the memories. It is complete for every scope, however small, and for every filter: a filter narrows what is
-searched, nothing is dropped from a list that was already cut.
+A search pulls what was committed since the last one, asks the vector index and the words of the scopes it may see, joins
+what speaks for each memory, and fetches the best. It is complete for every scope, however small, and for every filter: a
+filter narrows what is searched, nothing is dropped from a list that was already cut.
 """
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+import time
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from langmem_adapter.records import Explanation, Hit, MemoryItem, Scope
-from langmem_adapter.search.ranking import Ranked, fuse
+from langmem_adapter.records import Explanation, Hit
+from langmem_adapter.search import history, question, rerank
+from langmem_adapter.search.neighbours import Neighbourhood, neighbourhood
+from langmem_adapter.search.query import Query
+from langmem_adapter.search.ranking import Evidence, Groups, Ranked, Weights, fuse
+from langmem_adapter.search.shelves import Shelves, loader
+from langmem_adapter.search.versions import newest_first
 from langmem_adapter.storage import memories
-from langmem_adapter.storage.lexical import bm25
-from langmem_adapter.storage.scopes import expand
-from langmem_adapter.text import content_words, text_hash, words
+from langmem_adapter.text import ASKS, TELLS_TIME
+from langmem_adapter.tracing import shown, stage
+from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     from numpy.typing import NDArray
     from sqlalchemy import Connection
 
     from langmem_adapter.embedding.embedder import Embedder
-    from langmem_adapter.index.base import VectorFeed
+    from langmem_adapter.index.base import VectorFeed, VectorView
+    from langmem_adapter.records import MemoryItem, Scope
+    from langmem_adapter.search.question import Question
+    from langmem_adapter.search.shelf import Load, Shelf
+    from langmem_adapter.search.shelves import Standing
     from langmem_adapter.storage.database import Database
 
-__all__ = ["Neighbour", "Neighbourhood", "Query", "Searcher"]
+__all__ = ["Searcher", "evidence"]
 
-_STRATEGY: Final = "{} cosine + BM25, min-max sum"
-_LEAST_CANDIDATES: Final = 60
-_RECENT: Final = 3  # memories that a pronoun may point at
-
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    """What to look for, and where.
-
-    Attributes:
-        text: The question or statement; operators and quotes are just text.
-        scope: Whose memories.
-        k: At most so many hits.
-        filters: Metadata values that must be equal.
-        threshold: Least cosine of a hit, -1 to 1.
-        memory_type: Only memories of this type.
-        explain: Give the parts of each score.
-    """
-
-    text: str
-    scope: Scope
-    k: int = 10
-    filters: Mapping[str, Any] = field(default_factory=dict)
-    threshold: float | None = None
-    memory_type: str | None = None
-    explain: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Neighbour:
-    """A memory that a new fact has to be compared with: its id, text and the number of its last change."""
-
-    id: str
-    text: str
-    seq: int
-
-
-@dataclass(frozen=True, slots=True)
-class Neighbourhood:
-    """The memories around some facts.
-
-    Attributes:
-        seen: Number of the last change that was taken into account.
-        known: Every neighbour of any fact, once.
-        near: For each fact, indexes into *known*, nearest first.
-        close: For each fact, whether any of them is near enough to be about the same thing.
-        equal: For each fact, the index of a memory with the same words, or `None`.
-    """
-
-    seen: int
-    known: tuple[Neighbour, ...]
-    near: tuple[tuple[int, ...], ...]
-    close: tuple[bool, ...]
-    equal: tuple[int | None, ...]
+_STRATEGY: Final = "{} cosine + BM25, weighted sum"
+_CANDIDATES: Final = 1_000  # compared in full; a scope up to this size is compared whole
+_LOOKED_AT: Final = 10  # first hits, among which newer versions are looked for, however many are wanted
 
 
 class Searcher:
-    """Finds memories by meaning and words.
+    """Finds memories by meaning, words, speakers and time.
 
     Args:
         database: The truth.
         indexer: Keeps the vector index up to date.
         embedder: Turns texts into vectors.
-        word_weight: Share of the words in a score, 0 to 1.
+        weights: How much each kind of evidence counts.
         near: Cosine from which on a memory counts as near.
     """
 
     def __init__(
-        self, database: Database, indexer: VectorFeed, embedder: Embedder, *, word_weight: float, near: float
+        self, database: Database, indexer: VectorFeed, embedder: Embedder, *, weights: Weights, near: float
     ) -> None:
         self._database = database
         self._indexer = indexer
         self._embedder = embedder
-        self._word_weight = word_weight
+        self._weights = weights
         self._near = near
+        self._shelves = Shelves()
 
     def search(self, query: Query) -> list[Hit]:
         """The best hits, best first; sees everything that was committed before it began."""
-        return self._find(query, self._embedder.query(query.text))
+        asked, standing = self._read(query)
+        pool = self._finding(query, asked, standing, self._embedder.query(asked.text)).run()
+        return pool[: query.k] if query.rerank is None else rerank.reranked(query.rerank, pool, query.text, query.k)
 
     async def asearch(self, query: Query) -> list[Hit]:
         """The async twin of `search`."""
-        vector = await self._embedder.aquery(query.text)
-        return await asyncio.to_thread(self._find, query, vector)
+        asked, standing = await asyncio.to_thread(self._read, query)
+        vector = await self._embedder.aquery(asked.text)
+        pool = await self._finding(query, asked, standing, vector).arun()
+        if query.rerank is None:
+            return pool[: query.k]
+        return await rerank.areranked(query.rerank, pool, query.text, query.k)
 
     def neighbours(self, texts: Sequence[str], scope: Scope, *, limit: int, referring: Sequence[bool]) -> Neighbourhood:
         """The memories within *scope* that new facts have to be compared with.
@@ -128,103 +95,228 @@ class Searcher:
                 find who is meant, and the latest memories are its neighbours as well.
         """
         vectors = self._embedder.vectors(texts)
-        self._indexer.pull()
+        version = self._pulled()
         seen = self._indexer.applied
-        hood = _Hood(self._near)
         with self._database.read() as connection:
-            equal = memories.equal_texts(connection, scope, [text_hash(text) for text in texts])
-            for text, vector, refers in zip(texts, vectors, referring, strict=True):
-                ranked = self._rank(connection, Query(text, scope, k=limit), vector)
-                recent = memories.latest(connection, scope, _RECENT) if refers else []
-                hood.add(text, ranked, limit, recent, equal.get(text_hash(text)))
-            return hood.read(connection, seen)
+            standing = self._shelves.of(connection, scope, version)
+            rank = partial(self._rank, connection, standing, weights=Weights(word=self._weights.word))
+            ranked = [
+                rank(Query(text, scope, k=limit), question.read(text, ()), vector)
+                for text, vector in zip(texts, vectors, strict=True)
+            ]
+            facts = zip(texts, ranked, referring, strict=True)
+            return neighbourhood(connection, scope, facts, limit=limit, near=self._near, seen=seen)
 
-    def _find(self, query: Query, vector: NDArray[np.float32]) -> list[Hit]:
+    def forget(self) -> None:
+        """Keep nothing of what was searched, because it was erased."""
+        self._shelves.forget()
+
+    # ── one search ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _pulled(self) -> Hashable:
+        version = self._database.version()  # before reading: what is committed meanwhile is left for the next search
         self._indexer.pull()
+        return version
+
+    def _read(self, query: Query) -> tuple[Question, Standing]:
+        version = self._pulled()
+        standing = self._shelves.fresh(query.scope, version)
+        if standing is None:
+            with self._database.read() as connection:
+                standing = self._shelves.of(connection, query.scope, version)
+        return question.read(query.text, standing.shelf.names), standing
+
+    def _finding(self, query: Query, *given: Any) -> Plan[list[Hit]]:
+        return stage(Plan(partial(self._find, query, *given)), "find", inputs={"query": query.text}, shown=shown)
+
+    def _find(self, query: Query, asked: Question, standing: Standing, vector: NDArray[np.float32]) -> list[Hit]:
         with self._database.read() as connection:
-            ranked = self._rank(connection, query, vector)
-            if query.threshold is not None:
-                ranked = _at(ranked, ranked.meaning >= query.threshold)
-            hits: list[Hit] = []
-            for start in range(0, len(ranked.pks), query.k):  # one round, but for memories deleted this very moment
-                items = memories.by_pks(connection, ranked.pks[start : start + query.k].tolist())
-                hits += _hits(_at(ranked, slice(start, start + query.k)), items, explain=query.explain)
-                if len(hits) >= query.k:
-                    break
-            return hits[: query.k]
+            if query.as_of is not None:
+                return self._find_then(connection, query, asked, vector)
+            return self._hits(connection, query, asked, self._rank(connection, standing, query, asked, vector))
 
-    def _rank(self, connection: Connection, query: Query, vector: NDArray[np.float32]) -> Ranked:
-        index = self._indexer.view(connection)
+    def _rank(
+        self,
+        connection: Connection,
+        standing: Standing,
+        query: Query,
+        asked: Question,
+        vector: NDArray[np.float32],
+        *,
+        weights: Weights | None = None,
+    ) -> Ranked:
+        index, weights = self._indexer.view(connection), weights or self._weights
+        shelf, load = standing.shelf, loader(connection, standing.scope_ids)
+        words = shelf.words(asked.terms, asked.groups, related=weights.related, load=load)
         if index is None:  # no memory exists yet
-            nothing = np.empty(0, np.float32)
-            return Ranked(np.empty(0, np.int64), nothing, nothing, nothing)
-        ids = expand(connection, query.scope)
-        allowed = self._allowed(connection, query)
-        hidden = np.asarray(memories.expired(connection, frozenset(ids)), np.int64)
-        count = max(4 * query.k, _LEAST_CANDIDATES) + len(hidden)
-        near = index.search(vector, count, scopes=ids, pks=allowed)
-        told, scores = bm25(connection, query.scope, content_words(query.text) or words(query.text))
-        if allowed is not None:
-            kept = np.isin(told, allowed)
-            told, scores = told[kept], scores[kept]
-        pks = np.setdiff1d(np.union1d(near.pks, told), hidden)
-        meaning = index.scores(vector, pks)
-        indexed = ~np.isnan(meaning)  # a memory committed since the pull comes with the next search
-        lexical = np.zeros(len(pks), np.float32)
-        lexical[np.isin(pks, told)] = scores[np.isin(told, pks)]
-        return fuse(
-            pks[indexed], meaning[indexed], lexical[indexed], word_weight=self._word_weight, strategy=near.strategy
-        )
+            return fuse(evidence(shelf, asked, np.empty(0, np.int64), np.empty(0), words, load), weights)
+        allowed = self._allowed(connection, query, shelf)
+        places, meaning, strategy = _candidates(index, vector, standing, words, allowed, 4 * query.k)
+        told = evidence(shelf, asked, places, meaning, words, load)
+        return fuse(told, weights, explain=query.explain, strategy=strategy)
 
-    def _allowed(self, connection: Connection, query: Query) -> NDArray[np.int64] | None:
-        if not query.filters and query.memory_type is None:
-            return None
+    def _allowed(self, connection: Connection, query: Query, shelf: Shelf) -> NDArray[np.bool_] | None:
+        allowed = shelf.shown(time.time(), query.memory_type)
+        if not query.filters:
+            return allowed
         found = memories.matching(connection, query.scope, filters=query.filters, memory_type=query.memory_type)
-        return np.asarray(found, np.int64)
+        kept: NDArray[np.bool_] = np.isin(shelf.roll.pks, found)
+        return kept if allowed is None else kept & allowed
+
+    def _hits(self, connection: Connection, query: Query, asked: Question, ranked: Ranked) -> list[Hit]:
+        if query.threshold is not None:
+            ranked = ranked.at(ranked.meaning >= query.threshold)
+        wanted = _wanted(query, self._weights)
+        hits: list[Hit] = []
+        vectors: list[NDArray[np.float32]] = []
+        index = self._indexer.view(connection)
+        for start in range(0, len(ranked), wanted):  # one round, but for memories deleted this very moment
+            part = ranked.at(slice(start, start + wanted))
+            items = memories.by_pks(connection, part.pks.tolist())
+            here = np.array([pk in items for pk in part.pks.tolist()], np.bool_)
+            part = part.at(here)
+            hits += _explained(part, [items[pk] for pk in part.pks.tolist()], ranked if query.explain else None)
+            vectors += [] if index is None else list(index.vectors(part.pks))
+            if len(hits) >= wanted:
+                break
+        return self._ordered(query, asked, hits[:wanted], vectors[:wanted])
+
+    def _ordered(
+        self, query: Query, asked: Question, hits: list[Hit], vectors: Sequence[NDArray[np.float32]]
+    ) -> list[Hit]:
+        if self._weights.newest_first and len(hits) > 1:
+            first = [hit.item for hit in hits[:_LOOKED_AT]]
+            order = newest_first(first, np.stack(vectors[:_LOOKED_AT]), asked.text)
+            if order != list(range(len(order))):
+                hits = _moved(hits, order)
+                vectors = [vectors[place] for place in order] + list(vectors[len(order) :])
+        if query.rerank == "mmr":
+            return [hits[place] for place in rerank.diverse([hit.score for hit in hits], vectors, query.k)]
+        return hits
+
+    def _find_then(
+        self, connection: Connection, query: Query, asked: Question, vector: NDArray[np.float32]
+    ) -> list[Hit]:
+        then = history.read(connection, query, self._embedder)
+        words = then.shelf.words(asked.terms, asked.groups, related=self._weights.related, load=then.load)
+        told = evidence(then.shelf, asked, None, then.vectors @ vector, words, then.load)
+        ranked = fuse(told, self._weights, explain=query.explain, strategy="history")
+        if query.threshold is not None:
+            ranked = ranked.at(ranked.meaning >= query.threshold)
+        best = ranked.at(slice(0, _wanted(query, self._weights)))
+        places = np.searchsorted(then.shelf.roll.pks, best.pks)
+        hits = _explained(best, [then.items[pk] for pk in best.pks.tolist()], ranked if query.explain else None)
+        return self._ordered(query, asked, hits, list(then.vectors[places]))
 
 
-class _Hood:
-    """Collects the neighbours of several facts; each memory stands once."""
+def evidence(
+    shelf: Shelf,
+    asked: Question,
+    places: NDArray[np.int64] | None,
+    meaning: NDArray[np.floating[Any]],
+    words: NDArray[np.float64],
+    load: Load,
+) -> Evidence:
+    """What speaks for the memories at some places of a shelf.
 
-    def __init__(self, near: float) -> None:
-        self._near_enough = near
-        self._facts: list[tuple[str, list[int], bool, int | None]] = []
-
-    def add(self, text: str, ranked: Ranked, limit: int, recent: list[int], equal: int | None) -> None:
-        pks = ranked.pks[:limit].tolist()
-        close = bool(np.any(ranked.meaning[:limit] >= self._near_enough) or recent)
-        extra = [pk for pk in (*recent, *([] if equal is None else [equal])) if pk not in pks]
-        self._facts.append((text, pks + extra, close, equal))
-
-    def read(self, connection: Connection, seen: int) -> Neighbourhood:
-        pks = list(dict.fromkeys(pk for _, near, _, _ in self._facts for pk in near))
-        items = memories.by_pks(connection, pks)
-        seqs = memories.sequence_numbers(connection, [item.id for item in items.values()])
-        place = {pk: number for number, pk in enumerate(pk for pk in pks if pk in items)}
-        known = tuple(Neighbour(items[pk].id, items[pk].text, seqs[items[pk].id]) for pk in place)
-        return Neighbourhood(
-            seen=seen,
-            known=known,
-            near=tuple(tuple(place[pk] for pk in near if pk in place) for _, near, _, _ in self._facts),
-            close=tuple(close or self._shares_a_word(text, near, items) for text, near, close, _ in self._facts),
-            equal=tuple(None if equal is None else place.get(equal) for *_, equal in self._facts),
-        )
-
-    def _shares_a_word(self, text: str, near: list[int], items: Mapping[int, MemoryItem]) -> bool:
-        told = content_words(text)
-        return any(told & content_words(items[pk].text) for pk in near if pk in items)
-
-
-def _at(ranked: Ranked, places: Any) -> Ranked:
-    parts = (ranked.pks[places], ranked.scores[places], ranked.meaning[places], ranked.words[places])
-    return Ranked(*parts, ranked.strategy)
+    Args:
+        shelf: The memories.
+        asked: The question.
+        places: Which of them, ascending, shape (n,); `None` for all.
+        meaning: Their cosines, shape (n,).
+        words: BM25 scores of all the shelf's memories.
+        load: Reads words that the shelf does not know yet.
+    """
+    here = slice(None) if places is None else places
+    named = [shelf.names[name] for name in asked.names if name in shelf.names]
+    some = 0 < len(named) < len(shelf.names)
+    return Evidence(
+        pks=shelf.roll.pks[here],
+        meaning=meaning,
+        words=words[here],
+        named=np.any(named, axis=0)[here] if some else None,
+        asking=shelf.marked(ASKS, load)[here],
+        timed=shelf.marked(TELLS_TIME, load)[here] if asked.when else None,
+        conversations=shelf.groups if places is None else Groups.of(shelf.conversations[places]),
+        recency=shelf.recency[here],
+    )
 
 
-def _hits(ranked: Ranked, items: Mapping[int, MemoryItem], *, explain: bool) -> list[Hit]:
-    rows = zip(ranked.pks.tolist(), ranked.scores.tolist(), ranked.meaning.tolist(), ranked.words.tolist(), strict=True)
-    strategy = _STRATEGY.format(ranked.strategy)
+def _candidates(
+    index: VectorView,
+    vector: NDArray[np.float32],
+    standing: Standing,
+    words: NDArray[np.float64],
+    allowed: NDArray[np.bool_] | None,
+    least: int,
+) -> tuple[NDArray[np.int64] | None, NDArray[np.float32], str]:
+    """Places of the memories that are compared, `None` for all of them, with their cosines."""
+    pks, most = standing.shelf.roll.pks, max(least, _CANDIDATES)
+    chosen = None if allowed is None else pks[allowed]
+    near = index.search(vector, most, scopes=standing.scope_ids, pks=chosen)
+    found = np.searchsorted(pks, near.pks)
+    here = _known(pks, found, near.pks)
+    meaning = np.full(len(pks), np.nan, np.float32)
+    meaning[found[here]] = near.scores[here]
+    if (len(pks) if chosen is None else len(chosen)) > most:
+        told = words if allowed is None else np.where(allowed, words, 0)
+        best = np.argpartition(-told, most)[:most]
+        best = best[(told[best] > 0) & np.isnan(meaning[best])]
+        meaning[best] = index.scores(vector, pks[best])
+    indexed = ~np.isnan(meaning)  # a memory committed since the pull comes with the next search
+    if indexed.all():
+        return None, meaning, near.strategy
+    places = np.flatnonzero(indexed)
+    return places, meaning[places], near.strategy
+
+
+def _known(pks: NDArray[np.int64], places: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.bool_]:
+    here: NDArray[np.bool_] = places < len(pks)
+    here[here] = pks[places[here]] == wanted[here]
+    return here
+
+
+def _wanted(query: Query, weights: Weights) -> int:
+    if query.rerank is not None:
+        return rerank.pool(query.k)
+    return max(query.k, _LOOKED_AT) if weights.newest_first else query.k
+
+
+def _explained(ranked: Ranked, items: Sequence[MemoryItem], among: Ranked | None) -> list[Hit]:
+    scores = ranked.scores.tolist()
+    if among is None:
+        return [Hit(item, score) for item, score in zip(items, scores, strict=True)]
+    ranks = _ranks(among)
     return [
-        Hit(items[pk], score, Explanation(meaning, told, strategy) if explain else None)
-        for pk, score, meaning, told in rows
-        if pk in items
+        Hit(item, score, _explanation(ranked, place, {name: of[pk] for name, of in ranks.items() if pk in of}))
+        for place, (item, score, pk) in enumerate(zip(items, scores, ranked.pks.tolist(), strict=True))
     ]
+
+
+def _ranks(ranked: Ranked) -> dict[str, dict[int, int]]:
+    ranks = {}
+    for name, values in (("meaning", ranked.meaning), ("words", ranked.words)):
+        held = np.flatnonzero(values > 0) if name == "words" else np.arange(len(values))
+        order = held[np.argsort(-values[held], kind="stable")]
+        ranks[name] = {pk: rank for rank, pk in enumerate(ranked.pks[order].tolist(), 1)}
+    return ranks
+
+
+def _explanation(ranked: Ranked, place: int, ranks: Mapping[str, int]) -> Explanation:
+    parts = {name: float(values[place]) for name, values in ranked.parts.items()}
+    meaning, words = float(ranked.meaning[place]), float(ranked.words[place])
+    return Explanation(meaning, words, _STRATEGY.format(ranked.strategy), parts, ranks)
+
+
+def _moved(hits: list[Hit], order: Sequence[int]) -> list[Hit]:
+    """Hits in another order; scores go on descending, and an explanation tells what a hit got for being newer."""
+    scores = sorted((hits[place].score for place in order), reverse=True)
+    moved = [_raised(hits[place], score) for place, score in zip(order, scores, strict=True)]
+    return moved + hits[len(order) :]
+
+
+def _raised(hit: Hit, score: float) -> Hit:
+    if hit.explanation is None or score == hit.score:
+        return replace(hit, score=score)
+    parts = {**hit.explanation.parts, "newer": score - hit.score}
+    return replace(hit, score=score, explanation=replace(hit.explanation, parts=parts))

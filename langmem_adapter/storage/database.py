@@ -359,7 +359,9 @@ def _on_connect(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
 
 
 def _on_begin(connection: Connection) -> None:
-    connection.exec_driver_sql(f"BEGIN {connection.get_execution_options().get('sqlite_begin', 'DEFERRED')}")
+    cursor = connection.connection.cursor()
+    cursor.execute(f"BEGIN {connection.get_execution_options().get('sqlite_begin', 'DEFERRED')}")
+    cursor.close()
 
 
 _HINTS: Final = {

@@ -23,7 +23,7 @@ from sqlalchemy import Select, and_, column, delete, insert, inspect, or_, selec
 
 from langmem_adapter.errors import ConflictError, MemoryNotFoundError, StorageError
 from langmem_adapter.records import Change, Decision, Scope
-from langmem_adapter.storage import meta
+from langmem_adapter.storage import conversations, meta
 from langmem_adapter.storage.ledger import Ledger, Write, last_seq
 from langmem_adapter.storage.scopes import within
 from langmem_adapter.storage.tables import MEMORIES, changes, history, memories, reembedded, runs, scopes, traces, words
@@ -41,6 +41,17 @@ _log = logging.getLogger("langmem_adapter")
 
 _ERASED: Final = "erased"  # key in `meta`: number of the last change when something was erased last
 _DERIVED: Final = f"vectors_{MEMORIES}_"  # beginning of the names of an index's tables inside Postgres
+_HOLDING: Final = (
+    memories,
+    history,
+    words,
+    traces,
+    runs,
+    scopes,
+    reembedded,
+    conversations.turns,
+    conversations.conversations,
+)
 _CHUNK: Final = 500
 _TRIES: Final = 20
 _PATIENCE: Final = 5.0
@@ -61,6 +72,7 @@ class Erasure:
         words: Rows of their words.
         traces: Records of what an add saw and did; also those of other scopes that show one of the memories.
         runs: Records of what an add answered.
+        turns: Messages of conversations.
         scopes: Scopes, hence names of users, agents and runs.
         snapshots: Files of the vector index, of every embedding model; that of the model in use is written anew.
         freed: Bytes by which SQLite's file and its write-ahead log are smaller.
@@ -71,6 +83,7 @@ class Erasure:
     revisions: int = 0
     words: int = 0
     traces: int = 0
+    turns: int = 0
     runs: int = 0
     scopes: int = 0
     snapshots: int = 0
@@ -110,6 +123,7 @@ def _remove(connection: Connection, scope: Scope | None) -> Erasure:
         revisions=_delete(connection, history, history.c.scope_id.in_(ids)),
         runs=_delete(connection, runs, or_(runs.c.scope_id.in_(ids), _own_runs(scope))),
         traces=_delete(connection, traces, _own(traces.c.state["scope"], scope)),
+        turns=conversations.erase(connection, scope),
     )
     if scope is not None and known:
         strays = _stray_traces(connection, scope, known)
@@ -250,7 +264,7 @@ def _size(path: Path) -> int:
 
 def _vacuum_tables(database: Database) -> str:
     with database.read() as connection:
-        names = [kept.name for kept in (memories, history, words, traces, runs, scopes, reembedded)]
+        names = [kept.name for kept in _HOLDING]
         names += _derived_tables(connection)
     try:
         for name in names:

@@ -1,17 +1,19 @@
 """The change feed as a follower reads it, and the cursors of followers that keep theirs in the database.
 
-A follower is at a `Cursor`: the last change it has applied, that change's nonce, and the embedding model whose vectors it
-holds. The nonce tells whether this is still the same history: after a backup was restored the numbers go on as if nothing
-had happened, the nonces do not.
+One feed tells of every space: memories, items of a LangGraph store. A follower follows one of them and reads the rows that
+its changes name as they now stand. It is at a `Cursor`: the last change it has applied, that change's nonce, and the
+embedding model whose vectors it holds. The nonce tells whether this is still the same history: after a backup was restored
+the numbers go on as if nothing had happened, the nonces do not.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from sqlalchemy import bindparam, func, insert, select, update
+from sqlalchemy import Column, Select, bindparam, func, insert, select, update
 
 from langmem_adapter.storage.tables import MEMORIES, changes, cursors, memories
 
@@ -21,9 +23,11 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
 
 __all__ = [
-    "BATCH",
+    "TEXTS",
+    "VECTORS",
     "Cursor",
     "Rows",
+    "Space",
     "Window",
     "all_rows",
     "birth",
@@ -36,10 +40,80 @@ __all__ = [
 ]
 
 Rows: TypeAlias = "Sequence[Row[*tuple[Any, ...]]]"
-"""Rows of pk, scope_id, seq, text, embedding; all but the first are `None` where the memory is gone."""
+"""Rows of a space: pk, scope_id, embedding and its `more`; all but the first are `None` where the row is gone."""
 
-BATCH: Final = 2_000
-"""Changes or memories read in one go."""
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    """One kind of rows with vectors, as the feed tells of them.
+
+    Attributes:
+        name: Its name in the change feed.
+        pk: The column that the changes name.
+        scope: What a search is narrowed by.
+        embedding: The vectors, float32 bytes.
+        model: Key in `meta` of the fingerprint of the model that they come from.
+        remedy: What to do about vectors of another model than the one in use; `{location}` is the database's.
+        more: What else a follower reads of each row.
+        sizes: A quicker way to ask for each scope and its number of rows, ascending by scope.
+        batch: Changes or rows read in one go.
+    """
+
+    name: str
+    pk: Column[int]
+    scope: Column[int]
+    embedding: Column[bytes]
+    model: str
+    remedy: str
+    more: tuple[Column[Any], ...] = ()
+    sizes: Select[*tuple[Any, ...]] | None = None
+    batch: int = 10_000
+
+    # Statements are built once.
+
+    @cached_property
+    def all(self) -> Select[*tuple[Any, ...]]:
+        """Every row, ascending by pk."""
+        query = select(self.pk, *self._rest).order_by(self.pk)
+        return query.execution_options(yield_per=self.batch)
+
+    @cached_property
+    def counts(self) -> Select[*tuple[Any, ...]]:
+        """Each scope that has rows, ascending, and how many."""
+        plain = select(self.scope, func.count()).group_by(self.scope).order_by(self.scope)
+        return plain if self.sizes is None else self.sizes
+
+    @cached_property
+    def until(self) -> Select[*tuple[Any, ...]]:
+        """The end of the next batch of changes, whatever space they belong to, and how many they are."""
+        after = select(changes.c.seq).where(changes.c.seq > bindparam("applied"))
+        batch = after.order_by(changes.c.seq).limit(self.batch).subquery()
+        return select(func.max(batch.c.seq), func.count(batch.c.seq))
+
+    @cached_property
+    def changed(self) -> Select[*tuple[Any, ...]]:
+        """Each row of this space that the changes of a batch name, once, as it stands now."""
+        within = changes.c.seq > bindparam("applied"), changes.c.seq <= bindparam("until")
+        named = select(changes.c.row).where(*within, changes.c.space == self.name).distinct().subquery()
+        query = select(named.c.row.label("pk"), *self._rest)
+        return query.join_from(named, self.pk.table, self.pk == named.c.row, isouter=True).order_by(named.c.row)
+
+    @property
+    def _rest(self) -> tuple[Any, ...]:
+        return self.scope.label("scope_id"), self.embedding.label("embedding"), *self.more
+
+
+_MODEL: Final = "embeddings"
+_REMEDY: Final = (
+    "langmem-adapter reindex -d {location} --embeddings NAME (in Python: langmem_adapter.maintenance.reindex)"
+)
+_COLUMNS: Final = (memories.c.pk, memories.c.scope_id, memories.c.embedding)
+
+VECTORS: Final = Space(MEMORIES, *_COLUMNS, _MODEL, _REMEDY)
+"""Memories, for an index of vectors."""
+
+TEXTS: Final = Space(MEMORIES, *_COLUMNS, _MODEL, _REMEDY, (memories.c.seq, memories.c.text), batch=2_000)
+"""Memories, for an index that keeps the texts as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +136,7 @@ class Window:
     """The next changes, as net changes.
 
     Attributes:
-        rows: Each memory that they name, once, as it stands now.
+        rows: Each row of the space that they name, once, as it stands now.
         count: How many changes they are.
         until: The last one's number.
         nonce: Its nonce.
@@ -74,29 +148,6 @@ class Window:
     nonce: bytes
 
 
-# Statements are built once. The changes of one batch, whatever space they belong to:
-_NEXT: Final = (
-    select(changes.c.seq).where(changes.c.seq > bindparam("applied")).order_by(changes.c.seq).limit(BATCH).subquery()
-)
-_UNTIL: Final = select(func.max(_NEXT.c.seq), func.count(_NEXT.c.seq))
-_NAMED: Final = (
-    select(changes.c.row)
-    .where(
-        changes.c.seq > bindparam("applied"), changes.c.seq <= bindparam("until"), changes.c.space == bindparam("space")
-    )
-    .distinct()
-    .subquery()
-)
-_CHANGED: Final = (
-    select(_NAMED.c.row.label("pk"), memories.c.scope_id, memories.c.seq, memories.c.text, memories.c.embedding)
-    .join_from(_NAMED, memories, memories.c.pk == _NAMED.c.row, isouter=True)
-    .order_by(_NAMED.c.row)
-)
-_ALL: Final = (
-    select(memories.c.pk, memories.c.scope_id, memories.c.seq, memories.c.text, memories.c.embedding)
-    .order_by(memories.c.pk)
-    .execution_options(yield_per=BATCH)
-)
 _NONCE: Final = select(changes.c.nonce).where(changes.c.seq == bindparam("seq"))
 _FIRST: Final = select(changes.c.nonce).order_by(changes.c.seq).limit(1)
 _LAST: Final = select(changes.c.seq, changes.c.nonce).order_by(changes.c.seq.desc()).limit(1)
@@ -117,26 +168,26 @@ def birth(connection: Connection) -> bytes | None:
     return connection.execute(_FIRST).scalar()
 
 
-def follows(connection: Connection, cursor: Cursor) -> bool:
-    """Whether the change that a cursor stands at is part of this database's history."""
-    return connection.execute(_NONCE, {"seq": cursor.applied}).scalar() == cursor.nonce
+def follows(connection: Connection, applied: int, nonce: bytes) -> bool:
+    """Whether the change of this number and nonce is part of this database's history."""
+    return connection.execute(_NONCE, {"seq": applied}).scalar() == nonce
 
 
-def window(connection: Connection, applied: int) -> Window | None:
-    """The changes after number *applied*, at most `BATCH` of them; `None` where there are no more.
+def window(connection: Connection, applied: int, space: Space) -> Window | None:
+    """The changes after number *applied*, at most a batch of them; `None` where there are no more.
 
     Whether the rows are newer than the last of these changes does not matter: those changes come again.
     """
-    until, number = connection.execute(_UNTIL, {"applied": applied}).one()
+    until, number = connection.execute(space.until, {"applied": applied}).one()
     if not number:
         return None
-    rows = connection.execute(_CHANGED, {"applied": applied, "until": until, "space": MEMORIES}).all()
+    rows = connection.execute(space.changed, {"applied": applied, "until": until}).all()
     return Window(rows, number, until, connection.execute(_NONCE, {"seq": until}).scalar_one())
 
 
-def all_rows(connection: Connection) -> Iterator[Rows]:
-    """Every memory, in batches, ascending by pk."""
-    yield from connection.execute(_ALL).partitions()
+def all_rows(connection: Connection, space: Space) -> Iterator[Rows]:
+    """Every row of a space, in batches, ascending by pk."""
+    yield from connection.execute(space.all).partitions()
 
 
 def lock_of(name: str) -> int:

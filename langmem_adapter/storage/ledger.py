@@ -12,7 +12,7 @@ import uuid
 from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -21,6 +21,7 @@ from sqlalchemy import bindparam, delete, func, insert, select, update
 from langmem_adapter.errors import ConflictError, EmbeddingMismatchError, InvalidInputError, MemoryNotFoundError
 from langmem_adapter.records import Change, Decision, Event, Scope
 from langmem_adapter.storage import lexical, meta, tables, traces
+from langmem_adapter.storage.prepared import Prepared, any_of
 from langmem_adapter.storage.scopes import key_of, of_row, within
 from langmem_adapter.storage.tables import MEMORIES, changes, history, memories, runs, scopes
 from langmem_adapter.text import text_hash
@@ -36,26 +37,30 @@ if TYPE_CHECKING:
 
 __all__ = ["Ledger", "Write", "last_seq"]
 
-# Statements are built once: building them costs more than running them.
-_INSERT_CHANGE: Final = insert(changes)
-_INSERT_MEMORY: Final = insert(memories)
-_INSERT_HISTORY: Final = insert(history)
-_INSERT_SCOPE: Final = insert(scopes)
-_INSERT_RUN: Final = insert(runs)
-_RUN: Final = select(runs.c.result).where(runs.c.key == bindparam("run"))
-_LAST_SEQ: Final = select(func.coalesce(func.max(changes.c.seq), 0))
+_INSERT_CHANGE: Final = Prepared(insert(changes))
+_INSERT_MEMORY: Final = Prepared(insert(memories))
+_INSERT_HISTORY: Final = Prepared(insert(history))
+_INSERT_SCOPE: Final = Prepared(insert(scopes))
+_INSERT_RUN: Final = Prepared(insert(runs))
+_RESULT: Final = select(runs.c.result).where(runs.c.key == bindparam("run"))
+_LAST: Final = select(func.coalesce(func.max(changes.c.seq), 0))
+_RUN: Final = Prepared(_RESULT)
+_LAST_SEQ: Final = Prepared(_LAST)
 # All that a write has to know beforehand, in one question.
-_BOOKS: Final = select(
-    _LAST_SEQ.scalar_subquery().label("seq"),
-    select(tables.meta.c.value).where(tables.meta.c.key == meta.EMBEDDINGS).scalar_subquery().label("model"),
-    _RUN.scalar_subquery().label("result"),
-    select(scopes.c.id).where(scopes.c.key == bindparam("scope")).scalar_subquery().label("scope_id"),
+_BOOKS: Final = Prepared(
+    select(
+        _LAST.scalar_subquery().label("seq"),
+        select(tables.meta.c.value).where(tables.meta.c.key == meta.EMBEDDINGS).scalar_subquery().label("model"),
+        _RESULT.scalar_subquery().label("result"),
+        select(scopes.c.id).where(scopes.c.key == bindparam("scope")).scalar_subquery().label("scope_id"),
+    )
 )
 _CHANGING: Final = "text context metadata actor_id role hash embedding updated_at expires_at seq revision".split()
-_UPDATE_MEMORY: Final = (
+_UPDATE_MEMORY: Final = Prepared(
     update(memories).where(memories.c.pk == bindparam("_pk")).values({name: bindparam(name) for name in _CHANGING})
 )
-_GROW_SCOPE: Final = (
+_DELETE_MEMORIES: Final = Prepared(delete(memories).where(any_of(memories.c.pk, "pks")))
+_GROW_SCOPE: Final = Prepared(
     update(scopes)
     .where(scopes.c.id == bindparam("_id"))
     .values(
@@ -63,10 +68,16 @@ _GROW_SCOPE: Final = (
         word_count=scopes.c.word_count + bindparam("_words"),
     )
 )
-_TARGET: Final = select(memories, scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id).join_from(
-    memories, scopes, memories.c.scope_id == scopes.c.id
+_TARGETS: Final = Prepared(
+    select(memories, scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id)
+    .join_from(memories, scopes, memories.c.scope_id == scopes.c.id)
+    .where(any_of(memories.c.id, "ids"))
 )
-_CHUNK: Final = 500
+_LAST_REVISIONS: Final = Prepared(
+    select(history.c.memory_id, func.max(history.c.revision))
+    .where(any_of(history.c.memory_id, "ids"))
+    .group_by(history.c.memory_id)
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,8 +144,8 @@ class Ledger:
     def finished(self, key: str) -> tuple[Change, ...] | None:
         """What the run of this key did; `None` if there was none."""
         with self._database.read() as connection:
-            kept = connection.execute(_RUN, {"run": key}).scalar()
-        return None if kept is None else _read(kept)
+            kept = _RUN.first(connection, {"run": key})
+        return None if kept is None else _read(kept.result)
 
     def _carry_out(self, write: Write, connection: Connection) -> tuple[Change, ...]:
         books = _books(connection, write)
@@ -145,12 +156,12 @@ class Ledger:
 
 def last_seq(connection: Connection) -> int:
     """Number of the last change; 0 in an empty database."""
-    return int(connection.execute(_LAST_SEQ).scalar_one())
+    return int(_LAST_SEQ.first(connection)[0])
 
 
 def _books(connection: Connection, write: Write) -> Any:
     scope = None if write.scope is None else key_of(write.scope)
-    return connection.execute(_BOOKS, {"run": write.key, "scope": scope}).one()
+    return _BOOKS.first(connection, {"run": write.key, "scope": scope})
 
 
 def _apply(connection: Connection, write: Write, books: Any) -> tuple[Change, ...]:
@@ -165,7 +176,7 @@ def _apply(connection: Connection, write: Write, books: Any) -> tuple[Change, ..
         traces.keep(connection, write.trace, result)
     if write.key is not None:
         row = {"key": write.key, "scope_id": entry.scope_id, "created_at": entry.now, "scope": _named(write.scope)}
-        connection.execute(_INSERT_RUN, {**row, "result": [change.to_json() for change in result]})
+        _INSERT_RUN.run(connection, {**row, "result": [change.to_json() for change in result]})
     return result
 
 
@@ -183,14 +194,20 @@ def _refuse_newcomers(connection: Connection, write: Write, seen: int) -> None:
         return
     hashes = {text_hash(text) for text in facts}
     known = np.stack([write.vectors[text] for text in facts])
-    query = select(memories.c.id, memories.c.hash, memories.c.embedding).where(
-        memories.c.seq > seen, memories.c.scope_id.in_(select(scopes.c.id).where(within(write.within)))
-    )
-    for memory_id, digest, embedding in connection.execute(query):
+    newcomers = _newcomers(tuple(write.within.named)).rows(connection, {"seen": seen, **write.within.named})
+    for memory_id, digest, embedding in newcomers:
         if digest in hashes or float((known @ np.frombuffer(embedding, np.float32)).max()) >= write.near:
             raise ConflictError(
                 f"memory {memory_id} was written meanwhile and should have been compared with; try again"
             )
+
+
+@cache
+def _newcomers(fields: tuple[str, ...]) -> Prepared:
+    """Memories that changed after number `seen`, in the scopes where these fields have given values."""
+    whose = select(scopes.c.id).where(*(scopes.c[name] == bindparam(name) for name in fields))
+    query = select(memories.c.id, memories.c.hash, memories.c.embedding)
+    return Prepared(query.where(memories.c.seq > bindparam("seen"), memories.c.scope_id.in_(whose)))
 
 
 class _Entry:
@@ -230,30 +247,22 @@ class _Entry:
 
     def post(self) -> None:
         """Write what was collected."""
-        rows = (
-            (_INSERT_CHANGE, self._changes),
-            (_INSERT_SCOPE, self._scopes),
-            (_INSERT_MEMORY, self._added),
-            (_UPDATE_MEMORY, self._updated),
-        )
-        for statement, parameters in rows:
-            if parameters:
-                self._connection.execute(statement, parameters)
-        for start in range(0, len(self._gone), _CHUNK):
-            self._connection.execute(delete(memories).where(memories.c.pk.in_(self._gone[start : start + _CHUNK])))
-        if self._history:
-            self._connection.execute(_INSERT_HISTORY, self._history)
+        _INSERT_CHANGE.many(self._connection, self._changes)
+        _INSERT_SCOPE.many(self._connection, self._scopes)
+        _INSERT_MEMORY.many(self._connection, self._added)
+        _UPDATE_MEMORY.many(self._connection, self._updated)
+        if self._gone:
+            _DELETE_MEMORIES.run(self._connection, {"pks": self._gone})
+        _INSERT_HISTORY.many(self._connection, self._history)
         self._post_words()
 
     def _post_words(self) -> None:
         if self._old_words:
             for pk, length in lexical.forget(self._connection, list(self._old_words)).items():
                 self._grown[self._old_words[pk]][1] -= length
-        if self._new_words:
-            self._connection.execute(lexical.INSERT_WORDS, self._new_words)
+        lexical.INSERT_WORDS.many(self._connection, self._new_words)
         grown = [{"_id": id_, "_memories": n, "_words": w} for id_, (n, w) in self._grown.items() if n or w]
-        if grown:
-            self._connection.execute(_GROW_SCOPE, grown)
+        _GROW_SCOPE.many(self._connection, grown)
 
     # ── one decision ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -349,7 +358,7 @@ class _Entry:
         return np.ascontiguousarray(vector, np.float32).tobytes()
 
     def _index_words(self, row: dict[str, Any]) -> None:
-        new = lexical.postings(row["scope_id"], row["pk"], row["text"], row["context"])
+        new = lexical.postings(row["scope_id"], row["pk"], row["text"], row["context"], row["created_at"])
         self._new_words += new
         self._grown[row["scope_id"]][1] += new[0]["length"] if new else 0
 
@@ -383,12 +392,8 @@ class _Entry:
 
 def _targets(connection: Connection, write: Write) -> dict[str, dict[str, Any]]:
     ids = [d.memory_id for d in write.decisions if d.event != "ADD" and d.memory_id is not None]
-    found: dict[str, dict[str, Any]] = {}
-    for start in range(0, len(ids), _CHUNK):
-        for row in connection.execute(_TARGET.where(memories.c.id.in_(ids[start : start + _CHUNK]))):
-            if write.within is None or write.within.covers(of_row(row)):
-                found[row.id] = {column.name: row._mapping[column] for column in memories.c}
-    return found
+    rows = _TARGETS.rows(connection, {"ids": ids}) if ids else []
+    return {row.id: row._asdict() for row in rows if write.within is None or write.within.covers(of_row(row))}
 
 
 def _last_revisions(connection: Connection, write: Write) -> dict[str, int]:
@@ -396,12 +401,7 @@ def _last_revisions(connection: Connection, write: Write) -> dict[str, int]:
     if write.key is not None:
         return {}
     ids = [d.memory_id for d in write.decisions if d.event == "ADD"]
-    found: dict[str, int] = {}
-    for start in range(0, len(ids), _CHUNK):
-        query = select(history.c.memory_id, func.max(history.c.revision)).group_by(history.c.memory_id)
-        chosen = connection.execute(query.where(history.c.memory_id.in_(ids[start : start + _CHUNK])))
-        found.update(dict(chosen.all()))
-    return found
+    return dict(_LAST_REVISIONS.rows(connection, {"ids": ids})) if ids else {}
 
 
 def _merged(old: Mapping[str, Any], decision: Decision) -> dict[str, Any]:

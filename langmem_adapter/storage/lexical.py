@@ -1,46 +1,75 @@
-"""The words of memories as rows, and BM25 over the scopes of one search.
+"""The words of memories as rows: what is written beside each memory, and read back term by term.
 
-Statistics (number of memories, average length, how many memories hold a term) are those of the searched scopes alone, so
-that another tenant's texts change nobody's ranking, and cost nothing either. Scores follow Robertson and Zaragoza (2009,
-"The Probabilistic Relevance Framework: BM25 and Beyond"), with the idf that Lucene made common, which is never negative.
+A memory is found by its own words, by those of the turns around it (the words that it came from, or what was asked right
+before it), and by its date. The rows say how much each counts; who searches makes scores of them (`search.shelf`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from datetime import UTC
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
 from sqlalchemy import delete, func, insert, select
 
-from langmem_adapter.storage.scopes import within
+from langmem_adapter.storage.prepared import Prepared, any_of
 from langmem_adapter.storage.tables import memories, scopes, words
+from langmem_adapter.text import marks
 from langmem_adapter.text import words as terms_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from datetime import datetime
 
-    from numpy.typing import NDArray
     from sqlalchemy import Connection
 
-    from langmem_adapter.records import Scope
+__all__ = ["INSERT_WORDS", "forget", "joined", "of_memories", "of_terms", "postings", "rebuild"]
 
-__all__ = ["INSERT_WORDS", "bm25", "forget", "postings", "rebuild"]
+INSERT_WORDS: Final = Prepared(insert(words))
 
-INSERT_WORDS: Final = insert(words)
+_LENGTHS: Final = Prepared(
+    select(words.c.memory_pk, func.max(words.c.length))
+    .where(any_of(words.c.memory_pk, "pks"))
+    .group_by(words.c.memory_pk)
+)
+_FORGET: Final = Prepared(delete(words).where(any_of(words.c.memory_pk, "pks")))
+_POSTING: Final = select(words.c.term, words.c.memory_pk, words.c["count"], words.c.length)
+_OF_TERMS: Final = Prepared(_POSTING.where(any_of(words.c.scope_id, "scopes"), any_of(words.c.term, "terms")))
+_OF_MEMORIES: Final = Prepared(_POSTING.where(any_of(words.c.memory_pk, "pks")))
 
-_K1: Final = 1.2
-_B: Final = 0.4  # short facts: length says little (measured on dialogue turns)
-_TEXT_WEIGHT: Final = 2  # a word of the memory itself counts twice, one of the turn that it came from once
-_CHUNK: Final = 400
+# How much a word counts (measured on dialogue turns, see `Settings.word_weight`): its own, then those around it, nearest first.
+_TEXT_WEIGHT: Final = 4
+_AROUND_WEIGHTS: Final = (2, 1)
+_DATE_WEIGHT: Final = 1
+_BETWEEN: Final = "\x1e"  # the record separator, which no keyboard has
+_MONTHS: Final = (
+    "january february march april may june july august september october november december".split()  # in any locale
+)
 
 
-def postings(scope_id: int, pk: int, text: str, context: str) -> list[dict[str, Any]]:
-    """The rows of one memory."""
-    counts = Counter(terms_of(context))
-    for term in terms_of(text):
-        counts[term] += _TEXT_WEIGHT
+def joined(around: Iterable[str]) -> str:
+    """Texts around a memory, nearest first, as its `context`."""
+    return _BETWEEN.join(text.replace(_BETWEEN, " ") for text in around).rstrip(_BETWEEN)
+
+
+def postings(scope_id: int, pk: int, text: str, context: str, time: datetime) -> list[dict[str, Any]]:
+    """The rows of one memory.
+
+    Args:
+        scope_id: Its scope.
+        pk: Its number.
+        text: Its words count most.
+        context: From `joined`.
+        time: When it was said; its day, month and year are words as well.
+    """
+    counts: Counter[str] = Counter()
+    for around, weight in zip(context.split(_BETWEEN), _AROUND_WEIGHTS, strict=False):
+        _count(counts, terms_of(around), weight)
+    _count(counts, terms_of(text), _TEXT_WEIGHT)
+    time = time.astimezone(UTC)  # as it comes back from the database
+    _count(counts, terms_of(f"{time.day} {_MONTHS[time.month - 1]} {time.year}"), _DATE_WEIGHT)
     length = counts.total()
+    counts.update(marks(text))
     return [
         {"scope_id": scope_id, "term": term, "memory_pk": pk, "count": count, "length": length}
         for term, count in counts.items()
@@ -53,42 +82,19 @@ def forget(connection: Connection, pks: Sequence[int]) -> dict[int, int]:
     Returns:
         Their lengths by pk, for the scope's statistics.
     """
-    lengths: dict[int, int] = {}
-    for chunk in _chunks(pks):
-        found = connection.execute(
-            select(words.c.memory_pk, func.max(words.c.length))
-            .where(words.c.memory_pk.in_(chunk))
-            .group_by(words.c.memory_pk)
-        )
-        lengths.update(dict(found.all()))
-        connection.execute(delete(words).where(words.c.memory_pk.in_(chunk)))
+    lengths = dict(_LENGTHS.rows(connection, {"pks": pks}))
+    _FORGET.run(connection, {"pks": pks})
     return lengths
 
 
-def bm25(connection: Connection, scope: Scope, terms: Iterable[str]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Score the memories within *scope* that hold at least one of the terms.
+def of_terms(connection: Connection, scope_ids: Iterable[int], terms: Iterable[str]) -> list[Any]:
+    """Rows of term, memory_pk, count, length: every memory of some scopes that holds one of the terms."""
+    return _OF_TERMS.rows(connection, {"scopes": list(scope_ids), "terms": list(terms)})
 
-    Args:
-        connection: A read transaction.
-        scope: Whose memories.
-        terms: From `text.words`; repetitions do not matter.
 
-    Returns:
-        Their pks, ascending, shape (n,), and their scores, shape (n,), float32, above 0.
-    """
-    total, average = _statistics(connection, scope)
-    places = {term: place for place, term in enumerate(sorted(set(terms)))}
-    rows = _postings_of(connection, scope, list(places))
-    if not rows:
-        return np.empty(0, np.int64), np.empty(0, np.float32)
-    told, holders, counts, lengths = zip(*rows, strict=True)
-    term = np.fromiter(map(places.__getitem__, told), np.int64, len(told))
-    frequency = np.bincount(term, minlength=len(places))
-    idf = np.log1p((total - frequency + 0.5) / (frequency + 0.5))
-    count = np.asarray(counts, np.float64)
-    norm = _K1 * (1 - _B + _B * np.asarray(lengths, np.float64) / average)
-    pks, holder = np.unique(np.asarray(holders, np.int64), return_inverse=True)
-    return pks, np.bincount(holder, idf[term] * count * (_K1 + 1) / (count + norm)).astype(np.float32)
+def of_memories(connection: Connection, pks: Iterable[int]) -> list[Any]:
+    """The same of some memories, with all their terms."""
+    return _OF_MEMORIES.rows(connection, {"pks": list(pks)})
 
 
 def rebuild(connection: Connection) -> int:
@@ -100,30 +106,17 @@ def rebuild(connection: Connection) -> int:
     connection.execute(delete(words))
     totals: Counter[int] = Counter()
     count = 0
-    query = select(memories.c.pk, memories.c.scope_id, memories.c.text, memories.c.context)
-    for pk, scope_id, text, context in connection.execute(query).all():
-        rows = postings(scope_id, pk, text, context)
-        totals[scope_id] += rows[0]["length"] if rows else 0
+    query = select(memories.c.pk, memories.c.scope_id, memories.c.text, memories.c.context, memories.c.created_at)
+    for pk, scope_id, text, context, time in connection.execute(query).all():
+        rows = postings(scope_id, pk, text, context, time)
+        totals[scope_id] += rows[0]["length"]
         count += 1
-        if rows:
-            connection.execute(INSERT_WORDS, rows)
+        INSERT_WORDS.many(connection, rows)
     for scope_id, length in totals.items():
         connection.execute(scopes.update().where(scopes.c.id == scope_id).values(word_count=length))
     return count
 
 
-def _statistics(connection: Connection, scope: Scope) -> tuple[int, float]:
-    sums = select(func.sum(scopes.c.memory_count), func.sum(scopes.c.word_count)).where(within(scope))
-    number, length = connection.execute(sums).one()
-    return int(number or 0), max(1.0, float(length or 0) / max(1, int(number or 0)))
-
-
-def _postings_of(connection: Connection, scope: Scope, terms: Sequence[str]) -> list[Any]:
-    query = select(words.c.term, words.c.memory_pk, words.c["count"], words.c.length).where(
-        words.c.scope_id.in_(select(scopes.c.id).where(within(scope)))
-    )
-    return [row for chunk in _chunks(terms) for row in connection.execute(query.where(words.c.term.in_(chunk))).all()]
-
-
-def _chunks(values: Sequence[Any]) -> Iterable[Sequence[Any]]:
-    return (values[start : start + _CHUNK] for start in range(0, len(values), _CHUNK))
+def _count(counts: Counter[str], terms: Iterable[str], weight: int) -> None:
+    for term in terms:
+        counts[term] += weight

@@ -6,22 +6,30 @@ import base64
 import binascii
 import json
 from datetime import UTC, datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from sqlalchemy import Row, Select, and_, bindparam, func, or_, select
 
 from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError
+from langmem_adapter.filters import EVERYTHING
 from langmem_adapter.records import Event, MemoryItem, Revision, Scope
+from langmem_adapter.storage import narrowing
+from langmem_adapter.storage.prepared import Prepared, any_of
 from langmem_adapter.storage.scopes import of_row, within
 from langmem_adapter.storage.tables import history, memories, scopes
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
-    from sqlalchemy import Connection
+    from sqlalchemy import ColumnElement, Connection
+
+    from langmem_adapter.filters import Filter
 
 __all__ = [
+    "below",
     "by_pks",
+    "cursor",
     "equal_texts",
     "expired",
     "get",
@@ -40,7 +48,7 @@ _SHOWN: Final = [column for column in memories.c if column.name not in {"embeddi
 _ITEM: Final = select(*_SHOWN, scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id).join_from(
     memories, scopes, memories.c.scope_id == scopes.c.id
 )
-
+_BY_PKS: Final = Prepared(_ITEM.where(any_of(memories.c.pk, "pks")))
 _EXPIRED: Final = select(memories.c.pk, memories.c.scope_id).where(
     memories.c.expires_at <= bindparam("now", type_=memories.c.expires_at.type)
 )
@@ -60,11 +68,7 @@ def get(connection: Connection, memory_id: str, scope: Scope | None = None) -> M
 
 def by_pks(connection: Connection, pks: Sequence[int]) -> dict[int, MemoryItem]:
     """Memories by pk; those that are gone are missing."""
-    found: dict[int, MemoryItem] = {}
-    for start in range(0, len(pks), _CHUNK):
-        rows = connection.execute(_ITEM.where(memories.c.pk.in_(list(pks[start : start + _CHUNK]))))
-        found.update((row.pk, _item(row)) for row in rows)
-    return found
+    return {row.pk: _item(row) for row in _BY_PKS.rows(connection, {"pks": pks})}
 
 
 def sequence_numbers(connection: Connection, ids: Sequence[str]) -> dict[str, int]:
@@ -102,10 +106,13 @@ def expired(connection: Connection, scope_ids: Collection[int]) -> list[int]:
 
 
 def matching(
-    connection: Connection, scope: Scope, *, filters: Mapping[str, Any], memory_type: str | None = None
+    connection: Connection, scope: Scope, *, filters: Filter = EVERYTHING, memory_type: str | None = None
 ) -> list[int]:
-    """Pks of the memories within *scope* whose metadata has exactly these values, ascending."""
-    return [row.pk for row in _filtered(connection, _where(scope, memory_type=memory_type), filters)]
+    """Pks of the memories within *scope* that a filter holds for, ascending."""
+    read = dict.fromkeys(["metadata", *narrowing.columns_read(filters)]) if filters else {}
+    query = select(memories.c.pk, *(narrowing.COLUMNS[name] for name in read)).join_from(memories, scopes)
+    query = query.where(_visible(scope), *_typed(memory_type)).order_by(memories.c.pk)
+    return [row.pk for row in _filtered(connection, query, filters)]
 
 
 def page(
@@ -114,7 +121,7 @@ def page(
     *,
     k: int,
     after: str | None = None,
-    filters: Mapping[str, Any] | None = None,
+    filters: Filter = EVERYTHING,
     memory_type: str | None = None,
     include_expired: bool = False,
 ) -> tuple[list[MemoryItem], str | None]:
@@ -125,27 +132,36 @@ def page(
         scope: Whose memories.
         k: At most so many.
         after: The cursor that the page before gave.
-        filters: Metadata values that must be equal.
+        filters: Only memories that it holds for.
         memory_type: Only memories of this type.
         include_expired: Show expired ones as well.
 
     Raises:
         InvalidInputError: The cursor is none of ours.
     """
-    query = _where(scope, memory_type=memory_type, include_expired=include_expired)
+    query = _ITEM.where(within(scope) if include_expired else _visible(scope), *_typed(memory_type))
     if after is not None:
-        created, pk = _parse_cursor(after)
-        query = query.where(
-            or_(memories.c.created_at < created, and_(memories.c.created_at == created, memories.c.pk < pk))
-        )
+        query = query.where(below(after, memories.c.created_at, memories.c.pk))
     query = query.order_by(memories.c.created_at.desc(), memories.c.pk.desc())
-    rows: list[AnyRow] = []
-    for row in _filtered(connection, query if filters else query.limit(k + 1), filters or {}):
-        rows.append(row)
-        if len(rows) > k:
-            break
-    more = len(rows) > k
-    return [_item(row) for row in rows[:k]], _cursor(rows[k - 1]) if more else None
+    found = _filtered(connection, query if filters else query.limit(k + 1), filters)
+    rows = list(islice(found, k + 1))
+    following = cursor(rows[k - 1].created_at, rows[k - 1].pk) if len(rows) > k else None
+    return [_item(row) for row in rows[:k]], following
+
+
+def below(after: str, created_at: ColumnElement[datetime], pk: ColumnElement[int]) -> ColumnElement[bool]:
+    """Condition on rows, the newest statement first: they come after the page that gave this cursor.
+
+    Raises:
+        InvalidInputError: The cursor is none of ours.
+    """
+    created, last = _parse_cursor(after)
+    return or_(created_at < created, and_(created_at == created, pk < last))
+
+
+def cursor(created_at: datetime, pk: int) -> str:
+    """The cursor of a page that ends with this memory."""
+    return base64.urlsafe_b64encode(json.dumps([created_at.isoformat(), pk]).encode()).decode()
 
 
 def revisions(connection: Connection, memory_id: str, scope: Scope | None = None) -> list[Revision]:
@@ -206,24 +222,15 @@ def _visible(scope: Scope) -> Any:
     )
 
 
-def _where(scope: Scope, *, memory_type: str | None, include_expired: bool = False) -> Select[Any]:
-    query = _ITEM.where(within(scope) if include_expired else _visible(scope))
-    return query if memory_type is None else query.where(memories.c.memory_type == memory_type)
+def _typed(memory_type: str | None) -> list[ColumnElement[bool]]:
+    return [] if memory_type is None else [memories.c.memory_type == memory_type]
 
 
-def _filtered(connection: Connection, query: Select[Any], filters: Mapping[str, Any]) -> Iterator[AnyRow]:
-    # Compared in Python: the two databases disagree on what equal JSON values are (1, 1.0, true, nested objects).
+def _filtered(connection: Connection, query: Select[Any], filters: Filter) -> Iterator[AnyRow]:
+    values = narrowing.values_reader(filters)
+    query = query.where(*narrowing.conditions(filters))
     with connection.execute(query, execution_options={"yield_per": 1000}) as rows:
-        yield from (
-            row for row in rows if all(_equal(row.metadata.get(key, _MISSING), filters[key]) for key in filters)
-        )
-
-
-_MISSING: Final = object()
-
-
-def _equal(one: object, other: object) -> bool:
-    return isinstance(one, bool) == isinstance(other, bool) and one == other
+        yield from (row for row in rows if filters.matches(values(row))) if filters else rows
 
 
 def _item(row: AnyRow) -> MemoryItem:
@@ -241,10 +248,6 @@ def _item(row: AnyRow) -> MemoryItem:
         revision=row.revision,
         hash=row.hash,
     )
-
-
-def _cursor(row: AnyRow) -> str:
-    return base64.urlsafe_b64encode(json.dumps([row.created_at.isoformat(), row.pk]).encode()).decode()
 
 
 def _parse_cursor(cursor: str) -> tuple[datetime, int]:

@@ -9,6 +9,7 @@ from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from langmem_adapter.errors import EmbeddingMismatchError
 from langmem_adapter.storage import lexical
+from langmem_adapter.storage.feed import VECTORS
 from langmem_adapter.storage.migrations.runner import migrate
 from langmem_adapter.storage.tables import changes, history, memories, meta, scopes
 from langmem_adapter.text import TOKENIZER
@@ -17,12 +18,12 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Table
 
     from langmem_adapter.storage.database import Database
+    from langmem_adapter.storage.feed import Space
 
 __all__ = ["EMBEDDINGS", "Stats", "check_embeddings", "dimensions", "drop", "fits", "get", "prepare", "put", "stats"]
 
-EMBEDDINGS: Final = "embeddings"
+EMBEDDINGS: Final = VECTORS.model
 _TOKENIZER: Final = "tokenizer"
-_REINDEX: Final = "langmem-adapter reindex"
 _VALUE: Final = select(meta.c.value).where(meta.c.key == bindparam("name"))
 
 
@@ -80,8 +81,8 @@ def dimensions(connection: Connection) -> int | None:
     return None if length is None else int(length) // 4
 
 
-def check_embeddings(connection: Connection, fingerprint: str) -> bool:
-    """Whether the vectors kept were made by this embedding model; without any memory every model is welcome.
+def check_embeddings(connection: Connection, fingerprint: str, space: Space = VECTORS) -> bool:
+    """Whether the vectors kept were made by this embedding model; without any row every model is welcome.
 
     Returns:
         Whether the fingerprint stands in the database already.
@@ -89,18 +90,18 @@ def check_embeddings(connection: Connection, fingerprint: str) -> bool:
     Raises:
         EmbeddingMismatchError: They come from another one.
     """
-    return fits(connection, get(connection, EMBEDDINGS), fingerprint)
+    return fits(connection, get(connection, space.model), fingerprint, space)
 
 
-def fits(connection: Connection, kept: str | None, fingerprint: str) -> bool:
+def fits(connection: Connection, kept: str | None, fingerprint: str, space: Space = VECTORS) -> bool:
     """The same as `check_embeddings`, for a caller who has read the fingerprint already."""
     if kept == fingerprint:
         return True
-    if kept is not None and connection.execute(select(memories.c.pk).limit(1)).scalar() is not None:
+    if kept is not None and connection.execute(select(space.pk).limit(1)).scalar() is not None:
         raise EmbeddingMismatchError(
-            f"the vectors in this database are now those of {kept}, which cannot be compared with those of {fingerprint}; "
-            f"open it again with the embeddings {kept}, or re-embed it: {_REINDEX} -d {_location(connection)} --embeddings "
-            f"NAME (in Python: langmem_adapter.maintenance.reindex)"
+            f"the vectors of the {space.name} in this database are now those of {kept}, which cannot be compared with "
+            f"those of {fingerprint}; open it again with the embeddings {kept}, or re-embed: "
+            + space.remedy.format(location=_location(connection))
         )
     return False
 

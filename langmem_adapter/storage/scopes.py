@@ -14,7 +14,7 @@ from langmem_adapter.storage.tables import memories, scopes
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Table
 
 __all__ = ["ScopeCount", "counts", "expand", "key_of", "of_row", "within"]
 
@@ -41,9 +41,9 @@ def key_of(scope: Scope) -> str:
     return blake2b(plain.encode(), digest_size=32).hexdigest()
 
 
-def within(scope: Scope) -> ColumnElement[bool]:
-    """Condition on `scopes`: the named fields are equal, the unnamed ones are free."""
-    return and_(*(scopes.c[name] == value for name, value in scope.named.items()))
+def within(scope: Scope, rows: Table = scopes) -> ColumnElement[bool]:
+    """Condition on `scopes`, or on another table with its three columns: the named fields are equal, the rest is free."""
+    return and_(*(rows.c[name] == value for name, value in scope.named.items()))
 
 
 def expand(connection: Connection, scope: Scope) -> tuple[int, ...]:

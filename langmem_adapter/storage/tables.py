@@ -135,7 +135,8 @@ memories: Final = Table(
     Column("expires_at", UTCDateTime),
     Column("seq", _Number, ForeignKey("changes.seq"), nullable=False),
     Column("revision", Integer, nullable=False),
-    Index("ix_memories_scope_seq", "scope_id", "seq"),
+    # What a search asks of every memory of a scope, so that it need not read their texts and vectors from the disk.
+    Index("ix_memories_roll", *"scope_id seq pk created_at updated_at actor_id expires_at memory_type".split()),
     Index("ix_memories_scope_hash", "scope_id", "hash"),
     Index("ix_memories_expires", "expires_at"),
 )

@@ -10,6 +10,7 @@ from sqlalchemy import bindparam, delete, insert, or_, select
 
 from langmem_adapter.errors import MemoryNotFoundError
 from langmem_adapter.records import AddResult, Call, Change, Decision, Fact, Scope, Turn, Usage
+from langmem_adapter.storage.prepared import Prepared
 from langmem_adapter.storage.scopes import key_of
 from langmem_adapter.storage.tables import traces
 
@@ -20,10 +21,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Trace", "TraceDraft", "keep", "read"]
 
-_INSERT: Final = insert(traces)
+_INSERT: Final = Prepared(insert(traces))
 # Those past their time, and the one of this name where a run is taken up again.
-_DROP: Final = delete(traces).where(
-    or_(traces.c.created_at < bindparam("before", type_=traces.c.created_at.type), traces.c.id == bindparam("again"))
+_DROP: Final = Prepared(
+    delete(traces).where(
+        or_(
+            traces.c.created_at < bindparam("before", type_=traces.c.created_at.type), traces.c.id == bindparam("again")
+        )
+    )
 )
 
 
@@ -76,9 +81,9 @@ class TraceDraft:
 def keep(connection: Connection, draft: TraceDraft, result: tuple[Change, ...]) -> None:
     """Write a trace, within a write transaction, and drop those that are past their time."""
     now = datetime.now(UTC)
-    connection.execute(_DROP, {"before": now - timedelta(days=draft.days), "again": draft.id})
+    _DROP.run(connection, {"before": now - timedelta(days=draft.days), "again": draft.id})
     row = {"id": draft.id, "scope_key": key_of(draft.scope), "created_at": now}
-    connection.execute(_INSERT, {**row, "state": {**draft.state, "results": [change.to_json() for change in result]}})
+    _INSERT.run(connection, {**row, "state": {**draft.state, "results": [change.to_json() for change in result]}})
 
 
 def read(connection: Connection, trace_id: str, scope: Scope | None) -> Trace:

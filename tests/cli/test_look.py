@@ -23,7 +23,7 @@ def test_search_gives_best_first_and_explains(data: Data, alice: list[str]) -> N
     assert envelope["command"] == "search"
     assert envelope["count"] == len(envelope["data"]) == 2
     assert envelope["data"][0]["id"] == alice[1]
-    assert set(envelope["data"][0]["explanation"]) == {"meaning", "words", "strategy"}
+    assert set(envelope["data"][0]["explanation"]) == {"meaning", "words", "strategy", "parts", "ranks"}
     assert envelope["data"][0]["score"] >= envelope["data"][1]["score"]
     assert envelope["mode"] == "offline"
     assert envelope["ms"] >= 0

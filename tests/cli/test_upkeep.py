@@ -61,10 +61,10 @@ def test_other_embeddings_are_refused_with_the_command_that_changes_them(
 
 def test_reindex_says_what_it_did(data: Data, cli: Cli, two: None) -> None:
     assert data("reindex", "--embeddings", "hash:64")["data"] == [
-        {"memories": 2, "embedded": 2, "resumed": 0, "before": "hash:512/1", "after": "hash:64/1"}
+        {"memories": 2, "embedded": 2, "resumed": 0, "before": "hash:512/2", "after": "hash:64/2"}
     ]
-    assert cli("reindex", "--embeddings", "hash:64").stdout == "2\thash:64/1\thash:64/1\n"
-    assert data("reindex")["data"][0]["after"] == "hash:512/1"  # the setting
+    assert cli("reindex", "--embeddings", "hash:64").stdout == "2\thash:64/2\thash:64/2\n"
+    assert data("reindex")["data"][0]["after"] == "hash:512/2"  # the setting
 
 
 def test_reindex_refuses_what_it_cannot_use(data: Data, two: None, tmp_path: Path) -> None:

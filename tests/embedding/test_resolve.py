@@ -121,7 +121,7 @@ def test_fingerprints_tell_models_and_dimensions_apart() -> None:
         )
     ]
     assert len(set(every)) == len(every)
-    assert every[1] == "hash:512/1"
+    assert every[1] == "hash:512/2"
     assert every[4] == "langchain_openai.OpenAIEmbeddings:text-embedding-3-small"
     assert not any(" at 0x" in each for each in every)
 
@@ -135,7 +135,7 @@ def test_a_fingerprint_does_not_depend_on_server_or_key() -> None:
 
 
 def test_a_wrapper_may_give_its_own_fingerprint() -> None:
-    assert fingerprint(CountingEmbeddings(HashEmbeddings(64))) == "hash:64/1"
+    assert fingerprint(CountingEmbeddings(HashEmbeddings(64))) == "hash:64/2"
 
 
 def test_resolving_hash_embeddings_imports_no_langchain() -> None:
@@ -145,4 +145,4 @@ def test_resolving_hash_embeddings_imports_no_langchain() -> None:
         "'langchain' in sys.modules, 'openai' in sys.modules)"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout.split() == ["hash:64/1", "False", "False"]
+    assert told.stdout.split() == ["hash:64/2", "False", "False"]

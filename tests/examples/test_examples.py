@@ -71,3 +71,42 @@ def test_the_travel_assistant_talks_with_any_chat_model(monkeypatch: pytest.Monk
         assert assistant.get_memories(user_id="ann") == ["Loves hiking"]
         assert assistant.get_memories(user_id="bob") == []
         assert len(assistant.messages["ann"]) == 4
+
+
+def test_the_store_of_a_graph_remembers_from_one_run_to_the_next(run: Run) -> None:
+    assert run("langgraph_store.py").splitlines() == ["That is new to me.", "My violin lesson is on Monday."]
+    assert run("langgraph_store.py").splitlines()[1] == "Which day is the violin lesson?"
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("conversation_chain.py", ["- Is vegetarian", "Human: I am vegetarian.", "Human: What shall I cook?"]),
+        ("chat_history.py", ["Hello Ann!", "You said: I am Ann."]),
+        ("lcel_recall.py", ["- Is vegetarian", "- Lives in Lyon"]),
+        ("agent_tools.py", ["I will remember Rex.", "I found: The user's dog is called Rex."]),
+    ],
+)
+def test_memory_in_chains_and_in_the_hands_of_a_model(run: Run, name: str, lines: list[str]) -> None:
+    said = run(name).splitlines()
+    assert [line for line in said if line in lines] == lines
+    assert not any("steak" in line for line in said)
+    assert len((EXAMPLES / name).read_text(encoding="utf-8").splitlines()) <= 25
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("agent_middleware.py", ["- Is vegetarian", "- Lives in Lyon"]),
+        (
+            "graph_nodes.py",
+            ["I love jazz. -> I remember: nothing", "What music do I like? -> I remember: - Loves jazz"],
+        ),
+        ("pipeline_subgraph.py", ["  apply -> result", "memory -> result"]),
+        ("tracing.py", ["program", "  memory.add", "    apply", "  memory.search", "    embed", "Lives in Lyon"]),
+    ],
+)
+def test_memory_in_agents_and_graphs(run: Run, name: str, lines: list[str]) -> None:
+    said = run(name).splitlines()
+    assert [line for line in dict.fromkeys(said) if line in lines] == lines
+    assert len((EXAMPLES / name).read_text(encoding="utf-8").splitlines()) <= 25

@@ -115,7 +115,7 @@ def _words_and_memories(connection: Connection) -> Iterator[str]:
     sizes: Counter[int] = Counter()
     lengths: Counter[int] = Counter()
     for row in connection.execute(select(memories)):
-        postings = lexical.postings(row.scope_id, row.pk, row.text, row.context)
+        postings = lexical.postings(row.scope_id, row.pk, row.text, row.context, row.created_at)
         expected |= {tuple(posting[column.name] for column in words.c) for posting in postings}
         sizes[row.scope_id] += 1
         lengths[row.scope_id] += postings[0]["length"]

@@ -84,7 +84,7 @@ def test_every_memory_gets_the_vector_that_the_new_model_would_give_it_today(url
     fill(url)
     steps: list[tuple[int, int]] = []
     done = reindex(url, "hash:128", batch=7, progress=lambda *step: steps.append(step))
-    assert done == Reindexed(memories=30, embedded=30, resumed=0, before="hash:64/1", after="hash:128/1")
+    assert done == Reindexed(memories=30, embedded=30, resumed=0, before="hash:64/2", after="hash:128/2")
     assert steps == [(7, 30), (14, 30), (21, 30), (28, 30), (30, 30), (30, 30)]
     kept = vectors(url)
     assert kept == fresh(kept, HashEmbeddings(128))
@@ -114,7 +114,7 @@ def test_the_message_names_no_password(postgres_url: str) -> None:
 
 
 def test_a_database_without_memories_needs_nothing(url: str) -> None:
-    assert reindex(url, "hash:64") == Reindexed(0, 0, 0, None, "hash:64/1")
+    assert reindex(url, "hash:64") == Reindexed(0, 0, 0, None, "hash:64/2")
     fill(url, 1)
     with Memory(url, embeddings="hash:64") as memory:
         memory.delete_all(user_id="a")
@@ -206,7 +206,7 @@ def test_another_model_begins_anew_and_the_one_in_use_drops_what_was_prepared(ur
         with pytest.raises(ConnectionError):
             reindex(url, Hooked(fail), batch=10)
         assert count_of(url, tables.reembedded) == 20
-        assert reindex(url, "hash:64") == Reindexed(30, 0, 0, "hash:64/1", "hash:64/1")
+        assert reindex(url, "hash:64") == Reindexed(30, 0, 0, "hash:64/2", "hash:64/2")
         assert count_of(url, tables.reembedded) == 0
     with pytest.raises(ConnectionError):
         reindex(url, Hooked(fail), batch=10)

@@ -585,7 +585,9 @@ def test_a_search_and_an_edit_hand_no_vectors_to_a_tracer(memory: Memory) -> Non
     tracer = Collector()
 
     _traced(lambda: memory.update(memory.search("tea", **ANN)[0].id, "Likes green tea"), tracer)
-    assert tracer.called == []
+    assert [run.name for run in tracer.called] == ["memory.search", "embed"]  # the latter is the edit's
+    for run in [*tracer.called, *tracer.called[0].child_runs]:
+        assert not vectors_in(run.inputs) and not vectors_in(run.outputs), run.name
 
 
 def test_the_search_for_vectors_would_find_them() -> None:

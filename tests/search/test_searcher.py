@@ -14,10 +14,13 @@ from hypothesis import strategies as st
 
 from langmem_adapter.embedding.embedder import Embedder
 from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.filters import parse
 from langmem_adapter.index.build import open_index
 from langmem_adapter.index.indexer import Indexer
 from langmem_adapter.records import Decision, Hit, Scope
-from langmem_adapter.search.searcher import Query, Searcher
+from langmem_adapter.search.query import Query
+from langmem_adapter.search.ranking import Weights
+from langmem_adapter.search.searcher import Searcher
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.ledger import Ledger, Write, last_seq
 from langmem_adapter.storage.meta import prepare
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 ALICE, BOB = Scope(user_id="alice"), Scope(user_id="bob")
-MARK = "hash:256/1"
+MARK = "hash:256/2"
 
 
 class Interrupted(Indexer):
@@ -53,7 +56,8 @@ class Desk:
         self.embeddings = CountingEmbeddings(HashEmbeddings(256))
         self.embedder = Embedder(self.embeddings, dimensions=256)
         self.indexer = Interrupted(database, partial(open_index, "faiss"), fingerprint=MARK, dimensions=256)
-        self.searcher = Searcher(database, self.indexer, self.embedder, word_weight=word_weight, near=near)
+        weights = Weights(word=word_weight)
+        self.searcher = Searcher(database, self.indexer, self.embedder, weights=weights, near=near)
         self.vectors = HashEmbeddings(256)
 
     def put(self, *texts: str, scope: Scope = ALICE, **fields: Any) -> list[str]:
@@ -169,10 +173,10 @@ def test_expired_memories_are_hidden_and_eat_no_place(desk: Desk) -> None:
 def test_a_filter_narrows_what_is_searched(desk: Desk) -> None:
     desk.put(*(f"Likes green tea {n}" for n in range(200)), metadata={"kind": "many"})
     desk.put("Owns a teapot", metadata={"kind": "one", "n": 1}, memory_type="procedural_memory")
-    assert desk.find("green tea", k=3, filters={"kind": "one"}) == ["Owns a teapot"]
+    assert desk.find("green tea", k=3, filters=parse({"kind": "one"})) == ["Owns a teapot"]
     assert desk.find("green tea", k=3, memory_type="procedural_memory") == ["Owns a teapot"]
-    assert desk.find("green tea", filters={"kind": "none"}) == []
-    assert desk.find("green tea", filters={"kind": "one", "n": True}) == []
+    assert desk.find("green tea", filters=parse({"kind": "none"})) == []
+    assert desk.find("green tea", filters=parse({"kind": "one", "n": True})) == []
 
 
 def test_a_threshold_is_a_cosine(desk: Desk) -> None:

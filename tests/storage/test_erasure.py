@@ -109,7 +109,7 @@ def test_after_a_purge_no_file_holds_a_byte_of_it(folder: Path, memory: Memory) 
     tell_secrets(memory)
     memory.add("I like tea.", user_id="bob")
     memory.engine.indexer.snapshot()
-    assert scan(folder, needles).keys() >= {"memory.db-wal", snapshot_path(folder / "memory.db", "hash:64/1").name}
+    assert scan(folder, needles).keys() >= {"memory.db-wal", snapshot_path(folder / "memory.db", "hash:64/2").name}
     erased = memory.purge(user_id=f"{SECRET}@{CHINESE}")
     assert (erased.memories, erased.revisions, erased.traces, erased.scopes) == (1, 4, 2, 2)
     assert erased.words and erased.runs == 2 and erased.snapshots == 1 and erased.freed > 0
@@ -169,7 +169,7 @@ def test_what_an_unsafe_deletion_left_in_the_pages_goes_as_well(folder: Path, me
 def test_snapshots_of_other_models_and_of_killed_writers_are_swept(folder: Path, memory: Memory) -> None:
     tell_secrets(memory)
     memory.engine.indexer.snapshot()
-    own = snapshot_path(folder / "memory.db", "hash:64/1")
+    own = snapshot_path(folder / "memory.db", "hash:64/2")
     shutil.copy(own, snapshot_path(folder / "memory.db", "another model"))
     shutil.copy(own, folder / f".{own.name}.k1ll3d.tmp")
     mine = folder / "memory.db.backup.index"
@@ -193,7 +193,7 @@ def test_an_old_snapshot_that_comes_back_is_not_kept(folder: Path, memory: Memor
     tell_secrets(memory)
     memory.add("I like tea.", user_id="bob")
     memory.engine.indexer.snapshot()
-    own = snapshot_path(folder / "memory.db", "hash:64/1")
+    own = snapshot_path(folder / "memory.db", "hash:64/2")
     shutil.copy(own, folder.parent / "kept")
     memory.purge(user_id=f"{SECRET}@{CHINESE}")
     memory.close()

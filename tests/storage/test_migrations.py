@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -8,7 +9,10 @@ from alembic.migration import MigrationContext
 from sqlalchemy import text
 
 from langmem_adapter.errors import StorageError
+from langmem_adapter.storage.checkpoints import checkpoints
+from langmem_adapter.storage.conversations import conversations
 from langmem_adapter.storage.database import Database
+from langmem_adapter.storage.items import items
 from langmem_adapter.storage.lexical import postings
 from langmem_adapter.storage.meta import get, prepare, put
 from langmem_adapter.storage.migrations.runner import HEAD, schema_version
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
 
 
 def test_the_migrations_make_exactly_the_tables_of_the_code(database: Database) -> None:
+    assert checkpoints.metadata is conversations.metadata is items.metadata is metadata
     with database.read() as connection:
         assert schema_version(connection) == HEAD
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
@@ -59,5 +64,5 @@ def test_another_tokenizer_version_writes_the_words_anew(database: Database) -> 
 
 
 def test_words_of_the_memory_count_more_than_those_of_its_source() -> None:
-    counts = {row["term"]: row["count"] for row in postings(1, 1, "Likes tea", "I like green tea")}
+    counts = {row["term"]: row["count"] for row in postings(1, 1, "Likes tea", "I like green tea", datetime.now(UTC))}
     assert counts["tea"] > counts["green"]

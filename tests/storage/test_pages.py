@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.filters import parse
 from langmem_adapter.records import Decision, MemoryItem, Scope
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.ledger import Ledger, Write
@@ -59,7 +60,7 @@ def crowd() -> Iterator[Database]:
 def test_pages_of_any_size_hold_everything_once_in_one_order(
     crowd: Database, sizes: list[int], odd: int | None, *, late: bool
 ) -> None:
-    filters = {} if odd is None else {"odd": odd}
+    filters = parse(None if odd is None else {"odd": odd})
     seen: list[MemoryItem] = []
     after: str | None = None
     with crowd.read() as connection:

@@ -127,7 +127,7 @@ class Calls:
             run_id: The run or session.
             limit: At most so many, 1 to 10,000; default 100.
             top_k: The same, in the words of Mem0 2.x.
-            filters: Scope fields and metadata values that must be equal, joined by `AND` if you like.
+            filters: Mem0's filters on scope fields, metadata and fields of the memory: see `langmem_adapter.filters`.
             threshold: Least cosine of query and memory. `score` in the rows orders them and is no cosine.
 
         Returns:
@@ -137,7 +137,7 @@ class Calls:
 
         Raises:
             ScopeError: No scope is given, or two that contradict each other.
-            FilterError: A filter is more than equality.
+            FilterError: A filter cannot be understood.
             InvalidInputError: An argument cannot be used.
         """
         where = scoped(filters, user_id=user_id, agent_id=agent_id, run_id=run_id)
@@ -167,14 +167,14 @@ class Calls:
             run_id: The run or session.
             limit: At most so many, 1 to 10,000; default 100.
             top_k: The same, in the words of Mem0 2.x.
-            filters: Scope fields and metadata values that must be equal, joined by `AND` if you like.
+            filters: Mem0's filters on scope fields, metadata and fields of the memory: see `langmem_adapter.filters`.
 
         Returns:
             `{"results": [row, …]}`, with the rows of `search` without `"score"`.
 
         Raises:
             ScopeError: No scope is given, or two that contradict each other.
-            FilterError: A filter is more than equality.
+            FilterError: A filter cannot be understood.
             InvalidInputError: An argument cannot be used.
         """
         where = scoped(filters, user_id=user_id, agent_id=agent_id, run_id=run_id)

@@ -2,102 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.errors import FilterError, InvalidInputError, ScopeError
+from langmem_adapter.filters import parse
 from langmem_adapter.records import SCOPE_FIELDS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = ["count", "expiry", "scoped"]
 
 _MOST: Final = 10_000
-_OURS: Final = frozenset("data hash actor_id role memory_type created_at updated_at expiration_date".split())
-_WORDS: Final = frozenset({"OR", "NOT", "$or", "$not", "$and"})
+_ELSEWHERE: Final = {
+    "data": "called 'text' here",
+    "expiration_date": "called 'expires_at' here, which is a time",
+    "hash": "made of other parts here; compare the 'text'",
+}
 
 
 def scoped(
     filters: Mapping[str, Any] | None, *, user_id: str | None, agent_id: str | None, run_id: str | None
 ) -> dict[str, Any]:
-    """Scope and metadata filters as the engine takes them, from arguments and `filters` together.
+    """Scope and filters as the engine takes them, from arguments and `filters` together.
 
-    `AND` joins what it holds, as a true conjunction: conditions that contradict each other are an error, never the last one.
+    The scope is what surely holds: scope fields that are to be equal, at the top or within `AND`. Everything else is the
+    engine's own filter language, which is also Mem0's. Contradictions are errors, never settled by the last one.
 
     Args:
-        filters: Scope fields and metadata values that must be equal; `AND` with a list of these.
+        filters: Mem0's filters; see `langmem_adapter.filters`.
         user_id: The argument of this name; a different one in *filters* is an error.
         agent_id: The same.
         run_id: The same.
 
     Raises:
-        FilterError: An operator or wildcard, a field that is no metadata, or something that is no filter.
+        FilterError: It is no filter, or names a field that has another name here.
         ScopeError: Two places name different scopes.
 
     Example:
         >>> scoped({"user_id": "alice", "topic": "food"}, user_id=None, agent_id=None, run_id=None)
-        {'user_id': 'alice', 'filters': {'topic': 'food'}}
+        {'user_id': 'alice', 'filters': {'user_id': 'alice', 'topic': 'food'}}
     """
     scope = {"user_id": user_id, "agent_id": agent_id, "run_id": run_id}
     scope = {name: value for name, value in scope.items() if value is not None}
-    metadata: dict[str, Any] = {}
-    for key, value in _conditions({} if filters is None else filters):
-        if key in SCOPE_FIELDS:
-            _join(scope, key, value, ScopeError)
-        else:
-            _join(metadata, key, value, FilterError)
-    return {**scope, "filters": metadata}
-
-
-def _conditions(filters: object) -> list[tuple[str, Any]]:
-    if not isinstance(filters, Mapping):
-        raise FilterError(f"filters must be a dict like {{'topic': 'food'}}, not {type(filters).__name__}")
-    pairs: list[tuple[str, Any]] = []
-    for key, value in filters.items():
-        pairs.extend(_joined(value) if key == "AND" else [(key, _plain(key, value))])
-    return pairs
-
-
-def _joined(parts: object) -> list[tuple[str, Any]]:
-    if not isinstance(parts, Sequence) or isinstance(parts, str):
-        raise FilterError(f"filters: AND takes a list of filters, not {type(parts).__name__}")
-    return [pair for part in parts for pair in _conditions(part)]
-
-
-def _plain(key: object, value: object) -> Any:
-    """The value of an equality; anything that Mem0 reads as more than that is refused rather than misread."""
-    if not isinstance(key, str):
-        raise FilterError(f"filters: a key is a text, not {key!r}")
-    if key in _WORDS:
-        raise FilterError(f"filters: {key!r} is not supported yet; ask once for each case and join the answers")
-    if key in _OURS:
+    wanted = parse(filters)
+    for key in wanted.fields & _ELSEWHERE.keys():
         raise FilterError(
-            f"filters: {key!r} is no metadata, and only metadata and scope can be filtered yet; read row[{key!r}]"
+            f"filters: {key!r} is {_ELSEWHERE[key]}; a key of the metadata of this name is 'metadata.{key}'"
         )
-    if value == "*":
-        raise FilterError(
-            f"filters: the wildcard {key}='*' is not supported yet; leave {key!r} out, or give {key}='*' as an argument "
-            "if that is the id"
-            if key in SCOPE_FIELDS
-            else f"filters: the wildcard {key}='*' is not supported yet; compare the key yourself in row['metadata']"
-        )
-    if isinstance(value, Mapping):
-        known = ", ".join(map(repr, value)) or "none"
-        raise FilterError(
-            f"filters: operators ({known}) on {key!r} are not supported yet; give the value that must be equal"
-        )
-    if isinstance(value, list | tuple | set):
-        raise FilterError(
-            f"filters: a list for {key!r} means one of them, which is not supported yet; ask once for each value"
-        )
-    if key in SCOPE_FIELDS and value is None:
+    for condition in wanted.conditions:
+        if condition.key in SCOPE_FIELDS and condition.operator == "eq":
+            _join(scope, condition.key, condition.operand)
+    return {**scope, "filters": filters}
+
+
+def _join(scope: dict[str, Any], key: str, value: Any) -> None:
+    if value is None:
         raise ScopeError(f"filters: {key!r} is None; leave it out or give the id")
-    return value
-
-
-def _join(known: dict[str, Any], key: str, value: Any, error: type[FilterError | ScopeError]) -> None:
-    if key in known and (known[key] != value or isinstance(known[key], bool) != isinstance(value, bool)):
-        raise error(f"{key} is said twice, as {known[key]!r} and as {value!r}; nothing can be both")
-    known[key] = value
+    if scope.setdefault(key, value) != value:
+        raise ScopeError(f"{key} is said twice, as {scope[key]!r} and as {value!r}; nothing can be both")
 
 
 def count(limit: int | None, top_k: int | None, default: int) -> int:

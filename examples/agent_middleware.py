@@ -1,0 +1,18 @@
+"""An agent that remembers from one conversation to the next: memory as middleware of LangChain's `create_agent`.
+
+A scripted model stands in for a real one, so that it runs offline; put "openai:gpt-5-mini" or any other in its place.
+"""
+
+from langchain.agents import create_agent
+from langchain_core.messages import HumanMessage
+
+from langmem_adapter import Memory
+from langmem_adapter.adapters.middleware import MemoryContext, MemoryMiddleware
+from langmem_adapter.testing import ScriptedChatModel
+
+with Memory(":memory:") as memory:
+    model = ScriptedChatModel(replies=["Noted.", lambda messages: f"What I was told:\n{messages[0].text}"])
+    agent = create_agent(model, middleware=[MemoryMiddleware(memory)], context_schema=MemoryContext)
+    for said in ("I am vegetarian and I live in Lyon.", "What shall I cook tonight?"):
+        answer = agent.invoke({"messages": [HumanMessage(said)]}, context=MemoryContext(user_id="alice@example.com"))
+        print(f"{said}\n  {answer['messages'][-1].text}\n")

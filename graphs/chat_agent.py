@@ -1,0 +1,61 @@
+"""An agent that remembers whom it talks to, as a deployable graph.
+
+Give it messages, and say who speaks: `context={"user_id": "alice"}`; on a server with authentication that is known. Database,
+model and embeddings come from the settings. Without a model it answers from its memories alone, and says so.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from langchain.agents import create_agent
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+
+from langmem_adapter.adapters.middleware import MemoryContext, MemoryMiddleware
+from langmem_adapter.memory import Memory
+from langmem_adapter.reasoning.models import named_model
+from langmem_adapter.settings import Settings
+
+if TYPE_CHECKING:
+    from langgraph.graph.state import CompiledStateGraph
+
+__all__ = ["NoModel", "graph", "make_graph"]
+
+_PROMPT: Final = "You are a helpful assistant who remembers the people you talk to. Answer briefly."
+_NOTE: Final = "- "
+
+
+class NoModel(BaseChatModel):
+    """Stands in where no model is set: it shows what is remembered that bears on the question, and claims nothing more."""
+
+    @property
+    def _llm_type(self) -> str:
+        return "none"
+
+    def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
+        system = messages[0].text if isinstance(messages[0], SystemMessage) else ""
+        notes = [line.removeprefix(_NOTE) for line in system.splitlines() if line.startswith(_NOTE)]
+        said = f"What I remember about that: {'; '.join(notes)}" if notes else "I remember nothing about that."
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(f"(no model) {said}"))])
+
+
+def make_graph(memory: Memory) -> CompiledStateGraph[Any, Any, Any, Any]:
+    """The agent; checkpointer and store come from whoever runs it.
+
+    Args:
+        memory: Its memory; its model answers, too.
+    """
+    offline = memory.mode == "offline"
+    model = NoModel() if offline else named_model(memory.settings.model, memory.settings)
+    return create_agent(
+        model,
+        system_prompt=_PROMPT,
+        middleware=[MemoryMiddleware(memory, tools=not offline)],
+        context_schema=MemoryContext,
+        name="chat_agent",
+    )
+
+
+graph = make_graph(Memory(settings=Settings()))

@@ -1,0 +1,109 @@
+"""Tidying a scope's memories as a deployable graph, for a schedule (a cron job of the server) or by hand.
+
+Give it `{"scope": {"user_id": "alice"}}`, and `"dry_run": true` to see what it would do. Run again, it finds nothing to do.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
+
+from langchain_core.runnables import RunnableConfig  # noqa: TC002 - LangGraph reads the annotations of nodes
+from langgraph.graph import START, StateGraph
+from langgraph.runtime import Runtime  # noqa: TC002 - the same
+
+from langmem_adapter.maintenance.consolidate import Tidied, Tidier
+from langmem_adapter.memory import Memory
+from langmem_adapter.pipeline.retries import RETRIES
+from langmem_adapter.records import Usage
+from langmem_adapter.scoping import MemoryContext, resolve_scope
+
+if TYPE_CHECKING:
+    from langgraph.graph.state import CompiledStateGraph
+
+__all__ = ["graph", "make_graph"]
+
+_BATCH: Final = 20  # memories of one step
+_MOST_STEPS: Final = 10_000
+
+
+class Given(TypedDict, total=False):
+    """What the graph takes.
+
+    Attributes:
+        scope: Whose memories: `{"user_id": …, "agent_id": …, "run_id": …}`; left out, the context of the run says it.
+        dry_run: Report what would be done, and do nothing.
+    """
+
+    scope: dict[str, str]
+    dry_run: bool
+
+
+class Report(TypedDict, total=False):
+    """What the graph gives.
+
+    Attributes:
+        changes: What was done (or would be), each with id, text, event, previous_text and reason.
+        compared: How many memories had something older near them.
+        skipped: Ids of memories that somebody changed meanwhile; the next run sees to them.
+        usage: Model calls and tokens.
+    """
+
+    changes: list[dict[str, Any]]
+    compared: int
+    skipped: list[str]
+    usage: dict[str, Any]
+
+
+class State(Given, Report, total=False):
+    """Everything between the two.
+
+    Attributes:
+        pending: Ids of memories still to be gone through, oldest first.
+    """
+
+    pending: list[str]
+
+
+def make_graph(memory: Memory) -> CompiledStateGraph[Any, Any, Any, Any]:
+    """The graph: gather, then compare until nothing is left; checkpointer and store come from whoever runs it.
+
+    Args:
+        memory: Whose memories.
+    """
+    tidier = Tidier(memory)
+    builder = StateGraph(State, input_schema=Given, output_schema=Report, context_schema=MemoryContext)
+    builder.add_node("gather", partial(_gather, tidier), retry_policy=RETRIES)
+    builder.add_node("compare", partial(_compare, tidier), retry_policy=RETRIES)
+    builder.add_edge(START, "gather")
+    builder.add_conditional_edges("gather", _next)
+    builder.add_conditional_edges("compare", _next)
+    return builder.compile(name="consolidate").with_config(recursion_limit=_MOST_STEPS)
+
+
+def _next(state: State) -> Literal["compare", "__end__"]:
+    return "compare" if state["pending"] else "__end__"
+
+
+def _gather(tidier: Tidier, state: State, runtime: Runtime[MemoryContext], config: RunnableConfig) -> dict[str, Any]:
+    scope = resolve_scope(explicit=state.get("scope"), runtime=runtime, config=config)
+    nothing = {"changes": [], "compared": 0, "skipped": [], "usage": Usage().to_json()}
+    return {"pending": tidier.pending(scope), **nothing}
+
+
+def _compare(tidier: Tidier, state: State) -> dict[str, Any]:
+    dry_run = state.get("dry_run", False)
+    settled = [change["id"] for change in state["changes"]]
+    done = Tidied()
+    for memory_id in state["pending"][:_BATCH]:
+        done += tidier.tidy(memory_id, dry_run=dry_run, without=[*settled, *done.ids] if dry_run else ())
+    return {
+        "pending": state["pending"][_BATCH:],
+        "changes": [*state["changes"], *(change.to_json() for change in done.changes)],
+        "compared": state["compared"] + done.compared,
+        "skipped": [*state["skipped"], *done.skipped],
+        "usage": (Usage.from_json(state["usage"]) + done.usage).to_json(),
+    }
+
+
+graph = make_graph(Memory())

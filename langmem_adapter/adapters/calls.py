@@ -1,0 +1,86 @@
+"""What guests ask of the call that they serve: whose memory it is for, and whether it may fail with the memory."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
+
+from langchain_core.runnables.config import ensure_config
+from langgraph.errors import GraphBubbleUp
+from langgraph.runtime import get_runtime
+
+from langmem_adapter.scoping import resolve_scope
+from langmem_adapter.twins import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from langchain_core.runnables import RunnableConfig
+
+    from langmem_adapter.records import Scope
+
+__all__ = ["OnError", "forgiving", "scope_of_call"]
+
+R = TypeVar("R")
+
+_log = logging.getLogger("langmem_adapter")
+
+OnError: TypeAlias = Literal["raise", "log"]
+"""What becomes of the guest's work when memory fails: it fails as well, or it goes on without."""
+
+
+def scope_of_call(default: object, config: RunnableConfig | None = None, *, explicit: object = None) -> Scope:
+    """Whose memory a call works with, anywhere in LangChain or LangGraph: see `resolve_scope`.
+
+    Args:
+        default: What the adapter's constructor was given.
+        config: What the call was given; it completes that of the run around it.
+        explicit: What the call itself names.
+
+    Raises:
+        ScopeError: Nobody says whose, or it is said twice.
+    """
+    return resolve_scope(explicit=explicit, runtime=_runtime(), config=ensure_config(config), default=default)
+
+
+def forgiving(plan: Plan[R], otherwise: R, *, on_error: OnError, doing: str) -> Plan[R]:
+    """A plan that, with `on_error="log"`, gives *otherwise* where it fails, and says so in the log.
+
+    Args:
+        plan: What is to be done.
+        otherwise: What to give instead.
+        on_error: Whether failures are raised or logged.
+        doing: What it does, for the log: `"recall"`.
+    """
+
+    def run() -> R:
+        with _noting(doing, on_error):
+            return plan.run()
+        return otherwise
+
+    async def arun() -> R:
+        with _noting(doing, on_error):
+            return await plan.arun()
+        return otherwise
+
+    return Plan(run, arun)
+
+
+def _runtime() -> object:
+    try:
+        return get_runtime()
+    except (RuntimeError, KeyError):  # no graph is running
+        return None
+
+
+@contextmanager
+def _noting(doing: str, on_error: OnError) -> Iterator[None]:
+    try:
+        yield
+    except GraphBubbleUp:  # no failure: the graph pauses
+        raise
+    except Exception as error:
+        if on_error == "raise":
+            raise
+        _log.error("memory failed to %s; the call goes on without", doing, exc_info=error)

@@ -1,0 +1,116 @@
+"""The messages of a session for `RunnableWithMessageHistory`, kept in the same database as the memories.
+
+LangChain calls both classes deprecated (removal in 2.0); what it recommends for new programs, `create_agent` with a
+checkpointer, is `langmem_adapter.adapters.middleware` and `langmem_adapter.adapters.checkpointer`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from langchain_core.chat_history import BaseChatMessageHistory
+
+from langmem_adapter.engine.arguments import bounded, scope_if_given
+from langmem_adapter.storage import conversations
+from langmem_adapter.storage.conversations import Conversation
+from langmem_adapter.storage.messages import drafts_of, messages_of
+from langmem_adapter.twins import Plan, awaited, planned
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from langchain_core.messages import BaseMessage
+    from sqlalchemy import Connection
+
+    from langmem_adapter.memory import Memory
+
+__all__ = ["SQLChatMessageHistory"]
+
+
+class SQLChatMessageHistory(BaseChatMessageHistory):
+    """The messages of one session, in order, whoever writes them: threads, tasks, processes.
+
+    A message comes back as it was given, with its tool calls, content blocks, ids and usage. One that could not is refused.
+    (LangChain logs what goes wrong when `RunnableWithMessageHistory` writes, and goes on.)
+
+    Args:
+        session_id: Name of the session.
+        memory: Where the messages are kept.
+        user_id: Whose session it is; sessions of one name but of different users are different ones. `memory.purge` erases
+            the sessions of a scope.
+        agent_id: The agent, likewise.
+        run_id: The run, likewise.
+        last: Read only so many, the latest; `None` reads all. What is older stays.
+
+    Raises:
+        InvalidInputError: The session's name is blank, or *last* is no number from 1 to 10,000.
+        ScopeError: A field of the scope is blank.
+
+    Example:
+        >>> from langmem_adapter import Memory
+        >>> memory = Memory(":memory:")
+        >>> history = SQLChatMessageHistory("monday", memory, user_id="alice@example.com")
+        >>> history.add_user_message("Hi!")
+        >>> history.add_ai_message("Hello!")
+        >>> [message.text for message in history.messages]
+        ['Hi!', 'Hello!']
+        >>> SQLChatMessageHistory("monday", memory, user_id="bob").messages
+        []
+        >>> memory.close()
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        memory: Memory,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        last: int | None = None,
+    ) -> None:
+        self._database = memory.engine.database
+        self._conversation = Conversation(session_id, scope_if_given(user_id, agent_id, run_id))
+        self._last = None if last is None else bounded(last, "last")
+
+    @property
+    def messages(self) -> list[BaseMessage]:  # type: ignore[override] # LangChain declares an attribute, and means this
+        """The messages, oldest first."""
+        return self.get_messages()
+
+    @planned
+    def get_messages(self) -> Plan[list[BaseMessage]]:
+        """The messages, oldest first."""
+        return Plan(self._read)
+
+    aget_messages = awaited(get_messages)  # type: ignore[arg-type]  # mypy takes `self` from the base class, whose name this is
+
+    @planned
+    def add_messages(self, messages: Sequence[BaseMessage]) -> Plan[None]:
+        """Add messages at the end, all or none, in one transaction; what waits at the same time shares its commit.
+
+        Args:
+            messages: Messages of any kind that LangChain has.
+
+        Raises:
+            InvalidInputError: One cannot be kept as it is; the text says which, and why.
+            StorageError: The database refused or failed; nothing was added.
+        """
+        return self._write(partial(conversations.append, conversation=self._conversation, drafts=drafts_of(messages)))
+
+    aadd_messages = awaited(add_messages)  # type: ignore[arg-type]  # mypy takes `self` from the base class, whose name this is
+
+    @planned
+    def clear(self) -> Plan[None]:
+        """Remove every message of the session."""
+        return self._write(partial(conversations.clear, conversation=self._conversation))
+
+    aclear = awaited(clear)  # type: ignore[arg-type]  # mypy takes `self` from the base class, whose name this is
+
+    def _read(self) -> list[BaseMessage]:
+        with self._database.read() as connection:
+            return messages_of(conversations.read(connection, self._conversation, last=self._last))
+
+    def _write(self, work: Callable[[Connection], int]) -> Plan[None]:
+        return Plan(partial(self._database.write, work), partial(self._database.awrite, work)).then(lambda _: None)

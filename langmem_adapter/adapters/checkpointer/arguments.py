@@ -1,0 +1,152 @@
+"""What LangGraph hands over with a call, checked: threads, namespaces and checkpoints that a config names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from uuid import UUID
+
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.records import check_text
+from langmem_adapter.storage.checkpoint_pages import Selection
+from langmem_adapter.storage.checkpoints import Space
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from langchain_core.runnables import RunnableConfig
+
+    from langmem_adapter.storage.checkpoints import Version
+
+__all__ = [
+    "Place",
+    "checked_limit",
+    "checked_versions",
+    "config_of",
+    "listed",
+    "place_of",
+    "selection_of",
+    "thread_id_of",
+]
+
+_LONGEST_ID: Final = 512  # in UTF-8 it still fits into an index row of Postgres, beside the rest of the key
+_WHICH: Final = 'which thread? give config={"configurable": {"thread_id": "..."}}'
+
+
+class Place(NamedTuple):
+    """What a config names.
+
+    Attributes:
+        space: Thread and namespace.
+        checkpoint_id: The checkpoint; `None` where the config leaves it open.
+    """
+
+    space: Space
+    checkpoint_id: str | None
+
+
+def place_of(config: RunnableConfig) -> Place:
+    """What a config names; without a namespace that of the graph itself.
+
+    Raises:
+        InvalidInputError: It names no thread, or an id is no text that databases can keep.
+    """
+    named = _configurable(config)
+    ns = check_text(named.get("checkpoint_ns") or "", "checkpoint_ns")
+    return Place(Space(thread_id_of(named.get("thread_id")), ns), _checkpoint_id(named))
+
+
+def config_of(space: Space, checkpoint_id: str) -> RunnableConfig:
+    """The config that names a checkpoint."""
+    return {"configurable": {"thread_id": space.thread_id, "checkpoint_ns": space.ns, "checkpoint_id": checkpoint_id}}
+
+
+def selection_of(
+    config: RunnableConfig | None, before: RunnableConfig | None, equal: Mapping[str, Any] | None
+) -> Selection:
+    """Which checkpoints a list is wanted of.
+
+    Args:
+        config: Thread, namespace and checkpoint, as far as it names them; `None` leaves them free.
+        before: Names a checkpoint.
+        equal: Values that the metadata must have; a run is looked up by its index.
+
+    Raises:
+        InvalidInputError: See `place_of`.
+    """
+    named = {} if config is None else _configurable(config)
+    ns, run_id = named.get("checkpoint_ns"), (equal or {}).get("run_id")
+    return Selection(
+        thread_id=None if config is None else thread_id_of(named.get("thread_id")),
+        ns=None if ns is None else check_text(ns, "checkpoint_ns"),
+        id=_checkpoint_id(named),
+        before=None if before is None else _checkpoint_id(_configurable(before)),
+        run_id=check_text(run_id, "run_id") if isinstance(run_id, str) else None,
+    )
+
+
+def thread_id_of(value: object) -> str:
+    """A thread's id as text; numbers and UUIDs are taken, too.
+
+    Raises:
+        InvalidInputError: It is missing, blank or too long, or no text that databases can keep.
+    """
+    if isinstance(value, int | UUID):
+        value = str(value)
+    if value is None or value == "":
+        raise InvalidInputError(_WHICH)
+    thread_id = check_text(value, "thread_id")
+    if len(thread_id) > _LONGEST_ID:
+        raise InvalidInputError(
+            f"thread_id has {len(thread_id)} characters; {_LONGEST_ID} are allowed, use a hash of it"
+        )
+    return thread_id
+
+
+def listed(values: Iterable[str], name: str) -> list[str]:
+    """Several values as a list.
+
+    Raises:
+        InvalidInputError: It is one text, whose letters nobody meant.
+    """
+    if isinstance(values, str):
+        raise InvalidInputError(f"{name} must be a list; write {name}=[{values!r}]")
+    return list(values)
+
+
+def checked_limit(limit: int | None) -> int | None:
+    """How many at most.
+
+    Raises:
+        InvalidInputError: It is negative.
+    """
+    if limit is not None and limit < 0:
+        raise InvalidInputError(
+            f"limit={limit} is negative; give how many checkpoints you want at most, or None for all"
+        )
+    return limit
+
+
+def checked_versions(versions: Mapping[str, Version]) -> dict[str, Version]:
+    """The versions of channels.
+
+    Raises:
+        InvalidInputError: One is neither text nor a number.
+    """
+    for channel, version in versions.items():
+        if not isinstance(version, str | int | float):
+            raise InvalidInputError(
+                f"channel {channel!r} has version {version!r}; a version is a str, an int or a float"
+            )
+    return dict(versions)
+
+
+def _configurable(config: RunnableConfig | None) -> Mapping[str, Any]:
+    named = (config or {}).get("configurable")
+    if not named:
+        raise InvalidInputError(_WHICH)
+    return named
+
+
+def _checkpoint_id(named: Mapping[str, Any]) -> str | None:
+    found = named.get("checkpoint_id")
+    return check_text(found, "checkpoint_id") if found else None

@@ -1,0 +1,180 @@
+"""Values of a graph's state to bytes and back, unchanged or not at all.
+
+LangGraph's serializer gives back the bare fields of an object, as a dict, where its strict mode does not know the type or
+where it cannot find the class again. A graph then goes on with something else than it put in. Here that is an error, when the
+value is written and when it is read.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
+from langgraph.checkpoint.serde.event_hooks import register_serde_event_listener
+from langgraph.checkpoint.serde.jsonplus import EXT_PYDANTIC_V2, JsonPlusSerializer
+
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.storage.checkpoints import Packed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from langgraph.checkpoint.serde.base import SerializerProtocol
+    from langgraph.checkpoint.serde.event_hooks import SerdeEvent
+
+__all__ = ["Packer", "strict_serializer"]
+
+S = TypeVar("S", bound="SerializerProtocol")
+
+_LAST_TYPED: Final = EXT_PYDANTIC_V2  # msgpack extensions up to this number carry the name of a type
+
+
+def strict_serializer() -> JsonPlusSerializer:
+    """LangGraph's serializer in its strict mode: msgpack, known types only, never pickle."""
+    return JsonPlusSerializer(allowed_msgpack_modules=None)
+
+
+class Packer:
+    """Packs values with a LangGraph serializer, and makes sure that they come back as they were.
+
+    Args:
+        serde: The serializer.
+
+    Raises:
+        InvalidInputError: It falls back to pickle.
+    """
+
+    def __init__(self, serde: SerializerProtocol) -> None:
+        self._serde = _checked(serde)
+
+    def pack(self, value: Any) -> Packed:
+        """A value as bytes.
+
+        Raises:
+            InvalidInputError: It could not be read again; the message says what to do.
+        """
+        kind, body = self._serde.dumps_typed(value)
+        return Packed(kind, bytes(body))
+
+    def unpack(self, packed: Packed) -> Any:
+        """The value.
+
+        Raises:
+            InvalidInputError: Its type is not allowed, or is not there any more.
+        """
+        return self._serde.loads_typed(packed)
+
+
+class _Checked:
+    """LangGraph's serializer with errors where it changes values.
+
+    A type is looked at closely when it comes up for the first time: a value that holds it is read again at once.
+    """
+
+    def __init__(self, serde: JsonPlusSerializer) -> None:
+        self._serde = serde
+        self._proven: frozenset[tuple[str, str]] = frozenset()
+
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+        try:
+            kind, data = self._serde.dumps_typed(obj)
+        except TypeError as error:
+            raise InvalidInputError(
+                f"a {type(obj).__name__} in the graph's state cannot be kept ({error}); keep plain data in the state, or "
+                "annotate that key with UntrackedValue, which is not kept"
+            ) from error
+        if kind == "msgpack" and not _types(data) <= self._proven:
+            self.loads_typed((kind, data))
+        return kind, data
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any:
+        with _watching() as blocked:
+            value = self._serde.loads_typed(data)
+        if blocked:
+            raise InvalidInputError(_advice(blocked))
+        if data[0] == "msgpack" and (new := _types(data[1]) - self._proven):
+            _refuse_lost(new)
+            self._proven |= new
+        return value
+
+
+def _checked(serde: S) -> S:
+    if isinstance(serde, EncryptedSerializer):
+        outer = copy.copy(serde)
+        outer.serde = _checked(serde.serde)
+        return outer
+    if not isinstance(serde, JsonPlusSerializer):
+        return serde
+    if serde.pickle_fallback:
+        raise InvalidInputError(
+            "pickle_fallback runs code from the database; leave it out, and allow types with allowed_msgpack_modules"
+        )
+    return _Checked(serde)  # type: ignore[return-value] # of the protocol, which is all that anybody asks for
+
+
+def _types(data: bytes) -> set[tuple[str, str]]:
+    """The types that msgpack data names, by module and name, without making anything of them."""
+    found: set[tuple[str, str]] = set()
+
+    def note(code: int, inner: bytes) -> None:
+        part = reader.loads_typed(("msgpack", inner))
+        if code <= _LAST_TYPED:
+            found.add((part[0], part[1]))
+
+    reader = JsonPlusSerializer(__unpack_ext_hook__=note)
+    reader.loads_typed(("msgpack", data))
+    return found
+
+
+def _refuse_lost(types: set[tuple[str, str]]) -> None:
+    for module, name in sorted(types):
+        if not hasattr(sys.modules.get(module), name):
+            raise InvalidInputError(
+                f"the graph's state holds a {module}.{name}, and there is no such name at the top level of that module: define "
+                "the class there (or keep the old name as an alias), else it would come back as its bare fields"
+            )
+
+
+# ── what LangGraph's serializer reports ───────────────────────────────────────────────────────────────────────────────
+
+
+class _Reports(threading.local):
+    """What it has blocked while this thread reads; `None` while it does not."""
+
+    blocked: list[SerdeEvent] | None = None
+
+
+_reports: Final = _Reports()
+
+
+def _listen(event: SerdeEvent) -> None:
+    if _reports.blocked is not None and event["kind"] in {"msgpack_blocked", "msgpack_method_blocked"}:
+        _reports.blocked.append(event)
+
+
+register_serde_event_listener(_listen)
+
+
+@contextmanager
+def _watching() -> Iterator[list[SerdeEvent]]:
+    outer, _reports.blocked = _reports.blocked, []
+    try:
+        yield _reports.blocked
+    finally:
+        _reports.blocked = outer
+
+
+def _advice(blocked: list[SerdeEvent]) -> str:
+    types = sorted({(event["module"], event["name"]) for event in blocked})
+    names = ", ".join(".".join(one) for one in types)
+    if any("method" in event for event in blocked):
+        return f"the graph's state holds {names}, made by a method that is never allowed; convert it to a plain type"
+    return (
+        f"the graph's state holds {names}, which strict msgpack does not read; allow it: serde=JsonPlusSerializer("
+        f"allowed_msgpack_modules={types}), or saver.with_allowlist({types}); with LANGGRAPH_STRICT_MSGPACK=true LangGraph "
+        "allows the types that a graph's state schema names by itself"
+    )

@@ -1,0 +1,258 @@
+"""Memory for the chains of langchain-classic: `ConversationChain(memory=...)`, `LLMChain`, and whatever is made of these.
+
+LangChain calls its `BaseMemory` deprecated (removal in 2.0); new programs take `langmem_adapter.adapters.middleware`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, get_buffer_string
+from langchain_core.messages.utils import count_tokens_approximately
+from langchain_core.runnables.config import ensure_config
+from pydantic import ConfigDict, Field
+
+from langmem_adapter.adapters.calls import OnError, forgiving, scope_of_call
+from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
+from langmem_adapter.adapters.talk import CountTokens, asked, listed, looked_up, remembered
+from langmem_adapter.errors import InvalidInputError, MissingDependencyError
+from langmem_adapter.memory import Memory  # noqa: TC001 - pydantic reads the annotation of a field
+from langmem_adapter.pipeline.background import BackgroundWriter  # noqa: TC001 - the same
+from langmem_adapter.scoping import MemoryContext
+from langmem_adapter.twins import Plan, awaited, planned
+
+try:
+    from langchain_classic.base_memory import BaseMemory
+    from langchain_classic.chains.base import Chain
+    from langchain_classic.memory.utils import get_prompt_input_key
+except ModuleNotFoundError as error:
+    raise MissingDependencyError("langchain-classic", extra="classic") from error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from langmem_adapter.records import Scope
+
+__all__ = ["ConversationMemory"]
+
+_INTRODUCTION: Final = "What is known from earlier conversations:"
+_CALLS_OF_A_CHAIN: Final = (Chain.invoke.__code__, Chain.ainvoke.__code__)
+
+
+class ConversationMemory(BaseMemory):
+    """Gives a chain what is known about its user and what was said last, and remembers each exchange.
+
+    Whose memory it is comes with the call (`{"configurable": {"user_id": ...}}`, see `resolve_scope`); so may the name of the
+    conversation (`session_id`). In an async run, `CombinedMemory` and `ReadOnlySharedMemory` call their parts in a thread,
+    where the call's own config is known only if the chain is part of a sequence; there, `chain` becomes
+    `RunnablePassthrough() | chain`.
+
+    Args:
+        memory: The memory.
+        user_id: Whose memory it is where the call does not say.
+        agent_id: The agent, in the same way; where one is named, only what the user says is remembered, about them.
+        run_id: The run or session of the memories, in the same way.
+        session_id: Name of the conversation where the call does not say.
+        memory_key: The variable with what was said last, and, unless *facts_key* is given, with the facts before that.
+        facts_key: A variable of their own for the facts, a line `- …` for each.
+        input_key: Which input is the question; needed where there are several.
+        output_key: Which output is the answer, likewise.
+        return_messages: Give *memory_key* as messages instead of text.
+        human_prefix: Who speaks in the text.
+        ai_prefix: Who answers in the text.
+        k: At most so many facts; 0 neither looks up nor remembers any.
+        last: At most so many messages of the conversation; 0 neither reads nor keeps any.
+        max_tokens: At most so many tokens of facts.
+        count_tokens: Counts them.
+        introduction: What stands above the facts.
+        background: A writer of `memory.background()`, so that the chain does not wait for facts to be remembered.
+        on_error: `"raise"`: when memory fails, the chain fails; `"log"`: it goes on without. A missing scope is always raised.
+
+    Example:
+        >>> memory = Memory(":memory:")
+        >>> conversation = ConversationMemory(memory=memory, user_id="alice")
+        >>> conversation.save_context({"input": "I am vegetarian."}, {"response": "Noted."})
+        >>> print(conversation.load_memory_variables({"input": "What shall I cook?"})["history"])
+        What is known from earlier conversations:
+        - Is vegetarian
+        <BLANKLINE>
+        Human: I am vegetarian.
+        AI: Noted.
+        >>> memory.close()
+    """
+
+    memory: Memory
+    user_id: str | None = None
+    agent_id: str | None = None
+    run_id: str | None = None
+    session_id: str = "default"
+    memory_key: str = "history"
+    facts_key: str | None = None
+    input_key: str | None = None
+    output_key: str | None = None
+    return_messages: bool = False
+    human_prefix: str = "Human"
+    ai_prefix: str = "AI"
+    k: int = Field(default=10, ge=0, le=10_000)
+    last: int = Field(default=20, ge=0, le=10_000)
+    max_tokens: int | None = 1_000
+    count_tokens: CountTokens = count_tokens_approximately
+    introduction: str = _INTRODUCTION
+    background: BackgroundWriter | None = None
+    on_error: OnError = "raise"
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    @property
+    def memory_variables(self) -> list[str]:
+        """The variables that it adds to a chain's inputs."""
+        if self.facts_key is None:
+            return [self.memory_key]
+        return [self.memory_key, self.facts_key] if self.last else [self.facts_key]
+
+    @planned
+    def load_memory_variables(self, inputs: dict[str, Any]) -> Plan[dict[str, Any]]:
+        """What is known that bears on the question, and what was said last.
+
+        Args:
+            inputs: The chain's inputs; without any, no facts are looked up.
+
+        Raises:
+            ScopeError: Nobody says whose memory it is.
+            InvalidInputError: Which input is the question is not clear.
+        """
+        call = _configurable()
+        facts, said = self._recalling(inputs, self._scope(call)), self._reading(call)
+        both = facts.and_then(lambda found: said.then(lambda messages: self._variables(found, messages)))
+        return forgiving(both, self._variables("", []), on_error=self.on_error, doing="recall")
+
+    aload_memory_variables = awaited(load_memory_variables)  # type: ignore[arg-type]  # mypy takes `self` from the base class, whose name this is
+
+    @planned
+    def save_context(self, inputs: dict[str, Any], outputs: dict[str, Any]) -> Plan[None]:
+        """Remember an exchange: its facts, and the messages themselves.
+
+        Args:
+            inputs: The chain's inputs; what memories added to them is left out.
+            outputs: Its outputs.
+
+        Raises:
+            ScopeError: Nobody says whose memory it is.
+            InvalidInputError: Which input is the question, or which output the answer, is not clear.
+        """
+        call = _configurable()
+        said = [*self._question(inputs), *self._answer(outputs)]
+        facts = forgiving(
+            self._remembering(said, self._scope(call)), None, on_error=self.on_error, doing="remember facts"
+        )
+        kept = forgiving(self._keeping(said, call), None, on_error=self.on_error, doing="keep the conversation")
+        # Facts first: a chain that fails there and is called again finds no half of this exchange, and repeats no fact.
+        return facts.and_then(lambda _: kept)
+
+    asave_context = awaited(save_context)  # type: ignore[arg-type]  # the same
+
+    @planned
+    def clear(self) -> Plan[None]:
+        """Forget the messages of the conversation; facts stay (`memory.delete_all` deletes them)."""
+        history = self._history(_configurable())
+        return Plan(history.clear, history.aclear)
+
+    aclear = awaited(clear)  # type: ignore[arg-type]  # the same
+
+    # ── whose ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _scope(self, call: Mapping[str, Any]) -> Scope:
+        default = MemoryContext(self.user_id, self.agent_id, self.run_id)
+        return scope_of_call(default, {"configurable": dict(call)})
+
+    def _history(self, call: Mapping[str, Any]) -> SQLChatMessageHistory:
+        session = call.get("session_id") or self.session_id
+        return SQLChatMessageHistory(session, self.memory, last=self.last or None, **self._scope(call).named)
+
+    # ── facts ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _recalling(self, inputs: Mapping[str, Any], scope: Scope) -> Plan[str]:
+        if not self.k or not inputs:
+            return Plan(str)
+        found = looked_up(self.memory, asked(self._question(inputs)), scope, k=self.k)
+        return found.then(partial(listed, max_tokens=self.max_tokens, count_tokens=self.count_tokens))
+
+    def _remembering(self, said: Sequence[BaseMessage], scope: Scope) -> Plan[Any]:
+        if not self.k:
+            return Plan(lambda: None)
+        return remembered(self.memory, said, scope, writer=self.background)
+
+    # ── messages ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _reading(self, call: Mapping[str, Any]) -> Plan[list[BaseMessage]]:
+        if not self.last:
+            return Plan(list)
+        history = self._history(call)
+        return Plan(history.get_messages, history.aget_messages)
+
+    def _keeping(self, said: Sequence[BaseMessage], call: Mapping[str, Any]) -> Plan[None]:
+        if not self.last:
+            return Plan(lambda: None)
+        history = self._history(call)
+        return Plan(partial(history.add_messages, said), partial(history.aadd_messages, said))
+
+    # ── what chains give and get ────────────────────────────────────────────────────────────────────────────────────
+
+    def _variables(self, facts: str, said: list[BaseMessage]) -> dict[str, Any]:
+        told = f"{self.introduction}\n{facts}" if facts and self.facts_key is None else ""
+        variables = {self.facts_key: facts, self.memory_key: self._shown(told, said)}
+        return {name: variables[name] for name in self.memory_variables}
+
+    def _shown(self, told: str, said: list[BaseMessage]) -> list[BaseMessage] | str:
+        if self.return_messages:
+            return [SystemMessage(told), *said] if told else said
+        spoken = get_buffer_string(said, human_prefix=self.human_prefix, ai_prefix=self.ai_prefix)
+        return "\n\n".join(filter(None, [told, spoken]))
+
+    def _question(self, inputs: Mapping[str, Any]) -> list[BaseMessage]:
+        return _messages(inputs, self.input_key or self._only_input(inputs), "input_key", HumanMessage)
+
+    def _answer(self, outputs: Mapping[str, Any]) -> list[BaseMessage]:
+        only = next(iter(outputs)) if len(outputs) == 1 else "output"
+        return _messages(outputs, self.output_key or only, "output_key", AIMessage)
+
+    def _only_input(self, inputs: Mapping[str, Any]) -> str:
+        try:
+            return get_prompt_input_key(dict(inputs), self.memory_variables)
+        except ValueError:
+            raise InvalidInputError(
+                f"which of the inputs {sorted(inputs)} is the question? set input_key=..."
+            ) from None
+
+
+def _messages(
+    values: Mapping[str, Any], key: str, argument: str, speaker: Callable[[str], BaseMessage]
+) -> list[BaseMessage]:
+    if key not in values:
+        raise InvalidInputError(f"there is no {key!r} among {sorted(values)}; set {argument}=...")
+    value = values[key]
+    messages = [value] if isinstance(value, str | BaseMessage) else value
+    if not isinstance(messages, list | tuple) or not all(isinstance(part, str | BaseMessage) for part in messages):
+        raise InvalidInputError(f"{key!r} is a {type(value).__name__}; only text and messages are remembered")
+    said = [speaker(part) if isinstance(part, str) else part for part in messages]
+    return [message for message in said if message.content]
+
+
+def _configurable() -> Mapping[str, Any]:
+    """What the call is configured with: by the chain's config, a chain's around it, or the run's around these.
+
+    A chain hands its memory no config, nor does it set LangChain's context variable, so that
+    `chain.invoke(question, {"configurable": {"user_id": ...}})` would read and write the memories of the constructor's user.
+    The config stands in the frames of `Chain.invoke`, below ours.
+    """
+    around = ensure_config().get("configurable", {})
+    frame = inspect.currentframe()
+    while frame is not None:
+        if frame.f_code in _CALLS_OF_A_CHAIN:
+            given: Mapping[str, Any] = frame.f_locals["config"]["configurable"]
+            if given != around:  # a chain within a chain is given nothing of its own: it has what is around it
+                return given
+        frame = frame.f_back
+    return around

@@ -1,0 +1,167 @@
+"""Memory as two nodes of any LangGraph graph: one recalls before the model is called, one remembers after it has answered.
+
+The whole pipeline as a node, with its stages visible, is `memory.build_pipeline()`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from langchain_core.messages.utils import count_tokens_approximately
+from langchain_core.runnables import Runnable
+
+from langmem_adapter.adapters.calls import scope_of_call
+from langmem_adapter.adapters.talk import latest_turn, listed, looked_up, remembered
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.scoping import MemoryContext
+
+if TYPE_CHECKING:
+    from langchain_core.runnables import RunnableConfig
+
+    from langmem_adapter.adapters.talk import CountTokens
+    from langmem_adapter.memory import Memory
+    from langmem_adapter.pipeline.background import BackgroundWriter
+    from langmem_adapter.records import AddResult, Scope
+    from langmem_adapter.twins import Plan
+
+__all__ = ["recall_node", "remember_node"]
+
+Update: TypeAlias = dict[str, Any]
+
+
+def recall_node(  # noqa: PLR0913 - each is a knob of its own
+    memory: Memory,
+    *,
+    messages_key: str = "messages",
+    output_key: str = "memories",
+    user_id: str | None = None,
+    agent_id: str | None = None,
+    run_id: str | None = None,
+    k: int = 10,
+    max_tokens: int | None = 1_000,
+    count_tokens: CountTokens = count_tokens_approximately,
+) -> Runnable[Any, Update]:
+    """A node that writes what is known about the latest message into the graph's state, as text for a prompt.
+
+    Whose memory it is comes with the call (context or `configurable`); see `resolve_scope`. A failure is raised: LangGraph's
+    `retry_policy` and `error_handler` say what becomes of it.
+
+    Args:
+        memory: The memory.
+        messages_key: Where the state holds the messages (or a text).
+        output_key: Where to put the memories, a line `- …` for each, best first; an empty text where there are none.
+        user_id: Whose memory it is where the call does not say.
+        agent_id: The agent, in the same way.
+        run_id: The run or session, in the same way.
+        k: At most so many memories.
+        max_tokens: At most so many tokens of them.
+        count_tokens: Counts them.
+
+    Returns:
+        A node for `StateGraph.add_node`, sync and async.
+
+    Example:
+        >>> from typing import Any, TypedDict
+        >>> from langgraph.graph import StateGraph
+        >>> from langmem_adapter import Memory
+        >>> class State(TypedDict, total=False):
+        ...     messages: Any
+        ...     memories: str
+        >>> memory = Memory(":memory:")
+        >>> _ = memory.add("I am vegetarian.", user_id="alice")
+        >>> graph = StateGraph(State).add_node("recall", recall_node(memory)).set_entry_point("recall").compile()
+        >>> graph.invoke({"messages": "What shall I cook?"}, {"configurable": {"user_id": "alice"}})["memories"]
+        '- Is vegetarian'
+        >>> memory.close()
+    """
+    shown = partial(listed, max_tokens=max_tokens, count_tokens=count_tokens)
+
+    def plan(state: Any, scope: Scope) -> Plan[Update]:
+        found = looked_up(memory, latest_turn(_messages(state, messages_key)), scope, k=k)
+        return found.then(lambda hits: {output_key: shown(hits)})
+
+    return _Node(plan, MemoryContext(user_id, agent_id, run_id))
+
+
+def remember_node(
+    memory: Memory,
+    *,
+    messages_key: str = "messages",
+    output_key: str | None = None,
+    user_id: str | None = None,
+    agent_id: str | None = None,
+    run_id: str | None = None,
+    background: BackgroundWriter | None = None,
+) -> Runnable[Any, Update]:
+    """A node that remembers the latest turn of a thread: what people said since the last answer, and the answers to it.
+
+    Put it after the model. Whose memory it is comes with the call, as for `recall_node`; a failure is raised, too.
+
+    Args:
+        memory: The memory.
+        messages_key: Where the state holds the messages (or a text).
+        output_key: Where to put the changes, as JSON objects with id, text, event, previous_text and reason; `None`: nowhere.
+        user_id: Whose memory it is where the call does not say.
+        agent_id: The agent, in the same way; where one is named, only what people say is remembered, about them.
+        run_id: The run or session, in the same way.
+        background: A writer made by `memory.background()`: the graph does not wait, and there is no output.
+
+    Returns:
+        A node for `StateGraph.add_node`, sync and async.
+
+    Raises:
+        InvalidInputError: An output is asked for that a background write cannot give.
+
+    Example:
+        >>> from typing import Any, TypedDict
+        >>> from langgraph.graph import StateGraph
+        >>> from langmem_adapter import Memory
+        >>> class State(TypedDict, total=False):
+        ...     messages: Any
+        ...     changes: list[dict[str, Any]]
+        >>> memory = Memory(":memory:")
+        >>> node = remember_node(memory, output_key="changes")
+        >>> graph = StateGraph(State).add_node("remember", node).set_entry_point("remember").compile()
+        >>> state = graph.invoke({"messages": "I am vegetarian."}, {"configurable": {"user_id": "alice"}})
+        >>> state["changes"][0]["text"]
+        'Is vegetarian'
+        >>> memory.close()
+    """
+    if background is not None and output_key is not None:
+        raise InvalidInputError("a background write has no result yet; leave output_key or background out")
+
+    def plan(state: Any, scope: Scope) -> Plan[Update]:
+        turn = latest_turn(_messages(state, messages_key))
+        plan = remembered(memory, turn, scope, writer=background)
+        return plan.then(lambda result: {} if output_key is None else {output_key: _changes(result)})
+
+    return _Node(plan, MemoryContext(user_id, agent_id, run_id))
+
+
+class _Node(Runnable[Any, Update]):
+    """A plan made of the state and the scope of the call; it leaves no run of its own in a trace, the graph's node does."""
+
+    def __init__(self, plan: Callable[[Any, Scope], Plan[Update]], default: MemoryContext) -> None:
+        self._plan = plan
+        self._default = default
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Update:  # noqa: A002 - LangChain's name
+        """Carry it out."""
+        return self._plan(input, scope_of_call(self._default, config)).run()
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Update:  # noqa: A002 - the same
+        """Carry it out without blocking the event loop."""
+        return await self._plan(input, scope_of_call(self._default, config)).arun()
+
+
+def _messages(state: Any, key: str) -> Any:
+    try:
+        return state[key] if isinstance(state, Mapping) else getattr(state, key)
+    except (KeyError, AttributeError):
+        raise InvalidInputError(f"the graph's state has no {key!r}; name its messages with messages_key=...") from None
+
+
+def _changes(result: AddResult | None) -> list[dict[str, Any]]:
+    return [change.to_json() for change in result.results] if result else []

@@ -1,0 +1,180 @@
+"""Memories for chains: as a LangChain retriever, and as text beside a chain's input (`recall`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.documents import Document
+from langchain_core.messages import BaseMessage
+from langchain_core.messages.utils import count_tokens_approximately
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
+from pydantic import ConfigDict
+
+from langmem_adapter.adapters.calls import scope_of_call
+from langmem_adapter.adapters.talk import latest_turn, listed, looked_up
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.memory import Memory  # noqa: TC001 - pydantic reads the annotation of a field
+from langmem_adapter.scoping import MemoryContext
+from langmem_adapter.twins import Plan
+
+if TYPE_CHECKING:
+    from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
+
+    from langmem_adapter.adapters.talk import CountTokens
+    from langmem_adapter.records import Hit, Scope
+
+__all__ = ["MemoryRetriever", "recall"]
+
+
+class MemoryRetriever(BaseRetriever):
+    """Finds memories as LangChain documents, best first.
+
+    A document's `page_content` is the memory's text and its `id` the memory's; its metadata is the memory's, with `score`,
+    `revision`, `created_at`, `updated_at` and the fields of its scope. Whose memories are searched comes with the call; see
+    `resolve_scope`. `k`, `filters`, `threshold`, `memory_type`, `user_id`, `agent_id` may be given to `invoke` as well.
+
+    Args:
+        memory: The memory.
+        user_id: Whose memories where the call does not say.
+        agent_id: The agent, in the same way.
+        run_id: The run or session, in the same way.
+        k: At most so many.
+        filters: Conditions on metadata and on fields of the memory; see `Memory.search`.
+        threshold: Least cosine of query and memory, -1 to 1.
+        memory_type: Only memories of this type.
+
+    Example:
+        >>> memory = Memory(":memory:")
+        >>> _ = memory.add("I am vegetarian.", user_id="alice")
+        >>> retriever = MemoryRetriever(memory=memory, k=3)
+        >>> [found] = retriever.invoke("What shall I cook?", {"configurable": {"user_id": "alice"}})
+        >>> found.page_content, found.metadata["user_id"]
+        ('Is vegetarian', 'alice')
+        >>> memory.close()
+    """
+
+    memory: Memory
+    user_id: str | None = None
+    agent_id: str | None = None
+    run_id: str | None = None
+    k: int = 10
+    filters: Mapping[str, Any] | None = None
+    threshold: float | None = None
+    memory_type: str | None = None
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    def invoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:  # noqa: A002 - LangChain's name
+        """Find memories."""
+        return super().invoke(input, config, **self._for_this_call(config, kwargs))
+
+    async def ainvoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:  # noqa: A002 - the same
+        """Find memories without blocking the event loop."""
+        return await super().ainvoke(input, config, **self._for_this_call(config, kwargs))
+
+    def _for_this_call(self, config: RunnableConfig | None, given: dict[str, Any]) -> dict[str, Any]:
+        default = MemoryContext(self.user_id, self.agent_id, self.run_id)
+        # `run_id` is LangChain's own argument of `invoke`: the id of the run in a trace.
+        explicit = {name: given.pop(name, None) for name in ("user_id", "agent_id")}
+        return {**given, "scope": scope_of_call(default, config, explicit=explicit)}
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **given: Any
+    ) -> list[Document]:
+        del run_manager  # nothing below is a run of LangChain's
+        return self._found(query, **given).run()
+
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **given: Any
+    ) -> list[Document]:
+        del run_manager  # the same
+        return await self._found(query, **given).arun()
+
+    def _found(self, query: str, *, scope: Scope, **given: Any) -> Plan[list[Document]]:
+        own = {name: getattr(self, name) for name in ("k", "filters", "threshold", "memory_type")}
+        wanted: dict[str, Any] = {**own, **given, **scope.named}
+        found = Plan(partial(self.memory.search, query, **wanted), partial(self.memory.asearch, query, **wanted))
+        return found.then(lambda hits: [_document(hit) for hit in hits])
+
+
+def recall(  # noqa: PLR0913 - each is a knob of its own
+    memory: Memory,
+    *,
+    key: str = "input",
+    output_key: str = "memories",
+    user_id: str | None = None,
+    agent_id: str | None = None,
+    run_id: str | None = None,
+    k: int = 10,
+    max_tokens: int | None = 1_000,
+    count_tokens: CountTokens = count_tokens_approximately,
+) -> Runnable[Any, dict[str, Any]]:
+    """The first step of a chain: its input, and beside it what is known that bears on it, as text for a prompt.
+
+    Whose memory it is comes with the call; see `resolve_scope`.
+
+    Args:
+        memory: The memory.
+        key: Where the input (a dict) holds the question: a text, a message or messages; of these the latest turn counts.
+            An input that is no dict is the question, and stands under this key afterwards.
+        output_key: Where to put the memories, a line `- …` for each, best first; an empty text where there are none.
+        user_id: Whose memory it is where the call does not say.
+        agent_id: The agent, in the same way.
+        run_id: The run or session, in the same way.
+        k: At most so many memories.
+        max_tokens: At most so many tokens of them.
+        count_tokens: Counts them.
+
+    Returns:
+        A Runnable from a dict or text to a dict, sync and async.
+
+    Example:
+        >>> memory = Memory(":memory:")
+        >>> _ = memory.add("I am vegetarian.", user_id="alice")
+        >>> recall(memory).invoke("What shall I cook?", {"configurable": {"user_id": "alice"}})
+        {'input': 'What shall I cook?', 'memories': '- Is vegetarian'}
+        >>> memory.close()
+    """
+    default = MemoryContext(user_id, agent_id, run_id)
+    shown = partial(listed, max_tokens=max_tokens, count_tokens=count_tokens)
+
+    def plan(given: Any, config: RunnableConfig) -> Plan[dict[str, Any]]:
+        inputs = given if isinstance(given, Mapping) else {key: given}
+        found = looked_up(memory, latest_turn(_question(inputs, key)), scope_of_call(default, config), k=k)
+        return found.then(lambda hits: {**inputs, output_key: shown(hits)})
+
+    def run(given: Any, config: RunnableConfig) -> dict[str, Any]:
+        return plan(given, config).run()
+
+    async def arun(given: Any, config: RunnableConfig) -> dict[str, Any]:
+        return await plan(given, config).arun()
+
+    return RunnableLambda(run, arun, name="recall")
+
+
+def _document(hit: Hit) -> Document:
+    item = hit.item
+    about = {
+        "score": hit.score,
+        "revision": item.revision,
+        "created_at": item.created_at.isoformat(),
+        "updated_at": item.updated_at.isoformat(),
+        **item.scope.named,
+    }
+    why = {} if hit.explanation is None else {"explanation": asdict(hit.explanation)}
+    return Document(id=hit.id, page_content=hit.text, metadata={**item.metadata, **about, **why})
+
+
+def _question(inputs: Mapping[str, Any], key: str) -> str | Sequence[Any]:
+    if key not in inputs:
+        raise InvalidInputError(f"the input has no {key!r}, only {sorted(inputs)}; name its question with key=...")
+    question = inputs[key]
+    if isinstance(question, BaseMessage):
+        return [question]
+    if isinstance(question, str | list | tuple):
+        return question
+    raise InvalidInputError(f"{key!r} is a {type(question).__name__}; it must be a text, a message or a list of these")

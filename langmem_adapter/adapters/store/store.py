@@ -1,0 +1,274 @@
+"""`MemoryStore`: LangGraph's `BaseStore` on a memory's database."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import numpy as np
+from langgraph.store.base import BaseStore, GetOp, IndexConfig, Op, Result, SearchOp, TTLConfig
+
+from langmem_adapter.adapters.store.fields import field_index, refuse_unknown
+from langmem_adapter.adapters.store.operations import Operations, Reading, check_ttl
+from langmem_adapter.adapters.store.reading import Reader
+from langmem_adapter.adapters.store.reindexing import reindex
+from langmem_adapter.adapters.store.sweeping import TTLSweeper
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.storage.item_writes import Put, refresh, sweep, write
+from langmem_adapter.storage.items import ITEMS, present
+from langmem_adapter.twins import Plan, awaited, planned
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from concurrent.futures import Future
+
+    from sqlalchemy import Connection
+
+    from langmem_adapter.embedding.embedder import UnitVectors
+    from langmem_adapter.memory import Memory
+
+__all__ = ["MemoryStore"]
+
+_After: TypeAlias = "Callable[[Connection], None] | None"
+
+_TTL_KEYS: Final = frozenset(TTLConfig.__annotations__)
+_SWEEP_MINUTES: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Meanings:
+    """The vectors that one batch needs: of what is looked for, and of what is written."""
+
+    queries: dict[str, UnitVectors]
+    texts: UnitVectors
+
+
+_NOTHING: Final = _Meanings({}, np.empty((0, 0), np.float32))
+
+
+class MemoryStore(BaseStore):
+    """A store for LangGraph that lies in a memory's database: durable, shared by processes, searched by meaning.
+
+    It may be given to `compile(store=…)`, `create_agent(store=…)` and LangMem's tools, sync and async. Items lie beside the
+    memories and have nothing to do with them; every store over one memory sees the same items. Values are JSON objects:
+    what cannot be kept as JSON is an error, never silently turned into text.
+
+    Without a query, items come in the order of their last change, the latest first. With one, each item's score is the
+    highest cosine of its vectors; items without vectors follow, with the score `None`, if the limit is not reached. Filters
+    are those of `langmem_adapter.filters`. A read within a batch sees the state before the batch's puts.
+
+    Args:
+        memory: Whose database and, unless *index* says otherwise, whose embeddings are used. It stays the caller's to close.
+        index: What is searched by meaning. `None` embeds whole values with the memory's own embeddings; a mapping may name
+            `embed`, `dims` and `fields`, as for every LangGraph store (without `embed`, the memory's own embeddings); `False`
+            keeps no vectors, and queries are ignored. A function given as `embed` is known by its name: give it a text
+            attribute `fingerprint` if two of one name make different vectors.
+        ttl: `default_ttl` and `refresh_on_read` for items that expire, in minutes; `omit_expired` hides them before a sweep
+            deletes them; `sweep_interval_minutes` is for `start_ttl_sweeper`.
+
+    Raises:
+        InvalidInputError: *index* or *ttl* is not understood.
+
+    Example:
+        >>> from langmem_adapter import Memory
+        >>> memory = Memory(":memory:")
+        >>> store = MemoryStore(memory, index={"fields": ["text"]})
+        >>> store.put(("ann", "notes"), "1", {"text": "The violin lesson is on Monday", "year": 2026})
+        >>> store.put(("ann", "notes"), "2", {"text": "Buy bread and olives", "year": 2025})
+        >>> [item.key for item in store.search(("ann",), query="When do I play the violin?")]
+        ['1', '2']
+        >>> [item.key for item in store.search(("ann",), filter={"year": {"$lt": 2026}})]
+        ['2']
+        >>> store.list_namespaces()
+        [('ann', 'notes')]
+        >>> memory.close()
+    """
+
+    supports_ttl = True
+
+    def __init__(
+        self,
+        memory: Memory,
+        index: IndexConfig | Literal[False] | None = None,
+        ttl: TTLConfig | None = None,
+    ) -> None:
+        self._engine = memory.engine
+        self._database = memory.engine.database
+        self._fields = field_index(memory.engine, index)
+        self.ttl_config = None if ttl is None else _checked_ttl(ttl)
+        self._sweeper: TTLSweeper | None = None
+
+    @planned
+    def batch(self, ops: Iterable[Op]) -> Plan[list[Result]]:
+        """Carry out some operations: those that read first, then all puts in one transaction.
+
+        Args:
+            ops: LangGraph's get, put, search and list operations.
+
+        Returns:
+            The result of each, in order; `None` for a put.
+
+        Raises:
+            InvalidNamespaceError: A namespace is none; nothing was done.
+            InvalidInputError: Another part of an operation is not understood, or a value is no JSON; nothing was done.
+            FilterError: A filter is not understood; nothing was done.
+            EmbeddingMismatchError: The vectors kept come from another embedding model; nothing was written.
+            StorageError: The database refused or failed; nothing was written.
+        """
+        work = Operations(ops, self._fields)
+
+        def run() -> list[Result]:
+            results, after = self._answer(work, self._embed(work))
+            if after is not None:
+                self._database.write(after)
+            return results
+
+        async def arun() -> list[Result]:
+            meanings = await self._aembed(work)
+            results, after = await asyncio.to_thread(self._answer, work, meanings)
+            if after is not None:
+                await self._database.awrite(after)
+            return results
+
+        return Plan(run, arun)
+
+    abatch = awaited(batch)  # type: ignore[arg-type]  # mypy takes `self` from the base class, whose name this is
+
+    # ── what expires ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @planned
+    def sweep_ttl(self) -> Plan[int]:
+        """Delete every item that has expired, whoever put it.
+
+        Returns:
+            How many.
+        """
+        return Plan(self._sweep)
+
+    asweep_ttl = awaited(sweep_ttl)
+
+    def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> Future[None]:
+        """Sweep in a thread of its own, now and every few minutes, until `stop_ttl_sweeper` or the memory's end.
+
+        Args:
+            sweep_interval_minutes: Instead of the configured one; 5 where none is.
+
+        Returns:
+            Is done when the thread has ended; cancel it to end the thread. The one that is running already, if there is one.
+        """
+        if self._sweeper is None or not self._sweeper.running:
+            configured = (self.ttl_config or {}).get("sweep_interval_minutes")
+            minutes = check_ttl(sweep_interval_minutes or configured or _SWEEP_MINUTES, "sweep_interval_minutes")
+            self._sweeper = TTLSweeper(self._sweep, minutes or _SWEEP_MINUTES)
+            self._engine.writers.add(self._sweeper)
+        return self._sweeper.done
+
+    def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:
+        """End the thread of `start_ttl_sweeper`.
+
+        Args:
+            timeout: Seconds to wait for it; `None` until it has ended.
+
+        Returns:
+            Whether it has ended, or there was none.
+        """
+        return self._sweeper is None or self._sweeper.close(timeout)
+
+    def _sweep(self) -> int:
+        now, count = present(), 0
+        while gone := self._database.write(partial(sweep, now=now)):
+            count += gone
+        return count
+
+    # ── another embedding model ─────────────────────────────────────────────────────────────────────────────────────
+
+    @planned
+    def reindex(self, progress: Callable[[int, int], None] | None = None) -> Plan[int]:
+        """Embed every item anew, with this store's model and fields: after either of them changed.
+
+        Others may go on meanwhile; items whose turn has not come yet are found, but have no score. Interrupted, it begins
+        again when it is called again.
+
+        Args:
+            progress: Called after each batch with the number of items done and of all.
+
+        Returns:
+            How many items have vectors now.
+
+        Raises:
+            InvalidInputError: This store keeps no vectors.
+            EmbeddingMismatchError: Somebody wrote vectors of the old model meanwhile; close that program and call it again.
+            StorageError: The database failed; call it again.
+        """
+        if self._fields is None:
+            raise InvalidInputError(
+                "this store was made with index=False; make it with the embeddings that it shall have"
+            )
+        return Plan(partial(reindex, self._database, self._fields, progress))
+
+    areindex = awaited(reindex)
+
+    # ── the steps of a batch ────────────────────────────────────────────────────────────────────────────────────────
+
+    def _embed(self, work: Operations) -> _Meanings:
+        if self._fields is None:
+            return _NOTHING
+        embedder = self._fields.embedder
+        return _Meanings({query: embedder.query(query) for query in work.queries}, embedder.vectors(work.texts))
+
+    async def _aembed(self, work: Operations) -> _Meanings:
+        if self._fields is None:
+            return _NOTHING
+        embedder = self._fields.embedder
+        texts, *queries = await asyncio.gather(embedder.avectors(work.texts), *map(embedder.aquery, work.queries))
+        return _Meanings(dict(zip(work.queries, queries, strict=True)), texts)
+
+    def _answer(self, work: Operations, meanings: _Meanings) -> tuple[list[Result], _After]:
+        """What the readings find, and what is to be written after them."""
+        now, results = present(), list[Result]([None] * work.count)
+        touched: list[Any] = []
+        if work.readings:
+            feed = None
+            if meanings.queries and self._fields is not None:
+                feed = self._engine.feed(ITEMS, self._fields.mark)
+                feed.pull()
+            omit = bool((self.ttl_config or {}).get("omit_expired"))
+            with self._database.read() as connection:
+                index = None if feed is None else feed.view(connection)
+                reader = Reader(connection, index, now=now, omit_expired=omit)
+                for place, op in work.readings.items():
+                    results[place] = _result(reader, op, work, place, meanings)
+            touched = list(reader.touched.values())
+        return results, self._after(work.puts(meanings.texts), touched, now)
+
+    def _after(self, puts: list[Put], touched: list[Any], now: int) -> _After:
+        if not puts and not touched:
+            return None
+        mark = None if self._fields is None else self._fields.mark
+
+        def after(connection: Connection) -> None:
+            refresh(connection, touched, now)
+            write(connection, puts, fingerprint=mark)
+
+        return after
+
+
+def _result(reader: Reader, op: Reading, work: Operations, place: int, meanings: _Meanings) -> Result:
+    if isinstance(op, GetOp):
+        return reader.get(op)
+    if isinstance(op, SearchOp):
+        vector = None if op.query is None else meanings.queries.get(op.query)
+        return reader.search(op, work.filters[place], vector)
+    return reader.namespaces(op)
+
+
+def _checked_ttl(ttl: TTLConfig) -> TTLConfig:
+    if not isinstance(ttl, Mapping):
+        raise InvalidInputError(f"ttl must be a mapping like {{'default_ttl': 60}}, not {type(ttl).__name__}")
+    refuse_unknown(ttl, _TTL_KEYS, "ttl")
+    for name in ("default_ttl", "sweep_interval_minutes"):
+        check_ttl(ttl.get(name), f"ttl[{name!r}]")
+    return TTLConfig(**ttl)

@@ -1,0 +1,116 @@
+"""What guests do with a thread of messages: read the latest turn, look up what bears on it, remember it.
+
+A turn is what was said since the last answer, and the answers to it. Only people and the model speak in it: what a tool
+returned is not remembered, since anybody who can place a text there could otherwise plant a memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, convert_to_messages
+
+from langmem_adapter.twins import Plan
+
+if TYPE_CHECKING:
+    from langchain_core.messages import MessageLikeRepresentation
+
+    from langmem_adapter.memory import Memory
+    from langmem_adapter.pipeline.background import BackgroundWriter
+    from langmem_adapter.records import AddResult, Hit, Scope
+
+__all__ = ["CountTokens", "answers", "asked", "latest_turn", "listed", "looked_up", "remembered"]
+
+CountTokens: TypeAlias = Callable[[Sequence[BaseMessage]], int]
+"""Tokens of some messages: `count_tokens_approximately`, or a model's `get_num_tokens_from_messages`."""
+
+_SUMMARY: Final = "summarization"  # what LangChain's SummarizationMiddleware writes in a person's name
+
+
+def latest_turn(messages: str | Sequence[MessageLikeRepresentation]) -> list[BaseMessage]:
+    """The latest turn of a thread: what people said since the last answer before it, and the answers to that.
+
+    Args:
+        messages: The thread: messages, anything LangChain converts to messages, or a text that a person says.
+
+    Returns:
+        Messages of people and of the model with something in them, in order.
+
+    Example:
+        >>> thread = [("human", "Hi"), ("ai", "Hello!"), ("human", "I like tea."), ("ai", "Noted.")]
+        >>> [message.text for message in latest_turn(thread)]
+        ['I like tea.', 'Noted.']
+    """
+    thread = convert_to_messages([messages] if isinstance(messages, str) else messages)
+    spoken = [message for message in thread if _is_said(message) or isinstance(message, AIMessage)]
+    last = max((place for place, message in enumerate(spoken) if _is_said(message)), default=len(spoken))
+    first = last
+    while first > 0 and _is_said(spoken[first - 1]):
+        first -= 1
+    return [*spoken[first : last + 1], *answers(spoken[last + 1 :])]
+
+
+def asked(turn: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """What people said in a turn."""
+    return [message for message in turn if _is_said(message)]
+
+
+def answers(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """What the model said, without calls of tools that say nothing."""
+    return [message for message in messages if isinstance(message, AIMessage) and message.text.strip()]
+
+
+def listed(hits: Sequence[Hit], *, max_tokens: int | None, count_tokens: CountTokens) -> str:
+    """Memories as a list for a prompt, best first.
+
+    Args:
+        hits: What was found, best first.
+        max_tokens: Most tokens of the list; a memory that does not fit makes room for the next that does. `None`: no limit.
+        count_tokens: Counts them.
+
+    Returns:
+        A line `- …` for each; empty where there is none.
+    """
+    lines: list[str] = []
+    for hit in hits:
+        line = "- " + " ".join(hit.text.split())  # one line each: a memory cannot pass for the prompt around it
+        if max_tokens is None or count_tokens([SystemMessage("\n".join([*lines, line]))]) <= max_tokens:
+            lines.append(line)
+    return "\n".join(lines)
+
+
+def looked_up(memory: Memory, turn: Sequence[BaseMessage], scope: Scope, *, k: int) -> Plan[list[Hit]]:
+    """Search for what bears on what people said in a turn; nothing is searched where they sent pictures only."""
+    question = "\n".join(message.text for message in asked(turn)).strip()
+    given: dict[str, Any] = {"k": k, **scope.named}
+    if not question:
+        return Plan(list)
+    return Plan(partial(memory.search, question, **given), partial(memory.asearch, question, **given))
+
+
+def remembered(
+    memory: Memory, turn: Sequence[BaseMessage], scope: Scope, *, writer: BackgroundWriter | None, about: str = "user"
+) -> Plan[AddResult | None]:
+    """Remember a turn.
+
+    Args:
+        memory: Where.
+        turn: As `latest_turn` gives it; one in which nobody asked anything is not remembered.
+        scope: Whose memory.
+        writer: Does it later, so that there is no result yet; `None` does it now.
+        about: Whose facts: `"user"`, or `"agent"`.
+    """
+    # Where an assistant speaks and an agent is named, `add` takes the facts to be about the assistant.
+    said = turn if about == "agent" or scope.agent_id is None else asked(turn)
+    given: dict[str, Any] = {**scope.named}
+    if not asked(turn):
+        return Plan(lambda: None)
+    if writer is not None:
+        return Plan(partial(writer.add, said, **given)).then(lambda _: None)
+    return Plan(partial(memory.add, said, **given), partial(memory.aadd, said, **given))
+
+
+def _is_said(message: BaseMessage) -> bool:
+    return isinstance(message, HumanMessage) and message.additional_kwargs.get("lc_source") != _SUMMARY

@@ -1,0 +1,226 @@
+"""Memory as tools: the model itself searches, saves, updates and forgets.
+
+Whose memory it is comes with the run and stands in no schema: the model neither sees nor chooses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
+
+from langchain_core.tools import BaseTool, StructuredTool, ToolException
+from pydantic import BaseModel, Field
+
+from langmem_adapter.adapters.calls import scope_of_call
+from langmem_adapter.engine.arguments import bounded
+from langmem_adapter.errors import (
+    ConflictError,
+    FilterError,
+    InvalidInputError,
+    MemoryNotFoundError,
+    ModelReplyError,
+)
+from langmem_adapter.scoping import MemoryContext
+from langmem_adapter.text import text_hash
+from langmem_adapter.twins import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from langmem_adapter.memory import Memory
+    from langmem_adapter.records import AddResult, Change, Hit, Scope
+
+__all__ = ["MemoryTool", "create_memory_tools"]
+
+MemoryTool: TypeAlias = Literal["search", "save", "update", "forget"]
+"""What a memory tool does."""
+
+_ALL: Final[tuple[MemoryTool, ...]] = get_args(MemoryTool)
+_Act: TypeAlias = Callable[..., Plan[str]]
+
+# What the model can do something about; the rest (no scope, a broken database) is the developer's.
+_FOR_THE_MODEL: Final = (MemoryNotFoundError, InvalidInputError, FilterError, ConflictError, ModelReplyError)
+
+
+class _Search(BaseModel):
+    """Search what is remembered from earlier conversations. Gives each memory with its id, best match first."""
+
+    query: str = Field(description="A question or statement, in natural language.")
+
+
+class _Save(BaseModel):
+    """Remember something worth knowing in later conversations. Search first; update a memory that it replaces."""
+
+    content: str = Field(description="One short statement that can be understood on its own.")
+
+
+class _Update(BaseModel):
+    """Change a memory that is no longer right, or incomplete."""
+
+    memory_id: str = Field(description="Its id, as the search gives it.")
+    content: str = Field(description="The new statement, in full.")
+
+
+class _Forget(BaseModel):
+    """Forget a memory that is wrong, or that shall not be kept."""
+
+    memory_id: str = Field(description="Its id, as the search gives it.")
+
+
+_ARGUMENTS: Final[Mapping[MemoryTool, type[BaseModel]]] = {
+    "search": _Search,
+    "save": _Save,
+    "update": _Update,
+    "forget": _Forget,
+}
+
+
+def create_memory_tools(  # noqa: PLR0913 - each is a knob of its own
+    memory: Memory,
+    *,
+    tools: Sequence[MemoryTool] = _ALL,
+    names: Mapping[MemoryTool, str] | None = None,
+    user_id: str | None = None,
+    agent_id: str | None = None,
+    run_id: str | None = None,
+    k: int = 5,
+    infer: bool = False,
+) -> list[BaseTool]:
+    """Tools with which a model uses a memory: `search_memory`, `save_memory`, `update_memory`, `forget_memory`.
+
+    They work in `create_agent`, with a `ToolNode`, and invoked by themselves. Whose memory it is comes with the call (context
+    or `configurable`; see `resolve_scope`), and the id of somebody else's memory is "not found". What the model can put right
+    comes back to it as an error message; a missing scope or a failing database is raised to the program.
+
+    Args:
+        memory: The memory.
+        tools: Which of them.
+        names: Other names for them, as `{"search": "look_up"}`.
+        user_id: Whose memory it is where the call does not say.
+        agent_id: The agent, in the same way.
+        run_id: The run or session, in the same way.
+        k: At most so many memories a search.
+        infer: `False` saves the model's statement as it stands, once. `True` sends it through the pipeline, which compares
+            it with what is known, at the cost of its own model calls.
+
+    Returns:
+        LangChain tools, sync and async.
+
+    Raises:
+        InvalidInputError: There is no tool of such a name, or *k* is not from 1 to 10,000.
+
+    Example:
+        >>> from langmem_adapter import Memory
+        >>> memory = Memory(":memory:")
+        >>> search, save = create_memory_tools(memory, tools=["search", "save"])
+        >>> alice = {"configurable": {"user_id": "alice"}}
+        >>> save.invoke({"content": "Is vegetarian"}, alice)
+        'ADD ...: Is vegetarian'
+        >>> search.invoke({"query": "What does she eat?"}, alice)
+        '...: Is vegetarian'
+        >>> memory.close()
+    """
+    default = MemoryContext(user_id, agent_id, run_id)
+    acts: Mapping[MemoryTool, _Act] = {
+        "search": partial(_search, memory, k=bounded(k)),
+        "save": partial(_infer if infer else _save, memory),
+        "update": partial(_update, memory),
+        "forget": partial(_forget, memory),
+    }
+    named = {kind: f"{kind}_memory" for kind in _ALL} | dict(names or {})
+    _check_kinds([*tools, *named])
+    return [_tool(named[kind], _ARGUMENTS[kind], acts[kind], default) for kind in tools]
+
+
+def _check_kinds(kinds: Sequence[str]) -> None:
+    for kind in kinds:
+        if kind not in _ALL:
+            raise InvalidInputError(f"there is no memory tool {kind!r}; known are {', '.join(_ALL)}")
+
+
+def _tool(name: str, arguments: type[BaseModel], act: _Act, default: MemoryContext) -> BaseTool:
+    def run(*given: Any, **named: Any) -> str:
+        with _told_to_the_model():
+            return act(scope_of_call(default), *given, **named).run()
+
+    async def arun(*given: Any, **named: Any) -> str:
+        with _told_to_the_model():
+            return await act(scope_of_call(default), *given, **named).arun()
+
+    return StructuredTool(
+        name=name,
+        description=arguments.__doc__ or "",
+        args_schema=arguments,
+        func=run,
+        coroutine=arun,
+        handle_tool_error=True,
+    )
+
+
+@contextmanager
+def _told_to_the_model() -> Iterator[None]:
+    try:
+        yield
+    except _FOR_THE_MODEL as error:
+        raise ToolException(str(error)) from error
+
+
+# ── what they do ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _search(memory: Memory, scope: Scope, query: str, *, k: int) -> Plan[str]:
+    return _looked_up(memory, scope, query, k=k).then(
+        lambda hits: "\n".join(_line(hit.id, hit.text) for hit in hits) or "Nothing is remembered about that."
+    )
+
+
+def _save(memory: Memory, scope: Scope, content: str) -> Plan[str]:
+    mark = text_hash(content)
+
+    def unless_known(hits: list[Hit]) -> Plan[str]:
+        known = next((hit for hit in hits if hit.item.hash == mark), None)
+        if known is not None:
+            return Plan(lambda: f"Already remembered: {_line(known.id, known.text)}")
+        return _added(memory, scope, content, infer=False)
+
+    return _looked_up(memory, scope, content, k=5).and_then(unless_known)
+
+
+def _infer(memory: Memory, scope: Scope, content: str) -> Plan[str]:
+    return _added(memory, scope, content, infer=True)
+
+
+def _update(memory: Memory, scope: Scope, memory_id: str, content: str) -> Plan[str]:
+    given: dict[str, Any] = {"text": content, **scope.named}
+    return Plan(partial(memory.update, memory_id, **given), partial(memory.aupdate, memory_id, **given)).then(_told)
+
+
+def _forget(memory: Memory, scope: Scope, memory_id: str) -> Plan[str]:
+    given: dict[str, Any] = {**scope.named}
+    return Plan(partial(memory.delete, memory_id, **given), partial(memory.adelete, memory_id, **given)).then(_told)
+
+
+def _looked_up(memory: Memory, scope: Scope, query: str, *, k: int) -> Plan[list[Hit]]:
+    wanted: dict[str, Any] = {"k": k, **scope.named}
+    return Plan(partial(memory.search, query, **wanted), partial(memory.asearch, query, **wanted))
+
+
+def _added(memory: Memory, scope: Scope, content: str, *, infer: bool) -> Plan[str]:
+    given: dict[str, Any] = {"infer": infer, **scope.named}
+    added = Plan(partial(memory.add, content, **given), partial(memory.aadd, content, **given))
+    return added.then(_outcome)
+
+
+def _outcome(result: AddResult) -> str:
+    return "\n".join(map(_told, result.results)) or "Nothing was saved: there was no fact in it."
+
+
+def _told(change: Change) -> str:
+    reason = f" ({change.reason})" if change.event == "NONE" and change.reason else ""
+    return f"{change.event} {_line(change.id or '-', change.text)}{reason}"
+
+
+def _line(memory_id: str, text: str) -> str:
+    return f"{memory_id}: {' '.join(text.split())}"

@@ -1,0 +1,1 @@
+"""What a memory finds, measured: data sets, metrics, a run, its report and plot."""

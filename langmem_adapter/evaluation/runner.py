@@ -1,0 +1,185 @@
+"""One evaluation run: conversations go into a memory, questions are searched, what is found is noted down."""
+
+from __future__ import annotations
+
+import time
+import unicodedata
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError
+from langmem_adapter.evaluation.metrics import context_tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
+
+    from langmem_adapter.evaluation.datasets import Conversation, Question, Session
+    from langmem_adapter.memory import Memory
+    from langmem_adapter.records import Hit
+
+__all__ = ["CONTEXT", "CUTS", "Answer", "ask", "check", "ingest"]
+
+CUTS: Final = (5, 10, 20)
+"""Numbers of hits at which recall is measured."""
+CONTEXT: Final = 10
+"""Hits of the search whose order, size and time are measured: what `Memory.search` gives unasked."""
+_NAMED: Final = 5  # absent memories in one message
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one question found.
+
+    Attributes:
+        question: The question.
+        ranks: For each number of hits asked for, the ranks of the evidence among them; see `metrics`.
+        tokens: Tokens of the ten hits as context.
+        milliseconds: Time of the search for ten hits, embedding the question included.
+    """
+
+    question: Question
+    ranks: Mapping[int, tuple[int, ...]]
+    tokens: int
+    milliseconds: float
+
+
+def ingest(
+    memory: Memory,
+    conversations: Sequence[Conversation],
+    *,
+    infer: bool = False,
+    progress: Callable[[int], object] | None = None,
+) -> dict[str, set[str]]:
+    """Put conversations into a memory, one add per session; the conversation is the user, the speakers are actors.
+
+    Args:
+        memory: Where to; it must not know these users yet.
+        conversations: What was said.
+        infer: Extract facts; otherwise each turn is kept word for word.
+        progress: Called with the number of turns that were taken in since the last call.
+
+    Returns:
+        For each memory the ids of the turns that it comes from. With *infer* a fact counts for the turn that it was found
+        in, and for every later turn that says the same again. An update counts for the turn that brought it, no longer for
+        those whose text it replaced: where it joined both, the measured recall is a lower bound.
+
+    Raises:
+        InvalidInputError: The memory knows one of the users, or *infer* is given to a memory that keeps no traces.
+    """
+    _refuse_known(memory, conversations)
+    sources: dict[str, set[str]] = defaultdict(set)
+    for conversation in conversations:
+        for session in conversation.sessions:
+            result = memory.add(
+                [{"role": "user", "name": turn.speaker, "content": turn.text} for turn in session.turns],
+                user_id=conversation.id,
+                timestamp=session.time,
+                infer=infer,
+            )
+            if infer:
+                _trace(memory, result.trace_id, session, sources)
+            else:
+                for change, turn in zip(result.results, session.turns, strict=True):
+                    sources[str(change.id)] = {turn.id}
+            if progress is not None:
+                progress(len(session.turns))
+    return dict(sources)
+
+
+def _refuse_known(memory: Memory, conversations: Sequence[Conversation]) -> None:
+    known = {count.scope.user_id for count in memory.scopes()}
+    for conversation in conversations:
+        if conversation.id in known:
+            raise InvalidInputError(
+                f"{memory.location} has memories of {conversation.id} already; measure in a database of its own"
+            )
+
+
+def _trace(memory: Memory, trace_id: str | None, session: Session, sources: dict[str, set[str]]) -> None:
+    if trace_id is None:
+        raise InvalidInputError("without traces nobody knows which turn a fact comes from; set trace_days above 0")
+    trace = memory.trace(trace_id)
+    for decision, change in zip(trace.decisions, trace.result.results, strict=True):
+        if change.id is None or decision.fact is None:
+            continue
+        turn = session.turns[trace.facts[decision.fact].turn].id
+        if change.event == "NONE":
+            sources[change.id].add(turn)
+        else:
+            sources[change.id] = {turn}
+
+
+def check(memory: Memory, questions: Sequence[Question]) -> None:
+    """Make sure that the memories that questions expect are there, since one that is not would only lower the numbers.
+
+    Raises:
+        InvalidInputError: Some are not; the message says which, and where the questions stand.
+    """
+    absent = [
+        f"{question.where}: {memory_id}"
+        for question in questions
+        for memory_id in question.evidence
+        if not _is_there(memory, memory_id, question.scope.named)
+    ]
+    if absent:
+        more = f", and {len(absent) - _NAMED} more" if len(absent) > _NAMED else ""
+        raise InvalidInputError(f"no such memory in that scope: {'; '.join(absent[:_NAMED])}{more}")
+
+
+def _is_there(memory: Memory, memory_id: str, whose: Mapping[str, str]) -> bool:
+    try:
+        memory.get(memory_id, **whose)
+    except MemoryNotFoundError:
+        return False
+    return True
+
+
+def ask(
+    memory: Memory,
+    questions: Sequence[Question],
+    *,
+    sources: Mapping[str, AbstractSet[str]] | None = None,
+    cuts: Sequence[int] = CUTS,
+    progress: Callable[[int], object] | None = None,
+) -> list[Answer]:
+    """Search every question, once for each number of hits: a search for ten may put newer versions first among its ten.
+
+    Args:
+        memory: Where to search.
+        questions: What to search.
+        sources: What each memory stands for, as `ingest` gives it; without it each stands for itself.
+        cuts: Numbers of hits.
+        progress: Called with the number of questions that were asked since the last call.
+    """
+    answers = []
+    for question in questions:
+        answers.append(_answer(memory, question, sources, cuts))
+        if progress is not None:
+            progress(1)
+    return answers
+
+
+def _answer(
+    memory: Memory, question: Question, sources: Mapping[str, AbstractSet[str]] | None, cuts: Sequence[int]
+) -> Answer:
+    whose: dict[str, Any] = question.scope.named
+    began = time.perf_counter()
+    context = memory.search(question.text, k=CONTEXT, **whose)
+    milliseconds = (time.perf_counter() - began) * 1_000
+    lists = {k: context if k == CONTEXT else memory.search(question.text, k=k, **whose) for k in {*cuts, CONTEXT}}
+    ranks = {k: tuple(sorted(_ranks(question, hits, sources))) for k, hits in lists.items()}
+    return Answer(question, ranks, context_tokens(context), milliseconds)
+
+
+def _ranks(question: Question, hits: Sequence[Hit], sources: Mapping[str, AbstractSet[str]] | None) -> Iterator[int]:
+    brought = [{hit.id} if sources is None else sources.get(hit.id, set()) for hit in hits]
+    told = [_folded(hit.text) for hit in hits] if question.contains else []
+    holding = [[piece in ids for ids in brought] for piece in question.evidence]
+    holding += [[_folded(piece) in text for text in told] for piece in question.contains]
+    return (held.index(True) + 1 for held in holding if True in held)
+
+
+def _folded(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())

@@ -1,0 +1,210 @@
+"""Tidying memories: those that say the same become one, those that a later one contradicts go.
+
+An `add` compares each new fact with what is known, so a scope stays tidy by itself; what is stored as said, imported or edited
+by hand does not. Here each memory, oldest first, is told once more to the older ones of its own exact scope, and the reasoner
+that decides in the pipeline decides. A memory that another one says already is deleted, with that reason in its history; the
+one that stays takes over metadata that it lacks, and lives as long as the longer-lived of the two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from langmem_adapter.errors import ConflictError, MemoryNotFoundError
+from langmem_adapter.reasoning.base import Answer, Comparison, Known, Verdict
+from langmem_adapter.records import PROCEDURAL, Change, Decision, Fact, Usage
+from langmem_adapter.storage import memories
+from langmem_adapter.storage.ledger import Write
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from langmem_adapter.memory import Memory
+    from langmem_adapter.records import MemoryItem, Scope
+
+__all__ = ["Tidied", "Tidier"]
+
+_PAGE: Final = 1_000
+_WIDE: Final = 50  # hits among which the older ones of the same exact scope are looked for
+
+
+@dataclass(frozen=True, slots=True)
+class Tidied:
+    """What became of one memory, or of several, added up with `+`.
+
+    Attributes:
+        changes: What was done, or would be.
+        compared: Memories that had something older near them.
+        skipped: Ids of memories left as they are, because somebody changed them meanwhile; the next run sees to them.
+        usage: Model calls and tokens.
+    """
+
+    changes: tuple[Change, ...] = ()
+    compared: int = 0
+    skipped: tuple[str, ...] = ()
+    usage: Usage = Usage()
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The memories concerned."""
+        return tuple(change.id for change in self.changes if change.id is not None)
+
+    def __add__(self, other: Tidied) -> Tidied:
+        """Both together."""
+        return Tidied(
+            self.changes + other.changes,
+            self.compared + other.compared,
+            self.skipped + other.skipped,
+            self.usage + other.usage,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    item: MemoryItem
+    seq: int
+
+
+class Tidier:
+    """Tidies a memory, one item at a time; each in one transaction, which is given up where others were quicker.
+
+    It may run beside everything else and be stopped at any moment. A second run over the same scope finds nothing to do, as
+    far as the reasoner judges alike.
+
+    Args:
+        memory: Whose memories, whose reasoner and whose settings `near` and `neighbours`.
+
+    Example:
+        >>> from langmem_adapter import Memory, Scope
+        >>> memory = Memory(":memory:")
+        >>> for said in ("Likes tea", "Lives in Lyon", "likes tea!"):
+        ...     added = memory.add(said, user_id="alice", infer=False)
+        >>> tidier = Tidier(memory)
+        >>> done = sum(map(tidier.tidy, tidier.pending(Scope("alice"))), Tidied())
+        >>> [(change.event, change.text, change.reason) for change in done.changes]
+        [('DELETE', 'likes tea!', 'consolidated: the same words as an older memory')]
+        >>> memory.close()
+    """
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._engine = memory.engine
+
+    def pending(self, scope: Scope) -> list[str]:
+        """The memories to go through, oldest statement first; step-by-step records are none.
+
+        Args:
+            scope: The fields named must be equal; every exact scope within is tidied by itself.
+        """
+        return [item.id for item in self._all(scope) if item.memory_type != PROCEDURAL][::-1]
+
+    def tidy(self, memory_id: str, *, dry_run: bool = False, without: Collection[str] = ()) -> Tidied:
+        """Compare one memory with the older ones near it, and do what follows.
+
+        Args:
+            memory_id: The memory.
+            dry_run: Say what would be done, and do nothing.
+            without: Memories to leave out: those that a dry run has already dealt with.
+
+        Raises:
+            ModelReplyError: The chat model's reply stayed unreadable.
+            StorageError: The database failed.
+        """
+        new, older = self._look(memory_id, without)
+        if new is None or not older:
+            return Tidied()
+        answer = self._judge(new.item, older)
+        decisions = _decisions(new, older, answer.verdicts)
+        if dry_run:
+            return Tidied(_foretold(decisions, [new, *older]), 1, (), answer.usage)
+        try:
+            return Tidied(self._apply(decisions, new.item.scope), 1, (), answer.usage)
+        except (ConflictError, MemoryNotFoundError):
+            return Tidied((), 1, (memory_id,), answer.usage)
+
+    def _all(self, scope: Scope) -> Iterator[MemoryItem]:
+        named: dict[str, Any] = scope.named
+        page = self._memory.get_all(k=_PAGE, **named)
+        yield from page
+        while page.next is not None:
+            page = self._memory.get_all(k=_PAGE, after=page.next, **named)
+            yield from page
+
+    def _look(self, memory_id: str, without: Collection[str]) -> tuple[_Seen | None, list[_Seen]]:
+        """The memory and its older neighbours, nearest first; no memory where it is gone."""
+        seen = {} if memory_id in without else self._seen([memory_id])
+        if memory_id not in seen:
+            return None, []
+        item = seen[memory_id].item
+        near = self._engine.settings.near if self._engine.reasoner.calls_model else None  # rules cost nothing
+        given: dict[str, Any] = {"k": _WIDE, "threshold": near, **item.scope.named}
+        ids = [hit.id for hit in self._memory.search(item.text, **given) if hit.id not in without]
+        seen = self._seen([memory_id, *ids])
+        older = [seen[each] for each in ids if each in seen and _is_older(seen[each].item, item)]
+        return seen.get(memory_id), older[: self._engine.settings.neighbours]
+
+    def _seen(self, ids: Sequence[str]) -> dict[str, _Seen]:
+        with self._engine.database.read() as connection:  # one look: a text and the number of its last change
+            numbers = memories.sequence_numbers(connection, ids)
+            return {each: _Seen(memories.get(connection, each), seq) for each, seq in numbers.items()}
+
+    def _judge(self, item: MemoryItem, older: Sequence[_Seen]) -> Answer:
+        for number, each in enumerate(older):
+            if each.item.hash == item.hash:
+                return Answer((Verdict("NONE", item.text, "the same words as an older memory", 0, number),))
+        known = tuple(Known(number, each.item.text) for number, each in enumerate(older))
+        comparison = Comparison((Fact(item.text, 0),), known, (tuple(range(len(known))),))
+        return self._engine.reasoner.decide.invoke(comparison, {"run_name": "memory.consolidate"})
+
+    def _apply(self, decisions: Sequence[Decision], scope: Scope) -> tuple[Change, ...]:
+        if not decisions:
+            return ()
+        texts = [decision.text for decision in decisions if decision.event == "UPDATE" and decision.text is not None]
+        vectors = dict(zip(texts, self._engine.embedder.vectors(texts), strict=True))
+        changes = self._engine.ledger.apply(Write(tuple(decisions), within=scope, vectors=vectors))
+        return tuple(change for change in changes if change.event != "NONE")
+
+
+def _is_older(known: MemoryItem, item: MemoryItem) -> bool:
+    same_place = known.scope == item.scope and known.memory_type == item.memory_type
+    return same_place and (known.created_at, known.id) < (item.created_at, item.id)
+
+
+def _decisions(new: _Seen, older: Sequence[_Seen], verdicts: Sequence[Verdict]) -> list[Decision]:
+    made: list[Decision] = []
+    for verdict in verdicts:
+        if verdict.number is None or verdict.event == "ADD":  # it says something of its own
+            continue
+        reason, known = f"consolidated: {verdict.reason}", older[verdict.number]
+        if verdict.event == "DELETE":
+            made.append(Decision("DELETE", known.item.id, None, reason, seen=known.seq))
+            continue
+        kept = _kept(known, new.item, verdict.text if verdict.event == "UPDATE" else None, reason)
+        made += [kept, Decision("DELETE", new.item.id, None, reason, seen=new.seq)]
+    return list({decision.memory_id: decision for decision in made}.values())
+
+
+def _kept(known: _Seen, gone: MemoryItem, text: str | None, reason: str) -> Decision:
+    """What the memory that stays takes over from the one that goes. Where it has all: NONE, which still fails if it changed."""
+    item = known.item
+    lacking = {key: value for key, value in gone.metadata.items() if key not in item.metadata}
+    ends = [item.expires_at, gone.expires_at]
+    expires_at = None if None in ends else max(end for end in ends if end is not None)
+    if (text is None or text == item.text) and not lacking and expires_at == item.expires_at:
+        return Decision("NONE", item.id, item.text, reason, seen=known.seq)
+    changed = Decision("UPDATE", item.id, text, reason, metadata=lacking or None, seen=known.seq)
+    return replace(changed, expires_at=expires_at, keep_expiry=False)
+
+
+def _foretold(decisions: Sequence[Decision], seen: Sequence[_Seen]) -> tuple[Change, ...]:
+    texts = {each.item.id: each.item.text for each in seen}
+    return tuple(
+        Change(each.memory_id, each.text or texts[each.memory_id], each.event, _before(each, texts), each.reason)
+        for each in decisions
+        if each.memory_id is not None and each.event != "NONE"
+    )
+
+
+def _before(decision: Decision, texts: dict[str, str]) -> str | None:
+    return texts[decision.memory_id or ""] if decision.event == "UPDATE" else None

@@ -1,0 +1,128 @@
+"""The one rule for whose memory it is, for every guest: the signed-in user, then what the call says, then the constructor.
+
+Frameworks are recognised by the shape of what they hand over (`runtime.context`, `config["configurable"]`), so that nothing
+of LangGraph has to be imported here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from langmem_adapter.errors import ScopeError
+from langmem_adapter.records import SCOPE_FIELDS, Scope
+
+__all__ = ["MemoryContext", "resolve_scope"]
+
+_NOBODY: Final = (
+    "whose memory? say it with the call, as context=MemoryContext(user_id=...) or {'configurable': {'user_id': ...}},"
+    " or give user_id to the constructor"
+)
+_WHOSE: Final = ("the argument", "the runtime context", "config['configurable']")
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryContext:
+    """Whose memory a run works with, as the runtime context of an agent or graph (`context_schema=MemoryContext`).
+
+    Any other context with fields (or keys) of these names works as well.
+
+    Args:
+        user_id: The user.
+        agent_id: The agent.
+        run_id: The run or session.
+
+    Example:
+        >>> MemoryContext(user_id="alice@example.com")
+        MemoryContext(user_id='alice@example.com', agent_id=None, run_id=None)
+    """
+
+    user_id: str | None = None
+    agent_id: str | None = None
+    run_id: str | None = None
+
+
+def resolve_scope(
+    *,
+    explicit: object = None,
+    runtime: object = None,
+    config: Mapping[str, Any] | None = None,
+    default: object = None,
+) -> Scope:
+    """Whose memory a call works with.
+
+    Each field is taken from the first of these that names it: the user that a LangGraph server has authenticated (`user_id`
+    only), *explicit*, the runtime's context, `config["configurable"]`, *default*. Nothing that comes with the call may name
+    another user than the authenticated one. What a constructor fixes is only a default: it completes a scope, and an agent
+    alone is none, since it would open the memories of all that agent's users; who means that says it with the call.
+
+    Args:
+        explicit: What the call itself names: a `Scope`, a mapping or any object with the fields; `None` says nothing.
+        runtime: LangGraph's `Runtime` or `ToolRuntime`, or anything with a `context`.
+        config: The `RunnableConfig`; by default that of *runtime*, where it has one.
+        default: What the adapter's constructor was given, like *explicit*.
+
+    Returns:
+        The scope.
+
+    Raises:
+        ScopeError: Nobody says whose, a field is blank or no `str`, or the call contradicts the authenticated user.
+
+    Example:
+        >>> resolve_scope(config={"configurable": {"user_id": "alice"}}, default=Scope(agent_id="guide"))
+        Scope(user_id='alice', agent_id='guide')
+        >>> resolve_scope(default=Scope(agent_id="guide"))
+        Traceback (most recent call last):
+        langmem_adapter.errors.ScopeError: agent_id alone opens the memories of all its users; whose memory? say it ...
+    """
+    configurable = _part(config or _part(runtime, "config"), "configurable")
+    said = [_named(explicit), _named(_part(runtime, "context")), _configured(configurable)]
+    user = _authenticated(_part(_part(runtime, "server_info"), "user"), configurable)
+    if user is not None:
+        _check_agreement(user, said)
+        said.insert(0, {"user_id": user})
+    merged = _first_of(said)
+    scope = _first_of([merged, _named(default)])
+    if not scope:
+        raise ScopeError(_NOBODY)
+    if not merged and scope.keys() == {"agent_id"}:
+        raise ScopeError(f"agent_id alone opens the memories of all its users; {_NOBODY}")
+    return Scope(**scope)
+
+
+def _part(whole: object, name: str) -> Any:
+    return whole.get(name) if isinstance(whole, Mapping) else getattr(whole, name, None)
+
+
+def _named(source: object) -> dict[str, Any]:
+    return {name: value for name in SCOPE_FIELDS if (value := _part(source, name)) is not None}
+
+
+def _configured(configurable: object) -> dict[str, Any]:
+    # A LangGraph server writes into it, too: the id of its own run, new each time, and an empty user where nobody signed in.
+    named = _named(configurable)
+    if _part(configurable, "assistant_id") is None or _part(configurable, "graph_id") is None:
+        return named
+    return {name: value for name, value in named.items() if name != "run_id" and value != ""}
+
+
+def _authenticated(user: object, configurable: object) -> Any:
+    # A server without authentication has a user as well, called "".
+    user = user if user is not None else _part(configurable, "langgraph_auth_user")
+    identity = _part(configurable, "langgraph_auth_user_id") if user is None else _part(user, "identity")
+    if user is not None and identity is None:
+        raise ScopeError("the server's authenticated user has no identity; return one from your @auth.authenticate")
+    return None if identity == "" else identity
+
+
+def _check_agreement(user: object, said: list[dict[str, Any]]) -> None:
+    for whose, named in zip(_WHOSE, said, strict=True):
+        if named.get("user_id", user) != user:
+            raise ScopeError(
+                f"{whose} names user {named['user_id']!r}, but {user!r} is signed in; leave user_id out, it is known"
+            )
+
+
+def _first_of(sources: list[dict[str, Any]]) -> dict[str, Any]:
+    return {name: value for source in reversed(sources) for name, value in source.items()}

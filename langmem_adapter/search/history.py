@@ -1,0 +1,99 @@
+"""A shelf of the past: the memories of a scope as they were known at a moment."""
+
+from __future__ import annotations
+
+from collections import defaultdict, namedtuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from langmem_adapter.search.shelf import Postings, Roll, Shelf
+from langmem_adapter.storage import lexical
+from langmem_adapter.storage.past import Known, as_of, standing_vectors
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from numpy.typing import NDArray
+    from sqlalchemy import Connection
+
+    from langmem_adapter.embedding.embedder import Embedder
+    from langmem_adapter.records import MemoryItem
+    from langmem_adapter.search.query import Query
+
+__all__ = ["Past", "read"]
+
+
+class _Row(NamedTuple):
+    pk: int
+    scope_id: int
+    created_at: datetime
+    updated_at: datetime
+    actor_id: str | None
+    expires_at: datetime | None
+    memory_type: str | None
+
+
+_Word = namedtuple("_Word", ("term", "memory_pk", "count", "length"))  # noqa: PYI024 - tuples have a method `count`
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Past:
+    """What was known.
+
+    Attributes:
+        shelf: The memories as they were.
+        items: The same by pk.
+        vectors: Their unit vectors in the shelf's order, shape (n, dimensions).
+        words: Rows of words by term.
+    """
+
+    shelf: Shelf
+    items: dict[int, MemoryItem]
+    vectors: NDArray[np.float32]
+    words: dict[str, list[Any]]
+
+    def load(self, terms: Sequence[str]) -> list[Any]:
+        """The rows of some terms."""
+        return [row for term in terms for row in self.words.get(term, ())]
+
+
+def read(connection: Connection, query: Query, embedder: Embedder) -> Past:
+    """What was known when, for a query with `as_of`.
+
+    Texts that have changed since are embedded again, in one batch.
+    """
+    assert query.as_of is not None  # noqa: S101 - who calls has looked
+    found = as_of(connection, query.scope, query.as_of, filters=query.filters, memory_type=query.memory_type)
+    found.sort(key=lambda known: known.pk)
+    words, total = _words(found)
+    numbers = {scope: number for number, scope in enumerate(dict.fromkeys(known.item.scope for known in found))}
+    shelf = Shelf(Roll.of(_row(known, numbers[known.item.scope]) for known in found), words=total, postings=Postings())
+    vectors = _vectors(connection, found, embedder)
+    return Past(shelf, {known.pk: known.item for known in found}, vectors, words)
+
+
+def _row(known: Known, scope: int) -> _Row:
+    item = known.item
+    return _Row(known.pk, scope, item.created_at, item.updated_at, item.actor_id, item.expires_at, item.memory_type)
+
+
+def _words(found: Sequence[Known]) -> tuple[dict[str, list[Any]], int]:
+    words: defaultdict[str, list[Any]] = defaultdict(list)
+    total = 0
+    for known in found:
+        rows = lexical.postings(0, known.pk, known.item.text, known.context, known.item.created_at)
+        total += rows[0]["length"]
+        for row in rows:
+            words[row["term"]].append(_Word(row["term"], known.pk, row["count"], row["length"]))
+    return words, total
+
+
+def _vectors(connection: Connection, found: Sequence[Known], embedder: Embedder) -> NDArray[np.float32]:
+    standing = standing_vectors(connection, found)
+    texts = [known.item.text for known in found if known.pk not in standing]
+    fresh = dict(zip(texts, embedder.vectors(texts), strict=True))
+    vectors = [standing[known.pk] if known.pk in standing else fresh[known.item.text] for known in found]
+    return np.stack(vectors) if vectors else np.zeros((0, embedder.dimensions or 1), np.float32)

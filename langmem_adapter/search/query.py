@@ -1,0 +1,44 @@
+"""What to look for, and where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from langmem_adapter.filters import EVERYTHING
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from langmem_adapter.filters import Filter
+    from langmem_adapter.records import Scope
+    from langmem_adapter.search.rerank import Rerank
+
+__all__ = ["Query"]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What to look for, and where.
+
+    Attributes:
+        text: The question or statement; operators and quotes are just text.
+        scope: Whose memories.
+        k: At most so many hits.
+        filters: What the memories must be like.
+        threshold: Least cosine of a hit, -1 to 1.
+        memory_type: Only memories of this type.
+        as_of: Search what was known at that moment.
+        rerank: Orders the best hits once more.
+        explain: Give the parts of each score.
+    """
+
+    text: str
+    scope: Scope
+    k: int = 10
+    filters: Filter = EVERYTHING
+    threshold: float | None = None
+    memory_type: str | None = None
+    as_of: datetime | None = None
+    rerank: Rerank | None = None
+    explain: bool = False

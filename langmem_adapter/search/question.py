@@ -1,0 +1,61 @@
+"""A question, read once: its words, what they are related to, whom it names, and whether it asks for a time."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from langmem_adapter.text import asks_when, groups_of, meaningful, words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["Question", "read"]
+
+_MOST_NAMES: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a search asks.
+
+    Attributes:
+        text: The question without the names of known speakers: what is turned into a vector. A name pulls everything that
+            mentions it, above all what is said *to* that person.
+        terms: The terms to look for.
+        groups: Groups of related words that they belong to.
+        names: Speakers that it names, in small letters.
+        when: Whether it asks for a time.
+    """
+
+    text: str
+    terms: frozenset[str]
+    groups: frozenset[str]
+    names: frozenset[str]
+    when: bool
+
+
+def read(text: str, speakers: Iterable[str]) -> Question:
+    """Read a question.
+
+    Args:
+        text: As it was asked; operators and quotes are just text.
+        speakers: Names of known speakers, in small letters.
+
+    Example:
+        >>> read("When did Anna move to Lyon?", ["anna", "ben"]).text
+        'When did   move to Lyon?'
+    """
+    folded = text.casefold()
+    named = [name for name in speakers if name in folded]
+    rest, found = text, set()
+    for name in sorted(named, key=len, reverse=True)[:_MOST_NAMES]:
+        rest, times = re.subn(rf"(?<!\w){re.escape(name)}(?:['’]s)?(?!\w)", " ", rest, flags=re.IGNORECASE)
+        if times:
+            found.add(name)
+    told = words(rest)
+    if not told:  # nothing but names
+        rest, told = text, words(text)
+    terms = meaningful(told) or set(told)
+    return Question(rest, frozenset(terms), frozenset(groups_of(terms)), frozenset(found), asks_when(text))

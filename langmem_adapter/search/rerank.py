@@ -1,0 +1,100 @@
+"""Ordering the best hits once more: by a LangChain compressor (a cross-encoder, a hosted reranker), or for diversity."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import numpy as np
+from langchain_core.documents import BaseDocumentCompressor, Document
+
+from langmem_adapter.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from langmem_adapter.records import Hit
+
+__all__ = ["Rerank", "areranked", "checked", "diverse", "pool", "reranked"]
+
+Rerank: TypeAlias = BaseDocumentCompressor | Literal["mmr"]
+"""A LangChain compressor, or `"mmr"`: maximal marginal relevance (Carbonell and Goldstein 1998)."""
+
+_POOL: Final = 4  # hits looked at for each one wanted
+_LEAST: Final = 40
+_DIVERSITY: Final = 0.5
+_ID: Final = "memory_id"
+
+
+def checked(rerank: object) -> Rerank | None:
+    """What a caller gave.
+
+    Raises:
+        InvalidInputError: It is neither a compressor nor `"mmr"`.
+    """
+    if rerank is None or isinstance(rerank, BaseDocumentCompressor):
+        return rerank
+    if rerank == "mmr":
+        return "mmr"
+    raise InvalidInputError(f"rerank is a LangChain BaseDocumentCompressor or 'mmr', not {rerank!r}")
+
+
+def pool(k: int) -> int:
+    """How many hits are looked at where *k* are wanted."""
+    return max(_POOL * k, _LEAST)
+
+
+def reranked(rerank: Rerank, hits: Sequence[Hit], query: str, k: int) -> list[Hit]:
+    """The best *k* of some hits; what a compressor drops is dropped."""
+    if rerank == "mmr" or not hits:
+        return list(hits[:k])
+    return _chosen(hits, rerank.compress_documents(_documents(hits), query))[:k]
+
+
+async def areranked(rerank: Rerank, hits: Sequence[Hit], query: str, k: int) -> list[Hit]:
+    """The async twin of `reranked`."""
+    if rerank == "mmr" or not hits:
+        return list(hits[:k])
+    return _chosen(hits, await rerank.acompress_documents(_documents(hits), query))[:k]
+
+
+def diverse(scores: Sequence[float], vectors: Sequence[NDArray[np.float32]], k: int) -> list[int]:
+    """Indexes of hits that are good and unlike each other.
+
+    Args:
+        scores: Of the hits, best first.
+        vectors: Their unit vectors.
+        k: How many.
+    """
+    if not scores:
+        return []
+    matrix, worth = np.stack(vectors), np.asarray(scores)
+    worth = (worth - worth.min()) / max(float(np.ptp(worth)), 1e-9)
+    chosen, likeness = [0], matrix @ matrix[0]
+    while len(chosen) < min(k, len(scores)):
+        gain = (1 - _DIVERSITY) * worth - _DIVERSITY * likeness
+        gain[chosen] = -np.inf
+        chosen.append(int(np.argmax(gain)))
+        likeness = np.maximum(likeness, matrix @ matrix[chosen[-1]])
+    return chosen
+
+
+def _documents(hits: Sequence[Hit]) -> list[Document]:
+    return [Document(hit.text, id=hit.id, metadata={**hit.item.metadata, _ID: hit.id}) for hit in hits]
+
+
+def _chosen(hits: Sequence[Hit], documents: Sequence[Document]) -> list[Hit]:
+    by_id = {hit.id: hit for hit in hits}
+    found: dict[str, Hit] = {}
+    for rank, document in enumerate(documents, 1):
+        hit = by_id.get(str(document.metadata.get(_ID)))
+        if hit is not None and hit.id not in found:
+            found[hit.id] = replace(hit, score=_score(document, 1 / rank))
+    return list(found.values())
+
+
+def _score(document: Document, otherwise: float) -> float:
+    told: Any = document.metadata.get("relevance_score")
+    return float(told) if isinstance(told, int | float) else otherwise

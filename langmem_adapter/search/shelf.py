@@ -1,0 +1,314 @@
+"""A shelf: what a search asks of the memories of one scope, kept in memory in arrays.
+
+Times, speakers and expiry of every memory, and for each word that was asked for so far, who holds it and what that is
+worth. Statistics (number of memories, average length, how many hold a word) are those of the searched scopes alone, so
+that another tenant's texts change nobody's ranking. Words are scored by BM25 (Robertson and Zaragoza 2009, "The
+Probabilistic Relevance Framework: BM25 and Beyond"), with the idf that Lucene made common, which is never negative.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from langmem_adapter.search.ranking import Groups
+from langmem_adapter.text import members
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+__all__ = ["Floats", "Load", "Places", "Posting", "Postings", "Roll", "Shelf"]
+
+Places: TypeAlias = NDArray[np.int64]
+Floats: TypeAlias = NDArray[np.float64]
+Load: TypeAlias = "Callable[[Sequence[str]], list[Any]]"
+"""Reads the rows (term, memory_pk, count, length) of some terms."""
+
+_K1: Final = 1.2
+_B: Final = 0.4  # short facts: length says little (measured on dialogue turns)
+_PAUSE: Final = 30 * 60.0  # seconds of silence after which a conversation is another one
+_NEVER: Final = np.inf
+_NOBODY: Final = frozenset({"user", "assistant", "human", "ai", "system", "tool"})  # roles, no names
+_MOST_TERMS: Final = 4_096
+_MOST_PATCHES: Final = 32
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Posting:
+    """Who holds a term: pks, how much it counts there, and how long the memory is; each shape (n,)."""
+
+    pks: Places
+    counts: Floats
+    lengths: Floats
+
+    @property
+    def size(self) -> int:
+        """How many hold it."""
+        return len(self.pks)
+
+
+class Postings:
+    """The postings of the terms that were asked for, brought up to date when they are asked for again.
+
+    Safe to use from many threads. It outlives the shelf that it was made for: the next one goes on with it.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[Posting, int]] = {}
+        self._patches: list[tuple[Places, dict[str, list[Any]]]] = []
+        self._lock = Lock()
+
+    def of(self, terms: Iterable[str], load: Load) -> dict[str, Posting]:
+        """The postings of some terms; what is not here yet is loaded in one go."""
+        with self._lock:
+            wanted = list(terms)
+            missing = [term for term in wanted if term not in self._kept]
+            if missing:
+                self._add(missing, load(missing))
+            return {term: self._current(term) for term in wanted}
+
+    def patch(self, changed: Places, rows: Iterable[Any]) -> None:
+        """Take note of memories that changed, and the rows that they have now."""
+        fresh: dict[str, list[Any]] = {}
+        for row in rows:
+            fresh.setdefault(row.term, []).append(row)
+        with self._lock:
+            self._patches.append((changed, fresh))
+            if len(self._patches) > _MOST_PATCHES:
+                self._kept.clear()
+                self._patches.clear()
+
+    def __len__(self) -> int:
+        """How many entries all the postings have together."""
+        with self._lock:
+            return sum(posting.size for posting, _ in self._kept.values())
+
+    def _add(self, terms: Sequence[str], rows: list[Any]) -> None:
+        if len(self._kept) + len(terms) > _MOST_TERMS:
+            self._kept.clear()
+        found: dict[str, list[Any]] = {term: [] for term in terms}
+        for row in rows:
+            found[row.term].append(row)
+        for term, held in found.items():
+            self._kept[term] = (_posting(held), len(self._patches))
+
+    def _current(self, term: str) -> Posting:
+        posting, version = self._kept[term]
+        if version < len(self._patches):
+            for changed, fresh in self._patches[version:]:
+                posting = _patched(posting, changed, fresh.get(term, []))
+            self._kept[term] = (posting, len(self._patches))
+        return posting
+
+
+def _posting(rows: Sequence[Any]) -> Posting:
+    if not rows:
+        return Posting(np.empty(0, np.int64), np.empty(0), np.empty(0))
+    _, pks, counts, lengths = zip(*rows, strict=True)
+    return Posting(np.array(pks, np.int64), np.array(counts, np.float64), np.array(lengths, np.float64))
+
+
+def _patched(posting: Posting, changed: Places, rows: Sequence[Any]) -> Posting:
+    stays = ~np.isin(posting.pks, changed)
+    if not rows and stays.all():
+        return posting
+    new = _posting(rows)
+    return Posting(
+        np.concatenate([posting.pks[stays], new.pks]),
+        np.concatenate([posting.counts[stays], new.counts]),
+        np.concatenate([posting.lengths[stays], new.lengths]),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Roll:
+    """What is known of every memory of a scope, ascending by pk; each array of shape (n,).
+
+    Attributes:
+        pks: Their numbers.
+        scopes: Ids of their scopes.
+        created: When each was first said, Unix seconds.
+        updated: When the latest statement was made.
+        expiry: When it stops being shown; infinite where it does not.
+        speakers: Index into *names*.
+        kinds: Index into *names*: its memory type.
+        names: Speakers and memory types, `None` among them.
+    """
+
+    pks: Places
+    scopes: Places
+    created: Floats
+    updated: Floats
+    expiry: Floats
+    speakers: Places
+    kinds: Places
+    names: tuple[str | None, ...]
+
+    @classmethod
+    def of(cls, rows: Iterable[Any], names: tuple[str | None, ...] = ()) -> Roll:
+        """From rows of `storage.roll`, in any order."""
+        codes: dict[str | None, int] = {name: code for code, name in enumerate(names)}
+        table = [_numbers(row, codes) for row in rows]
+        pks, scopes, created, updated, expiry, speakers, kinds = zip(*table, strict=True) if table else ((),) * 7
+        order = np.argsort(np.array(pks, np.int64))
+        return cls(
+            pks=np.array(pks, np.int64)[order],
+            scopes=np.array(scopes, np.int64)[order],
+            created=np.array(created, np.float64)[order],
+            updated=np.array(updated, np.float64)[order],
+            expiry=np.array(expiry, np.float64)[order],
+            speakers=np.array(speakers, np.int64)[order],
+            kinds=np.array(kinds, np.int64)[order],
+            names=tuple(codes),
+        )
+
+    def changed(self, pks: Places, rows: Iterable[Any]) -> Roll:
+        """The roll after some memories changed; *rows* are those of them that are still there."""
+        new = Roll.of(rows, self.names)
+        stays = ~np.isin(self.pks, pks)
+        order = np.argsort(np.concatenate([self.pks[stays], new.pks]), kind="stable")
+        columns: dict[str, Any] = {
+            name: np.concatenate([getattr(self, name)[stays], getattr(new, name)])[order] for name in _COLUMNS
+        }
+        return Roll(**columns, names=new.names)
+
+
+_COLUMNS: Final = ("pks", "scopes", "created", "updated", "expiry", "speakers", "kinds")
+
+
+def _numbers(row: Any, codes: dict[str | None, int]) -> tuple[float, ...]:
+    expiry = _NEVER if row.expires_at is None else row.expires_at.timestamp()
+    speaker = codes.setdefault(row.actor_id, len(codes))
+    kind = codes.setdefault(row.memory_type, len(codes))
+    return row.pk, row.scope_id, row.created_at.timestamp(), row.updated_at.timestamp(), expiry, speaker, kind
+
+
+class Shelf:
+    """The memories of one scope, each with a place; it never changes, a changed scope gets another one.
+
+    Args:
+        roll: What is known of each.
+        words: How many words they have together.
+        postings: What is known of their words already.
+    """
+
+    def __init__(self, roll: Roll, *, words: int, postings: Postings) -> None:
+        self.roll: Final = roll
+        self.postings: Final = postings
+        self._average: Final = max(1.0, words / max(1, len(roll.pks)))
+        self._scores: dict[str, tuple[Places, Floats]] = {}
+        self._marks: dict[str, NDArray[np.bool_]] = {}
+
+    def __len__(self) -> int:
+        """How many memories."""
+        return len(self.roll.pks)
+
+    @property
+    def size(self) -> int:
+        """About how many numbers it holds."""
+        return 8 * len(self) + 6 * len(self.postings)
+
+    # ── of every memory ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    @cached_property
+    def recency(self) -> Floats:
+        """How recent each memory's latest statement is among all of them, 0 (oldest) to 1; equal times are equal."""
+        times = self.roll.updated
+        return np.searchsorted(np.sort(times), times) / max(1, len(times) - 1)
+
+    @cached_property
+    def groups(self) -> Groups:
+        """All memories by conversation."""
+        return Groups.of(self.conversations)
+
+    @cached_property
+    def conversations(self) -> Places:
+        """The number of the conversation that each memory was told in: one scope, no long silence."""
+        order = np.lexsort((self.roll.created, self.roll.scopes))
+        breaks = (np.diff(self.roll.scopes[order]) != 0) | (np.diff(self.roll.created[order]) > _PAUSE)
+        numbers = np.empty(len(order), np.int64)
+        numbers[order[:1]] = 0
+        numbers[order[1:]] = np.cumsum(breaks)
+        return numbers
+
+    @cached_property
+    def names(self) -> dict[str, NDArray[np.bool_]]:
+        """Which memories are statements of each speaker who has a name, by the name in small letters."""
+        codes = np.unique(self.roll.speakers).tolist()
+        named = [(name.casefold(), code) for code in codes if (name := self.roll.names[code])]
+        return {name: self.roll.speakers == code for name, code in named if name not in _NOBODY}
+
+    @cached_property
+    def _first_end(self) -> float:
+        return float(self.roll.expiry.min(initial=_NEVER))
+
+    def shown(self, now: float, memory_type: str | None = None) -> NDArray[np.bool_] | None:
+        """Which memories have not expired at that time (Unix seconds) and are of that type; `None` for all of them."""
+        if self._first_end > now and memory_type is None:
+            return None
+        shown: NDArray[np.bool_] = self.roll.expiry > now
+        if memory_type is not None:
+            codes = [code for code, name in enumerate(self.roll.names) if name == memory_type]
+            shown &= np.isin(self.roll.kinds, codes)
+        return shown
+
+    # ── words ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def words(self, terms: Iterable[str], groups: Iterable[str], *, related: float, load: Load) -> Floats:
+        """BM25 scores of every memory, by place.
+
+        Args:
+            terms: The terms asked for; repetitions do not matter.
+            groups: Names of groups of related words (`text.groups_of`); a memory that holds any word of one holds it.
+            related: How much a group counts beside a word.
+            load: Reads rows that are not here yet.
+        """
+        terms, groups = set(terms), set(groups)
+        wanted = terms.union(*(members(group) for group in groups))
+        self._prepare([term for term in (*terms, *groups) if term not in self._scores], wanted, load)
+        scores = np.zeros(len(self))
+        for term in sorted(terms):
+            places, worth = self._scores[term]
+            scores[places] += worth
+        for group in sorted(groups) if related else ():
+            places, worth = self._scores[group]
+            scores[places] += related * worth
+        return scores
+
+    def marked(self, mark: str, load: Load) -> NDArray[np.bool_]:
+        """Which memories bear a mark (`text.marks`)."""
+        if mark not in self._marks:
+            held = self.postings.of([mark], load)[mark]
+            self._marks[mark] = np.isin(self.roll.pks, held.pks)
+        return self._marks[mark]
+
+    def _prepare(self, missing: Sequence[str], terms: Iterable[str], load: Load) -> None:
+        if not missing:
+            return
+        postings = self.postings.of(terms, load)
+        for term in missing:
+            held = postings[term] if term in postings else _united([postings[word] for word in members(term)])
+            self._scores[term] = self._scored(held)
+
+    def _scored(self, held: Posting) -> tuple[Places, Floats]:
+        places = np.searchsorted(self.roll.pks, held.pks)
+        here = places < len(self)
+        here[here] = self.roll.pks[places[here]] == held.pks[here]  # another thread may know newer memories already
+        places, counts, lengths = places[here], held.counts[here], held.lengths[here]
+        idf = np.log1p((len(self) - len(places) + 0.5) / (len(places) + 0.5))
+        return places, idf * counts * (_K1 + 1) / (counts + _K1 * (1 - _B + _B * lengths / self._average))
+
+
+def _united(postings: Sequence[Posting]) -> Posting:
+    pks = np.concatenate([posting.pks for posting in postings])
+    counts = np.concatenate([posting.counts for posting in postings])
+    lengths = np.concatenate([posting.lengths for posting in postings])
+    order = np.lexsort((-counts, pks))
+    first = np.concatenate([[True], np.diff(pks[order]) != 0]) if len(pks) else np.empty(0, np.bool_)
+    chosen = order[first]
+    return Posting(pks[chosen], counts[chosen], lengths[chosen])

@@ -1,0 +1,139 @@
+"""The shelves that are in use, kept in step with the database."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from functools import partial
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from langmem_adapter.search.shelf import Postings, Roll, Shelf
+from langmem_adapter.storage import lexical, roll
+from langmem_adapter.storage.scopes import expand
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from sqlalchemy import Connection
+
+    from langmem_adapter.records import Scope
+    from langmem_adapter.search.shelf import Load
+
+__all__ = ["Shelves", "Standing", "loader"]
+
+_MOST: Final = 20_000_000
+"""Numbers that all shelves together may hold (some 160 MB); the one that was longest not used goes first."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Standing:
+    """A shelf as it stood at one moment.
+
+    Attributes:
+        shelf: The memories.
+        scope_ids: The scopes that it was read from.
+        label: The last change that it contains.
+        version: What `Database.version` said before it was read or looked at last.
+    """
+
+    shelf: Shelf
+    scope_ids: tuple[int, ...]
+    label: roll.Label
+    version: Hashable
+
+
+class _Kept:
+    """The latest standing of a scope; one thread at a time brings it up to date."""
+
+    def __init__(self) -> None:
+        self.lock: Final = Lock()
+        self.standing: Standing | None = None
+
+
+class Shelves:
+    """Keeps the shelf of each scope that is searched, up to a bound. Safe to use from many threads."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[Scope, _Kept] = OrderedDict()
+        self._lock = Lock()
+
+    def fresh(self, scope: Scope, version: Hashable) -> Standing | None:
+        """The shelf of a scope, if it is here and nobody committed anything since."""
+        with self._lock:
+            kept = self._kept.get(scope)
+            if kept is None or kept.standing is None or kept.standing.version != version:
+                return None
+            self._kept.move_to_end(scope)
+            return kept.standing
+
+    def of(self, connection: Connection, scope: Scope, version: Hashable) -> Standing:
+        """The shelf of a scope, read or brought up to date where it has to be.
+
+        Args:
+            connection: A read transaction, begun after *version* was taken.
+            scope: The fields that a search names.
+            version: From `Database.version`.
+        """
+        with self._lock:
+            kept = self._kept.setdefault(scope, _Kept())
+            self._kept.move_to_end(scope)
+        with kept.lock:
+            if kept.standing is None or kept.standing.version != version:
+                kept.standing = _caught_up(connection, scope, version, kept.standing)
+            standing = kept.standing
+        self._shed()
+        return standing
+
+    def forget(self) -> None:
+        """Keep nothing any longer."""
+        with self._lock:
+            self._kept.clear()
+
+    def _shed(self) -> None:
+        with self._lock:
+            sizes = [0 if kept.standing is None else kept.standing.shelf.size for kept in self._kept.values()]
+            surplus = sum(sizes) - _MOST
+            for size in sizes[:-1]:
+                if surplus <= 0:
+                    return
+                self._kept.popitem(last=False)
+                surplus -= size
+
+
+def loader(connection: Connection, scope_ids: tuple[int, ...]) -> Load:
+    """Reads the words of some scopes in a transaction."""
+    return partial(lexical.of_terms, connection, scope_ids)
+
+
+def _caught_up(connection: Connection, scope: Scope, version: Hashable, old: Standing | None) -> Standing:
+    changed = None if old is None else roll.changed_since(connection, old.label)
+    if old is None or changed is None:
+        return _read(connection, scope, version)
+    label, pks = roll.last_change(connection), np.array(changed, np.int64)
+    rows = roll.of_memories(connection, changed) if changed else []
+    scope_ids = _joined(connection, scope, old.scope_ids, {row.scope_id for row in rows})
+    rows = [row for row in rows if row.scope_id in scope_ids]
+    if not rows and not np.isin(old.shelf.roll.pks, pks).any():
+        return Standing(old.shelf, scope_ids, label, version)
+    old.shelf.postings.patch(pks, lexical.of_memories(connection, [row.pk for row in rows]))
+    words = roll.word_count(connection, scope_ids)
+    shelf = Shelf(old.shelf.roll.changed(pks, rows), words=words, postings=old.shelf.postings)
+    return Standing(shelf, scope_ids, label, version)
+
+
+def _read(connection: Connection, scope: Scope, version: Hashable) -> Standing:
+    scope_ids = expand(connection, scope)
+    rows = Roll.of(roll.of_scopes(connection, scope_ids))
+    shelf = Shelf(rows, words=roll.word_count(connection, scope_ids), postings=Postings())
+    return Standing(shelf, scope_ids, roll.last_change(connection), version)
+
+
+def _joined(connection: Connection, scope: Scope, known: tuple[int, ...], changed: set[int]) -> tuple[int, ...]:
+    strange = changed.difference(known)
+    if not strange:
+        return known
+    names = roll.scopes_of(connection, strange)
+    return tuple(sorted({*known, *(id_ for id_, name in names.items() if scope.covers(name))}))

@@ -1,0 +1,231 @@
+"""Items of a LangGraph store as rows: namespaces, items, and the vectors that items are found by.
+
+An item has any number of vectors: one for each field that is indexed, and for each element of a list. The numbers of its
+vectors follow from its own, `pk * 65_536 + place`, so that whoever finds a vector knows the item without asking. In the change
+feed the space `items` names vectors; that of place 0 is named by every change of an item, whether it has a vector or not.
+
+A value is kept as JSON text on both databases: what comes back is what was put, with its numbers and the order of its keys.
+Times and lifetimes are whole microseconds, times since 1970: every put writes several, and every search compares them.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import (
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    String,
+    Table,
+    Text,
+    and_,
+    bindparam,
+    cast,
+    exists,
+    func,
+    or_,
+    select,
+    text,
+)
+
+from langmem_adapter.storage.feed import Space
+from langmem_adapter.storage.namespaces import Namespace, decode, encode, end_of, item_id
+from langmem_adapter.storage.prepared import Prepared, any_of
+from langmem_adapter.storage.tables import changes, metadata
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from sqlalchemy import Connection
+
+__all__ = [
+    "ITEMS",
+    "PLACES",
+    "after",
+    "by_key",
+    "by_pks",
+    "count",
+    "expand",
+    "item_vectors",
+    "items",
+    "listed",
+    "moment",
+    "namespaces",
+    "newest",
+    "present",
+    "values_by_pks",
+]
+
+PLACES: Final = 1 << 16
+"""So many vectors an item may have."""
+
+_Number: Final = changes.c.seq.type
+
+# The collation is that of code points, on every server: paths must sort as Python sorts their labels.
+namespaces: Final = Table(
+    "namespaces",
+    metadata,
+    Column("id", _Number, primary_key=True, autoincrement=False),
+    Column("path", Text().with_variant(Text(collation="C"), "postgresql"), nullable=False, unique=True),
+)
+
+_EXPIRES: Final = text("expires_at IS NOT NULL")
+
+# `id` is the hash of namespace and key, so that keys may be of any length, and many are looked up at once. `fields` is the
+# `index` argument of the put as JSON: NULL for the store's own fields, [] for none.
+items: Final = Table(
+    "items",
+    metadata,
+    Column("pk", _Number, primary_key=True, autoincrement=False),
+    Column("id", String(20), nullable=False, unique=True),
+    Column("namespace_id", _Number, ForeignKey("namespaces.id"), nullable=False),
+    Column("key", Text, nullable=False),
+    Column("value", Text, nullable=False),
+    Column("fields", Text),
+    Column("vectors", Integer, nullable=False),
+    Column("created_at", _Number, nullable=False),
+    Column("updated_at", _Number, nullable=False),
+    Column("ttl", _Number),
+    Column("expires_at", _Number),
+    Column("seq", _Number, ForeignKey("changes.seq"), nullable=False),
+    Index("ix_items_newest", "namespace_id", "seq"),
+    Index("ix_items_expires", "expires_at", sqlite_where=_EXPIRES, postgresql_where=_EXPIRES),
+)
+
+item_vectors: Final = Table(
+    "item_vectors",
+    metadata,
+    Column("pk", _Number, primary_key=True, autoincrement=False),
+    Column("namespace_id", _Number, nullable=False),
+    Column("embedding", LargeBinary, nullable=False),
+)
+
+ITEMS: Final = Space(
+    "items",
+    item_vectors.c.pk,
+    item_vectors.c.namespace_id,
+    item_vectors.c.embedding,
+    model="embeddings_items",
+    remedy="MemoryStore(memory).reindex()",
+    sizes=select(items.c.namespace_id, cast(func.sum(items.c.vectors), _Number))
+    .where(items.c.vectors > 0)
+    .group_by(items.c.namespace_id)
+    .order_by(items.c.namespace_id),
+)
+"""Vectors of items, for an index."""
+
+_ROW: Final = select(
+    *(items.c[name] for name in "pk key value fields vectors created_at updated_at ttl expires_at seq".split()),
+    namespaces.c.path,
+).join_from(items, namespaces, namespaces.c.id == items.c.namespace_id)
+_BY_ID: Final = Prepared(_ROW.where(items.c.id == bindparam("id")))
+_BY_PK: Final = Prepared(_ROW.where(any_of(items.c.pk, "pks")))
+_VALUES: Final = Prepared(select(items.c.pk, items.c.value, items.c.expires_at).where(any_of(items.c.pk, "pks")))
+_AFTER: Final = Prepared(_ROW.where(items.c.pk > bindparam("after")).order_by(items.c.pk).limit(bindparam("limit")))
+_IDS: Final = select(namespaces.c.id).order_by(namespaces.c.id)
+_UNDER: Final = namespaces.c.path >= bindparam("begin"), namespaces.c.path < bindparam("end")
+_EVERYWHERE: Final = Prepared(_IDS)
+_WITHIN: Final = Prepared(_IDS.where(*_UNDER))
+_NEWEST: Final = Prepared(
+    select(items.c.pk, items.c.seq)
+    .where(
+        any_of(items.c.namespace_id, "ids"), items.c.seq < bindparam("before"), items.c.vectors <= bindparam("vectors")
+    )
+    .order_by(items.c.seq.desc())
+    .limit(bindparam("limit"))
+)
+_LIVE: Final = exists().where(
+    and_(
+        items.c.namespace_id == namespaces.c.id,
+        or_(items.c.expires_at.is_(None), items.c.expires_at > bindparam("now")),
+    )
+)
+_PATHS: Final = select(namespaces.c.path).order_by(namespaces.c.path)
+_LAST: Final = (1 << 63) - 1
+_PAGE: Final = 1_000
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def present() -> int:
+    """The time as items keep it."""
+    return time.time_ns() // 1_000
+
+
+def moment(at: int) -> datetime:
+    """A time that was kept."""
+    return _EPOCH + timedelta(microseconds=at)
+
+
+def by_key(connection: Connection, namespace: Namespace, key: str) -> Any:
+    """The row of one item, or `None`: the columns of `items` but the namespace's id, and its `path`."""
+    return _BY_ID.first(connection, {"id": item_id(namespace, key)})
+
+
+def by_pks(connection: Connection, pks: Sequence[int]) -> dict[int, Any]:
+    """The same rows by their numbers."""
+    return {row.pk: row for row in _BY_PK.rows(connection, {"pks": pks})} if pks else {}
+
+
+def values_by_pks(connection: Connection, pks: Sequence[int]) -> list[Any]:
+    """Only pk, value and expires_at of those that exist, in the order given: enough to tell which are wanted."""
+    rows = {row.pk: row for row in _VALUES.rows(connection, {"pks": pks})}
+    return [rows[pk] for pk in pks if pk in rows]
+
+
+def after(connection: Connection, pk: int, limit: int) -> list[Any]:
+    """The same rows, ascending by their numbers, of the items after one."""
+    return _AFTER.rows(connection, {"after": pk, "limit": limit})
+
+
+def count(connection: Connection) -> int:
+    """How many items there are."""
+    return int(connection.execute(select(func.count()).select_from(items)).scalar_one())
+
+
+def expand(connection: Connection, prefix: Namespace) -> list[int]:
+    """Ids of every namespace that begins with these labels, itself included, ascending."""
+    if not prefix:
+        return [row.id for row in _EVERYWHERE.rows(connection)]
+    begin = encode(prefix)
+    return [row.id for row in _WITHIN.rows(connection, {"begin": begin, "end": end_of(begin)})]
+
+
+def newest(connection: Connection, ids: Collection[int], *, first: int, unindexed: bool = False) -> Iterator[list[int]]:
+    """Numbers of items in these namespaces, that changed last first, page by page.
+
+    Args:
+        connection: In a transaction that lasts as long as they are asked for.
+        ids: Of the namespaces.
+        first: Length of the first page.
+        unindexed: Only those without a vector.
+    """
+    asked = {"ids": list(ids), "before": _LAST, "vectors": 0 if unindexed else PLACES}
+    limit = first
+    while rows := _NEWEST.rows(connection, {**asked, "limit": limit}):
+        yield [row.pk for row in rows]
+        if len(rows) < limit:
+            return
+        asked["before"], limit = rows[-1].seq, _PAGE
+
+
+def listed(connection: Connection, prefix: Namespace, *, now: int | None) -> Iterator[Namespace]:
+    """Every namespace that begins with these labels and has an item, in order.
+
+    Args:
+        connection: In a transaction that lasts as long as they are asked for.
+        prefix: Labels; none for every namespace.
+        now: Leaves out namespaces whose items have all expired by then; `None` counts these, too.
+    """
+    query, values = _PATHS, dict[str, Any]()
+    if prefix:
+        query = query.where(*_UNDER)
+        values = {"begin": encode(prefix), "end": end_of(encode(prefix))}
+    if now is not None:
+        query, values = query.where(_LIVE), {**values, "now": now}
+    with connection.execute(query, values, execution_options={"yield_per": _PAGE}) as paths:
+        yield from map(decode, paths.scalars())

@@ -1,0 +1,60 @@
+"""LangChain messages as turns of a conversation, and back: the same message, field by field.
+
+The JSON is LangChain's own (`messages_to_dict`): a type and the message's fields, without names of Python classes, so that
+reading it imports and runs nothing. What would come back as something else is refused when it is written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.messages import BaseMessage, ChatMessage, messages_from_dict
+
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.records import json_object
+from langmem_adapter.storage.conversations import Draft
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from langmem_adapter.storage.conversations import StoredTurn
+
+__all__ = ["drafts_of", "messages_of"]
+
+
+def drafts_of(messages: Sequence[BaseMessage]) -> list[Draft]:
+    """Messages, ready to be kept.
+
+    Raises:
+        InvalidInputError: One holds what JSON or the database cannot keep, or is of a class that would not come back.
+    """
+    if not isinstance(messages, Sequence) or isinstance(messages, str):
+        raise InvalidInputError(f"messages must be a list of LangChain messages, not {type(messages).__name__}")
+    return [_draft(message, f"message {number}") for number, message in enumerate(messages, start=1)]
+
+
+def messages_of(turns: Iterable[StoredTurn]) -> list[BaseMessage]:
+    """The messages of some turns."""
+    return messages_from_dict([json.loads(turn.message) for turn in turns])
+
+
+def _draft(message: BaseMessage, name: str) -> Draft:
+    if not isinstance(message, BaseMessage):
+        raise InvalidInputError(f"{name} is a {type(message).__name__}; give a LangChain message")
+    # The fields as they are: model_dump would turn objects among them (a Document as artifact) into dicts without a word.
+    fields = {"type": message.type, "data": dict(message)}
+    kept = json_object(fields, name)
+    _check_class(message, fields, name)
+    role = message.role if isinstance(message, ChatMessage) else message.type
+    return Draft(role, message.text, kept)
+
+
+def _check_class(message: BaseMessage, fields: dict[str, Any], name: str) -> None:
+    try:
+        restored = type(messages_from_dict([fields])[0])
+    except ValueError as error:
+        raise InvalidInputError(f"{name} could not be read again: {error}") from None
+    if restored is not type(message):
+        raise InvalidInputError(f"{name} is a {type(message).__name__}, which would come back as {restored.__name__}")

@@ -1,0 +1,166 @@
+"""What was known at a moment, read from the history.
+
+A memory was known at a moment as the last revision that had been recorded by then left it. What counts is when a change was
+written (`recorded_at`), not the date of the statement: somebody who says in June that he moved in May was known to live at
+the old place until June. What was purged was never known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from sqlalchemy import Select, case, func, or_, select
+
+from langmem_adapter.filters import EVERYTHING, values_of
+from langmem_adapter.records import MemoryItem
+from langmem_adapter.storage.memories import AnyRow, below, cursor
+from langmem_adapter.storage.scopes import of_row, within
+from langmem_adapter.storage.tables import history, memories, scopes
+from langmem_adapter.text import text_hash
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import datetime
+
+    from numpy.typing import NDArray
+    from sqlalchemy import Connection
+
+    from langmem_adapter.filters import Filter
+    from langmem_adapter.records import Scope
+
+__all__ = ["Known", "as_of", "page_as_of", "standing_vectors"]
+
+_CHUNK: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A memory as it was known.
+
+    Attributes:
+        pk: Its number then; a memory that was deleted and restored has a new one.
+        context: What it was said in, for the words of it.
+        item: The memory.
+    """
+
+    pk: int
+    context: str
+    item: MemoryItem
+
+
+def as_of(
+    connection: Connection,
+    scope: Scope,
+    moment: datetime,
+    *,
+    filters: Filter = EVERYTHING,
+    memory_type: str | None = None,
+) -> list[Known]:
+    """Every memory within *scope* as it was known at *moment*, the newest statement first.
+
+    Args:
+        connection: A read transaction.
+        scope: Whose memories.
+        moment: With a time zone. Memories that had expired by then are left out.
+        filters: Only memories that it held for then.
+        memory_type: Only memories of this type.
+    """
+    query = _query(scope, moment, include_expired=False)
+    if memory_type is not None:
+        query = query.where(history.c.memory_type == memory_type)
+    return list(_known(connection, query, filters))
+
+
+def page_as_of(
+    connection: Connection,
+    scope: Scope,
+    moment: datetime,
+    *,
+    k: int,
+    after: str | None = None,
+    filters: Filter = EVERYTHING,
+    include_expired: bool = False,
+) -> tuple[list[MemoryItem], str | None]:
+    """`storage.memories.page` as it was at a moment: the same order, and cursors of the same kind.
+
+    Args:
+        connection: A read transaction.
+        scope: Whose memories.
+        moment: With a time zone.
+        k: At most so many.
+        after: The cursor that the page before gave.
+        filters: Only memories that it held for then.
+        include_expired: Show those as well that had expired by then.
+
+    Raises:
+        InvalidInputError: The cursor is none of ours.
+    """
+    query = _query(scope, moment, include_expired=include_expired)
+    if after is not None:
+        columns = query.selected_columns
+        query = query.where(below(after, columns.created_at, columns.pk))
+    found = list(islice(_known(connection, query if filters else query.limit(k + 1), filters), k + 1))
+    following = cursor(found[k - 1].item.created_at, found[k - 1].pk) if len(found) > k else None
+    return [known.item for known in found[:k]], following
+
+
+def standing_vectors(connection: Connection, found: Sequence[Known]) -> dict[int, NDArray[np.float32]]:
+    """Vectors of those that still have the text that they had then, by `Known.pk`; the others must be embedded again."""
+    told = {known.item.id: known for known in found}
+    ids = list(told)
+    vectors: dict[int, NDArray[np.float32]] = {}
+    for start in range(0, len(ids), _CHUNK):
+        query = select(memories.c.id, memories.c.text, memories.c.embedding)
+        for row in connection.execute(query.where(memories.c.id.in_(ids[start : start + _CHUNK]))):
+            known = told[row.id]
+            if row.text == known.item.text:
+                vectors[known.pk] = np.frombuffer(row.embedding, np.float32)
+    return vectors
+
+
+def _query(scope: Scope, moment: datetime, *, include_expired: bool) -> Select[Any]:
+    added = case((history.c.event == "ADD", history.c.seq))
+    last = (
+        select(func.max(history.c.seq).label("seq"), func.max(added).label("pk"))
+        .where(history.c.scope_id.in_(select(scopes.c.id).where(within(scope))), history.c.recorded_at <= moment)
+        .group_by(history.c.memory_id)
+        .subquery()
+    )
+    query = (
+        select(history, last.c.pk, scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id)
+        .join_from(last, history, history.c.seq == last.c.seq)
+        .join(scopes, history.c.scope_id == scopes.c.id)
+        .where(history.c.is_deleted == 0)
+        .order_by(history.c.created_at.desc(), last.c.pk.desc())
+    )
+    if include_expired:
+        return query
+    return query.where(or_(history.c.expires_at.is_(None), history.c.expires_at > moment))
+
+
+def _known(connection: Connection, query: Select[Any], filters: Filter) -> Iterator[Known]:
+    with connection.execute(query, execution_options={"yield_per": 1000}) as rows:
+        for row in rows:
+            item = _item(row)
+            if not filters or filters.matches(values_of(item)):
+                yield Known(row.pk, row.context, item)
+
+
+def _item(row: AnyRow) -> MemoryItem:
+    return MemoryItem(
+        id=row.memory_id,
+        text=row.new_memory,
+        scope=of_row(row),
+        metadata=row.metadata,
+        memory_type=row.memory_type,
+        actor_id=row.actor_id,
+        role=row.role,
+        created_at=row.created_at,
+        updated_at=row.updated_at or row.created_at,
+        expires_at=row.expires_at,
+        revision=row.revision,
+        hash=text_hash(row.new_memory),
+    )

@@ -1,0 +1,343 @@
+"""Threads of checkpoints: their lineage, copying and removing them.
+
+A delta channel (LangGraph's `DeltaChannel`) is kept as what tasks wrote to it; only now and then a checkpoint holds its
+value. It is read by walking from a checkpoint to its parents, gathering writes, until one has a value of the channel. So an
+old checkpoint may be part of a newer one's state, and whoever removes checkpoints has to know which.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass, field
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from sqlalchemy import bindparam, delete, func, insert, literal, not_, null, select, update
+
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.storage.checkpoints import (
+    WHOLE,
+    Packed,
+    Space,
+    Version,
+    Write,
+    channel_values,
+    checkpoints,
+    in_space,
+    slots_of,
+    task_writes,
+    values_at,
+    writes_at,
+)
+from langmem_adapter.storage.prepared import Prepared, any_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from sqlalchemy import Connection, Select
+
+__all__ = ["History", "copy_thread", "delete_runs", "delete_thread", "erase", "histories", "keep_latest"]
+
+_TABLES: Final = (checkpoints, channel_values, task_writes)
+_SIGNALS: Final = (
+    "branch:to:",
+    "__start__",
+)  # how LangGraph's channels are called that start a node and are used up by it
+_STRIDES: Final = (16, 64, 256)  # ancestors fetched in one go; most walks are short
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class History:
+    """What a channel's value at a checkpoint is made of.
+
+    Attributes:
+        seed: The value at the nearest ancestor that has one; `None` where the channel began empty.
+        writes: What was written to it since, that ancestor's own writes included, oldest first.
+    """
+
+    seed: Packed | None
+    writes: list[Write] = field(default_factory=list)
+
+
+class _Node(NamedTuple):
+    """A checkpoint as a step of a walk.
+
+    Attributes:
+        id: Its id.
+        parent_id: Its parent's.
+        versions: The version of each channel.
+        whole: Whether it is more than a step.
+    """
+
+    id: str
+    parent_id: str | None
+    versions: Mapping[str, Version]
+    whole: bool
+
+
+_STEP: Final = (checkpoints.c.id, checkpoints.c.parent_id, checkpoints.c.versions, WHOLE.label("whole"))
+
+
+def _ancestry() -> Select[Any]:
+    """A checkpoint and its nearest ancestors, the checkpoint first."""
+    first = select(*_STEP, literal(1).label("depth")).where(in_space(checkpoints), checkpoints.c.id == bindparam("one"))
+    chain = first.cte("chain", recursive=True)
+    older = select(*_STEP, chain.c.depth + 1).where(
+        in_space(checkpoints), checkpoints.c.id == chain.c.parent_id, chain.c.depth < bindparam("stride")
+    )
+    whole = chain.union_all(older)
+    return select(whole.c.id, whole.c.parent_id, whole.c.versions, whole.c.whole).order_by(whole.c.depth)
+
+
+_ANCESTRY: Final = Prepared(_ancestry())
+_NODES: Final = Prepared(select(*_STEP).where(in_space(checkpoints)))
+_LATEST: Final = Prepared(select(func.max(checkpoints.c.id).label("id")).where(in_space(checkpoints), WHOLE))
+_STORED: Final = select(channel_values.c.slot).where(in_space(channel_values))
+_ALL_STORED: Final = Prepared(_STORED)
+_STORED_OF: Final = Prepared(_STORED.where(any_of(channel_values.c.slot, "slots")))
+_WRITTEN: Final = Prepared(
+    select(task_writes.c.checkpoint_id, task_writes.c.channel).where(in_space(task_writes)).distinct()
+)
+_OF_RUNS: Final = Prepared(
+    select(checkpoints.c.thread_id, checkpoints.c.ns, checkpoints.c.id).where(any_of(checkpoints.c.run_id, "run_ids"))
+)
+_CHANGE: Final = update(checkpoints).where(  # in an UPDATE, parameters must not have the names of columns
+    checkpoints.c.thread_id == bindparam("thread"),
+    checkpoints.c.ns == bindparam("space"),
+    checkpoints.c.id == bindparam("one"),
+)
+_RELINK: Final = Prepared(_CHANGE.values(parent_id=bindparam("parent")))
+_STRIP: Final = Prepared(
+    _CHANGE.values(state_kind=null(), state=null(), metadata_kind=null(), metadata=null(), versions=bindparam("needed"))
+)
+_STRIP_WRITES: Final = Prepared(
+    delete(task_writes).where(
+        in_space(task_writes),
+        any_of(task_writes.c.checkpoint_id, "ids"),
+        not_(any_of(task_writes.c.channel, "channels")),
+    )
+)
+_DROP: Final = (
+    Prepared(delete(checkpoints).where(in_space(checkpoints), any_of(checkpoints.c.id, "ids"))),
+    Prepared(delete(task_writes).where(in_space(task_writes), any_of(task_writes.c.checkpoint_id, "ids"))),
+)
+_DROP_VALUES: Final = Prepared(
+    delete(channel_values).where(in_space(channel_values), any_of(channel_values.c.slot, "slots"))
+)
+
+
+# ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def histories(
+    connection: Connection, space: Space, checkpoint_id: str | None, channels: Sequence[str]
+) -> dict[str, History]:
+    """What channels are made of at a checkpoint, along the chain of its parents; its own writes are not yet part of it.
+
+    Args:
+        connection: In any transaction.
+        space: Where the checkpoint lies.
+        checkpoint_id: Its id; `None` means the latest.
+        channels: Which channels.
+    """
+    path, seeds = _down_to_seeds(connection, space, checkpoint_id, set(channels))
+    bodies = values_at(connection, space, [slot for slot, _ in seeds.values()])
+    written = writes_at(connection, space, path, list(channels))
+    made = {channel: History(bodies[seeds[channel][0]] if channel in seeds else None) for channel in channels}
+    for depth, one in reversed(list(enumerate(path))):
+        for write in written.get(one, ()):
+            if write.channel not in seeds or depth <= seeds[write.channel][1]:
+                made[write.channel].writes.append(write)
+    return made
+
+
+def _down_to_seeds(
+    connection: Connection, space: Space, checkpoint_id: str | None, channels: set[str]
+) -> tuple[list[str], dict[str, tuple[str, int]]]:
+    """The ancestors as far as they matter, and for each channel the slot of its nearest value and how far away it is."""
+    path: list[str] = []
+    seeds: dict[str, tuple[str, int]] = {}
+    for nodes in _ancestors(connection, space, checkpoint_id):
+        slots = [slots_of(_only(node.versions, channels)) for node in nodes]
+        asked = {"slots": [slot for these in slots for slot in these.values()]}
+        stored = {row.slot for row in _STORED_OF.rows(connection, space._asdict() | asked)}
+        for node, these in zip(nodes, slots, strict=True):
+            found = {channel: slot for channel, slot in these.items() if slot in stored and channel not in seeds}
+            seeds |= {channel: (slot, len(path)) for channel, slot in found.items()}
+            path.append(node.id)
+            if seeds.keys() == channels:
+                return path, seeds
+    return path, seeds
+
+
+def _ancestors(connection: Connection, space: Space, checkpoint_id: str | None) -> Iterator[list[_Node]]:
+    """The parents of a checkpoint, nearest first, some at a time."""
+    start = checkpoint_id or _LATEST.first(connection, space._asdict()).id
+    seen, strides = set[str](), iter(_STRIDES)
+    while start is not None:
+        asked = {"one": start, "stride": next(strides, _STRIDES[-1])}
+        nodes = [_node(row) for row in _ANCESTRY.rows(connection, space._asdict() | asked)]
+        fresh = [node for node in nodes if node.id not in seen]
+        yield fresh if seen else fresh[1:]  # the first of all is the checkpoint itself
+        seen.update(node.id for node in fresh)
+        start = nodes[-1].parent_id if len(fresh) == len(nodes) > 0 else None  # a chain may not bite its own tail
+
+
+def _only(versions: Mapping[str, Version], channels: Collection[str]) -> dict[str, Version]:
+    return {channel: versions[channel] for channel in channels if channel in versions}
+
+
+def _node(row: Any) -> _Node:
+    return _Node(row.id, row.parent_id, json.loads(row.versions), row.whole)
+
+
+# ── whole threads ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def copy_thread(connection: Connection, source: str, target: str) -> None:
+    """Copy everything of a thread, within a write transaction; a thread without checkpoints has nothing to copy.
+
+    Raises:
+        InvalidInputError: The target has checkpoints of its own.
+    """
+    if connection.execute(select(checkpoints.c.id).where(checkpoints.c.thread_id == target).limit(1)).first():
+        raise InvalidInputError(
+            f"thread {target!r} has checkpoints already; copy into a new thread id, or delete_thread({target!r}) first"
+        )
+    for table in _TABLES:
+        rest = [column for column in table.columns if column.name != "thread_id"]
+        rows = select(literal(target), *rest).where(table.c.thread_id == source)
+        connection.execute(insert(table).from_select(["thread_id", *(column.name for column in rest)], rows))
+
+
+def delete_thread(connection: Connection, thread_id: str) -> None:
+    """Delete everything of a thread, within a write transaction."""
+    for table in _TABLES:
+        connection.execute(delete(table).where(table.c.thread_id == thread_id))
+
+
+def erase(connection: Connection) -> int:
+    """Delete everything of all threads, within a write transaction.
+
+    Returns:
+        How many checkpoints there were.
+    """
+    erased = {table.name: connection.execute(delete(table)).rowcount for table in _TABLES}
+    return erased[checkpoints.name]
+
+
+# ── removing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def keep_latest(connection: Connection, thread_id: str) -> None:
+    """Keep the latest checkpoint of each namespace of a thread; what its delta channels are rebuilt from stays as bare steps.
+
+    Nobody finds such a step any more: its own state may need checkpoints that are gone.
+    """
+    spaces = select(checkpoints.c.ns).where(checkpoints.c.thread_id == thread_id, WHOLE).distinct()
+    for ns in connection.execute(spaces).scalars().all():
+        chains = _Chains(connection, Space(thread_id, ns))
+        latest = max(node.id for node in chains.nodes.values() if node.whole)
+        steps, channels = chains.needed_by(latest)
+        chains.strip(connection, steps, channels)
+        chains.remove(connection, chains.nodes.keys() - {latest, *steps})
+
+
+def delete_runs(connection: Connection, run_ids: Sequence[str]) -> None:
+    """Delete the checkpoints that runs wrote, with the writes and values that only these have.
+
+    Raises:
+        InvalidInputError: A checkpoint of another run would lose the value of a delta channel.
+    """
+    gone: dict[Space, set[str]] = defaultdict(set)
+    for row in _OF_RUNS.rows(connection, {"run_ids": run_ids}):
+        gone[Space(row.thread_id, row.ns)].add(row.id)
+    for space, ids in gone.items():
+        chains = _Chains(connection, space)
+        chains.refuse_to_strand(ids)
+        left = any(node.whole for node in chains.nodes.values() if node.id not in ids)
+        chains.remove(connection, ids if left else chains.nodes.keys())
+
+
+class _Chains:
+    """The checkpoints of one namespace of a thread, without values."""
+
+    def __init__(self, connection: Connection, space: Space) -> None:
+        place = space._asdict()
+        self.space = space
+        self._where = {"thread": space.thread_id, "space": space.ns}
+        self.nodes = {row.id: _node(row) for row in _NODES.rows(connection, place)}
+        self._stored = {row.slot for row in _ALL_STORED.rows(connection, place)}
+        self._written: dict[str, set[str]] = defaultdict(set)
+        for row in _WRITTEN.rows(connection, place):
+            if not row.channel.startswith(_SIGNALS):
+                self._written[row.checkpoint_id].add(row.channel)
+
+    def needed_by(self, checkpoint_id: str) -> tuple[list[str], set[str]]:
+        """The ancestors without which a checkpoint's delta channels could not be rebuilt, and which channels these are.
+
+        A delta channel is known by what is kept: something was written to it at a checkpoint, yet no checkpoint from the next
+        one on has a value of it.
+        """
+        path = list(self._path(checkpoint_id))
+        versioned = {channel for node in path for channel in node.versions}
+        settled, waiting, channels, reach = set[str](), set[str](), set[str](), 0
+        for depth, (child, node) in enumerate(pairwise(path), 1):
+            settled |= self._valued(child)
+            waiting |= (self._written.get(node.id, set()) & versioned) - settled
+            channels |= waiting
+            reach = depth if waiting else reach
+            waiting -= self._valued(node)
+        return [node.id for node in path[1 : reach + 1]], channels
+
+    def refuse_to_strand(self, gone: set[str]) -> None:
+        """Refuse to take from a checkpoint that is left what its delta channels are rebuilt from."""
+        left = (node for node in self.nodes.values() if node.whole and node.id not in gone)
+        for node in left:
+            if self._borders(node, gone) and not gone.isdisjoint(self.needed_by(node.id)[0]):
+                raise InvalidInputError(
+                    f"checkpoint {node.id} of thread {self.space.thread_id!r} is rebuilt from what these runs wrote to a "
+                    "DeltaChannel; delete the runs after them as well, or the thread with delete_thread; nothing was deleted"
+                )
+
+    def strip(self, connection: Connection, steps: list[str], channels: set[str]) -> None:
+        """Leave of checkpoints what these channels are rebuilt from."""
+        for one in steps:
+            self.nodes[one] = self.nodes[one]._replace(versions=_only(self.nodes[one].versions, channels))
+        changes = [{"one": one, "needed": json.dumps(self.nodes[one].versions)} for one in steps]
+        _STRIP.many(connection, [self._where | change for change in changes])
+        _STRIP_WRITES.run(connection, self.space._asdict() | {"ids": steps, "channels": list(channels)})
+
+    def remove(self, connection: Connection, gone: Collection[str]) -> None:
+        """Delete checkpoints, their writes, and the values that no other names; children go to the nearest that is left."""
+        place, ids = self.space._asdict(), list(gone)
+        left = [node for node in self.nodes.values() if node.id not in gone]
+        orphans = [node for node in left if node.parent_id in gone]
+        _RELINK.many(
+            connection, [self._where | {"one": node.id, "parent": self._nearest(node, gone)} for node in orphans]
+        )
+        for drop in _DROP:
+            drop.run(connection, place | {"ids": ids})
+        used = {slot for node in left for slot in slots_of(node.versions).values()}
+        _DROP_VALUES.run(connection, place | {"slots": list(self._stored - used)})
+
+    def _path(self, checkpoint_id: str) -> Iterator[_Node]:
+        seen, node = set[str](), self.nodes.get(checkpoint_id)
+        while node is not None and node.id not in seen:
+            seen.add(node.id)
+            yield node
+            node = self.nodes.get(node.parent_id or "")
+
+    def _borders(self, node: _Node, gone: set[str]) -> bool:
+        """Whether something above is gone, and no other checkpoint stands between that would need it as well."""
+        for one in islice(self._path(node.id), 1, None):
+            if one.whole or one.id in gone:
+                return one.id in gone
+        return False
+
+    def _valued(self, node: _Node) -> set[str]:
+        return {channel for channel, slot in slots_of(node.versions).items() if slot in self._stored}
+
+    def _nearest(self, node: _Node, gone: Collection[str]) -> str | None:
+        return next((one.parent_id for one in self._path(node.id) if one.parent_id not in gone), None)

@@ -1,0 +1,109 @@
+"""What traces see of the memory: an add or a search is one run with a name, its stages stand below it.
+
+They are LangChain runs, so that LangSmith, `astream_events` and every other callback handler show them, and a run that began
+inside an agent or a chain hangs there. Where nobody listens, nothing is made: a search pays about ten microseconds for asking.
+What a run shows is chosen here; vectors are never in it. Texts are, for a trace without them shows little; LangSmith's own
+`LANGSMITH_HIDE_INPUTS=true` and `LANGSMITH_HIDE_OUTPUTS=true` keep them out, of the prompts that memories end up in as well.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from langchain_core.runnables import RunnableLambda
+from langchain_core.runnables.config import (
+    RunnableConfig,
+    ensure_config,
+    get_callback_manager_for_config,
+    var_child_runnable_config,
+)
+
+from langmem_adapter.twins import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from langmem_adapter.records import Hit, Scope
+
+__all__ = ["run_config", "shown", "stage", "traced"]
+
+R = TypeVar("R")
+
+
+def run_config(name: str, scope: Scope, mode: str) -> RunnableConfig:
+    """How a run is called, and what traces may be searched by: the tag `langmem_adapter`, the scope's fields, `memory_mode`.
+
+    Args:
+        name: As in `"memory.add"`.
+        scope: Whose memory.
+        mode: `"offline"`, or the chat model's name.
+    """
+    # nostream: a graph that streams tokens shows those of its own model, not those of a model that works on the memory.
+    return {
+        "run_name": name,
+        "tags": ["langmem_adapter", "nostream"],
+        "metadata": {**scope.named, "memory_mode": mode},
+    }
+
+
+def traced(
+    plan: Plan[R], config: RunnableConfig, *, inputs: Mapping[str, Any], shown: Callable[[R], Mapping[str, Any]]
+) -> Plan[R]:
+    """A plan as one run, if anybody listens.
+
+    Args:
+        plan: What is done.
+        config: Of `run_config`.
+        inputs: What the run shows as its input.
+        shown: What it shows of the result.
+    """
+    listening = get_callback_manager_for_config(ensure_config()).handlers
+    return _recorded(plan, config, inputs, shown) if listening else plan
+
+
+def stage(plan: Plan[R], name: str, *, inputs: Mapping[str, Any], shown: Callable[[R], Mapping[str, Any]]) -> Plan[R]:
+    """A plan as a run below the present one; as it is where there is none that anybody listens to.
+
+    Args:
+        plan: What is done.
+        name: Of the stage.
+        inputs: What the run shows as its input.
+        shown: What it shows of the result.
+    """
+    around = var_child_runnable_config.get()
+    callbacks: Any = around.get("callbacks") if around else None
+    listening = getattr(callbacks, "handlers", callbacks)
+    return _recorded(plan, {"run_name": name}, inputs, shown) if listening else plan
+
+
+def shown(hits: Sequence[Hit]) -> dict[str, Any]:
+    """What a run shows of memories that were found."""
+    return {"memories": [{"id": hit.id, "text": hit.text, "score": hit.score} for hit in hits]}
+
+
+def _recorded(
+    plan: Plan[R], config: RunnableConfig, inputs: Mapping[str, Any], shown: Callable[[R], Mapping[str, Any]]
+) -> Plan[R]:
+    """The run shows what it is told to, the caller gets the result itself."""
+
+    def run() -> R:
+        kept: list[R] = []
+
+        def body(_: Mapping[str, Any]) -> Mapping[str, Any]:
+            kept.append(plan.run())
+            return shown(kept[0])
+
+        RunnableLambda(body).invoke(inputs, config)
+        return kept[0]
+
+    async def arun() -> R:
+        kept: list[R] = []
+
+        async def body(_: Mapping[str, Any]) -> Mapping[str, Any]:
+            kept.append(await plan.arun())
+            return shown(kept[0])
+
+        await RunnableLambda(body).ainvoke(inputs, config)
+        return kept[0]
+
+    return Plan(run, arun)

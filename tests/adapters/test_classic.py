@@ -1,0 +1,370 @@
+"""Memory in the chains of langchain-classic: what they are given, what is kept, and whose it is."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from langchain_classic.chains import ConversationChain, LLMChain, SequentialChain
+from langchain_classic.memory import CombinedMemory, ConversationBufferMemory, ReadOnlySharedMemory
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder, PromptTemplate
+from langchain_core.runnables import RunnablePassthrough
+from pydantic import ValidationError
+
+from langmem_adapter.adapters.classic import ConversationMemory
+from langmem_adapter.errors import InvalidInputError, ScopeError, StorageError
+from langmem_adapter.memory import Memory
+from langmem_adapter.testing import ScriptedChatModel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from langchain_core.messages import BaseMessage
+
+ALICE = "alice@example.com"
+# LangChain deprecates these classes, in their constructors; they work until 2.0, and this is their guest.
+pytestmark = [
+    pytest.mark.filterwarnings(f"ignore:The class `{name}` was deprecated")
+    for name in ("ConversationChain", "LLMChain", "ConversationBufferMemory", "InMemoryChatMessageHistory")
+]
+
+
+@pytest.fixture
+def memory(database_url: str) -> Iterator[Memory]:
+    with Memory(database_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def small() -> Iterator[Memory]:
+    with Memory(":memory:") as opened:
+        yield opened
+
+
+def model(*replies: Any) -> ScriptedChatModel:
+    return ScriptedChatModel(replies=replies or ["Noted."] * 9)
+
+
+def told(scripted: ScriptedChatModel) -> str:
+    """The prompt of the last call."""
+    return "\n".join(message.text for message in scripted.calls[-1])
+
+
+def conversation(memory: Memory, scripted: ScriptedChatModel, **how: Any) -> ConversationChain:
+    return ConversationChain(llm=scripted, memory=ConversationMemory(memory=memory, **how))
+
+
+def as_user(user: str, **more: str) -> Any:
+    return {"configurable": {"user_id": user, **more}}
+
+
+def facts(memory: Memory, user: str) -> list[str]:
+    return sorted(item.text for item in memory.get_all(user_id=user))
+
+
+# ── ConversationChain ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_conversation_chain_remembers(memory: Memory) -> None:
+    scripted = model("Nice to meet you.", "Lentils.")
+    chain = conversation(memory, scripted, user_id=ALICE)
+    chain.predict(input="I am vegetarian.")
+    assert chain.predict(input="What shall I cook?") == "Lentils."
+    assert "- Is vegetarian\n\nHuman: I am vegetarian.\nAI: Nice to meet you.\nHuman: What shall I cook?" in told(
+        scripted
+    )
+    assert facts(memory, ALICE) == ["Is vegetarian"]
+
+
+async def test_it_does_the_same_async(small: Memory) -> None:
+    scripted = model("Nice to meet you.", "Lentils.")
+    chain = conversation(small, scripted, user_id=ALICE)
+    await chain.ainvoke({"input": "I am vegetarian."})
+    assert (await chain.ainvoke("What shall I cook?"))["response"] == "Lentils."
+    assert "- Is vegetarian\n\nHuman: I am vegetarian.\nAI: Nice to meet you.\nHuman: What shall I cook?" in told(
+        scripted
+    )
+
+
+def test_the_next_program_goes_on_where_this_one_stopped(tmp_path: Path) -> None:
+    with Memory(tmp_path / "m.db") as memory:
+        conversation(memory, model(), user_id=ALICE).predict(input="I am vegetarian.")
+    scripted = model()
+    with Memory(tmp_path / "m.db") as memory:
+        conversation(memory, scripted, user_id=ALICE).predict(input="What shall I cook?")
+    assert "Human: I am vegetarian.\nAI: Noted." in told(scripted)
+
+
+def test_what_memory_gave_is_not_remembered_as_said(small: Memory) -> None:
+    small.add("I play chess.", user_id=ALICE)
+    chain = conversation(small, model(), user_id=ALICE)
+    for _ in range(3):
+        assert chain.invoke("What game do I play?")["response"] == "Noted."
+    assert facts(small, ALICE) == ["Plays chess"]
+
+
+def test_streaming_and_batches_go_the_same_way(small: Memory) -> None:
+    chain = conversation(small, model(), user_id=ALICE)
+    assert [part["response"] for part in chain.stream({"input": "I am vegetarian."})] == ["Noted."]
+    chain.batch(["I like tea.", "I play chess."], config={"max_concurrency": 1})
+    assert facts(small, ALICE) == ["Is vegetarian", "Likes tea", "Plays chess"]
+
+
+def test_clear_forgets_the_conversation_and_no_fact(small: Memory) -> None:
+    chain = conversation(small, model(), user_id=ALICE)
+    other = conversation(small, model(), user_id=ALICE, session_id="other")
+    for each in (chain, other):
+        each.predict(input="I am vegetarian.")
+    chain.memory.clear()
+    assert "Human" not in chain.memory.load_memory_variables({"input": "cook?"})["history"]
+    assert "Human" in other.memory.load_memory_variables({"input": "cook?"})["history"]
+    assert facts(small, ALICE) == ["Is vegetarian"]
+
+
+async def test_clear_async(small: Memory) -> None:
+    chain = conversation(small, model(), user_id=ALICE, k=0)
+    await chain.ainvoke("Hello!")
+    await chain.memory.aclear()
+    assert await chain.memory.aload_memory_variables({}) == {"history": ""}
+
+
+# ── whose memory ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_each_call_may_be_of_another_user(memory: Memory) -> None:
+    scripted = model()
+    chain = conversation(memory, scripted)
+    chain.invoke("I am vegetarian.", as_user(ALICE))
+    chain.invoke("I like steak.", as_user("bob"))
+    chain.invoke("What shall I cook?", as_user(ALICE))
+    assert "Is vegetarian" in told(scripted)
+    assert "steak" not in told(scripted)
+    assert (facts(memory, ALICE), facts(memory, "bob")) == (["Is vegetarian"], ["Likes steak"])
+
+
+async def test_each_call_may_be_of_another_user_async(small: Memory) -> None:
+    scripted = model()
+    chain = conversation(small, scripted, user_id="guest")
+    await chain.ainvoke("I am vegetarian.", as_user(ALICE))
+    await chain.ainvoke("I like steak.", as_user("bob"))
+    assert "vegetarian" not in told(scripted)
+    assert (facts(small, ALICE), facts(small, "bob"), facts(small, "guest")) == (
+        ["Is vegetarian"],
+        ["Likes steak"],
+        [],
+    )
+
+
+def test_it_may_come_from_the_sequence_that_the_chain_is_part_of(small: Memory) -> None:
+    sequence = RunnablePassthrough() | conversation(small, model(), user_id="guest")
+    sequence.invoke({"input": "I am vegetarian."}, as_user(ALICE))
+    assert (facts(small, ALICE), facts(small, "guest")) == (["Is vegetarian"], [])
+
+
+async def test_a_combined_memory_works_in_a_thread_and_knows_the_sequence(small: Memory) -> None:
+    own = ConversationMemory(memory=small, input_key="input")
+    chain = ConversationChain(llm=model(), memory=CombinedMemory(memories=[own]))
+    await (RunnablePassthrough() | chain).ainvoke({"input": "I am vegetarian."}, as_user(ALICE))
+    assert facts(small, ALICE) == ["Is vegetarian"]
+    with pytest.raises(ScopeError):
+        await chain.ainvoke({"input": "I am vegetarian."}, as_user(ALICE))
+
+
+def test_the_nearest_config_counts(small: Memory) -> None:
+    inner = LLMChain(llm=model(), prompt=PromptTemplate.from_template("{history}{input}"), memory=remembering(small))
+    outer = SequentialChain(chains=[inner], input_variables=["input"])
+    around: Any = RunnablePassthrough() | (lambda given: outer.invoke(given, as_user(ALICE)))
+    around.invoke({"input": "I am vegetarian."}, as_user("bob"))
+    assert (facts(small, ALICE), facts(small, "bob")) == (["Is vegetarian"], [])
+
+
+def remembering(memory: Memory, **how: Any) -> ConversationMemory:
+    return ConversationMemory(memory=memory, **how)
+
+
+def test_a_call_may_name_its_conversation(small: Memory) -> None:
+    scripted = model()
+    chain = conversation(small, scripted, k=0)
+    chain.invoke("One.", as_user(ALICE, session_id="monday"))
+    chain.invoke("Two.", as_user(ALICE, session_id="tuesday"))
+    assert "One." not in told(scripted)
+    chain.invoke("Three.", as_user(ALICE, session_id="monday"))
+    assert "One." in told(scripted)
+
+
+@pytest.mark.parametrize("on_error", ["raise", "log"])
+def test_nobody_is_an_error_that_names_the_fix(small: Memory, on_error: str) -> None:
+    with pytest.raises(ScopeError, match="configurable"):
+        conversation(small, model(), on_error=on_error).invoke("Hello!")
+
+
+# ── the guests' own compositions ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_facts_may_stand_in_a_variable_of_their_own(small: Memory) -> None:
+    scripted = model("Lentils.")
+    prompt = PromptTemplate.from_template("Known:\n{facts}\n{history}\nQ: {question}")
+    small.add("I am vegetarian.", user_id=ALICE)
+    chain = LLMChain(llm=scripted, prompt=prompt, memory=remembering(small, user_id=ALICE, facts_key="facts"))
+    assert chain.invoke({"question": "What shall I cook?"})["text"] == "Lentils."
+    assert told(scripted) == "Known:\n- Is vegetarian\n\nQ: What shall I cook?"
+
+
+def test_facts_alone_and_turns_alone(small: Memory) -> None:
+    small.add("I am vegetarian.", user_id=ALICE)
+    only_facts = remembering(small, user_id=ALICE, facts_key="facts", last=0)
+    only_turns = remembering(small, user_id=ALICE, k=0)
+    for each in (only_facts, only_turns):
+        each.save_context({"input": "I like tea."}, {"output": "Ah."})
+    assert only_facts.memory_variables == ["facts"]
+    assert only_turns.load_memory_variables({"input": "?"}) == {"history": "Human: I like tea.\nAI: Ah."}
+    assert set(only_facts.load_memory_variables({"input": "?"})["facts"].splitlines()) == {
+        "- Is vegetarian",
+        "- Likes tea",
+    }
+
+
+def test_messages_may_be_given_as_messages(small: Memory) -> None:
+    scripted = model("Noted.", "Lentils.")
+    prompt = ChatPromptTemplate.from_messages([MessagesPlaceholder("history"), ("human", "{input}")])
+    chain = LLMChain(llm=scripted, prompt=prompt, memory=remembering(small, user_id=ALICE, return_messages=True))
+    chain.invoke({"input": "I am vegetarian."})
+    chain.invoke({"input": "What shall I cook?"})
+    kinds = [type(message) for message in scripted.calls[-1]]
+    assert kinds == [SystemMessage, HumanMessage, AIMessage, HumanMessage]
+    assert scripted.calls[-1][0].text.endswith("- Is vegetarian")
+
+
+def test_it_combines_with_other_memories(small: Memory) -> None:
+    scripted = model()
+    both = CombinedMemory(
+        memories=[
+            remembering(small, user_id=ALICE, memory_key="facts", input_key="input", last=0),
+            ConversationBufferMemory(memory_key="chat", input_key="input"),
+        ]
+    )
+    prompt = PromptTemplate.from_template("{facts}\n{chat}\n{input}")
+    chain = LLMChain(llm=scripted, prompt=prompt, memory=both)
+    chain.invoke({"input": "I am vegetarian."})
+    chain.invoke({"input": "What shall I cook?"})
+    assert "- Is vegetarian\nHuman: I am vegetarian." in told(scripted)
+    assert facts(small, ALICE) == ["Is vegetarian"]
+
+
+def test_it_may_be_shared_to_be_read_only(small: Memory) -> None:
+    small.add("I am vegetarian.", user_id=ALICE)
+    scripted = model()
+    shared = ReadOnlySharedMemory(memory=remembering(small))
+    prompt = PromptTemplate.from_template("{history} {input}")
+    LLMChain(llm=scripted, prompt=prompt, memory=shared).invoke({"input": "I like tea. Dinner?"}, as_user(ALICE))
+    assert "Is vegetarian" in told(scripted)
+    assert facts(small, ALICE) == ["Is vegetarian"]
+
+
+def test_a_sequence_of_chains_shares_it(small: Memory) -> None:
+    ask = LLMChain(llm=model(), prompt=PromptTemplate.from_template("{history} {input}"), output_key="plan")
+    tell = LLMChain(llm=model(), prompt=PromptTemplate.from_template("{plan}"), output_key="answer")
+    chain = SequentialChain(
+        chains=[ask, tell], input_variables=["input"], output_variables=["plan", "answer"],
+        memory=remembering(small, output_key="answer"),
+    )  # fmt: skip
+    said = chain.invoke({"input": "I am vegetarian."}, as_user(ALICE))
+    assert (said["plan"], said["answer"]) == ("Noted.", "Noted.")
+    assert facts(small, ALICE) == ["Is vegetarian"]
+
+
+# ── what comes in ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_messages_are_kept_as_they_are(small: Memory) -> None:
+    own = remembering(small, user_id=ALICE, return_messages=True, k=0)
+    said: list[BaseMessage] = [
+        HumanMessage([{"type": "text", "text": "Hi"}], id="1"),
+        AIMessage("", id="2", tool_calls=[{"name": "look", "args": {}, "id": "c"}]),
+        AIMessage("Hello", id="3"),
+    ]
+    own.save_context({"input": said[0]}, {"output": said[1:]})
+    assert [message.id for message in own.load_memory_variables({})["history"]] == ["1", "3"]
+
+
+def test_without_a_question_there_are_only_turns(small: Memory) -> None:
+    own = remembering(small, user_id=ALICE)
+    own.save_context({"input": "I am vegetarian."}, {"output": "Ah."})
+    assert own.load_memory_variables({}) == {"history": "Human: I am vegetarian.\nAI: Ah."}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "reason"),
+    [
+        ({"a": "x", "b": "y"}, {"output": "z"}, r"which of the inputs \['a', 'b'\] is the question\? set input_key"),
+        ({"input": "x"}, {"a": "y", "b": "z"}, "no 'output' among.*set output_key"),
+        ({"input": {"deep": 1}}, {"output": "z"}, "'input' is a dict; only text and messages"),
+        ({"input": ["x", 1]}, {"output": "z"}, "'input' is a list; only text and messages"),
+    ],
+)
+def test_what_cannot_be_told_apart_names_the_fix(small: Memory, inputs: Any, outputs: Any, reason: str) -> None:
+    with pytest.raises(InvalidInputError, match=reason):
+        remembering(small, user_id=ALICE).save_context(inputs, outputs)
+
+
+def test_several_outputs_are_fine_where_one_is_called_output(small: Memory) -> None:
+    own = remembering(small, user_id=ALICE, k=0)
+    own.save_context({"input": "x"}, {"output": "y", "intermediate_steps": []})
+    assert own.load_memory_variables({})["history"] == "Human: x\nAI: y"
+
+
+@pytest.mark.parametrize("wrong", [{"k": -1}, {"last": 10_001}, {"on_error": "ignore"}, {"userid": "x"}])
+def test_a_wrong_argument_is_refused(small: Memory, wrong: Any) -> None:
+    with pytest.raises(ValidationError, match=next(iter(wrong))):
+        remembering(small, **wrong)
+
+
+# ── when memory fails ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_failure_is_raised_or_logged(caplog: pytest.LogCaptureFixture) -> None:
+    memory = Memory(":memory:")
+    strict, lenient = (conversation(memory, model(), user_id=ALICE, on_error=policy) for policy in ("raise", "log"))
+    memory.close()
+    with pytest.raises(StorageError, match="closed"):
+        strict.invoke("Hello!")
+    assert lenient.invoke("Hello!")["response"] == "Noted."
+    doings = ["recall", "remember facts", "keep the conversation"]
+    assert [record.args for record in caplog.records] == [(doing,) for doing in doings]
+
+
+async def test_a_failure_is_logged_async(caplog: pytest.LogCaptureFixture) -> None:
+    memory = Memory(":memory:")
+    lenient = conversation(memory, model(), user_id=ALICE, on_error="log")
+    memory.close()
+    assert (await lenient.ainvoke("Hello!"))["response"] == "Noted."
+    assert len(caplog.records) == 3
+
+
+def test_facts_may_be_remembered_in_the_background(small: Memory) -> None:
+    with small.background(after=60) as writer:
+        conversation(small, model(), user_id=ALICE, background=writer).predict(input="I am vegetarian.")
+        assert facts(small, ALICE) == []
+    assert facts(small, ALICE) == ["Is vegetarian"]
+
+
+def test_without_langchain_classic_the_error_says_what_to_install() -> None:
+    code = (
+        "import sys; sys.modules['langchain_classic'] = None\n"
+        "from langmem_adapter.errors import MissingDependencyError\n"
+        "try:\n    import langmem_adapter.adapters.classic\n"
+        "except MissingDependencyError as error:\n    print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=100)
+    assert done.stdout.strip() == "langchain-classic is not installed; run: pip install 'langmem_adapter[classic]'"
+
+
+def test_our_own_class_is_not_deprecated(small: Memory) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        remembering(small, user_id=ALICE)

@@ -1,0 +1,191 @@
+"""Memory as nodes of any StateGraph, and the pipeline as a subgraph."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+
+import pytest
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, StateGraph, add_messages
+
+from langmem_adapter.adapters.nodes import recall_node, remember_node
+from langmem_adapter.errors import InvalidInputError, ScopeError
+from langmem_adapter.memory import Memory
+from langmem_adapter.records import Scope
+from langmem_adapter.scoping import MemoryContext
+from langmem_adapter.testing import ScriptedChatModel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from langchain_core.runnables import RunnableConfig
+
+ALICE = MemoryContext(user_id="alice@example.com")
+
+
+class State(TypedDict, total=False):
+    messages: Annotated[list[AnyMessage], add_messages]
+    memories: str
+    changes: list[dict[str, Any]]
+
+
+@dataclass
+class Talk:
+    talk: Annotated[list[AnyMessage], add_messages] = field(default_factory=list)
+    notes: str = ""
+
+
+@pytest.fixture
+def memory() -> Iterator[Memory]:
+    with Memory(":memory:") as opened:
+        yield opened
+
+
+def answer(state: State) -> dict[str, Any]:
+    return {"messages": [AIMessage(f"I know: {state['memories']}")]}
+
+
+def chat(memory: Memory, checkpointer: Any = None, **how: Any) -> Any:
+    graph = StateGraph(State, context_schema=MemoryContext)
+    graph.add_node("recall", recall_node(memory))
+    graph.add_node("answer", answer)
+    graph.add_node("remember", remember_node(memory, **how))
+    graph.add_edge(START, "recall").add_edge("recall", "answer").add_edge("answer", "remember").add_edge(
+        "remember", END
+    )
+    return graph.compile(checkpointer=checkpointer)
+
+
+def test_a_graph_remembers_from_one_run_to_the_next(memory: Memory) -> None:
+    graph = chat(memory, output_key="changes")
+    said = graph.invoke({"messages": "I am vegetarian."}, context=ALICE)
+    assert [(change["event"], change["text"]) for change in said["changes"]] == [("ADD", "Is vegetarian")]
+    asked = graph.invoke({"messages": "What shall I cook?"}, context=ALICE)
+    assert asked["messages"][-1].text == "I know: - Is vegetarian"
+    assert asked["changes"] == []
+
+
+async def test_it_does_the_same_async(memory: Memory) -> None:
+    graph = chat(memory, output_key="changes")
+    await graph.ainvoke({"messages": "I am vegetarian."}, context=ALICE)
+    asked = await graph.ainvoke({"messages": "What shall I cook?"}, context=ALICE)
+    assert asked["messages"][-1].text == "I know: - Is vegetarian"
+
+
+def test_only_the_latest_turn_of_a_thread_is_remembered(memory: Memory) -> None:
+    graph = chat(memory, InMemorySaver(), output_key="changes")
+    config = {"configurable": {"thread_id": "t", "user_id": "alice"}}
+    graph.invoke({"messages": "I am vegetarian."}, config)
+    second = graph.invoke({"messages": [HumanMessage("I live in Lyon."), HumanMessage("I like tea.")]}, config)
+    assert [change["text"] for change in second["changes"]] == ["Lives in Lyon", "Likes tea"]
+
+
+def test_keys_are_chosen_and_a_state_may_be_an_object(memory: Memory) -> None:
+    memory.add("I like tea.", user_id="alice")
+    graph = StateGraph(Talk).add_node(
+        "recall", recall_node(memory, messages_key="talk", output_key="notes", user_id="alice")
+    )
+    compiled: Any = graph.add_edge(START, "recall").compile()
+    assert compiled.invoke({"talk": "What do I like?"})["notes"] == "- Likes tea"
+
+
+def test_a_missing_key_names_the_fix(memory: Memory) -> None:
+    graph: Any = StateGraph(State).add_node("recall", recall_node(memory, messages_key="chat", user_id="a"))
+    with pytest.raises(InvalidInputError, match="messages_key"):
+        graph.add_edge(START, "recall").compile().invoke({"messages": "Hi"})
+
+
+async def test_a_missing_user_reaches_the_developer(memory: Memory) -> None:
+    graph = chat(memory)
+    with pytest.raises(ScopeError, match="context=MemoryContext"):
+        graph.invoke({"messages": "I like tea."})
+    with pytest.raises(ScopeError, match="context=MemoryContext"):
+        await graph.ainvoke({"messages": "I like tea."})
+
+
+def test_two_graphs_with_two_memories_never_see_each_other(memory: Memory) -> None:
+    with Memory(":memory:") as other:
+        first, second = chat(memory), chat(other)
+        first.invoke({"messages": "I like tea."}, context=ALICE)
+        second.invoke({"messages": "I like wine."}, context=ALICE)
+        knows = [graph.invoke({"messages": "What do I like?"}, context=ALICE)["memories"] for graph in (first, second)]
+        assert knows == ["- Likes tea", "- Likes wine"]
+
+
+def test_remembering_can_wait_for_the_background(memory: Memory) -> None:
+    writer = memory.background(after=60)
+    graph = chat(memory, background=writer)
+    graph.invoke({"messages": "I like tea."}, context=ALICE)
+    assert len(memory.scopes()) == 0
+    writer.drain()
+    assert [item.text for item in memory.get_all(user_id=ALICE.user_id)] == ["Likes tea"]
+    with pytest.raises(InvalidInputError, match="output_key"):
+        remember_node(memory, background=writer, output_key="changes")
+
+
+def test_an_empty_turn_changes_nothing(memory: Memory) -> None:
+    node = StateGraph(State).add_node("remember", remember_node(memory, output_key="changes", user_id="a"))
+    compiled: Any = node.add_edge(START, "remember").compile()
+    assert compiled.invoke({"messages": [AIMessage("Hello!")]})["changes"] == []
+
+
+def test_streaming_shows_nothing_of_the_memory_at_work() -> None:
+    with Memory(":memory:", model=ScriptedChatModel(replies=['{"facts": ["Likes tea"]}'])) as memory:
+        parts = list(chat(memory).stream({"messages": "I like tea."}, context=ALICE, stream_mode="messages"))
+        assert "facts" not in "".join(message.text for message, _ in parts)
+        assert [item.text for item in memory.get_all(user_id=ALICE.user_id)] == ["Likes tea"]
+
+
+# ── the pipeline as a subgraph ────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Notes(TypedDict, total=False):
+    messages: list[Any]
+    scope: dict[str, str]
+    result: dict[str, Any]
+    log: Annotated[list[str], operator.add]
+
+
+def test_the_pipeline_is_a_node_that_shares_its_keys_with_the_graph_around_it(memory: Memory) -> None:
+    graph = StateGraph(Notes)
+    graph.add_node("memory", memory.build_pipeline())
+    graph.add_node("log", lambda state: {"log": [change["text"] for change in state["result"]["results"]]})
+    compiled: Any = graph.add_edge(START, "memory").add_edge("memory", "log").compile(checkpointer=InMemorySaver())
+    config: RunnableConfig = {"configurable": {"thread_id": "t"}}
+    for said in ("I like tea.", "I live in Lyon."):
+        state = compiled.invoke({"messages": [HumanMessage(said)], "scope": {"user_id": "alice"}}, config)
+    assert state["log"] == ["Likes tea", "Lives in Lyon"]
+    assert {item.scope for item in memory.get_all(user_id="alice")} == {Scope("alice")}
+
+
+def test_whose_memory_the_pipeline_fills_may_come_with_the_call(memory: Memory) -> None:
+    pipeline: Any = memory.build_pipeline()
+    pipeline.invoke({"messages": "I like tea."}, {"configurable": {"user_id": "alice"}})
+    graph: Any = StateGraph(State, context_schema=MemoryContext).add_node("memory", memory.build_pipeline())
+    graph.add_edge(START, "memory").compile().invoke({"messages": "I live in Lyon."}, context=MemoryContext("alice"))
+    assert len(memory.get_all(user_id="alice")) == 2
+    with pytest.raises(ScopeError, match="whose memory"):
+        pipeline.invoke({"messages": "I like tea."})
+
+
+def test_nobody_fills_the_memory_of_another_than_who_is_signed_in(memory: Memory) -> None:
+    config = {"configurable": {"langgraph_auth_user_id": "alice"}}
+    pipeline: Any = memory.build_pipeline()
+    with pytest.raises(ScopeError, match="signed in"):
+        pipeline.invoke({"messages": "I like poison.", "scope": {"user_id": "bob"}}, config)
+    pipeline.invoke({"messages": "I like tea.", "scope": {"agent_id": "guide"}}, config)
+    assert [item.scope for item in memory.get_all(user_id="alice")] == [Scope("alice", "guide")]
+
+
+async def test_its_stages_can_be_watched_from_outside(memory: Memory) -> None:
+    graph: Any = StateGraph(Notes).add_node("memory", memory.build_pipeline()).add_edge(START, "memory").compile()
+    given = {"messages": "I like tea.", "scope": {"user_id": "alice"}}
+    stages = [
+        next(iter(update))
+        async for where, update in graph.astream(given, stream_mode="updates", subgraphs=True)
+        if where
+    ]
+    assert stages == ["parse", "extract", "retrieve", "decide", "apply"]

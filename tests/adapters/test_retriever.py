@@ -1,0 +1,219 @@
+"""Memories as documents, and as text beside a chain's input: whose they are, and how a call changes what it wants."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.runnables import RunnableLambda
+from langgraph.graph import END, START, StateGraph
+from pydantic import ValidationError
+
+from langmem_adapter.adapters.retriever import MemoryRetriever, recall
+from langmem_adapter.errors import InvalidInputError, ScopeError, UnknownArgumentError
+from langmem_adapter.memory import Memory
+from langmem_adapter.scoping import MemoryContext
+from langmem_adapter.testing import ScriptedChatModel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from langchain_core.documents import Document
+
+ALICE = "alice@example.com"
+
+
+@pytest.fixture
+def memory(database_url: str) -> Iterator[Memory]:
+    with Memory(database_url) as opened:
+        for text, topic in (("Is vegetarian", "food"), ("Likes tea", "food"), ("Plays chess", "games")):
+            opened.add(text, user_id=ALICE, infer=False, metadata={"topic": topic})
+        opened.add("Likes steak", user_id="bob", infer=False)
+        yield opened
+
+
+@pytest.fixture
+def small() -> Iterator[Memory]:
+    with Memory(":memory:") as opened:
+        opened.add("Is vegetarian", user_id=ALICE, infer=False)
+        opened.add("Likes tea", user_id=ALICE, infer=False)
+        opened.add("Likes steak", user_id="bob", infer=False)
+        yield opened
+
+
+def as_user(user: str, **more: Any) -> Any:
+    return {"configurable": {"user_id": user, **more}}
+
+
+def texts(documents: list[Document]) -> list[str]:
+    return [document.page_content for document in documents]
+
+
+# ── the retriever ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_document_carries_the_memory(memory: Memory) -> None:
+    [found] = MemoryRetriever(memory=memory, user_id=ALICE, k=1).invoke("Does she drink tea?")
+    [hit] = memory.search("Does she drink tea?", user_id=ALICE, k=1)
+    assert (found.page_content, found.id) == ("Likes tea", hit.id)
+    assert found.metadata == {
+        "topic": "food",
+        "score": hit.score,
+        "revision": 1,
+        "created_at": hit.item.created_at.isoformat(),
+        "updated_at": hit.item.updated_at.isoformat(),
+        "user_id": ALICE,
+    }
+    json.dumps(found.metadata)
+
+
+async def test_it_finds_the_same_async(memory: Memory) -> None:
+    retriever = MemoryRetriever(memory=memory, user_id=ALICE)
+    assert await retriever.ainvoke("tea") == retriever.invoke("tea")
+    assert texts((await retriever.abatch(["tea", "chess"]))[1])[0] == "Plays chess"
+
+
+def test_a_call_may_want_something_else(small: Memory) -> None:
+    retriever = MemoryRetriever(memory=small, user_id=ALICE, k=1)
+    assert len(retriever.invoke("tea", k=2)) == 2
+    assert texts(retriever.invoke("steak", user_id="bob")) == ["Likes steak"]
+    assert retriever.invoke("tea", filters={"topic": "none"}) == []
+    assert "meaning" in retriever.invoke("tea", explain=True)[0].metadata["explanation"]
+    with pytest.raises(UnknownArgumentError, match="did you mean 'threshold'"):
+        retriever.invoke("tea", treshold=0.5)
+
+
+def test_each_call_may_be_of_another_user(small: Memory) -> None:
+    retriever = MemoryRetriever(memory=small)
+    assert texts(retriever.invoke("steak", as_user("bob"))) == ["Likes steak"]
+    assert set(texts(retriever.invoke("steak", as_user(ALICE)))) == {"Is vegetarian", "Likes tea"}
+    both = retriever.batch(["likes", "likes"], [as_user("bob"), as_user(ALICE)])
+    assert [len(found) for found in both] == [1, 2]
+
+
+def test_a_step_of_a_chain_knows_whose_call_it_is(small: Memory) -> None:
+    retriever = MemoryRetriever(memory=small)
+
+    def hidden(query: str) -> list[Document]:
+        return retriever.invoke(query)  # passes no config on, as other retrievers do
+
+    for chain in (RunnableLambda(str) | retriever, RunnableLambda(str) | RunnableLambda(hidden)):
+        assert texts(chain.invoke("steak", as_user("bob"))) == ["Likes steak"]
+
+
+def test_nobody_is_an_error_that_names_the_fix(small: Memory) -> None:
+    with pytest.raises(ScopeError, match="configurable"):
+        MemoryRetriever(memory=small).invoke("tea")
+
+
+@pytest.mark.parametrize("wrong", [{"userid": "x"}, {"k": "many"}])
+def test_a_wrong_argument_is_refused(small: Memory, wrong: Any) -> None:
+    with pytest.raises(ValidationError, match=next(iter(wrong))):
+        MemoryRetriever(memory=small, **wrong)
+
+
+class State(TypedDict, total=False):
+    query: str
+    found: list[str]
+
+
+@dataclass
+class Server:
+    """What a LangGraph server tells of the user who signed in."""
+
+    identity: str
+
+
+async def test_a_node_of_a_graph_takes_the_context_of_the_run(small: Memory) -> None:
+    retriever = MemoryRetriever(memory=small, user_id=ALICE)
+
+    def look(state: State) -> State:
+        return {"found": texts(retriever.invoke(state["query"]))}
+
+    async def alook(state: State) -> State:
+        return {"found": texts(await retriever.ainvoke(state["query"]))}
+
+    for node in (look, alook):
+        graph = StateGraph(State, context_schema=MemoryContext).add_node("look", node)
+        compiled = graph.add_edge(START, "look").add_edge("look", END).compile()
+        found = await compiled.ainvoke({"query": "steak"}, context=MemoryContext("bob"))
+        assert found["found"] == ["Likes steak"]
+
+
+def test_who_has_signed_in_is_not_contradicted(small: Memory) -> None:
+    retriever = MemoryRetriever(memory=small)
+    signed_in = as_user("bob", langgraph_auth_user=Server("bob"))
+    assert texts(retriever.invoke("steak", signed_in)) == ["Likes steak"]
+    with pytest.raises(ScopeError, match="signed in"):
+        retriever.invoke("steak", signed_in, user_id=ALICE)
+
+
+# ── recall ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_prompt_gets_text(memory: Memory) -> None:
+    model = ScriptedChatModel(replies=["Lentils."])
+    prompt = ChatPromptTemplate.from_messages([("system", "You know:\n{memories}"), ("human", "{input}")])
+    chain = recall(memory, k=1) | prompt | model
+    assert chain.invoke({"input": "Is she vegetarian?"}, as_user(ALICE)).text == "Lentils."
+    assert model.calls[0][0].text == "You know:\n- Is vegetarian"
+
+
+async def test_recall_async(memory: Memory) -> None:
+    found = await recall(memory, k=2).ainvoke("Likes?", as_user("bob"))
+    assert found == {"input": "Likes?", "memories": "- Likes steak"}
+
+
+def test_the_input_passes_through_under_names_of_ones_own(small: Memory) -> None:
+    step = recall(small, key="question", output_key="known", user_id="bob")
+    assert step.invoke({"question": "steak", "tone": "kind"}) == {
+        "question": "steak",
+        "tone": "kind",
+        "known": "- Likes steak",
+    }
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        HumanMessage("steak"),
+        [HumanMessage("steak")],
+        [("human", "hello"), ("ai", "hi"), ("human", "steak")],
+        [HumanMessage("steak"), AIMessage("", tool_calls=[{"name": "cook", "args": {}, "id": "1"}])],
+        [HumanMessage([{"type": "text", "text": "steak"}])],
+    ],
+)
+def test_messages_are_questions_too(small: Memory, question: Any) -> None:
+    assert recall(small, user_id="bob").invoke({"input": question})["memories"] == "- Likes steak"
+
+
+def test_where_nothing_is_known_or_asked_the_text_is_empty(small: Memory) -> None:
+    assert recall(small).invoke("steak", as_user("nobody"))["memories"] == ""
+    assert recall(small).invoke(" ", as_user("bob"))["memories"] == ""
+
+
+def test_a_memory_is_one_line_and_the_budget_is_kept(small: Memory) -> None:
+    small.add("first\n- second", user_id="carl", infer=False)
+    small.add("word " * 400, user_id="carl", infer=False)
+    assert recall(small, max_tokens=50).invoke("second", as_user("carl"))["memories"] == "- first - second"
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"question": "x"}, r"no 'input', only \['question'\]; name its question with key="),
+        ({"input": 7}, "'input' is a int"),
+    ],
+)
+def test_an_input_without_a_question_names_the_fix(small: Memory, given: Any, reason: str) -> None:
+    with pytest.raises(InvalidInputError, match=reason):
+        recall(small).invoke(given, as_user("bob"))
+
+
+def test_recall_for_nobody_is_an_error_that_names_the_fix(small: Memory) -> None:
+    with pytest.raises(ScopeError, match="configurable"):
+        recall(small).invoke("tea")

@@ -1,0 +1,258 @@
+"""Memory in the hands of a model: in agents, in tool nodes, alone; whose it is, and what the model is told."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode
+
+from langmem_adapter.adapters.tools import create_memory_tools
+from langmem_adapter.errors import InvalidInputError, ScopeError, StorageError
+from langmem_adapter.memory import Memory
+from langmem_adapter.scoping import MemoryContext
+from langmem_adapter.testing import ScriptedChatModel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from langchain_core.tools import BaseTool
+
+ALICE = "alice@example.com"
+CONTEXT = MemoryContext(user_id=ALICE)
+HERS: Any = {"configurable": {"user_id": ALICE}}
+HIS: Any = {"configurable": {"user_id": "bob"}}
+
+
+@pytest.fixture
+def memory(database_url: str) -> Iterator[Memory]:
+    with Memory(database_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def small() -> Iterator[Memory]:
+    with Memory(":memory:") as opened:
+        yield opened
+
+
+def tools_of(memory: Memory, **how: Any) -> dict[str, BaseTool]:
+    return {tool.name: tool for tool in create_memory_tools(memory, **how)}
+
+
+def call(name: str, **args: Any) -> AIMessage:
+    return AIMessage("", tool_calls=[{"name": name, "args": args, "id": f"call {name}"}])
+
+
+def told(messages: list[Any]) -> list[str]:
+    return [message.text for message in messages if isinstance(message, ToolMessage)]
+
+
+def known(memory: Memory, user: str = ALICE) -> list[str]:
+    return sorted(item.text for item in memory.get_all(user_id=user))
+
+
+# ── alone ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_four_of_them(memory: Memory) -> None:
+    tools = tools_of(memory)
+    saved = tools["save_memory"].invoke({"content": "The user is vegetarian."}, HERS)
+    [item] = memory.get_all(user_id=ALICE)
+    assert saved == f"ADD {item.id}: The user is vegetarian."
+    assert tools["search_memory"].invoke({"query": "food"}, HERS) == f"{item.id}: The user is vegetarian."
+    changed = tools["update_memory"].invoke({"memory_id": item.id, "content": "The user is vegan."}, HERS)
+    assert changed == f"UPDATE {item.id}: The user is vegan."
+    assert tools["forget_memory"].invoke({"memory_id": item.id}, HERS) == f"DELETE {item.id}: The user is vegan."
+    assert tools["search_memory"].invoke({"query": "food"}, HERS) == "Nothing is remembered about that."
+    assert [revision.event for revision in memory.history(item.id)] == ["ADD", "UPDATE", "DELETE"]
+
+
+async def test_the_four_of_them_async(memory: Memory) -> None:
+    tools = tools_of(memory)
+    await tools["save_memory"].ainvoke({"content": "The user is vegetarian."}, HERS)
+    [item] = await memory.aget_all(user_id=ALICE)
+    assert item.id in await tools["search_memory"].ainvoke({"query": "food"}, HERS)
+    await tools["update_memory"].ainvoke({"memory_id": item.id, "content": "The user is vegan."}, HERS)
+    assert known(memory) == ["The user is vegan."]
+    await tools["forget_memory"].ainvoke({"memory_id": item.id}, HERS)
+    assert known(memory) == []
+
+
+def test_what_is_saved_twice_is_kept_once(small: Memory) -> None:
+    save = tools_of(small)["save_memory"]
+    for number in range(20):
+        save.invoke({"content": f"The user likes tea number {number}."}, HERS)
+    again = save.invoke({"content": "the user likes TEA number 7"}, HERS)
+    assert again.startswith("Already remembered: ")
+    assert again.endswith("The user likes tea number 7.")
+    assert len(known(small)) == 20
+    assert save.invoke({"content": "The user likes tea number 7."}, HIS).startswith("ADD ")
+
+
+def test_the_pipeline_may_judge_what_is_saved(small: Memory) -> None:
+    save = tools_of(small, infer=True)["save_memory"]
+    save.invoke({"content": "I live in Kyoto."}, HERS)
+    assert save.invoke({"content": "I live in Lyon."}, HERS).startswith("UPDATE ")
+    assert save.invoke({"content": "I live in Lyon."}, HERS).startswith("NONE ")
+    assert save.invoke({"content": "Hello!"}, HERS) == "Nothing was saved: there was no fact in it."
+    assert known(small) == ["Lives in Lyon"]
+
+
+def test_some_of_them_under_names_of_ones_own(small: Memory) -> None:
+    tools = create_memory_tools(small, tools=["save", "search"], names={"search": "look_up"}, user_id=ALICE)
+    assert [tool.name for tool in tools] == ["save_memory", "look_up"]
+    tools[0].invoke({"content": "Likes tea"})
+    assert "Likes tea" in tools[1].invoke("tea")
+
+
+@pytest.mark.parametrize("wrong", [{"tools": ["serach"]}, {"names": {"serach": "x"}}])
+def test_an_unknown_tool_is_refused(small: Memory, wrong: Any) -> None:
+    with pytest.raises(InvalidInputError, match="no memory tool 'serach'; known are search, save, update, forget"):
+        create_memory_tools(small, **wrong)
+
+
+def test_a_search_brings_so_many_at_most(small: Memory) -> None:
+    tools = tools_of(small, k=2)
+    for number in range(4):
+        tools["save_memory"].invoke({"content": f"Likes tea number {number}"}, HERS)
+    assert len(tools["search_memory"].invoke({"query": "tea"}, HERS).splitlines()) == 2
+    with pytest.raises(InvalidInputError, match="k must be"):
+        create_memory_tools(small, k=0)
+
+
+# ── what the model sees ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_no_scope_stands_in_any_schema(small: Memory) -> None:
+    for tool in create_memory_tools(small):
+        schema = convert_to_openai_tool(tool)
+        properties = schema["function"]["parameters"]["properties"]
+        assert set(properties) <= {"query", "content", "memory_id"}
+        assert all(part["description"] for part in properties.values())
+        assert schema["function"]["description"]
+        for word in ("user_id", "agent_id", "run_id", "config", "runtime"):
+            assert word not in json.dumps(schema)
+
+
+def test_a_scope_that_the_model_invents_is_not_used(small: Memory) -> None:
+    tools_of(small)["save_memory"].invoke({"content": "Likes tea", "user_id": "bob"}, HERS)
+    assert (known(small), known(small, "bob")) == (["Likes tea"], [])
+
+
+def test_the_id_of_somebody_else_is_not_found(memory: Memory) -> None:
+    tools = tools_of(memory)
+    tools["save_memory"].invoke({"content": "Likes tea"}, HERS)
+    [item] = memory.get_all(user_id=ALICE)
+    for name, args in (("update_memory", {"content": "x"}), ("forget_memory", {})):
+        foreign = tools[name].invoke({**call(name, memory_id=item.id, **args).tool_calls[0]}, HIS)
+        missing = tools[name].invoke({**call(name, memory_id="none", **args).tool_calls[0]}, HIS)
+        assert foreign.status == missing.status == "error"
+        assert foreign.text == missing.text.replace("'none'", repr(item.id))
+        assert foreign.text.startswith(f"no memory {item.id!r} here")
+    assert known(memory) == ["Likes tea"]
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "reason"),
+    [
+        ("search_memory", {"query": " "}, "query is empty"),
+        ("save_memory", {"content": ""}, "empty"),
+        ("save_memory", {"content": "a\x00"}, "NUL"),
+        ("update_memory", {"memory_id": "", "content": "x"}, "a memory's id is a text"),
+    ],
+)
+async def test_what_the_model_can_put_right_is_told_to_it(small: Memory, name: str, args: Any, reason: str) -> None:
+    tool = tools_of(small)[name]
+    for answer in (tool.invoke(call(name, **args).tool_calls[0], HERS), await tool.ainvoke(args, HERS)):
+        assert reason in str(getattr(answer, "content", answer))
+
+
+async def test_what_is_the_developers_is_raised() -> None:
+    memory = Memory(":memory:")
+    tools = tools_of(memory)
+    for tool, args in ((tools["search_memory"], {"query": "tea"}), (tools["save_memory"], {"content": "tea"})):
+        with pytest.raises(ScopeError, match="configurable"):
+            tool.invoke(args)
+        with pytest.raises(ScopeError, match="configurable"):
+            await tool.ainvoke(args)
+    memory.close()
+    with pytest.raises(StorageError, match="closed"):
+        tools["search_memory"].invoke({"query": "tea"}, HERS)
+
+
+# ── in agents and graphs ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def agent_with(memory: Memory, *replies: Any, **how: Any) -> Any:
+    model = ScriptedChatModel(replies=replies, modes="tools")
+    return create_agent(model, tools=create_memory_tools(memory), context_schema=MemoryContext, **how)
+
+
+def test_an_agent_remembers_by_itself(memory: Memory) -> None:
+    def forget_it(messages: list[Any]) -> AIMessage:
+        return call("forget_memory", memory_id=told(messages)[-1].partition(":")[0])
+
+    agent = agent_with(
+        memory,
+        call("save_memory", content="The user's dog is Rex."), "Noted.",
+        call("search_memory", query="dog"), forget_it, "Forgotten.",
+    )  # fmt: skip
+    agent.invoke({"messages": "My dog is Rex."}, context=CONTEXT)
+    assert known(memory) == ["The user's dog is Rex."]
+    said = agent.invoke({"messages": "Forget my dog."}, context=CONTEXT)
+    assert [text.partition(" ")[0] for text in told(said["messages"])][1] == "DELETE"
+    assert known(memory) == []
+
+
+async def test_an_agent_remembers_by_itself_async(memory: Memory) -> None:
+    agent = agent_with(memory, call("save_memory", content="Likes tea"), "Noted.")
+    await agent.ainvoke({"messages": "I like tea."}, context=CONTEXT)
+    assert known(memory) == ["Likes tea"]
+
+
+def test_configurable_does_as_well_as_the_context(small: Memory) -> None:
+    agent = agent_with(small, call("save_memory", content="Likes tea"), "Noted.")
+    agent.invoke({"messages": "I like tea."}, HERS)
+    assert known(small) == ["Likes tea"]
+
+
+def test_a_mistake_of_the_model_does_not_stop_the_agent(small: Memory) -> None:
+    agent = agent_with(small, call("forget_memory", memory_id="7"), call("forget_memory"), "I could not.")
+    messages = agent.invoke({"messages": "Forget it."}, context=CONTEXT)["messages"]
+    assert [message.status for message in messages if isinstance(message, ToolMessage)] == ["error", "error"]
+    assert told(messages)[0].startswith("no memory '7' here")
+    assert "memory_id" in told(messages)[1]
+    assert messages[-1].text == "I could not."
+
+
+async def test_an_agent_without_a_user_fails_loudly(small: Memory) -> None:
+    with pytest.raises(ScopeError, match="MemoryContext"):
+        agent_with(small, call("search_memory", query="tea")).invoke({"messages": "Tea?"})
+    with pytest.raises(ScopeError, match="MemoryContext"):
+        await agent_with(small, call("search_memory", query="tea")).ainvoke({"messages": "Tea?"})
+
+
+def test_calls_side_by_side_are_all_carried_out(small: Memory) -> None:
+    both = AIMessage(
+        "",
+        tool_calls=[
+            {"name": "save_memory", "args": {"content": f"Likes {what}"}, "id": what} for what in ("tea", "coffee")
+        ],
+    )
+    agent_with(small, both, "Noted.").invoke({"messages": "I like both."}, context=CONTEXT)
+    assert known(small) == ["Likes coffee", "Likes tea"]
+
+
+async def test_a_tool_node_of_any_graph(small: Memory) -> None:
+    node = ToolNode(create_memory_tools(small))
+    graph = StateGraph(MessagesState, context_schema=MemoryContext).add_node("tools", node)
+    compiled = graph.add_edge(START, "tools").add_edge("tools", END).compile()
+    compiled.invoke({"messages": [call("save_memory", content="Likes tea")]}, context=CONTEXT)
+    found = await compiled.ainvoke({"messages": [call("search_memory", query="tea")]}, context=CONTEXT)
+    assert "Likes tea" in told(found["messages"])[0]

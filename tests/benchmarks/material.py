@@ -1,0 +1,96 @@
+"""What benchmarks write and read: prepared decisions, filled databases, the driver alone."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.embedding.resolve import fingerprint
+from langmem_adapter.records import Decision, Scope
+from langmem_adapter.storage.database import Database
+from langmem_adapter.storage.ledger import Ledger, Write
+from langmem_adapter.storage.meta import prepare
+from langmem_adapter.storage.traces import TraceDraft
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.benchmarks.measure import Size
+
+__all__ = ["MARK", "SCOPE", "VECTORS", "copied", "fact", "filled", "prepared", "raw", "said", "writes"]
+
+SCOPE: Final = Scope(user_id="bench")
+VECTORS: Final = HashEmbeddings(512)
+MARK: Final = fingerprint(VECTORS)
+PRAGMAS: Final = ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "secure_delete=ON")
+NOUNS: Final = "tea coffee bread violin garden bicycle river lantern harbour window orchard library".split()
+VERBS: Final = "Likes Owns Sells Paints Repairs Collects Remembers Describes".split()
+
+
+def fact(number: int) -> str:
+    """A short statement, another one for each number."""
+    noun, other = NOUNS[number % 12], NOUNS[number // 12 % 12]
+    return f"{VERBS[number % 8]} the {noun} beside the {other} of house number {number}"
+
+
+def said(number: int) -> str:
+    """The same as somebody says it of himself."""
+    return f"I own {fact(number).partition(' ')[2]}."
+
+
+def prepared(number: int, *, traced: bool = False) -> Write:
+    """One decision with its vector, ready to be applied; *traced* as the pipeline does it, with a run's name and trace."""
+    text = fact(number)
+    decision = Decision("ADD", str(uuid.uuid4()), text, "stored as said", actor_id="user", role="user")
+    vectors = {text: VECTORS.vector(text)}
+    if not traced:
+        return Write((decision,), SCOPE, SCOPE, vectors)
+    key = str(uuid.uuid4())
+    turn = {"role": "user", "text": text, "actor": "user", "time": "2024-05-01T00:00:00+00:00", "item": 0, "notes": []}
+    state = {"scope": SCOPE.named, "turns": [turn], "facts": [], "decisions": [decision.to_json()], "mode": "offline"}
+    return Write((decision,), SCOPE, SCOPE, vectors, key=key, trace=TraceDraft(key, SCOPE, 30, state))
+
+
+def writes(*, traced: bool = False) -> Iterator[Write]:
+    """Prepared decisions without end."""
+    number = 0
+    while True:
+        number += 1
+        yield prepared(number, traced=traced)
+
+
+def filled(path: Path, size: Size) -> Path:
+    """A database with that many memories, *size.scope* of them in our scope."""
+    database = Database(path)
+    prepare(database)
+    ledger = Ledger(database, fingerprint=MARK)
+    others = [Scope(user_id=f"user {n}") for n in range(10)]
+    for start in range(0, size.memories, 5_000):
+        for place, scope in enumerate([SCOPE, *others]):
+            numbers = [n for n in range(start, min(start + 5_000, size.memories)) if _owner(n, size) == place]
+            decisions = tuple(Decision("ADD", str(uuid.uuid4()), fact(n)) for n in numbers)
+            ledger.apply(Write(decisions, scope, scope, {fact(n): VECTORS.vector(fact(n)) for n in numbers}))
+    database.close()
+    return path
+
+
+def _owner(number: int, size: Size) -> int:
+    """0 for our scope, evenly spread among the others' memories."""
+    return 0 if number * size.scope % size.memories < size.scope else 1 + number % 10
+
+
+def raw(path: Path) -> sqlite3.Connection:
+    """The driver alone, with the settings that the engine uses."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    for pragma in PRAGMAS:
+        connection.execute(f"PRAGMA {pragma}")
+    return connection
+
+
+def copied(path: Path, name: str) -> Path:
+    """A copy of a closed database."""
+    return Path(shutil.copy(path, path.with_name(name)))

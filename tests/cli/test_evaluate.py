@@ -1,0 +1,245 @@
+"""The commands that measure what is found."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any, TypeAlias
+from xml.etree import ElementTree as ET
+
+import pytest
+from typer.testing import CliRunner
+
+from langmem_adapter.cli.app import app
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from typer.testing import Result
+
+    Cli: TypeAlias = Callable[..., Result]
+    Data: TypeAlias = Callable[..., dict[str, Any]]
+
+TURNS = {
+    "I live in Oslo.": "Where does Mira live?",
+    "My boat is called Sparrow.": "What is the name of the boat?",
+    "We grew tomatoes last summer.": "Which vegetables did they grow?",
+}
+
+
+@pytest.fixture
+def talk(tmp_path: Path) -> Path:
+    """A tiny conversation in LoCoMo's format, written for these tests."""
+    turns = [{"speaker": "Mira", "dia_id": f"D1:{n}", "text": text} for n, text in enumerate(TURNS, 1)]
+    asked = [
+        {"question": question, "evidence": [f"D1:{n}"], "category": category}
+        for n, (question, category) in enumerate(zip(TURNS.values(), (4, 1, 5), strict=True), 1)
+    ]
+    asked.append({"question": "Who is the aunt?", "evidence": [], "category": 2})
+    conversation = {"session_1_date_time": "1:56 pm on 8 May, 2023", "session_1": turns}
+    samples = [{"sample_id": f"talk-{n}", "conversation": conversation, "qa": asked} for n in (1, 2)]
+    file = tmp_path / "talk.json"
+    file.write_text(json.dumps(samples), encoding="utf-8")
+    return file
+
+
+def write(file: Path, *rows: dict[str, Any]) -> Path:
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return file
+
+
+# ── eval locomo ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_locomo_is_measured(data: Data, talk: Path) -> None:
+    envelope = data("eval", "locomo", talk)
+    assert envelope["command"] == "eval locomo"
+    rows = {row["category"]: row for row in envelope["data"]}
+    assert list(rows) == ["multi-hop", "single-hop", "overall", "adversarial"]
+    assert rows["overall"]["questions"] == 4
+    assert rows["overall"]["recall@5"] == rows["overall"]["recall@20"] == 1  # there are only three turns
+    assert 0.5 <= rows["overall"]["mrr"] <= rows["overall"]["ndcg@10"] <= 1
+    assert rows["adversarial"]["apart"]
+    assert (envelope["conversations"], envelope["turns"], envelope["infer"]) == (2, 6, False)
+    assert (envelope["mode"], envelope["embeddings"].split("/")[0]) == ("offline", "hash:512")
+    assert envelope["context_tokens"] > 0
+    assert envelope["p95_ms"] >= envelope["p50_ms"] > 0
+    assert envelope["missed"] == []
+    assert envelope["left_out"] == [f"question 4 of talk-{n} names no turn: Who is the aunt?" for n in (1, 2)]
+
+
+def test_conversations_kinds_and_numbers_of_hits_can_be_chosen(data: Data, talk: Path) -> None:
+    envelope = data("eval", "locomo", talk, "--limit", 1, "--categories", "4,5", "-k", "1,2")
+    assert envelope["conversations"] == 1
+    assert [row["category"] for row in envelope["data"]] == ["single-hop", "overall", "adversarial"]
+    assert {"recall@1", "recall@2", "recall@10"} <= envelope["data"][0].keys()
+
+
+def test_the_database_is_removed_unless_it_is_named(
+    talk: Path, tmp_path: Path, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LANGMEM_ADAPTER_DATABASE", str(tmp_path / "mine.db"))
+    assert CliRunner().invoke(app, ["eval", "locomo", str(talk)]).exit_code == 0
+    assert list(tmp_path.rglob("*.db")) == []
+    assert CliRunner().invoke(app, ["eval", "locomo", str(talk), "-d", str(database)]).exit_code == 0
+    assert database.exists()
+    again = CliRunner().invoke(app, ["eval", "locomo", str(talk), "-d", str(database), "--json"])
+    assert again.exit_code == 2
+    assert "has memories of talk-1 already" in json.loads(again.stdout)["error"]["message"]
+
+
+def test_extracted_facts_are_measured(data: Data, talk: Path) -> None:
+    envelope = data("eval", "locomo", talk, "--infer", "--limit", "1", "--categories", "4")
+    assert envelope["infer"]
+    assert envelope["data"][-1]["recall@10"] == 1
+    assert envelope["turns"] == 3
+
+
+def test_in_a_pipe_the_rows_are_tab_separated_and_the_rest_goes_to_stderr(cli: Cli, talk: Path) -> None:
+    result = cli("eval", "locomo", talk)
+    assert [line.split("\t")[:2] for line in result.stdout.splitlines()] == [
+        ["multi-hop", "2"],
+        ["single-hop", "2"],
+        ["overall", "4"],
+        ["adversarial", "2"],
+    ]
+    assert "left out: question 4 of talk-1 names no turn" in result.stderr
+    assert "context of ten hits" in result.stderr
+
+
+def test_a_terminal_gets_a_table_with_bars(cli: Cli, talk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("langmem_adapter.cli.output.Output.on_terminal", True)
+    shown = cli("eval", "locomo", talk).stdout
+    assert "LoCoMo, turns kept word for word · hash:512" in shown
+    assert "(adversarial)" in shown
+    assert "█" in shown
+    assert all(len(line.rstrip()) <= 80 for line in shown.splitlines())
+
+
+def test_numbers_are_drawn(cli: Cli, talk: Path, tmp_path: Path) -> None:
+    cli("eval", "locomo", talk, "--plot", tmp_path / "out.svg")
+    root = ET.fromstring((tmp_path / "out.svg").read_text(encoding="utf-8"))  # noqa: S314 - our own text
+    assert root.tag.endswith("svg")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--plot", "out.png"], "name the file out.svg"),
+        (["--plot", "nowhere/out.svg"], "there is no folder nowhere"),
+        (["-k", "0"], "-k takes numbers from 1 to 1,000"),
+        (["-k", "5;10"], "-k takes numbers"),
+        (["--categories", "6"], "--categories takes numbers from 1 to 5"),
+        (["--categories", "2"], "no question of these kinds"),
+    ],
+)
+def test_wrong_options_are_refused(data: Data, talk: Path, arguments: list[str], told: str) -> None:
+    assert told in data("eval", "locomo", talk, *arguments, code=2)["error"]["message"]
+
+
+def test_a_file_that_is_no_locomo_is_refused(data: Data, tmp_path: Path) -> None:
+    assert "cannot read" in data("eval", "locomo", tmp_path / "absent.json", code=2)["error"]["message"]
+
+
+# ── eval questions ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def known(data: Data) -> list[str]:
+    """Ids of Ada's memories."""
+    added = data("add", "I live in Oslo. I like tea. I have a boat.", "-u", "ada")
+    return [row["id"] for row in added["data"]]
+
+
+def test_own_questions_are_measured_on_own_memories(data: Data, known: list[str], tmp_path: Path) -> None:
+    file = write(
+        tmp_path / "mine.jsonl",
+        {"question": "Where does she live?", "expected": known[:1], "category": "place"},
+        {"question": "What does she like?", "contains": ["TEA"]},
+        {"question": "Who won the cup?", "contains": ["football", "tea"]},
+    )
+    envelope = data("eval", "questions", file, "-u", "ada", "-k", "1,10")
+    assert envelope["command"] == "eval questions"
+    assert [(row["category"], row["questions"]) for row in envelope["data"]] == [("place", 1), ("overall", 3)]
+    assert envelope["data"][0]["recall@1"] == 1
+    assert envelope["data"][1]["recall@10"] == pytest.approx(2.5 / 3, abs=1e-4)
+    assert [row["where"] for row in envelope["missed"]] == ["line 3"]
+
+
+def test_nothing_is_written(data: Data, known: list[str], tmp_path: Path) -> None:
+    before = data("list", "-u", "ada")["data"]
+    data("eval", "questions", write(tmp_path / "q.jsonl", {"question": "tea?", "expected": known}), "-u", "ada")
+    assert data("list", "-u", "ada")["data"] == before
+
+
+def test_questions_that_missed_are_named(cli: Cli, known: list[str], tmp_path: Path) -> None:
+    del known
+    rows = [{"question": f"Who is {n}?", "contains": ["nobody"], "user_id": "ada"} for n in range(12)]
+    result = cli("eval", "questions", write(tmp_path / "q.jsonl", *rows))
+    assert "12 of 12 questions did not find everything within ten hits" in result.stderr
+    assert "line 10: 0 of 1 found · Who is 9?" in result.stderr
+    assert "line 11" not in result.stderr
+    assert "and 2 more; --json names all" in result.stderr
+
+
+def test_a_scope_without_memories_is_told_with_those_that_have_some(
+    data: Data, known: list[str], tmp_path: Path
+) -> None:
+    del known
+    file = write(tmp_path / "q.jsonl", {"question": "tea?", "contains": ["tea"]})
+    error = data("eval", "questions", file, "-u", "adda", code=3)["error"]
+    assert error["message"] == "line 1: there are no memories of user=adda"
+    assert "user=ada" in error["hint"]
+
+
+def test_a_memory_that_is_expected_must_be_there(data: Data, known: list[str], tmp_path: Path) -> None:
+    file = write(tmp_path / "q.jsonl", {"question": "tea?", "expected": [known[0], "gone"]})
+    message = data("eval", "questions", file, "-u", "ada", code=2)["error"]["message"]
+    assert message == "no such memory in that scope: line 1: gone"
+
+
+def test_a_bad_line_is_named(data: Data, known: list[str], tmp_path: Path) -> None:
+    del known
+    file = tmp_path / "q.jsonl"
+    file.write_text('{"question": "tea?", "contains": ["tea"]}\n{"question"\n', encoding="utf-8")
+    assert "line 2: broken JSON at column" in data("eval", "questions", file, "-u", "ada", code=2)["error"]["message"]
+
+
+def test_no_database_is_an_error_of_its_own(data: Data, tmp_path: Path) -> None:
+    file = write(tmp_path / "q.jsonl", {"question": "tea?", "contains": ["tea"]})
+    assert data("eval", "questions", file, "-u", "ada", code=3)["error"]["code"] == "no_database"
+
+
+# ── the group ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("command", ["locomo", "questions"])
+def test_the_help_has_examples_and_fits_80_columns(command: str) -> None:
+    shown = CliRunner().invoke(app, ["eval", command, "--help"], env={"COLUMNS": "80", "TERM": "dumb"}).stdout
+    lines = [line.rstrip() for line in shown.splitlines()]
+    assert all(len(line) <= 80 for line in lines)
+    assert any(line.startswith(f" $ langmem-adapter eval {command}") for line in lines)
+    assert "--json" in shown
+
+
+def test_help_imports_nothing_heavy() -> None:
+    heavy = "faiss langgraph langchain langchain_core sqlalchemy alembic numpy pydantic_settings openai httpx".split()
+    code = f"""
+import sys
+from langmem_adapter.cli.app import main
+sys.argv = ["langmem-adapter", "eval", "locomo", "--help"]
+try:
+    main()
+except SystemExit as end:
+    assert not end.code
+print([name for name in {heavy!r} if name in sys.modules], file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stderr.strip() == "[]"
+
+
+def test_an_unknown_evaluation_is_wrong_usage(data: Data) -> None:
+    assert data("eval", "weather", code=2)["error"]["code"] == "usage"
+    assert data("eval", "locomo", code=2)["command"] == "eval locomo"

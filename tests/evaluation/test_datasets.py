@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.evaluation.datasets import read_locomo, read_questions
+from langmem_adapter.records import Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+# ── LoCoMo ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_sessions_stand_in_order_with_their_dates_and_spoken_turns(locomo_file: Callable[..., Path]) -> None:
+    (talk,) = read_locomo(locomo_file())
+    assert talk.id == "talk-1"
+    assert [session.time for session in talk.sessions] == [
+        datetime(2023, 5, 8, 13, 56, tzinfo=UTC),
+        datetime(2024, 3, 3, 9, 5, tzinfo=UTC),
+    ]
+    assert [[turn.id for turn in session.turns] for session in talk.sessions] == [["D1:1", "D1:2"], ["D2:1", "D2:2"]]
+    assert talk.turns == 4
+
+
+def test_a_shared_photo_is_told_by_its_caption(locomo_file: Callable[..., Path]) -> None:
+    photo = read_locomo(locomo_file())[0].sessions[1].turns[1]
+    assert (photo.speaker, photo.text) == ("Mira", "Look at this! [shares a photo: a photo of a green kayak]")
+
+
+def test_ids_of_evidence_are_repaired(locomo_file: Callable[..., Path]) -> None:
+    evidence = {question.text: question.evidence for question in read_locomo(locomo_file())[0].questions}
+    assert evidence["Where does Mira live?"] == ("D1:1",)
+    assert evidence["What became of the boat Sparrow?"] == ("D2:1", "D1:2")
+    assert evidence["What colour is the kayak?"] == ("D2:2",)
+
+
+@pytest.mark.parametrize(
+    ("written", "turns"),
+    [
+        (["D1:1 D1:2 D2:1"], ("D1:1", "D1:2", "D2:1")),
+        (["D1:1,D1:2"], ("D1:1", "D1:2")),
+        (["D:1:1"], ("D1:1",)),
+        (["D01:02"], ("D1:2",)),
+        (["D1:1", "D1:1"], ("D1:1",)),
+    ],
+)
+def test_every_way_of_writing_evidence(
+    locomo_file: Callable[..., Path], sample: dict[str, Any], written: list[str], turns: tuple[str, ...]
+) -> None:
+    sample["qa"] = [{"question": "?", "evidence": written, "category": 1}]
+    assert read_locomo(locomo_file())[0].questions[0].evidence == turns
+
+
+def test_questions_without_usable_evidence_are_named(locomo_file: Callable[..., Path]) -> None:
+    (talk,) = read_locomo(locomo_file())
+    assert [question.where for question in talk.questions] == [f"question {n} of talk-1" for n in (1, 2, 3, 6)]
+    assert talk.left_out == (
+        "question 4 of talk-1 names no turn: Who is Theo's aunt?",
+        "question 5 of talk-1 names no turn: When did it rain?",
+    )
+    assert talk.unusable == ("question 3 of talk-1: 'D' is no turn",)
+
+
+def test_only_the_adversarial_kind_stands_apart(locomo_file: Callable[..., Path]) -> None:
+    kinds = {question.category: question.apart for question in read_locomo(locomo_file())[0].questions}
+    assert kinds == {"single-hop": False, "multi-hop": False, "open-domain": False, "adversarial": True}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{", "is no JSON"),
+        ("{}", "expected a JSON list of conversations"),
+        ("[]", "expected a JSON list of conversations"),
+        ("[3]", "is no LoCoMo file"),
+        ('[{"sample_id": "a", "qa": []}]', "'conversation' is missing"),
+        ('[{"sample_id": "a", "qa": [], "conversation": {"session_1": []}}]', "'session_1_date_time' is missing"),
+        ('[{"sample_id": "a", "qa": [], "conversation": {"session_1": [], "session_1_date_time": "x"}}]', "'x'"),
+        ('[{"sample_id": "a", "qa": [{"question": "?", "category": 6}], "conversation": {}}]', "category 6"),
+    ],
+)
+def test_a_file_of_another_format_is_refused(tmp_path: Path, text: str, told: str) -> None:
+    file = tmp_path / "f.json"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(InvalidInputError, match=told):
+        read_locomo(file)
+
+
+def test_conversations_have_ids_of_their_own(locomo_file: Callable[..., Path], sample: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInputError, match="two conversations with one sample_id"):
+        read_locomo(locomo_file(sample, sample))
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match=r"cannot read .*absent.json: No such file"):
+        read_locomo(tmp_path / "absent.json")
+    (tmp_path / "latin.json").write_bytes(b"\xe9")
+    with pytest.raises(InvalidInputError, match="not UTF-8 at byte 0"):
+        read_locomo(tmp_path / "latin.json")
+
+
+# ── one's own questions ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Callable[..., Path]:
+    def write(*rows: Any) -> Path:
+        file = tmp_path / "mine.jsonl"
+        texts = (row if isinstance(row, str) else json.dumps(row) for row in rows)
+        file.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+        return file
+
+    return write
+
+
+def test_a_line_is_a_question(lines: Callable[..., Path]) -> None:
+    file = lines(
+        {"question": "Where?", "expected": ["a", "b", "a"], "category": "place"},
+        "",
+        {"question": "Who? ", "contains": "Rex", "user_id": "ben", "run_id": "7"},
+    )
+    where, who = read_questions(file, {"user_id": "ada", "agent_id": "guide"})
+    assert (where.where, where.text, where.evidence, where.pieces) == ("line 1", "Where?", ("a", "b"), 2)
+    assert (where.category, where.scope) == ("place", Scope("ada", "guide"))
+    assert (who.where, who.contains, who.scope) == ("line 3", ("Rex",), Scope("ben", "guide", "7"))
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ('{"question": ', "broken JSON at column"),
+        ('["Where?"]', "expected an object"),
+        ({"question": "Where?"}, 'give "expected"'),
+        ({"question": "Where?", "expected": []}, 'give "expected"'),
+        ({"question": "Where?", "contains": [3]}, '"contains" must be a list of texts'),
+        ({"question": "Where?", "contains": [" "]}, '"contains" must be a list of texts'),
+        ({"question": "Where?", "expect": ["a"]}, "unknown key 'expect'; known are question, expected"),
+        ({"question": " ", "contains": ["a"]}, '"question" is blank'),
+        ({"contains": ["a"]}, '"question" must be a str'),
+        ({"question": "Where?", "contains": ["a"], "category": 3}, '"category" must be a str'),
+        ({"question": "Where?", "contains": ["a"], "category": "overall"}, "means all of them"),
+        ({"question": "Where?", "contains": ["a"], "user_id": 7}, "user_id must be a str"),
+    ],
+)
+def test_a_line_that_cannot_be_used_is_named(lines: Callable[..., Path], row: object, told: str) -> None:
+    good = {"question": "Where?", "contains": ["a"]}
+    with pytest.raises(InvalidInputError, match=rf"mine.jsonl, line 3: .*{told}"):
+        read_questions(lines(good, "", row), {"user_id": "ada"})
+
+
+def test_a_question_is_about_somebody(lines: Callable[..., Path]) -> None:
+    with pytest.raises(InvalidInputError, match="line 1: whose memory"):
+        read_questions(lines({"question": "Where?", "contains": ["a"]}))
+
+
+def test_a_file_without_questions_is_refused(lines: Callable[..., Path]) -> None:
+    with pytest.raises(InvalidInputError, match="holds no question"):
+        read_questions(lines("", "  "), {"user_id": "ada"})

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langmem_adapter.evaluation.metrics import context_tokens, ndcg, percentile, recall, reciprocal_rank
+from langmem_adapter.records import Hit, MemoryItem, Scope
+
+RELEVANT = st.lists(st.booleans(), max_size=30)
+MISSING = st.integers(0, 4)
+
+
+def ranks_of(relevant: list[bool]) -> list[int]:
+    return [rank for rank, right in enumerate(relevant, 1) if right]
+
+
+@given(RELEVANT, MISSING, st.integers(1, 30))
+def test_with_one_piece_a_hit_they_are_the_textbooks(relevant: list[bool], missing: int, k: int) -> None:
+    pieces = sum(relevant) + missing
+    if not pieces:
+        return
+    ranks = ranks_of(relevant)
+    assert recall(ranks, pieces, k) == sum(relevant[:k]) / pieces
+    assert reciprocal_rank(ranks) == (1 / (relevant.index(True) + 1) if any(relevant) else 0)
+    gains = sum(right / math.log2(place + 2) for place, right in enumerate(relevant[:k]))
+    ideal = sum(1 / math.log2(place + 2) for place in range(min(pieces, k)))
+    assert ndcg(ranks, pieces, k) == pytest.approx(gains / ideal)
+
+
+@given(st.lists(st.integers(1, 20), min_size=1, max_size=12).map(sorted), MISSING)
+def test_no_score_leaves_zero_to_one_whatever_a_hit_brings_at_once(ranks: list[int], missing: int) -> None:
+    pieces = len(ranks) + missing
+    for score in (recall(ranks, pieces, 10), reciprocal_rank(ranks), ndcg(ranks, pieces)):
+        assert 0 <= score <= 1 + 1e-9
+
+
+def test_one_hit_that_brings_everything_is_perfect() -> None:
+    assert ndcg([1, 1, 1], pieces=3) == 1
+    assert recall([1, 1, 1], pieces=3, k=1) == 1
+
+
+def test_a_worked_example() -> None:
+    # Three pieces, found at 1 and 4: (1 + 1/log2(5)) / (1 + 1/log2(3) + 1/log2(4)).
+    assert ndcg([1, 4], pieces=3) == pytest.approx(0.6713, abs=1e-4)
+    assert ndcg([11], pieces=1) == 0
+    assert ndcg([], pieces=1) == 0
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1), st.floats(0.01, 1))
+def test_a_percentile_is_a_value_that_so_many_do_not_exceed(values: list[float], share: float) -> None:
+    found = percentile(values, share)
+    assert found in values
+    assert sum(value <= found for value in values) >= share * len(values) - 1e-6
+    assert sum(value < found for value in values) < share * len(values) + 1e-6
+
+
+def test_a_context_counts_dates_speakers_and_words() -> None:
+    when = datetime(2024, 3, 3, tzinfo=UTC)
+    item = MemoryItem("1", "I sold my boat", Scope("a"), {}, None, "Theo", "user", when, when, None, 1, "")
+    assert context_tokens([]) == 4  # what the message around it costs
+    one, two = context_tokens([Hit(item, 1.0)]), context_tokens([Hit(item, 1.0)] * 2)
+    assert one == math.ceil(len("user" + "- 2024-03-03 Theo: I sold my boat") / 4) + 3
+    assert one < two < 2 * one

@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.evaluation.datasets import Question, read_locomo
+from langmem_adapter.evaluation.report import Report, missed, summarise
+from langmem_adapter.evaluation.runner import Answer, ask, check, ingest
+from langmem_adapter.memory import Memory
+from langmem_adapter.records import Scope
+from langmem_adapter.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+ADA = Scope("ada")
+
+
+def mine(text: str, **more: Any) -> Question:
+    return Question(text, ADA, "line 1", **more)
+
+
+def said(memory: Memory, *texts: str) -> list[str]:
+    """Memories of Ada's, word for word; their ids."""
+    added = [memory.add(text, user_id="ada", infer=False).results[0].id for text in texts]
+    return [str(memory_id) for memory_id in added]
+
+
+# ── taking in ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_turns_are_kept_word_for_word_with_speaker_and_date(memory: Memory, locomo_file: Callable[..., Path]) -> None:
+    (talk,) = read_locomo(locomo_file())
+    steps: list[int] = []
+    sources = ingest(memory, [talk], progress=steps.append)
+    kept = {item.id: item for item in memory.get_all(user_id="talk-1")}
+    turns = {turn.id: (turn, session.time) for session in talk.sessions for turn in session.turns}
+    assert sources.keys() == kept.keys()
+    for memory_id, (turn_id,) in sources.items():
+        turn, when = turns[turn_id]
+        item = kept[memory_id]
+        assert (item.text, item.actor_id, item.created_at) == (turn.text, turn.speaker, when)
+    assert steps == [2, 2]
+
+
+def test_extracted_facts_stand_for_the_turns_they_were_found_in(
+    memory: Memory, locomo_file: Callable[..., Path]
+) -> None:
+    sources = ingest(memory, read_locomo(locomo_file()), infer=True)
+    told = {item.text: sources[item.id] for item in memory.get_all(user_id="talk-1")}
+    assert told["Lives in Oslo"] == {"D1:1"}
+    assert told["Has a cat"] == {"D1:1"}
+    assert sum(turns == {"D1:1"} for turns in told.values()) == 2
+
+
+def test_a_fact_said_again_stands_for_both_turns_and_an_updated_one_for_the_later(
+    memory: Memory, locomo_file: Callable[..., Path], sample: dict[str, Any]
+) -> None:
+    for number, text in ((1, "I live in Oslo. I like tea."), (2, "I like tea."), (3, "I live in Rome.")):
+        sample["conversation"][f"session_{number}"] = [{"speaker": "Mira", "dia_id": f"D{number}:1", "text": text}]
+    sources = ingest(memory, read_locomo(locomo_file()), infer=True)
+    told = {item.text: sources[item.id] for item in memory.get_all(user_id="talk-1")}
+    assert told == {"Likes tea": {"D1:1", "D2:1"}, "Lives in Rome": {"D3:1"}}
+
+
+def test_a_database_that_knows_the_users_is_refused(memory: Memory, locomo_file: Callable[..., Path]) -> None:
+    talks = read_locomo(locomo_file())
+    ingest(memory, talks)
+    with pytest.raises(InvalidInputError, match="has memories of talk-1 already"):
+        ingest(memory, talks)
+
+
+def test_facts_need_traces(locomo_file: Callable[..., Path]) -> None:
+    with Memory(":memory:", settings=Settings(trace_days=0)) as memory:
+        talks = read_locomo(locomo_file())
+        with pytest.raises(InvalidInputError, match="trace_days"):
+            ingest(memory, talks, infer=True)
+
+
+# ── asking ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_turn_that_answers_is_found(memory: Memory, locomo_file: Callable[..., Path]) -> None:
+    (talk,) = read_locomo(locomo_file())
+    steps: list[int] = []
+    answers = ask(memory, talk.questions, sources=ingest(memory, [talk]), progress=steps.append)
+    assert [sorted(answer.ranks) for answer in answers] == [[5, 10, 20]] * 4
+    assert [len(answer.ranks[10]) for answer in answers] == [1, 2, 1, 1]  # there are only four turns
+    assert answers[0].ranks[10] == (1,)
+    assert all(answer.tokens > 0 and answer.milliseconds > 0 for answer in answers)
+    assert steps == [1] * 4
+
+
+def test_own_memories_are_recognised_by_their_ids(memory: Memory) -> None:
+    oslo, boat, _ = said(memory, "I live in Oslo", "The boat is called Sparrow", "Tea is nice")
+    (answer,) = ask(memory, [mine("Where do I live?", evidence=(oslo, boat))], cuts=(1, 3))
+    assert answer.ranks[1] == (1,)
+    assert len(answer.ranks[3]) == len(answer.ranks[10]) == 2
+
+
+def test_a_right_hit_may_be_told_by_a_text_in_it_whatever_its_case(memory: Memory) -> None:
+    said(memory, "I live in  OSLO", "我住在北京")
+    found = ask(memory, [mine("Where do I live?", contains=("in oslo", "京", "Rome"))])[0].ranks[10]
+    assert len(found) == 2
+
+
+def test_nobody_else_is_searched(memory: Memory) -> None:
+    said(memory, "I live in Oslo")
+    question = Question("Where do I live?", Scope("ben"), "line 1", contains=("Oslo",))
+    assert ask(memory, [question])[0].ranks[20] == ()
+
+
+def test_expected_memories_that_are_not_there_are_named_with_their_lines(memory: Memory) -> None:
+    (there,) = said(memory, "I live in Oslo")
+    check(memory, [mine("?", evidence=(there,))])
+    gone = [Question("?", ADA, f"line {n}", evidence=(f"no-{n}",)) for n in range(1, 8)]
+    with pytest.raises(InvalidInputError, match=r"line 1: no-1; .*line 5: no-5, and 2 more"):
+        check(memory, gone)
+    with pytest.raises(InvalidInputError, match="line 1"):
+        check(memory, [Question("?", Scope("ben"), "line 1", evidence=(there,))])
+
+
+# ── the report ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def answer(ranks: tuple[int, ...], pieces: int, category: str = "", *, apart: bool = False, ms: float = 1) -> Answer:
+    question = mine("Where?", evidence=tuple(map(str, range(pieces))), category=category, apart=apart)
+    return Answer(question, {5: tuple(rank for rank in ranks if rank <= 5), 10: ranks}, 100, ms)
+
+
+def test_a_report_has_a_row_for_each_kind_and_one_for_all_but_those_apart() -> None:
+    answers = [
+        answer((1,), 1, "place", ms=1),
+        answer((), 1, "place", ms=2),
+        answer((2, 6), 2, "name", ms=3),
+        answer((1,), 1, "trick", apart=True, ms=40),
+        answer((4,), 1),
+    ]
+    report = summarise(answers)
+    assert [(row.category, row.questions, row.apart) for row in report.scores] == [
+        ("name", 1, False), ("place", 2, False), ("overall", 4, False), ("trick", 1, True),
+    ]  # fmt: skip
+    assert report["overall"].recall == {5: 2.5 / 4, 10: 3 / 4}
+    assert report["place"].mrr == 0.5
+    assert report["overall"].mrr == pytest.approx((1 + 0 + 1 / 2 + 1 / 4) / 4)
+    assert (report.tokens, report.p50, report.p95) == (100, 2, 40)
+    assert report["name"].to_json()["recall@5"] == 0.5
+    with pytest.raises(KeyError):
+        report["weather"]
+
+
+def test_what_was_missed_is_told() -> None:
+    rows = missed([answer((1,), 1), answer((3,), 2, "place")])
+    assert rows == [{"where": "line 1", "question": "Where?", "category": "place", "pieces": 2, "ranks": [3]}]
+
+
+def test_only_questions_apart_have_no_overall_row() -> None:
+    report: Report = summarise([answer((1,), 1, "trick", apart=True)])
+    assert [row.category for row in report.scores] == ["trick"]
+
+
+def test_a_report_needs_a_question() -> None:
+    with pytest.raises(InvalidInputError, match="no question"):
+        summarise([])

@@ -1,0 +1,155 @@
+"""`langgraph dev` for real: started from its own environment, talked to with `langgraph_sdk`, and ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from langgraph_sdk import get_sync_client
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+LANGGRAPH: Final = ROOT / ".venv-dev-server" / "bin" / "langgraph"
+START: Final = 60.0  # seconds; it takes three on a quiet machine
+
+AUTH: Final = """
+from langgraph_sdk import Auth
+
+auth = Auth()
+
+
+@auth.authenticate
+async def who(authorization: str | None) -> str:
+    if not authorization:
+        raise Auth.exceptions.HTTPException(status_code=401, detail="sign in")
+    return authorization.removeprefix("Bearer ")
+"""
+
+pytestmark = [
+    pytest.mark.xdist_group("langgraph-dev"),
+    pytest.mark.timeout(180),
+    pytest.mark.skipif(
+        not LANGGRAPH.exists() and os.environ.get("CI") != "true",
+        reason="there is no .venv-dev-server beside the checkout; `make dev-server` makes it",
+    ),
+]
+
+
+@contextmanager
+def served(folder: Path, **more: Any) -> Iterator[str]:
+    """The address of a server of our `langgraph.json` (and *more*); it is ended, with all its processes, whatever happens."""
+    config = json.loads((ROOT / "langgraph.json").read_text(encoding="utf-8"))
+    (folder / "langgraph.json").write_text(json.dumps({**config, **more}))  # it writes beside it: not into the checkout
+    shutil.copytree(ROOT / "graphs", folder / "graphs", ignore=shutil.ignore_patterns("__pycache__"))
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("LANGSMITH_", "LANGCHAIN_"))}
+    env = clean | {
+        "LANGMEM_ADAPTER_DATABASE": str(folder / "memory.db"),
+        "LANGSMITH_TRACING": "false",
+        "LANGGRAPH_CLI_NO_ANALYTICS": "1",
+        "PYTHONPATH": str(ROOT),
+    }
+    port = _free_port()
+    command = [str(LANGGRAPH), "dev", "--no-browser", "--no-reload", "--port", str(port)]
+    with (folder / "server.log").open("w") as log:
+        server = subprocess.Popen(
+            command, cwd=folder, env=env, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        try:
+            yield _ready(f"http://127.0.0.1:{port}", server, folder / "server.log")
+        finally:
+            _end(server)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _ready(url: str, server: subprocess.Popen[bytes], log: Path) -> str:
+    until = time.monotonic() + START
+    while time.monotonic() < until and server.poll() is None:
+        try:
+            with urllib.request.urlopen(f"{url}/ok", timeout=5):  # noqa: S310 - our own server
+                return url
+        except (urllib.error.URLError, TimeoutError, ConnectionError):
+            time.sleep(0.2)
+    pytest.fail(f"langgraph dev did not start within {START:.0f} s:\n{log.read_text(errors='replace')[-4000:]}")
+
+
+def _end(server: subprocess.Popen[bytes]) -> None:
+    for wish in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(server.pid, wish)
+            server.wait(10)
+        except subprocess.TimeoutExpired:
+            continue
+        except ProcessLookupError:
+            pass
+        return
+
+
+def _says(said: str) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": said}]}
+
+
+def test_langgraph_dev_serves_the_graphs_and_runs_a_thread(tmp_path: Path) -> None:
+    with served(tmp_path) as url, get_sync_client(url=url) as client:
+        assert {found["graph_id"] for found in client.assistants.search()} == {
+            "chat_agent",
+            "consolidate",
+            "memory_pipeline",
+        }
+        context = {"user_id": "alice@example.com"}
+        thread = client.threads.create()["thread_id"]
+        for said in ("I am vegetarian.", "What shall I cook?"):
+            state: Any = client.runs.wait(thread, "chat_agent", input=_says(said), context=context)
+        assert state["messages"][-1]["content"] == "(no model) What I remember about that: Is vegetarian"
+        kept: Any = client.threads.get_state(thread)["values"]
+        assert len(kept["messages"]) == 4
+        told: dict[str, Any] = {"messages": "I live in Lyon.", "scope": context}
+        stages = [part.data for part in client.runs.stream(None, "memory_pipeline", input=told, stream_mode="updates")]
+        assert [next(iter(stage)) for stage in stages if "run_id" not in stage] == [
+            "parse",
+            "extract",
+            "retrieve",
+            "decide",
+            "apply",
+        ]
+        tidied: Any = client.runs.wait(None, "consolidate", input={}, context=context)
+        assert tidied["changes"] == []
+        with pytest.raises(Exception, match="whose memory"):
+            client.runs.wait(None, "chat_agent", input=_says("What shall I cook?"))
+
+
+def test_on_a_server_with_authentication_everybody_has_their_own_memory(tmp_path: Path) -> None:
+    (tmp_path / "auth.py").write_text(AUTH)
+    with served(tmp_path, auth={"path": "./auth.py:auth"}) as url, ExitStack() as stack:
+        alice, bob = (
+            stack.enter_context(get_sync_client(url=url, headers={"Authorization": f"Bearer {name}"}))
+            for name in ("alice", "bob")
+        )
+        alice.runs.wait(None, "chat_agent", input=_says("I am vegetarian."))
+        hers: Any = alice.runs.wait(None, "chat_agent", input=_says("What shall I cook?"))
+        his: Any = bob.runs.wait(None, "chat_agent", input=_says("What shall I cook?"))
+        assert hers["messages"][-1]["content"].endswith("Is vegetarian")
+        assert his["messages"][-1]["content"].endswith("nothing about that.")
+        for name, given in (("chat_agent", _says("Hi")), ("consolidate", {}), ("memory_pipeline", {"messages": "Hi"})):
+            with pytest.raises(Exception, match="signed in"):
+                bob.runs.wait(None, name, input=given, context={"user_id": "alice"})
+        for name in ("consolidate", "memory_pipeline"):
+            with pytest.raises(Exception, match="signed in"):
+                bob.runs.wait(None, name, input={"messages": "I like poison.", "scope": {"user_id": "alice"}})

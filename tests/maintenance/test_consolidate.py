@@ -1,0 +1,152 @@
+"""Tidying: what is merged, what goes, what stays, and that a second run finds nothing to do."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from langmem_adapter.maintenance.consolidate import Tidied, Tidier
+from langmem_adapter.memory import Memory
+from langmem_adapter.records import Scope
+from langmem_adapter.testing import ScriptedChatModel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ALICE = Scope("alice")
+
+
+@pytest.fixture
+def memory() -> Iterator[Memory]:
+    with Memory(":memory:") as opened:
+        yield opened
+
+
+def tell(memory: Memory, *texts: str, **how: Any) -> list[str]:
+    given: dict[str, Any] = {"user_id": "alice", **how}
+    return [str(memory.add(text, infer=False, **given).results[0].id) for text in texts]
+
+
+def tidy(memory: Memory, *, scope: Scope = ALICE, dry_run: bool = False) -> Tidied:
+    tidier, done = Tidier(memory), Tidied()
+    for memory_id in tidier.pending(scope):
+        done += tidier.tidy(memory_id, dry_run=dry_run, without=done.ids if dry_run else ())
+    return done
+
+
+def texts(memory: Memory, **scope: Any) -> list[str]:
+    return sorted(item.text for item in memory.get_all(**scope or {"user_id": "alice"}))
+
+
+def test_same_words_become_one_and_the_oldest_stays(memory: Memory) -> None:
+    first, second, third = tell(memory, "Likes tea", "likes tea!", "Likes tea.")
+    done = tidy(memory)
+    assert [(change.event, change.id) for change in done.changes] == [("DELETE", second), ("DELETE", third)]
+    assert memory.get(first).text == "Likes tea"
+    assert memory.history(second)[-1].is_deleted
+
+
+def test_what_a_later_memory_renews_is_updated(memory: Memory) -> None:
+    first, second = tell(memory, "Lives in Kyoto", "Lives in Lyon")
+    done = tidy(memory)
+    assert [(change.event, change.id, change.text) for change in done.changes] == [
+        ("UPDATE", first, "Lives in Lyon"),
+        ("DELETE", second, "Lives in Lyon"),
+    ]
+    assert memory.get(first).text == "Lives in Lyon"
+    assert memory.search("Lives in Lyon", user_id="alice")[0].id == first
+
+
+def test_what_is_different_stays(memory: Memory) -> None:
+    tell(memory, "Likes tea", "Has a cat", "Works as a nurse")
+    assert tidy(memory).changes == ()
+    assert len(texts(memory)) == 3
+
+
+def test_a_dry_run_says_the_same_and_does_nothing(memory: Memory) -> None:
+    tell(memory, "Lives in Kyoto", "Lives in Lyon", "Likes tea", "likes tea!")
+    foretold = tidy(memory, dry_run=True)
+    assert len(texts(memory)) == 4
+    assert tidy(memory).changes == foretold.changes
+    assert texts(memory) == ["Likes tea", "Lives in Lyon"]
+
+
+def test_exact_scopes_are_tidied_each_by_itself(memory: Memory) -> None:
+    tell(memory, "Likes tea")
+    tell(memory, "Likes tea", "Likes tea", run_id="r")
+    tell(memory, "Likes tea", user_id="bob")
+    assert len(tidy(memory).changes) == 1
+    assert texts(memory) == ["Likes tea", "Likes tea"]
+    assert texts(memory, user_id="bob") == ["Likes tea"]
+
+
+def test_metadata_and_the_longer_life_are_kept(memory: Memory) -> None:
+    soon, late = datetime(2100, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
+    (first,) = tell(memory, "Likes tea", metadata={"from": "chat"}, expires_at=soon)
+    tell(memory, "Likes tea", metadata={"from": "mail", "sure": True}, expires_at=late)
+    tidy(memory)
+    kept = memory.get(first)
+    assert (kept.metadata, kept.expires_at) == ({"from": "chat", "sure": True}, late)
+    tell(memory, "Likes tea")
+    tidy(memory)
+    assert memory.get(first).expires_at is None
+
+
+def test_records_of_what_was_done_are_left_alone(memory: Memory) -> None:
+    for _ in range(2):
+        memory.add("Open the door.", agent_id="guide", memory_type="procedural_memory")
+    assert tidy(memory, scope=Scope(agent_id="guide")) == Tidied()
+
+
+def test_a_chat_model_judges_only_what_is_near() -> None:
+    model = ScriptedChatModel(replies=[_verdict("UPDATE", "Likes green tea a lot")])
+    with Memory(":memory:", model=model) as memory:
+        first, *_ = tell(memory, "Likes green tea", "Likes green tea a lot", "Works as a nurse")
+        done = tidy(memory)
+        assert texts(memory) == ["Likes green tea a lot", "Works as a nurse"]
+        assert memory.get(first).text == "Likes green tea a lot"
+        assert (done.compared, done.usage.model_calls, len(model.calls)) == (1, 1, 1)
+
+
+def test_what_somebody_changes_meanwhile_is_left_to_the_next_run() -> None:
+    def meddling(_: Any) -> str:
+        memory.update(first, "Likes black tea")
+        return _verdict("NONE", "Likes green tea a lot")
+
+    model = ScriptedChatModel(replies=[meddling])
+    with Memory(":memory:", model=model) as memory:
+        first, second = tell(memory, "Likes green tea", "Likes green tea a lot")
+        done = tidy(memory)
+        assert (done.changes, done.skipped, done.compared) == ((), (second,), 1)
+        assert texts(memory) == ["Likes black tea", "Likes green tea a lot"]
+
+
+def _verdict(event: str, text: str) -> str:
+    return json.dumps({"memory": [{"id": "0", "text": text, "event": event}]})
+
+
+_SAYINGS = [
+    "Likes tea",
+    "likes tea!",
+    "Lives in Kyoto",
+    "Lives in Lyon",
+    "Has a cat",
+    "Has a cat named Tom",
+    "喜欢喝茶",
+]
+
+
+@given(st.lists(st.sampled_from(_SAYINGS), max_size=6))
+@settings(max_examples=12)
+def test_a_second_run_finds_nothing_to_do(said: list[str]) -> None:
+    with Memory(":memory:") as memory:
+        tell(memory, *said)
+        tidy(memory)
+        before = texts(memory) if said else []
+        assert tidy(memory).changes == ()
+        assert (texts(memory) if said else []) == before

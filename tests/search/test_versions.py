@@ -1,0 +1,191 @@
+"""The newer version of a statement goes before the older one."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from itertools import permutations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.memory import Memory
+from langmem_adapter.records import MemoryItem, Scope
+from langmem_adapter.search.versions import newest_first
+from langmem_adapter.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+UPDATES = Path(__file__).parent / "data" / "updates.jsonl"
+DAY = datetime(2025, 1, 6, 9, tzinfo=UTC)
+
+FILLERS = (
+    "It rained for three hours this afternoon.",
+    "I roasted chestnuts with my grandparents.",
+    "The lift in our building was stuck again.",
+    "We saw a heron down by the river.",
+    "I lost at cards to the twins.",
+    "There was a long queue at the post office.",
+    "I sewed a button back onto the grey coat.",
+    "The moon looked enormous tonight.",
+    "We laughed a lot at the puppet theatre.",
+    "I found an old postcard inside a dictionary.",
+    "The bread came out a little burnt.",
+    "A storm knocked over the neighbours' fence.",
+    "I whistled the same tune for hours.",
+    "The candles smelled of cinnamon.",
+)
+CHINESE_FILLERS = (
+    "今天下午下了三个小时的雨。",
+    "我和爷爷奶奶一起烤了栗子。",
+    "楼里的电梯又坏了。",
+    "我们在河边看见一只白鹭。",
+    "昨晚的月亮特别圆。",
+    "邮局门口排了很长的队。",
+    "我给灰色大衣缝了一颗扣子。",
+    "木偶戏让大家笑个不停。",
+    "我在旧字典里翻到一张明信片。",
+    "面包烤得有点焦。",
+    "大风把隔壁的篱笆吹倒了。",
+    "蜡烛闻起来有桂皮的味道。",
+    "我打牌输给了双胞胎。",
+    "院子里的梅花开了。",
+)
+
+
+def updates() -> list[dict[str, str]]:
+    return [json.loads(line) for line in UPDATES.read_text(encoding="utf-8").splitlines()]
+
+
+def life(row: dict[str, str]) -> list[str]:
+    """What one user said, in order: fillers before, between and after the two versions."""
+    fillers = CHINESE_FILLERS if row["kind"] == "chinese" else FILLERS
+    return [*fillers[:6], row["older"], *fillers[6:10], row["newer"], *fillers[10:]]
+
+
+@pytest.fixture(scope="module")
+def memory() -> Iterator[Memory]:
+    with Memory(":memory:", settings=Settings(trace_days=0)) as opened:
+        said = [
+            {
+                "messages": text,
+                "user_id": f"user {number}",
+                "infer": False,
+                "timestamp": DAY + timedelta(days=9 * place),
+            }
+            for number, row in enumerate(updates())
+            for place, text in enumerate(life(row))
+        ]
+        opened.add_many(said)
+        yield opened
+
+
+def test_the_newer_of_two_versions_outranks_the_older_in_95_of_100_updates(memory: Memory) -> None:
+    failed = []
+    for number, row in enumerate(updates()):
+        found = [hit.text for hit in memory.search(row["question"], user_id=f"user {number}")]
+        outranked = row["newer"] in found and row["older"] not in found[: found.index(row["newer"])]
+        failed += [] if outranked else ["{kind}: {question} {older} | {newer}".format(**row)]
+    share = 1 - len(failed) / len(updates())
+    assert share >= 0.95, f"{share:.3f}; the older one, or neither, came first for\n" + "\n".join(failed)
+
+
+def test_the_updates_cover_every_kind() -> None:
+    rows = updates()
+    kinds = [row["kind"] for row in rows]
+    assert {kind: kinds.count(kind) >= 10 for kind in set(kinds)} == dict.fromkeys(
+        ("number", "place", "job", "negation", "paraphrase", "chinese"), True
+    )
+    assert len({row["older"] for row in rows} | {row["newer"] for row in rows}) == 2 * len(rows)
+
+
+# ── corners ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+OLDER, NEWER = "I live in Paris.", "I live in Berlin."
+WHERE = "Where do I live?"
+
+
+def item(text: str, *, days: float = 0, actor: str | None = "user", agent: str | None = None) -> MemoryItem:
+    when = DAY + timedelta(days=days)
+    return MemoryItem(
+        id=text,
+        text=text,
+        scope=Scope("ada", agent),
+        metadata={},
+        memory_type=None,
+        actor_id=actor,
+        role="user",
+        created_at=when,
+        updated_at=when,
+        expires_at=None,
+        revision=1,
+        hash="",
+    )
+
+
+def order(*items: MemoryItem, question: str = WHERE) -> list[str]:
+    embeddings = HashEmbeddings(256)
+    vectors = np.stack([embeddings.vector(one.text) for one in items])
+    return [items[place].text for place in newest_first(items, vectors, question)]
+
+
+def test_the_newer_version_goes_right_before_the_older_one() -> None:
+    tea = item("I like tea.", days=5)
+    assert order(tea, item(OLDER), item("I own a dog.", days=1), item(NEWER, days=2)) == [
+        "I like tea.", NEWER, OLDER, "I own a dog.",
+    ]  # fmt: skip
+
+
+def test_what_is_in_order_already_stays() -> None:
+    assert order(item(NEWER, days=2), item(OLDER)) == [NEWER, OLDER]
+    assert order(item(OLDER)) == [OLDER]
+
+
+@pytest.mark.parametrize(
+    ("case", "later"),
+    [
+        ("said at the same time", item(NEWER)),
+        ("said before", item(NEWER, days=-1)),
+        ("said by another speaker", item(NEWER, days=2, actor="Ben")),
+        ("said by an agent", item(NEWER, days=2, agent="guide")),
+        ("a question", item("Do I live in Berlin?", days=2)),
+        ("about something else", item("I saw a heron by the river.", days=2)),
+    ],
+)
+def test_what_is_no_newer_version_stays_behind(case: str, later: MemoryItem) -> None:
+    assert order(item(OLDER), later) == [OLDER, later.text], case
+
+
+def test_a_chain_of_versions_ends_with_the_newest_first() -> None:
+    chain = [item(f"I live in {city}.", days=days) for days, city in enumerate(("Paris", "Berlin", "Lisbon"))]
+    for ranked in permutations(chain):
+        found = order(*ranked)
+        assert found[0] == "I live in Lisbon."
+        assert sorted(found) == sorted(one.text for one in chain)
+
+
+def _told(memory: Memory, text: str, days: float, **more: Any) -> str:
+    result = memory.add(text, user_id="eve", infer=False, timestamp=DAY + timedelta(days=days), **more)
+    return str(result.results[0].id)
+
+
+def test_a_deleted_version_lifts_nothing_and_the_older_one_counts_again() -> None:
+    with Memory(":memory:") as memory:
+        _told(memory, OLDER, 0)
+        newer = _told(memory, NEWER, 9)
+        assert [hit.text for hit in memory.search(WHERE, user_id="eve")] == [NEWER, OLDER]
+        memory.delete(newer)
+        assert [hit.text for hit in memory.search(WHERE, user_id="eve")] == [OLDER]
+
+
+def test_the_order_of_versions_can_be_switched_off() -> None:
+    stale, current = "I live in a flat in Leeds.", "I moved to York."
+    for newest, first in ((True, current), (False, stale)):
+        with Memory(":memory:", settings=Settings(newest_first=newest, recency_weight=0)) as memory:
+            _told(memory, stale, 0)
+            _told(memory, current, 9)
+            assert memory.search("Do I live in a flat?", user_id="eve", k=1)[0].text == first

@@ -1,0 +1,96 @@
+"""Conversations as rows: positions that never come back, lists by scope, erasure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from langmem_adapter.records import Scope
+from langmem_adapter.storage.conversations import Conversation, Draft, append, clear, erase, listed, read
+
+if TYPE_CHECKING:
+    from langmem_adapter.storage.database import Database
+
+ALICE = Scope(user_id="alice@example.com")
+HERS = Conversation("s1", ALICE)
+OF_HER_AGENT = Conversation("s1", Scope(user_id="alice@example.com", agent_id="guide"))
+BOBS = Conversation("s1", Scope(user_id="bob"))
+NOBODYS = Conversation("s1")
+EVERY = (HERS, OF_HER_AGENT, BOBS, NOBODYS)
+
+
+def say(database: Database, conversation: Conversation, *texts: str) -> int:
+    drafts = [Draft("human", text, f'{{"said": "{text}"}}') for text in texts]
+    return database.write(lambda connection: append(connection, conversation, drafts))
+
+
+def said(database: Database, conversation: Conversation, *, last: int | None = None, after: int = 0) -> list[str]:
+    with database.read() as connection:
+        return [turn.text for turn in read(connection, conversation, last=last, after=after)]
+
+
+def fill(database: Database) -> None:
+    for conversation in EVERY:
+        say(database, conversation, "one", "two")
+
+
+def test_a_reader_goes_on_where_it_stopped(database: Database) -> None:
+    assert say(database, HERS, "one", "two") == 2
+    assert say(database, HERS) == 2
+    assert say(database, HERS, "three") == 3
+    assert said(database, HERS, after=1) == ["two", "three"]
+    assert said(database, HERS, last=1) == ["three"]
+    assert said(database, HERS, last=1, after=3) == []
+    assert say(database, BOBS) == 0
+
+
+def test_a_position_never_comes_back_so_no_reader_misses_what_follows_a_clear(database: Database) -> None:
+    fill(database)
+    assert database.write(lambda connection: clear(connection, HERS)) == 2
+    assert say(database, HERS, "three") == 3
+    assert said(database, HERS, after=2) == ["three"]
+    assert said(database, BOBS) == ["one", "two"]
+    assert database.write(lambda connection: clear(connection, Conversation("never"))) == 0
+
+
+def test_a_turn_says_who_when_and_what(database: Database) -> None:
+    say(database, HERS, "one")
+    with database.read() as connection:
+        (turn,) = read(connection, HERS)
+        (found,) = listed(connection, ALICE)
+    assert (turn.position, turn.role, turn.text, turn.message) == (1, "human", "one", '{"said": "one"}')
+    assert turn.created_at == found.created_at == found.updated_at
+
+
+def test_conversations_are_listed_by_scope_the_latest_first(database: Database) -> None:
+    fill(database)
+    say(database, HERS, "three")
+    with database.read() as connection:
+        hers = listed(connection, ALICE)
+        assert [(found.conversation, found.turns) for found in hers] == [(HERS, 3), (OF_HER_AGENT, 2)]
+        assert {found.conversation for found in listed(connection, None)} == set(EVERY)
+
+
+def test_a_scope_is_erased_with_its_names_and_nothing_else(database: Database) -> None:
+    fill(database)
+    assert database.write(lambda connection: erase(connection, ALICE)) == 4
+    assert said(database, HERS) == said(database, OF_HER_AGENT) == []
+    with database.read() as connection:
+        assert {found.conversation for found in listed(connection, None)} == {BOBS, NOBODYS}
+    assert database.write(lambda connection: erase(connection, ALICE)) == 0
+    assert say(database, HERS, "anew") == 1
+    assert said(database, BOBS) == said(database, NOBODYS) == ["one", "two"]
+
+
+def test_everything_is_erased_nobodys_too(database: Database) -> None:
+    fill(database)
+    assert database.write(lambda connection: erase(connection, None)) == 8
+    with database.read() as connection:
+        assert listed(connection, None) == []
+
+
+def test_names_that_look_alike_are_different(database: Database) -> None:
+    pairs = [("a:b", "c"), ("a", "b:c"), ("-:-:s", "x"), ("%", "_")]
+    names = [Conversation(session, Scope(user_id=user)) for session, user in pairs]
+    for number, name in enumerate(names):
+        say(database, name, str(number))
+    assert [said(database, name) for name in names] == [["0"], ["1"], ["2"], ["3"]]

@@ -1,0 +1,244 @@
+"""What was known at a moment is what a reader was shown at that moment."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.filters import parse
+from langmem_adapter.memory import Memory
+from langmem_adapter.records import Decision, MemoryItem, Scope
+from langmem_adapter.storage.erasure import remove
+from langmem_adapter.storage.ledger import Ledger, Write
+from langmem_adapter.storage.memories import page
+from langmem_adapter.storage.past import as_of, page_as_of, standing_vectors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from langmem_adapter.storage.database import Database
+
+ALICE = Scope(user_id="alice")
+
+
+class Diary:
+    """Writes memories of one scope, and notes what a reader saw when."""
+
+    def __init__(self, database: Database, scope: Scope = ALICE) -> None:
+        self.database = database
+        self.scope = scope
+        self._ledger = Ledger(database, fingerprint="hash:64/1")
+
+    def apply(self, *decisions: Decision) -> datetime:
+        texts = {decision.text for decision in decisions if decision.text is not None}
+        vectors = {text: HashEmbeddings(64).vector(text) for text in texts}
+        self._ledger.apply(Write(decisions, scope=self.scope, vectors=vectors))
+        return datetime.now(UTC)
+
+    def add(self, text: str, **fields: Any) -> str:
+        memory_id = str(uuid.uuid4())
+        self.apply(Decision("ADD", memory_id, text, **fields))
+        return memory_id
+
+    def now(self, **how: Any) -> list[MemoryItem]:
+        with self.database.read() as connection:
+            return page(connection, self.scope, k=10_000, **how)[0]
+
+    def at(self, moment: datetime, scope: Scope | None = None, **how: Any) -> list[MemoryItem]:
+        with self.database.read() as connection:
+            return [known.item for known in as_of(connection, scope or self.scope, moment, **how)]
+
+
+@pytest.fixture
+def diary(database: Database) -> Diary:
+    return Diary(database)
+
+
+def test_each_moment_shows_what_was_known_then(diary: Diary) -> None:
+    before = datetime.now(UTC)
+    home = diary.add("Lives in Oslo", metadata={"city": "Oslo"})
+    pet = diary.add("Has a cat")
+    first, known_first = datetime.now(UTC), diary.now()
+    second = diary.apply(
+        Decision("UPDATE", home, "Lives in Rome", metadata={"city": "Rome"}, actor_id="alice"),
+        Decision("DELETE", pet, None),
+    )
+    known_second = diary.now()
+    diary.apply(Decision("DELETE", home, None))
+    assert diary.at(before) == []
+    assert diary.at(first) == known_first
+    assert {item.text for item in known_first} == {"Lives in Oslo", "Has a cat"}
+    assert diary.at(second) == known_second
+    assert [(item.text, item.metadata, item.revision) for item in known_second] == [
+        ("Lives in Rome", {"city": "Rome"}, 2)
+    ]
+    assert diary.at(datetime.now(UTC)) == []
+
+
+def test_the_date_of_a_statement_does_not_say_when_it_became_known(diary: Diary) -> None:
+    before = datetime.now(UTC)
+    diary.add("Moved in May", time=before - timedelta(days=300))
+    diary.add("Will move in June", time=before + timedelta(days=300))
+    assert diary.at(before) == []
+    assert [item.text for item in diary.at(datetime.now(UTC))] == ["Will move in June", "Moved in May"]
+
+
+def test_what_had_expired_by_then_was_not_known(diary: Diary) -> None:
+    now = datetime.now(UTC)
+    short = diary.add("Is in a meeting", expires_at=now + timedelta(hours=1), keep_expiry=False)
+    after_add = datetime.now(UTC)
+    assert [item.id for item in diary.at(after_add)] == [short]
+    assert diary.at(now + timedelta(hours=1)) == []
+    diary.apply(Decision("UPDATE", short, None, keep_expiry=False))
+    assert [item.id for item in diary.at(now + timedelta(hours=1))] == [short]
+    assert [item.expires_at for item in diary.at(after_add)] == [now + timedelta(hours=1)]
+
+
+def test_a_memory_that_came_back_was_away_in_between(diary: Diary) -> None:
+    cat = diary.add("Has a cat")
+    diary.add("Likes tea")
+    gone = diary.apply(Decision("DELETE", cat, None))
+    diary.apply(Decision("ADD", cat, "Has a cat"))
+    assert [item.text for item in diary.at(gone)] == ["Likes tea"]
+    assert diary.at(datetime.now(UTC)) == diary.now()
+    assert {item.revision for item in diary.now()} == {1, 3}
+
+
+def test_what_was_purged_was_never_known(diary: Diary) -> None:
+    diary.add("Has a cat")
+    known = datetime.now(UTC)
+    remove(diary.database, ALICE)
+    assert diary.at(known) == []
+
+
+def test_nobody_elses_past_is_shown(diary: Diary) -> None:
+    other = Diary(diary.database, Scope(user_id="Alice"))
+    part = Diary(diary.database, Scope(user_id="alice", run_id="1"))
+    for each in (diary, other, part):
+        each.add(f"Said in {each.scope}")
+    now = datetime.now(UTC)
+    assert diary.at(now) == diary.now()
+    assert len(diary.at(now)) == 2
+    assert part.at(now) == part.now()
+    assert other.at(now) == other.now()
+
+
+def test_filters_read_the_memory_as_it_was(diary: Diary) -> None:
+    home = diary.add("Lives in Oslo", metadata={"city": "Oslo"}, memory_type="fact", actor_id="alice")
+    diary.add("Has a cat")
+    first = datetime.now(UTC)
+    diary.apply(Decision("UPDATE", home, "Lives in Rome", metadata={"city": "Rome"}))
+    for filters in ({"city": "Oslo"}, {"text": {"icontains": "oslo"}}, {"metadata.city": "Oslo", "actor_id": "alice"}):
+        assert [item.id for item in diary.at(first, filters=parse(filters))] == [home]
+        assert diary.at(datetime.now(UTC), filters=parse(filters)) == []
+    assert [item.id for item in diary.at(first, memory_type="fact")] == [home]
+    assert diary.at(first, memory_type="other") == []
+
+
+def test_vectors_of_texts_that_still_stand_are_at_hand(diary: Diary) -> None:
+    stays, changes, goes = (diary.add(text) for text in ("Likes tea", "Lives in Oslo", "Has a cat"))
+    moment = datetime.now(UTC)
+    diary.apply(Decision("UPDATE", changes, "Lives in Rome"), Decision("DELETE", goes, None))
+    with diary.database.read() as connection:
+        found = as_of(connection, ALICE, moment)
+        vectors = standing_vectors(connection, found)
+    pks = {known.item.id: known.pk for known in found}
+    assert set(pks) == {stays, changes, goes}
+    assert list(vectors) == [pks[stays]]
+    np.testing.assert_array_equal(vectors[pks[stays]], HashEmbeddings(64).vector("Likes tea"))
+
+
+@pytest.mark.parametrize("filtered", [False, True])
+def test_pages_of_the_past_hold_everything_once_in_the_order_of_the_present(diary: Diary, *, filtered: bool) -> None:
+    start = datetime.now(UTC)
+    ids = [
+        diary.add(
+            f"fact {n}",
+            time=start + timedelta(seconds=n * n % 7),
+            metadata={"odd": n % 2},
+            expires_at=start if n == 3 else None,
+            keep_expiry=False,
+        )
+        for n in range(20)
+    ]
+    filters = parse({"odd": 1} if filtered else None)
+    moment, whole, with_expired = datetime.now(UTC), diary.now(filters=filters), diary.now(include_expired=True)
+    diary.apply(*(Decision("UPDATE", memory_id, "changed") for memory_id in ids[:10]))
+    diary.apply(*(Decision("DELETE", memory_id, None) for memory_id in ids[5:]))
+    seen: list[MemoryItem] = []
+    after: str | None = None
+    with diary.database.read() as connection:
+        for _ in range(10):
+            items, after = page_as_of(connection, ALICE, moment, k=3, after=after, filters=filters)
+            seen += items
+            if after is None:
+                break
+        assert page_as_of(connection, ALICE, moment, k=100, include_expired=True) == (with_expired, None)
+        with pytest.raises(InvalidInputError, match="cursor"):
+            page_as_of(connection, ALICE, moment, k=3, after="nonsense")
+    assert seen == whole
+    assert len(whole) == (9 if filtered else 19)
+
+
+# ── any life of any memories ──────────────────────────────────────────────────────────────────────────────────────────
+
+TEXTS = st.sampled_from(["Likes tea", "Likes coffee", "Lives in Oslo"])
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), TEXTS, st.integers(-2, 2)),
+        st.tuples(st.just("update"), TEXTS, st.integers(0, 5)),
+        st.tuples(st.just("describe"), TEXTS, st.integers(0, 5)),
+        st.tuples(st.just("delete"), TEXTS, st.integers(0, 5)),
+        st.tuples(st.just("restore"), TEXTS, st.integers(0, 5)),
+        st.tuples(st.just("clear"), TEXTS, st.just(0)),
+    ),
+    min_size=2,
+    max_size=8,
+)
+
+
+@pytest.fixture
+def memory(database_url: str) -> Iterator[Memory]:
+    with Memory(database_url) as opened:
+        yield opened
+
+
+def _step(memory: Memory, user: str, ids: list[str], step: tuple[str, str, int]) -> None:
+    word, text, number = step
+    living = [item.id for item in memory.get_all(user_id=user)]
+    if word == "add":
+        time = datetime.now(UTC) + timedelta(days=number)
+        added = memory.add(text, user_id=user, infer=False, timestamp=time, metadata={"n": number})
+        ids.extend(str(change.id) for change in added.results)
+    elif word == "clear":
+        memory.delete_all(user_id=user)
+    elif word == "restore" and ids:
+        memory_id = ids[number % len(ids)]
+        kept = [revision for revision in memory.history(memory_id) if revision.new_text is not None]
+        memory.restore(memory_id, kept[number % len(kept)].revision)
+    elif living and word in {"update", "describe", "delete"}:
+        memory_id = living[number % len(living)]
+        changes: dict[str, Any] = {"update": {"text": text}, "describe": {"metadata": {"n": number}}}
+        memory.delete(memory_id) if word == "delete" else memory.update(memory_id, **changes[word])
+
+
+@given(steps=STEPS)
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_after_any_changes_each_moment_is_as_it_was_shown(memory: Memory, steps: list[tuple[str, str, int]]) -> None:
+    user, ids = uuid.uuid4().hex, list[str]()
+    shown = [(datetime.now(UTC), tuple(memory.get_all(user_id=user)))]
+    for step in steps:
+        _step(memory, user, ids, step)
+        shown.append((datetime.now(UTC), tuple(memory.get_all(user_id=user))))
+    with memory.engine.database.read() as connection:
+        for moment, items in shown:
+            assert tuple(known.item for known in as_of(connection, Scope(user_id=user), moment)) == items
+            assert tuple(page_as_of(connection, Scope(user_id=user), moment, k=100)[0]) == items

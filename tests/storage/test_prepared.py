@@ -1,0 +1,227 @@
+"""Prepared statements: the same values, rows and errors as through SQLAlchemy, on every database."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import bindparam, column, delete, func, insert, literal, select, update
+
+from langmem_adapter.errors import StorageError
+from langmem_adapter.storage.database import Database
+from langmem_adapter.storage.meta import prepare
+from langmem_adapter.storage.prepared import Prepared, any_of
+from langmem_adapter.storage.tables import changes, memories, meta, runs, traces
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+WHEN: Final = datetime(2024, 5, 1, 12, 30, 0, 250_000, tzinfo=timezone(timedelta(hours=3)))
+INSERT_RUN: Final = Prepared(insert(runs))
+INSERT_CHANGE: Final = Prepared(insert(changes))
+INSERT_META: Final = Prepared(insert(meta))
+CHOSEN: Final = Prepared(select(changes).where(any_of(changes.c.seq, "numbers")).order_by(changes.c.seq))
+
+
+@pytest.fixture
+def ready(database: Database) -> Database:
+    """A database with its tables."""
+    prepare(database)
+    return database
+
+
+def run(key: str, **given: Any) -> dict[str, Any]:
+    """A row of `runs`, which has every kind of column but bytes."""
+    return {"key": key, "scope_id": None, "created_at": WHEN, "result": [], "scope": None, **given}
+
+
+def change(seq: int) -> dict[str, Any]:
+    """A row of `changes`, which has bytes."""
+    return {"seq": seq, "nonce": bytes([seq] * 8), "space": "memories", "row": seq, "op": "put"}
+
+
+def test_what_is_written_prepared_is_what_sqlalchemy_writes(ready: Database) -> None:
+    result = [{"text": "Likes “tea” 茶", "nested": [1, 2.5, True, None]}]
+    with_prepared, with_core = run("one", result=result), run("two", result=result)
+
+    def write(connection: Any) -> None:
+        INSERT_RUN.run(connection, with_prepared)
+        connection.execute(insert(runs), with_core)
+
+    ready.write(write)
+    with ready.read() as connection:
+        rows = connection.execute(select(runs).order_by(runs.c.key)).all()
+    assert rows[0]._mapping == {**with_prepared, "created_at": WHEN.astimezone(UTC)}
+    assert tuple(rows[0])[1:] == tuple(rows[1])[1:]
+
+
+def test_what_is_read_prepared_is_what_sqlalchemy_reads(ready: Database) -> None:
+    ready.write(lambda connection: INSERT_RUN.many(connection, [run("a", scope={"user_id": "x"}), run("b")]))
+    query = select(runs.c.created_at, runs.c.scope.label("whose"), runs.c.key).order_by(runs.c.key)
+    with ready.read() as connection:
+        rows, expected = Prepared(query).rows(connection), connection.execute(query).all()
+        first = Prepared(query).first(connection)
+    assert [tuple(row) for row in rows] == [tuple(row) for row in expected]
+    assert first == rows[0]
+    assert (first.whose, first.key, first.created_at) == ({"user_id": "x"}, "a", WHEN)
+
+
+def test_bytes_come_back_as_they_were(ready: Database) -> None:
+    ready.write(lambda connection: INSERT_CHANGE.run(connection, change(7)))
+    with ready.read() as connection:
+        row = CHOSEN.first(connection, {"numbers": [7]})
+    assert row._asdict() == change(7)
+
+
+def test_nothing_is_found_without_a_row(ready: Database) -> None:
+    with ready.read() as connection:
+        assert CHOSEN.first(connection, {"numbers": [1]}) is None
+        assert CHOSEN.rows(connection, {"numbers": [1]}) == []
+
+
+def test_many_rows_none_and_one(ready: Database) -> None:
+    for rows in ([], [change(1)], [change(2), change(3), change(4)]):
+        ready.write(lambda connection, rows=rows: INSERT_CHANGE.many(connection, rows))  # type: ignore[misc]
+    with ready.read() as connection:
+        assert [row.seq for row in CHOSEN.rows(connection, {"numbers": range(10)})] == [1, 2, 3, 4]
+
+
+def test_run_says_how_many_rows_it_touched(ready: Database) -> None:
+    rename = Prepared(update(changes).where(changes.c.seq > bindparam("above")).values(op=bindparam("new")))
+    ready.write(lambda connection: INSERT_CHANGE.many(connection, [change(1), change(2), change(3)]))
+    assert ready.write(lambda connection: rename.run(connection, {"above": 1, "new": "delete"})) == 2
+
+
+def test_values_that_stand_in_the_statement_are_used(ready: Database) -> None:
+    ready.write(lambda connection: INSERT_CHANGE.many(connection, [change(1), change(2)]))
+    query = Prepared(
+        select(func.count()).where(changes.c.space == "memories", changes.c.seq >= bindparam("seq")).limit(5)
+    )
+    with ready.read() as connection:
+        assert query.first(connection, {"seq": 2})[0] == 1
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 2_000])
+def test_any_of_takes_a_list_of_any_length(ready: Database, count: int) -> None:
+    ready.write(lambda connection: INSERT_CHANGE.many(connection, [change(seq) for seq in range(1, 4)]))
+    with ready.read() as connection:
+        found = [row.seq for row in CHOSEN.rows(connection, {"numbers": list(range(1, count + 1))})]
+    assert found == [1, 2, 3][:count]
+
+
+def test_any_of_takes_texts_as_they_are(ready: Database) -> None:
+    keys = ["plain", "it's", '"quoted", [1]', "100 %", "茶", ":name %(name)s ?"]
+    ready.write(lambda connection: INSERT_META.many(connection, [{"key": key, "value": "v"} for key in keys]))
+    chosen = Prepared(select(meta.c.key).where(any_of(meta.c.key, "keys")))
+    with ready.read() as connection:
+        assert {row.key for row in chosen.rows(connection, {"keys": [*keys, "another"]})} == set(keys)
+
+
+def test_any_of_is_understood_by_sqlalchemy_itself(ready: Database) -> None:
+    ready.write(lambda connection: INSERT_CHANGE.many(connection, [change(1), change(2)]))
+    with ready.read() as connection:
+        assert [row.seq for row in connection.execute(CHOSEN.statement, {"numbers": [2, 9]})] == [2]
+
+
+def test_an_error_of_the_driver_is_a_storage_error_and_undoes_the_transaction(ready: Database) -> None:
+    def write(connection: Any) -> None:
+        INSERT_CHANGE.run(connection, change(1))
+        INSERT_CHANGE.run(connection, change(1))
+
+    with pytest.raises(StorageError, match=r"(?i)unique"):
+        ready.write(write)
+    with ready.read() as connection:
+        assert CHOSEN.rows(connection, {"numbers": [1]}) == []
+    ready.write(lambda connection: INSERT_CHANGE.run(connection, change(1)))
+
+
+def test_a_failed_write_in_a_group_commit_leaves_its_neighbours_alone(ready: Database) -> None:
+    def write(seq: int) -> bool:
+        try:
+            ready.write(lambda connection: INSERT_CHANGE.run(connection, change(seq)))
+        except StorageError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        written = list(pool.map(write, [*range(1, 21), *range(1, 21)]))
+    assert sum(written) == 20
+
+
+def test_a_value_that_cannot_be_used_is_a_storage_error(ready: Database) -> None:
+    with pytest.raises(StorageError, match="cannot be used"):
+        ready.write(lambda connection: INSERT_RUN.run(connection, run("a", created_at="yesterday")))
+
+
+def test_a_missing_value_is_a_storage_error(ready: Database) -> None:
+    with pytest.raises(StorageError, match="nonce"):
+        ready.write(lambda connection: INSERT_CHANGE.run(connection, {"seq": 1}))
+
+
+def test_a_statement_that_expands_is_refused(ready: Database) -> None:
+    with ready.read() as connection, pytest.raises(TypeError, match="cannot be prepared"):
+        Prepared(select(changes).where(changes.c.seq.in_([1, 2]))).rows(connection)
+
+
+def test_a_prepared_statement_serves_many_databases_at_once() -> None:
+    count = Prepared(select(func.count(changes.c.seq)))
+    databases = [Database(":memory:") for _ in range(4)]
+    try:
+        for number, database in enumerate(databases):
+            prepare(database)
+            database.write(lambda c, n=number: INSERT_CHANGE.many(c, [change(seq) for seq in range(n)]))  # type: ignore[misc]
+        for number, database in enumerate(databases):
+            with database.read() as connection:
+                assert count.first(connection) == (number,)
+    finally:
+        for database in databases:
+            database.close()
+
+
+def test_any_of_uses_the_index() -> None:
+    database = Database(":memory:")
+    prepare(database)
+    query = select(memories.c.pk).where(any_of(memories.c.id, "ids"))
+    with database.read() as connection:
+        sql = str(query.compile(dialect=connection.dialect))
+        plan = " ".join(str(row) for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {sql}", ("[]",)))
+    database.close()
+    assert "SEARCH memories USING" in plan
+
+
+def test_removing_leaves_what_was_not_named(ready: Database) -> None:
+    gone = Prepared(delete(changes).where(any_of(changes.c.seq, "numbers")))
+    ready.write(lambda connection: INSERT_CHANGE.many(connection, [change(seq) for seq in range(1, 5)]))
+    assert ready.write(lambda connection: gone.run(connection, {"numbers": [1, 3, 9]})) == 2
+    with ready.read() as connection:
+        assert [row.seq for row in CHOSEN.rows(connection, {"numbers": range(9)})] == [2, 4]
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Database]:
+    """One database in memory for many examples."""
+    database = Database(":memory:")
+    prepare(database)
+    yield database
+    database.close()
+
+
+@given(state=st.recursive(st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=9), st.lists))
+def test_any_json_comes_back(shared: Database, state: Any) -> None:
+    write = Prepared(insert(traces))
+    read = Prepared(
+        select(traces.c.state, literal(1).label("one"), column("id")).where(traces.c.id == bindparam("trace"))
+    )
+    forget = Prepared(delete(traces))
+    row = {"id": "t", "scope_key": "k", "created_at": WHEN, "state": {"it": state}}
+
+    def round_trip(connection: Any) -> Any:
+        forget.run(connection, {})
+        write.run(connection, row)
+        return read.first(connection, {"trace": "t"})
+
+    assert shared.write(round_trip) == ({"it": state}, 1, "t")

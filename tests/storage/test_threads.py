@@ -1,0 +1,123 @@
+"""Rows of checkpoints: what is written once, what is shared, and that nothing stays behind."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from sqlalchemy import func, select
+
+from langmem_adapter.storage import checkpoints, threads
+from langmem_adapter.storage.checkpoints import Checkpoint, Packed, Space, Write, slots_of
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from langmem_adapter.storage.database import Database
+
+TABLES = (checkpoints.checkpoints, checkpoints.channel_values, checkpoints.task_writes)
+STATE = Packed("msgpack", b"\x80")
+
+
+def keep(
+    connection: Connection, thread_id: str, number: int, changed: dict[str, int], versions: dict[str, int]
+) -> None:
+    checkpoint = Checkpoint(
+        space=Space(thread_id, ""),
+        id=f"{number:03}",
+        parent_id=f"{number - 1:03}" if number else None,
+        run_id=f"run {number % 2}",
+        versions=versions,
+        state=STATE,
+        metadata=STATE,
+    )
+    values = {slot: Packed("bytes", str(changed[name]).encode()) for name, slot in slots_of(changed).items()}
+    checkpoints.put(connection, checkpoint, values)
+    write = Write("task", "", 0, "log", Packed("bytes", b"x"))
+    checkpoints.put_writes(connection, checkpoint.space, checkpoint.id, [write])
+
+
+def fill(connection: Connection, thread_id: str = "t", length: int = 6) -> None:
+    versions: dict[str, int] = {}
+    for number in range(length):
+        changed = {"log": number, **({"topic": number} if number % 3 == 0 else {})}
+        versions |= changed
+        keep(connection, thread_id, number, changed, versions)
+
+
+def counted(database: Database) -> list[int]:
+    with database.read() as connection:
+        return [connection.execute(select(func.count()).select_from(table)).scalar_one() for table in TABLES]
+
+
+def test_a_value_is_written_once_and_shared(database: Database) -> None:
+    database.write(fill)
+    assert counted(database) == [6, 8, 6]
+    with database.read() as connection:
+        loaded = checkpoints.get(connection, Space("t", ""), "004")
+    assert loaded is not None
+    assert {name: value.body for name, value in loaded.values.items()} == {"log": b"4", "topic": b"3"}
+
+
+def test_pruning_and_deleting_leave_no_rows_behind(database: Database) -> None:
+    database.write(fill)
+    database.write(lambda connection: threads.delete_runs(connection, ["run 1"]))
+    assert counted(database) == [3, 3 + 2, 3]
+    database.write(lambda connection: threads.keep_latest(connection, "t"))
+    assert counted(database) == [1, 2, 1]
+    database.write(lambda connection: threads.delete_thread(connection, "t"))
+    assert counted(database) == [0, 0, 0]
+
+
+def test_more_rows_than_a_statement_has_parameters_are_no_trouble(database: Database) -> None:
+    database.write(lambda connection: fill(connection, length=1_200))
+    database.write(lambda connection: threads.copy_thread(connection, "t", "copy"))
+    database.write(lambda connection: threads.keep_latest(connection, "t"))
+    assert counted(database) == [1_201, 1_600 + 2, 1_201]
+
+
+def delta(connection: Connection, length: int = 6) -> None:
+    """A channel with a value at the second checkpoint, and a version there only; written to at the fourth."""
+    for number in range(length):
+        keep(connection, "t", number, {"delta": 1} if number == 1 else {}, {"delta": 1} if number == 1 else {})
+    again = Write("other", "", 0, "delta", Packed("bytes", b"y"))
+    checkpoints.put_writes(connection, Space("t", ""), f"{length - 3:03}", [again])
+
+
+def test_pruning_keeps_the_way_to_the_value_that_a_channel_is_rebuilt_from(database: Database) -> None:
+    database.write(delta)
+    database.write(lambda connection: threads.keep_latest(connection, "t"))
+    assert counted(database) == [5, 1, 1 + 1]  # of the steps only what was written to that channel
+    with database.read() as connection:
+        assert [checkpoints.get(connection, Space("t", ""), f"{number:03}") for number in range(5)] == [None] * 5
+        history = threads.histories(connection, Space("t", ""), "005", ["delta"])["delta"]
+    assert history.seed == Packed("bytes", b"1")
+    assert [write.value.body for write in history.writes] == [b"y"]
+
+
+def test_steps_to_nothing_go_with_the_last_checkpoint(database: Database) -> None:
+    database.write(delta)
+    database.write(lambda connection: threads.keep_latest(connection, "t"))
+    database.write(lambda connection: threads.delete_runs(connection, ["run 1"]))
+    assert counted(database) == [0, 0, 0]
+
+
+def test_everything_of_everybody_can_be_erased(database: Database) -> None:
+    for thread_id in ("t", "u"):
+        database.write(partial(fill, thread_id=thread_id))
+    assert database.write(threads.erase) == 12
+    assert counted(database) == [0, 0, 0]
+
+
+def test_a_chain_that_bites_its_own_tail_ends(database: Database) -> None:
+    def loop(connection: Connection) -> None:
+        fill(connection)
+        again = Checkpoint(Space("t", ""), "000", "005", None, {}, STATE, STATE)
+        checkpoints.put(connection, again, {})
+
+    database.write(loop)
+    with database.read() as connection:
+        history = threads.histories(connection, Space("t", ""), None, ["never"])
+    assert history["never"].seed is None
+    database.write(lambda connection: threads.keep_latest(connection, "t"))
+    assert counted(database)[0] == 1

@@ -1,0 +1,128 @@
+"""Stores of each kind for the tests: ours on both databases, and LangGraph's own as the reference where that one is right."""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+from langchain_core.embeddings import Embeddings
+from langgraph.store.memory import InMemoryStore
+from sqlalchemy import create_engine, select, text, update
+
+from langmem_adapter.adapters.store import MemoryStore
+from langmem_adapter.memory import Memory
+from langmem_adapter.storage.item_writes import erase
+from langmem_adapter.storage.items import items, moment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from datetime import datetime
+    from pathlib import Path
+
+    from langgraph.store.base import BaseStore
+    from sqlalchemy import URL, Engine
+
+    Make = Callable[..., BaseStore]
+
+POSTGRES = pytest.param("postgres", marks=pytest.mark.postgres)
+OURS = ("sqlite", POSTGRES)
+ALL = ("inmemory", *OURS)
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
+
+
+class Letters(Embeddings):
+    """Counts letters: vectors that a test can work out by hand. It remembers what it was asked to embed."""
+
+    fingerprint = "letters"
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def embed_query(self, text: str) -> list[float]:
+        self.texts.append(text)
+        return [float(text.lower().count(letter)) for letter in _LETTERS] + [0.001]
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [self.embed_query(text) for text in texts]
+
+
+def cosine(one: str, other: str) -> float:
+    """What the score of one text for another must be."""
+    a, b = Letters().embed_documents([one, other])
+    product = sum(x * y for x, y in zip(a, b, strict=True))
+    return float(product / (sum(x * x for x in a) * sum(y * y for y in b)) ** 0.5)
+
+
+class Memories:
+    """A memory on each kind of database, opened when a test first wants it, and used by many tests one after the other.
+
+    Args:
+        folder: Where an SQLite file may lie.
+        server: Gives the address of a Postgres server.
+    """
+
+    def __init__(self, folder: Path, server: Callable[[], str]) -> None:
+        self._folder = folder
+        self._server = server
+        self._stack = ExitStack()
+        self._opened: dict[str, Memory] = {}
+
+    def maker(self, kind: str) -> Make:
+        """A function that makes empty stores: `"inmemory"`, or ours on `"sqlite"` or `"postgres"`, all over one memory."""
+        if kind == "inmemory":
+            return lambda index=None: InMemoryStore(index=index)
+        if kind not in self._opened:
+            self._opened[kind] = self._open(kind)
+        memory = self._opened[kind]
+        memory.engine.database.write(erase)
+        return lambda index=None, ttl=None: MemoryStore(memory, index=False if index is None else index, ttl=ttl)
+
+    def close(self) -> None:
+        """Close them all."""
+        self._stack.close()
+
+    def _open(self, kind: str) -> Memory:
+        where = self._new_database() if kind == "postgres" else self._folder / "stores.db"
+        return self._stack.enter_context(Memory(where))
+
+    def _new_database(self) -> URL:
+        admin = create_engine(self._server(), isolation_level="AUTOCOMMIT")
+        name = f"stores_{uuid.uuid4().hex}"
+        self._stack.callback(admin.dispose)
+        _run(admin, f"CREATE DATABASE {name}")
+        self._stack.callback(_run, admin, f"DROP DATABASE {name} WITH (FORCE)")
+        return admin.url.set(database=name)
+
+
+@contextmanager
+def shared(request: pytest.FixtureRequest) -> Iterator[Memories]:
+    """Memories for all tests of a module."""
+    folder = request.getfixturevalue("tmp_path_factory").mktemp("stores")
+    memories = Memories(folder, lambda: str(request.getfixturevalue("postgres_server")))
+    try:
+        yield memories
+    finally:
+        memories.close()
+
+
+def _run(engine: Engine, statement: str) -> None:
+    with engine.connect() as connection:
+        connection.execute(text(statement))
+
+
+def set_expiry(store: BaseStore, key: str, when: datetime) -> None:
+    """Let the items of a key expire at another time than they would, so that no test has to wait."""
+    assert isinstance(store, MemoryStore)
+    change = update(items).where(items.c.key == key).values(expires_at=int(when.timestamp() * 1_000_000))
+    store._database.write(lambda connection: connection.execute(change))
+
+
+def expiry(store: BaseStore, key: str) -> datetime | None:
+    """When the item of a key expires."""
+    assert isinstance(store, MemoryStore)
+    with store._database.read() as connection:
+        found = connection.execute(select(items.c.expires_at).where(items.c.key == key)).scalar_one()
+    return None if found is None else moment(found)
