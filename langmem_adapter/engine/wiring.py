@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property, partial
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import WeakSet
 
 from langmem_adapter.embedding.embedder import Embedder
@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from langmem_adapter.storage.feed import Space
 
 __all__ = ["Closing", "Engine"]
+
+_RESULT: Final = ["result"]  # the rest of the state is of no use to who calls `add`
 
 
 class Closing(Protocol):
@@ -167,13 +169,19 @@ class Engine:
         def sync() -> AddResult:
             self.sweeper.sweep_if_due()
             done = self._repeated(run, mode)
-            return run.results(self.pipeline.invoke(run.state(), config))[0] if done is None else done
+            return (
+                run.results(self.pipeline.invoke(run.state(), config, output_keys=_RESULT))[0] if done is None else done
+            )
 
         async def arun() -> AddResult:
             if self.sweeper.due:
                 await asyncio.to_thread(self.sweeper.sweep_if_due)
             done = await asyncio.to_thread(self._repeated, run, mode) if run.repeatable else None
-            return run.results(await self.pipeline.ainvoke(run.state(), config))[0] if done is None else done
+            return (
+                run.results(await self.pipeline.ainvoke(run.state(), config, output_keys=_RESULT))[0]
+                if done is None
+                else done
+            )
 
         return Plan(sync, arun)
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Hashable, Iterator
 
     from sqlalchemy import Connection
 
@@ -148,8 +148,12 @@ class VectorFeed(Protocol):
     def applied(self) -> int:
         """Number of the last change that the index contains; 0 when it began empty."""
 
-    def view(self, connection: Connection) -> VectorView | None:
-        """The index as seen from a read transaction: one that lives in the database, or looks into it, uses that one."""
+    @property
+    def version(self) -> Hashable:
+        """What `Database.version` said before the last pull: everything committed before that is in the index."""
+
+    def view(self, connect: Callable[[], Connection]) -> VectorView | None:
+        """The index as seen from a read transaction, which it only begins where it lives in the database or looks into it."""
 
     def pull(self) -> int:
         """Apply everything that anybody committed before this call, and tell how much that was."""

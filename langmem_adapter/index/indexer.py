@@ -108,8 +108,13 @@ class Indexer:
         """
         return self._index
 
-    def view(self, connection: Connection) -> VectorIndex | None:  # noqa: ARG002 - the feed's signature
-        """The index, which needs no connection; see `VectorFeed.view`."""
+    @property
+    def version(self) -> Hashable:
+        """What `Database.version` said before the last pull."""
+        return self._version
+
+    def view(self, connect: Callable[[], Connection]) -> VectorIndex | None:  # noqa: ARG002 - the feed's signature
+        """The index, which needs no transaction; see `VectorFeed.view`."""
         return self._index
 
     @property

@@ -137,12 +137,18 @@ class SharedIndexer:
         """Number of the last change that the index is known to contain."""
         return self._seen if self._cursor is None else self._cursor.applied
 
-    def view(self, connection: Connection) -> VectorView | None:
+    @property
+    def version(self) -> Hashable:
+        """What `Database.version` said before the last pull."""
+        return self._version
+
+    def view(self, connect: Callable[[], Connection]) -> VectorView | None:
         """The index as seen from a read transaction, with no second connection.
 
         Raises:
             EmbeddingMismatchError: The database was re-embedded since the last pull; the vectors there are not ours.
         """
+        connection = connect()
         check_embeddings(connection, self._fingerprint)
         return None if self._index is None else self._index.on(connection)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from langgraph.graph import END, START, StateGraph
@@ -15,7 +15,7 @@ from langmem_adapter.pipeline.retries import RETRIES
 from langmem_adapter.pipeline.retrieve import retrieve_stage
 from langmem_adapter.pipeline.review import review as review_stage
 from langmem_adapter.pipeline.state import PipelineInput, PipelineOutput, PipelineState
-from langmem_adapter.pipeline.turns import InTurn, Turns
+from langmem_adapter.pipeline.turns import InTurn, Turns, turns_of
 
 if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
@@ -43,7 +43,6 @@ class Parts:
         near: Cosine from which on a memory counts as near.
         attempts: How often a run starts over after a conflict.
         trace_days: How long to keep what each run saw; 0 keeps nothing.
-        turns: Keeps apart runs that would collide.
     """
 
     reasoner: Reasoner
@@ -55,7 +54,6 @@ class Parts:
     near: float
     attempts: int
     trace_days: float
-    turns: Turns = field(default_factory=Turns)
 
 
 def build_pipeline(
@@ -83,20 +81,21 @@ def build_pipeline(
     )
     graph.add_node("parse", parse_stage(parts.describer, served=served), retry_policy=RETRIES)
     graph.add_node("extract", extract_stage(parts.reasoner), retry_policy=RETRIES, destinations=("retrieve", "decide"))
-    turns = None if dry or review else parts.turns  # nobody waits for what is never written, nor for a person
-    retrieve = retrieve_stage(parts.searcher, parts.embedder, limit=parts.neighbours, near=parts.near, turns=turns)
-    graph.add_node("retrieve", InTurn(retrieve, parts.turns), retry_policy=RETRIES)
-    graph.add_node("decide", InTurn(decide_stage(parts.reasoner), parts.turns), retry_policy=RETRIES)
+    # Nobody waits for what is never written, nor for a person.
+    turns = Turns(lease=0) if dry or review else turns_of(parts.ledger.database)
+    retrieve = retrieve_stage(parts.searcher, parts.embedder, turns, limit=parts.neighbours, near=parts.near)
+    graph.add_node("retrieve", InTurn(retrieve, turns), retry_policy=RETRIES)
+    graph.add_node("decide", InTurn(decide_stage(parts.reasoner), turns, last=dry), retry_policy=RETRIES)
     graph.add_edge(START, "parse")
     graph.add_edge("parse", "extract")
     graph.add_edge("retrieve", "decide")
     if not dry:
-        _add_end(graph, parts, review=review)
+        _add_end(graph, parts, turns, review=review)
     compiled = graph.compile(checkpointer=checkpointer, name="memory_pipeline")
     return compiled.with_config(recursion_limit=10 + 4 * parts.attempts)
 
 
-def _add_end(graph: StateGraph[Any, Any, Any, Any], parts: Parts, *, review: bool) -> None:
+def _add_end(graph: StateGraph[Any, Any, Any, Any], parts: Parts, turns: Turns, *, review: bool) -> None:
     apply = apply_stage(
         parts.ledger,
         parts.embedder,
@@ -105,7 +104,7 @@ def _add_end(graph: StateGraph[Any, Any, Any, Any], parts: Parts, *, review: boo
         mode=parts.reasoner.mode,
         trace_days=parts.trace_days,
     )
-    in_turn = InTurn(apply, parts.turns, last=True)
+    in_turn = InTurn(apply, turns, last=True)
     graph.add_node("apply", in_turn, retry_policy=RETRIES, destinations=("retrieve", END))
     if review:
         graph.add_node("review", review_stage)

@@ -19,17 +19,15 @@ if TYPE_CHECKING:
 __all__ = ["retrieve_stage"]
 
 
-def retrieve_stage(
-    searcher: Searcher, embedder: Embedder, *, limit: int, near: float, turns: Turns | None
-) -> WorkingStage:
+def retrieve_stage(searcher: Searcher, embedder: Embedder, turns: Turns, *, limit: int, near: float) -> WorkingStage:
     """The third stage: `facts` to `candidates`; all facts are embedded in one batch, compared within the fields given.
 
     Args:
         searcher: Finds neighbours.
         embedder: Makes vectors.
+        turns: Keeps the order of runs that say something near.
         limit: Memories that each fact is compared with.
         near: Cosine from which on what another run is just adding is waited for, to be compared with.
-        turns: Who keeps the order of such runs; `None` waits for nobody.
     """
 
     def compared(state: PipelineState) -> Update:
@@ -40,14 +38,12 @@ def retrieve_stage(
 
     def retrieve(state: PipelineState) -> Update:
         vectors = embedder.vectors(_texts(state))
-        if turns is not None:
-            turns.take(scope_of(state), state["task"]["key"], vectors, near=near)
+        turns.take(scope_of(state), state["task"]["key"], vectors, near=near)
         return compared(state)
 
     async def aretrieve(state: PipelineState) -> Update:
         vectors = await embedder.avectors(_texts(state))
-        if turns is not None:
-            await turns.atake(scope_of(state), state["task"]["key"], vectors, near=near)
+        await turns.atake(scope_of(state), state["task"]["key"], vectors, near=near)
         return await asyncio.to_thread(compared, state)
 
     return WorkingStage(retrieve, aretrieve)

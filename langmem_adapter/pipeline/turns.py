@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakValueDictionary
 
 from langchain_core.runnables import Runnable
 from langgraph.types import Command
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
 
     from langmem_adapter.embedding.embedder import UnitVectors
     from langmem_adapter.records import Scope
+    from langmem_adapter.storage.database import Database
 
-__all__ = ["InTurn", "Turns"]
+__all__ = ["InTurn", "Turns", "turns_of"]
 
 _LEASE: Final = 60.0
 
@@ -47,7 +49,7 @@ class _Turn:
 
 
 class Turns:
-    """The turns of this process's runs, by scope, in the order in which they were taken.
+    """The turns of runs, by scope, in the order in which they were taken.
 
     Args:
         lease: Seconds after which a turn that was not ended holds nobody up any longer: more than a model takes to answer.
@@ -93,6 +95,18 @@ class Turns:
             self._running[scope] = running
             earlier = list(takewhile(lambda turn: turn is not own, running.values()))
         return [turn.ended for turn in earlier if float((turn.vectors @ vectors.T).max()) >= near]
+
+
+_KEPT: Final[WeakValueDictionary[str, Turns]] = WeakValueDictionary()
+_KEEPING: Final = Lock()
+
+
+def turns_of(database: Database) -> Turns:
+    """The turns of everybody in this process who writes to the same database."""
+    if database.path is None and database.dialect == "sqlite":  # in memory: it is like no other
+        return Turns()
+    with _KEEPING:
+        return _KEPT.setdefault(database.location, Turns())
 
 
 class InTurn(Runnable[PipelineState, Step]):

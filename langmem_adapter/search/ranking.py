@@ -157,12 +157,15 @@ class Ranked:
         )
 
 
-def fuse(evidence: Evidence, weights: Weights, *, explain: bool = False, strategy: str = "exact") -> Ranked:
+def fuse(
+    evidence: Evidence, weights: Weights, *, most: int | None = None, explain: bool = False, strategy: str = "exact"
+) -> Ranked:
     """Order memories by all that speaks for them; ties by age, the older first.
 
     Args:
         evidence: What speaks for each.
         weights: How much each kind counts.
+        most: How many are wanted; `None` orders all of them.
         explain: Keep the parts of the scores.
         strategy: How the vectors were searched, for the explanation.
     """
@@ -186,8 +189,16 @@ def fuse(evidence: Evidence, weights: Weights, *, explain: bool = False, strateg
         add("conversation", unit(evidence.conversations.best(scores), weights.conversation))
     if weights.recency:
         add("recency", evidence.recency * weights.recency)
-    order = np.argsort(-scores, kind="stable")
+    order = _first(scores, len(scores) if most is None else most)
     return Ranked(evidence.pks, scores, evidence.meaning, evidence.words, parts, strategy).at(order)
+
+
+def _first(scores: _Floats, most: int) -> NDArray[np.int64]:
+    if most >= len(scores):
+        return np.argsort(-scores, kind="stable")
+    least = np.partition(scores, len(scores) - most)[len(scores) - most]
+    best = np.flatnonzero(scores >= least)  # with every tie of the last place, so that the older one wins it
+    return best[np.argsort(-scores[best], kind="stable")][:most]
 
 
 def unit(values: NDArray[np.floating[Any]], most: float = 1.0) -> _Floats:

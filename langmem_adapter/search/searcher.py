@@ -28,7 +28,7 @@ from langmem_adapter.tracing import shown, stage
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from numpy.typing import NDArray
     from sqlalchemy import Connection
@@ -39,12 +39,13 @@ if TYPE_CHECKING:
     from langmem_adapter.search.question import Question
     from langmem_adapter.search.shelf import Load, Shelf
     from langmem_adapter.search.shelves import Standing
-    from langmem_adapter.storage.database import Database
+    from langmem_adapter.storage.database import Database, Reading
 
 __all__ = ["Searcher", "evidence"]
 
 _STRATEGY: Final = "{} cosine + BM25, weighted sum"
 _CANDIDATES: Final = 1_000  # compared in full; a scope up to this size is compared whole
+_SPARE: Final = 4  # times as many as are wanted are ordered
 _LOOKED_AT: Final = 10  # first hits, among which newer versions are looked for, however many are wanted
 
 
@@ -99,7 +100,7 @@ class Searcher:
         seen = self._indexer.applied
         with self._database.read() as connection:
             standing = self._shelves.of(connection, scope, version)
-            rank = partial(self._rank, connection, standing, weights=Weights(word=self._weights.word))
+            rank = partial(self._rank, lambda: connection, standing, weights=Weights(word=self._weights.word))
             ranked = [
                 rank(Query(text, scope, k=limit), question.read(text, ()), vector)
                 for text, vector in zip(texts, vectors, strict=True)
@@ -114,9 +115,8 @@ class Searcher:
     # ── one search ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _pulled(self) -> Hashable:
-        version = self._database.version()  # before reading: what is committed meanwhile is left for the next search
         self._indexer.pull()
-        return version
+        return self._indexer.version
 
     def _read(self, query: Query) -> tuple[Question, Standing]:
         version = self._pulled()
@@ -130,51 +130,58 @@ class Searcher:
         return stage(Plan(partial(self._find, query, *given)), "find", inputs={"query": query.text}, shown=shown)
 
     def _find(self, query: Query, asked: Question, standing: Standing, vector: NDArray[np.float32]) -> list[Hit]:
-        with self._database.read() as connection:
+        with self._database.reading() as reading:
             if query.as_of is not None:
-                return self._find_then(connection, query, asked, vector)
-            return self._hits(connection, query, asked, self._rank(connection, standing, query, asked, vector))
+                return self._find_then(reading.connection(), query, asked, vector)
+            wanted = _wanted(query, self._weights)
+            few = None if query.explain or query.threshold is not None else _SPARE * wanted
+            for most in (few, None):
+                ranked = self._rank(reading.connection, standing, query, asked, vector, most=most)
+                hits = self._hits(reading, query, asked, ranked, wanted)
+                if most is None or len(hits) == wanted or len(ranked) < most:
+                    break  # else more than the spare ones were deleted this very moment
+            return hits
 
     def _rank(
         self,
-        connection: Connection,
+        connect: Callable[[], Connection],
         standing: Standing,
         query: Query,
         asked: Question,
         vector: NDArray[np.float32],
         *,
         weights: Weights | None = None,
+        most: int | None = None,
     ) -> Ranked:
-        index, weights = self._indexer.view(connection), weights or self._weights
-        shelf, load = standing.shelf, loader(connection, standing.scope_ids)
+        index, weights = self._indexer.view(connect), weights or self._weights
+        shelf, load = standing.shelf, loader(connect, standing.scope_ids)
         words = shelf.words(asked.terms, asked.groups, related=weights.related, load=load)
         if index is None:  # no memory exists yet
             return fuse(evidence(shelf, asked, np.empty(0, np.int64), np.empty(0), words, load), weights)
-        allowed = self._allowed(connection, query, shelf)
+        allowed = self._allowed(connect, query, shelf)
         places, meaning, strategy = _candidates(index, vector, standing, words, allowed, 4 * query.k)
         told = evidence(shelf, asked, places, meaning, words, load)
-        return fuse(told, weights, explain=query.explain, strategy=strategy)
+        return fuse(told, weights, most=most, explain=query.explain, strategy=strategy)
 
-    def _allowed(self, connection: Connection, query: Query, shelf: Shelf) -> NDArray[np.bool_] | None:
+    def _allowed(self, connect: Callable[[], Connection], query: Query, shelf: Shelf) -> NDArray[np.bool_] | None:
         allowed = shelf.shown(time.time(), query.memory_type)
         if not query.filters:
             return allowed
-        found = memories.matching(connection, query.scope, filters=query.filters, memory_type=query.memory_type)
+        found = memories.matching(connect(), query.scope, filters=query.filters, memory_type=query.memory_type)
         kept: NDArray[np.bool_] = np.isin(shelf.roll.pks, found)
         return kept if allowed is None else kept & allowed
 
-    def _hits(self, connection: Connection, query: Query, asked: Question, ranked: Ranked) -> list[Hit]:
+    def _hits(self, reading: Reading, query: Query, asked: Question, ranked: Ranked, wanted: int) -> list[Hit]:
         if query.threshold is not None:
             ranked = ranked.at(ranked.meaning >= query.threshold)
-        wanted = _wanted(query, self._weights)
         hits: list[Hit] = []
         vectors: list[NDArray[np.float32]] = []
-        index = self._indexer.view(connection)
+        index = self._indexer.view(reading.connection)
         for start in range(0, len(ranked), wanted):  # one round, but for memories deleted this very moment
             part = ranked.at(slice(start, start + wanted))
-            items = memories.by_pks(connection, part.pks.tolist())
-            here = np.array([pk in items for pk in part.pks.tolist()], np.bool_)
-            part = part.at(here)
+            items = memories.best(reading, part.pks.tolist())
+            if len(items) < len(part):
+                part = part.at([pk in items for pk in part.pks.tolist()])
             hits += _explained(part, [items[pk] for pk in part.pks.tolist()], ranked if query.explain else None)
             vectors += [] if index is None else list(index.vectors(part.pks))
             if len(hits) >= wanted:

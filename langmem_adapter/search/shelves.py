@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
-from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +14,7 @@ from langmem_adapter.storage import lexical, roll
 from langmem_adapter.storage.scopes import expand
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Callable, Hashable
 
     from sqlalchemy import Connection
 
@@ -103,9 +102,9 @@ class Shelves:
                 surplus -= size
 
 
-def loader(connection: Connection, scope_ids: tuple[int, ...]) -> Load:
-    """Reads the words of some scopes in a transaction."""
-    return partial(lexical.of_terms, connection, scope_ids)
+def loader(connect: Callable[[], Connection], scope_ids: tuple[int, ...]) -> Load:
+    """Reads the words of some scopes, in a transaction that begins where there is something to read."""
+    return lambda terms: lexical.of_terms(connect(), scope_ids, terms)
 
 
 def _caught_up(connection: Connection, scope: Scope, version: Hashable, old: Standing | None) -> Standing:

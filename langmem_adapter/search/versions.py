@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from langmem_adapter.text import asks, is_cjk, kin, subjects, tells_change
+from langmem_adapter.text import asks, is_cjk, kin, subjects, tells_change, text_hash
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,6 +44,7 @@ def newest_first(items: Sequence[MemoryItem], vectors: NDArray[np.float32], ques
     order = list(range(len(items)))
     alike, wanted = (vectors @ vectors.T).tolist(), subjects(question)
     told = [_Statement(item) for item in items]
+    exact = text_hash(question)  # who asks for these very words gets them first
     for older, before in enumerate(told):
         newer = [
             (closeness, place)
@@ -52,7 +53,7 @@ def newest_first(items: Sequence[MemoryItem], vectors: NDArray[np.float32], ques
             and (closeness := _closeness(before.subjects, after.subjects, alike[older][place])) > 0
             and _answers(after.text, after.subjects, wanted & before.subjects)
         ]
-        if newer:
+        if newer and items[older].hash != exact:
             _put_before(order, max(newer)[1], older)
     return order
 

@@ -15,7 +15,7 @@ import sqlite3
 import threading
 from collections import deque
 from concurrent.futures import Future
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -27,12 +27,14 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlch
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError, MissingDependencyError, StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator
+    from collections.abc import Callable, Hashable, Iterator, Mapping
 
     from sqlalchemy.engine.interfaces import DBAPIConnection
     from sqlalchemy.pool import ConnectionPoolEntry
 
-__all__ = ["Database"]
+    from langmem_adapter.storage.prepared import Prepared
+
+__all__ = ["Database", "Reading"]
 
 T = TypeVar("T")
 _Outcome: TypeAlias = "tuple[Any, LangmemAdapterError | None]"
@@ -47,6 +49,32 @@ class _Waiting(Generic[T]):
 
     work: Callable[[Connection], T]
     future: Future[T] = field(default_factory=Future)
+
+
+class Reading:
+    """Reads from a database, in a transaction from when one is needed.
+
+    Args:
+        database: The database.
+        stack: Ends the transaction.
+    """
+
+    def __init__(self, database: Database, stack: ExitStack) -> None:
+        self._database = database
+        self._stack = stack
+        self._begun: Connection | None = None
+
+    def connection(self) -> Connection:
+        """The read transaction; it begins with the first call."""
+        if self._begun is None:
+            self._begun = self._stack.enter_context(self._database.read())
+        return self._begun
+
+    def rows(self, statement: Prepared, values: Mapping[str, Any]) -> list[Any]:
+        """The rows of a statement: in the transaction where it has begun, else by itself."""
+        if self._begun is None:
+            return self._database.glance(statement, values)
+        return statement.rows(self._begun, values)
 
 
 class Database:
@@ -112,6 +140,25 @@ class Database:
                 connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"))
             yield connection
 
+    @contextmanager
+    def reading(self) -> Iterator[Reading]:
+        """A reader that begins its transaction when it is first needed: what reads one statement alone needs none."""
+        with ExitStack() as stack:
+            yield Reading(self, stack)
+
+    def glance(self, statement: Prepared, values: Mapping[str, Any]) -> list[Any]:
+        """The rows of one statement, read by itself: a transaction costs more than reading ten rows.
+
+        Raises:
+            StorageError: The database failed.
+        """
+        if self.path is None:
+            with self.read() as connection:
+                return statement.rows(connection, values)
+        self._refuse()
+        with translated(self.location), self._polling, closing(self._raw().cursor()) as cursor:
+            return statement.rows_on(cursor, self._engine.dialect, values)
+
     def version(self) -> Hashable:
         """A token that changes whenever anybody, in any process, commits anything: cheap enough for every search.
 
@@ -124,9 +171,12 @@ class Database:
             with self.read() as connection:
                 return int(connection.execute(text("SELECT coalesce(max(seq), 0) FROM changes")).scalar_one())
         with translated(self.location), self._polling:
-            if self._poll is None:
-                self._poll = sqlite3.connect(self.path, check_same_thread=False, timeout=self._busy_timeout)
-            return int(self._poll.execute("PRAGMA data_version").fetchone()[0])
+            return int(self._raw().execute("PRAGMA data_version").fetchone()[0])
+
+    def _raw(self) -> sqlite3.Connection:
+        if self._poll is None:
+            self._poll = sqlite3.connect(str(self.path), check_same_thread=False, timeout=self._busy_timeout)
+        return self._poll
 
     # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -213,7 +263,7 @@ class Database:
         self._engine.dispose()
 
     def _enqueue(self, work: Callable[[Connection], T]) -> Future[T]:
-        self._refuse()
+        self._refuse_closed()  # on an event loop, which may not touch the disk; the commit looks at the file
         waiting = _Waiting(work)
         self._queue.append(waiting)
         return waiting.future
@@ -266,11 +316,14 @@ class Database:
         else:
             yield
 
-    def _refuse(self) -> None:
+    def _refuse_closed(self) -> None:
         if self._closed:
             raise StorageError("this memory is closed; open it again")
         if os.getpid() != self._process:
             raise StorageError("this memory was opened before the process forked; open it again in the child process")
+
+    def _refuse(self) -> None:
+        self._refuse_closed()
         # Otherwise SQLite goes on writing into a file that nobody can open any more.
         if self._file is not None and self.path is not None and self._file != _identity(self.path):
             raise StorageError(

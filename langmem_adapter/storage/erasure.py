@@ -23,7 +23,7 @@ from sqlalchemy import Select, and_, column, delete, insert, inspect, or_, selec
 
 from langmem_adapter.errors import ConflictError, MemoryNotFoundError, StorageError
 from langmem_adapter.records import Change, Decision, Scope
-from langmem_adapter.storage import conversations, meta
+from langmem_adapter.storage import checkpoints, conversations, item_writes, items, meta, threads
 from langmem_adapter.storage.ledger import Ledger, Write, last_seq
 from langmem_adapter.storage.scopes import within
 from langmem_adapter.storage.tables import MEMORIES, changes, history, memories, reembedded, runs, scopes, traces, words
@@ -51,6 +51,12 @@ _HOLDING: Final = (
     reembedded,
     conversations.turns,
     conversations.conversations,
+    items.items,
+    items.item_vectors,
+    items.namespaces,
+    checkpoints.checkpoints,
+    checkpoints.channel_values,
+    checkpoints.task_writes,
 )
 _CHUNK: Final = 500
 _TRIES: Final = 20
@@ -63,7 +69,7 @@ class Erasure:
     """What an erasure removed.
 
     Not ours to erase, but for whoever administers them: copies of the files, what a database server keeps outside its tables
-    (its own log, replicas, backups), traces sent to LangSmith, states of a checkpointer, and a vector store that is no longer
+    (its own log, replicas, backups), traces sent to LangSmith, threads of a graph, and a vector store that is no longer
     in use; the one in use drops what was erased as soon as it follows the change feed.
 
     Attributes:
@@ -73,6 +79,8 @@ class Erasure:
         traces: Records of what an add saw and did; also those of other scopes that show one of the memories.
         runs: Records of what an add answered.
         turns: Messages of conversations.
+        items: Items of the LangGraph store, which belong to no scope: only where everything is erased.
+        checkpoints: Those of LangGraph threads; the same.
         scopes: Scopes, hence names of users, agents and runs.
         snapshots: Files of the vector index, of every embedding model; that of the model in use is written anew.
         freed: Bytes by which SQLite's file and its write-ahead log are smaller.
@@ -84,6 +92,8 @@ class Erasure:
     words: int = 0
     traces: int = 0
     turns: int = 0
+    items: int = 0
+    checkpoints: int = 0
     runs: int = 0
     scopes: int = 0
     snapshots: int = 0
@@ -124,6 +134,8 @@ def _remove(connection: Connection, scope: Scope | None) -> Erasure:
         runs=_delete(connection, runs, or_(runs.c.scope_id.in_(ids), _own_runs(scope))),
         traces=_delete(connection, traces, _own(traces.c.state["scope"], scope)),
         turns=conversations.erase(connection, scope),
+        items=item_writes.erase(connection) if scope is None else 0,
+        checkpoints=threads.erase(connection) if scope is None else 0,
     )
     if scope is not None and known:
         strays = _stray_traces(connection, scope, known)

@@ -108,13 +108,16 @@ class Write:
 class Ledger:
     """Carries out decisions, each list in one transaction.
 
+    Attributes:
+        database: The truth.
+
     Args:
         database: The truth.
         fingerprint: Of the embedding model that makes the vectors; a database keeps vectors of one model only.
     """
 
     def __init__(self, database: Database, *, fingerprint: str) -> None:
-        self._database = database
+        self.database: Final = database
         self._fingerprint = fingerprint
 
     def apply(self, write: Write) -> tuple[Change, ...]:
@@ -127,11 +130,11 @@ class Ledger:
             EmbeddingMismatchError: The vectors kept were made by another embedding model.
             StorageError: The database refused or failed.
         """
-        return self._database.write(partial(self._carry_out, write))
+        return self.database.write(partial(self._carry_out, write))
 
     async def aapply(self, write: Write) -> tuple[Change, ...]:
         """The async twin of `apply`; waiting tasks share one commit."""
-        return await self._database.awrite(partial(self._carry_out, write))
+        return await self.database.awrite(partial(self._carry_out, write))
 
     def delete_all(self, scope: Scope, *, reason: str) -> int:
         """Delete every memory within *scope*, as it stands when the write begins; the history stays.
@@ -139,11 +142,11 @@ class Ledger:
         Returns:
             How many.
         """
-        return self._database.write(partial(_delete_all, scope=scope, reason=reason))
+        return self.database.write(partial(_delete_all, scope=scope, reason=reason))
 
     def finished(self, key: str) -> tuple[Change, ...] | None:
         """What the run of this key did; `None` if there was none."""
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             kept = _RUN.first(connection, {"run": key})
         return None if kept is None else _read(kept.result)
 

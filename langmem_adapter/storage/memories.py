@@ -25,9 +25,11 @@ if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection
 
     from langmem_adapter.filters import Filter
+    from langmem_adapter.storage.database import Reading
 
 __all__ = [
     "below",
+    "best",
     "by_pks",
     "cursor",
     "equal_texts",
@@ -69,6 +71,11 @@ def get(connection: Connection, memory_id: str, scope: Scope | None = None) -> M
 def by_pks(connection: Connection, pks: Sequence[int]) -> dict[int, MemoryItem]:
     """Memories by pk; those that are gone are missing."""
     return {row.pk: _item(row) for row in _BY_PKS.rows(connection, {"pks": pks})}
+
+
+def best(reading: Reading, pks: Sequence[int]) -> dict[int, MemoryItem]:
+    """The same, in a transaction only where one has begun."""
+    return {row.pk: _item(row) for row in reading.rows(_BY_PKS, {"pks": pks})}
 
 
 def sequence_numbers(connection: Connection, ids: Sequence[str]) -> dict[str, int]:

@@ -91,6 +91,18 @@ class Prepared:
             cursor.execute(form.sql, form.bound(values))
             return form.read(cursor.fetchall())
 
+    def rows_on(self, cursor: Any, dialect: Dialect, values: _Values) -> list[Any]:
+        """The same on a bare cursor of the driver; its errors come as they are.
+
+        Args:
+            cursor: It is closed by whoever opened it.
+            dialect: Of the database that it belongs to.
+            values: The parameters.
+        """
+        form = _form(self, dialect)
+        cursor.execute(form.sql, form.bound(values))
+        return form.read(cursor.fetchall())
+
     def first(self, connection: Connection, values: _Values = {}) -> Any:  # noqa: B006 - never written to
         """The first row as a named tuple; `None` where there is none."""
         form = _form(self, connection.dialect)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +54,12 @@ def expand(connection: Connection, scope: Scope) -> tuple[int, ...]:
 
 def of_row(row: Any) -> Scope:
     """The scope of a row that carries the three columns."""
-    return Scope(user_id=row.user_id, agent_id=row.agent_id, run_id=row.run_id)
+    return _scope(row.user_id, row.agent_id, row.run_id)
+
+
+@lru_cache(maxsize=4_096)  # many rows of a search are of one scope
+def _scope(user_id: str | None, agent_id: str | None, run_id: str | None) -> Scope:
+    return Scope(user_id, agent_id, run_id)
 
 
 def counts(connection: Connection) -> list[ScopeCount]:

@@ -69,6 +69,14 @@ class UTCDateTime(TypeDecorator[datetime]):
             return None
         return value.replace(tzinfo=UTC) if dialect.name == "sqlite" else value.astimezone(UTC)
 
+    def result_processor(self, dialect: Dialect, coltype: object) -> Any:
+        """On SQLite straight from its text: SQLAlchemy's own way through a pattern takes three times as long."""
+        return _from_text if dialect.name == "sqlite" else super().result_processor(dialect, coltype)
+
+
+def _from_text(value: str | None) -> datetime | None:
+    return None if value is None else datetime.fromisoformat(value).replace(tzinfo=UTC)
+
 
 _Json: Final = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
 _Number: Final = BigInteger().with_variant(Integer, "sqlite")

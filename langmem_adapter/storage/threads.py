@@ -40,10 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["History", "copy_thread", "delete_runs", "delete_thread", "erase", "histories", "keep_latest"]
 
 _TABLES: Final = (checkpoints, channel_values, task_writes)
-_SIGNALS: Final = (
-    "branch:to:",
-    "__start__",
-)  # how LangGraph's channels are called that start a node and are used up by it
+_SIGNALS: Final = ("branch:to:", "__start__")  # LangGraph's channels that start a node and are used up by it
 _STRIDES: Final = (16, 64, 256)  # ancestors fetched in one go; most walks are short
 
 

@@ -68,10 +68,16 @@ def keep(saver: SQLAlchemySaver, value: Any) -> Any:
     return graph.get_state(T).values["value"]
 
 
+@pytest.fixture(scope="module")
+def opened() -> Iterator[SQLAlchemySaver]:
+    with SQLAlchemySaver(":memory:") as saver:
+        yield saver
+
+
 @pytest.fixture
-def saver() -> Iterator[SQLAlchemySaver]:
-    with SQLAlchemySaver(":memory:") as opened:
-        yield opened
+def saver(opened: SQLAlchemySaver) -> SQLAlchemySaver:
+    opened.delete_thread("t")
+    return opened
 
 
 PLAIN = [

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import statistics
+import subprocess
+import sys
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
@@ -11,7 +14,10 @@ from typing import TYPE_CHECKING, Final, Literal
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["QUICK", "Size", "Times", "ratio", "report", "side_by_side"]
+__all__ = ["QUICK", "Size", "Times", "apart", "ratio", "report", "side_by_side"]
+
+
+ONE_THREAD: Final = dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"), "1")
 
 
 @dataclass(frozen=True)
@@ -74,3 +80,10 @@ def report(name: str, value: float, unit: str, goal: tuple[Literal["<=", ">="], 
         "verdict": "none" if goal is None else "met" if met else "missed",
     }
     print(json.dumps(line), flush=True)  # noqa: T201 - this program prints
+
+
+def apart(program: str, *, quick: bool) -> None:
+    """Run a benchmark as a program of its own, where numpy's products run on one thread; its lines come in between."""
+    sys.stdout.flush()
+    arguments = [sys.executable, program, *(["--quick"] if quick else [])]
+    subprocess.run(arguments, check=True, env=os.environ | ONE_THREAD, timeout=300)

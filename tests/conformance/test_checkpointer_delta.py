@@ -12,15 +12,16 @@ from langgraph.checkpoint.serde.types import _DeltaSnapshot
 from langgraph.graph import START, StateGraph
 from langgraph.types import Overwrite
 
-from langmem_adapter.adapters.checkpointer import SQLAlchemySaver
 from langmem_adapter.errors import InvalidInputError
 from tests.conformance.calls import Calls, Way, thread
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import BaseCheckpointSaver
+
+    from langmem_adapter.adapters.checkpointer import SQLAlchemySaver
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*DeltaChannel.*"),
@@ -59,12 +60,6 @@ def build(saver: BaseCheckpointSaver[str], way: Way) -> Calls:
     builder.add_edge("first", "left")
     builder.add_edge("first", "right")
     return Calls(builder.compile(checkpointer=saver), way)
-
-
-@pytest.fixture
-def saver(database_url: str) -> Iterator[SQLAlchemySaver]:
-    with SQLAlchemySaver(database_url) as opened:
-        yield opened
 
 
 async def talk(graph: Calls, config: RunnableConfig, turns: int, **options: Any) -> dict[str, Any]:

@@ -14,8 +14,6 @@ from langmem_adapter.adapters.checkpointer import SQLAlchemySaver
 from tests.conformance.calls import Calls, Way, thread
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
@@ -51,21 +49,14 @@ def asking(saver: BaseCheckpointSaver[str], way: Way) -> Calls:
     return Calls(builder.compile(checkpointer=saver), way)
 
 
-@pytest.fixture
-def saver(database_url: str) -> Iterator[SQLAlchemySaver]:
-    with SQLAlchemySaver(database_url) as opened:
-        yield opened
-
-
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
-async def test_an_interrupted_run_goes_on_with_another_saver(database_url: str, way: Way, durability: str) -> None:
-    if database_url == ":memory:":
-        pytest.skip("a database in memory is gone with its saver")
-    with SQLAlchemySaver(database_url) as saver:
-        stopped = await asking(saver, way).invoke({"topic": "Lyon", "log": []}, ADA, durability=durability)
-        assert stopped["__interrupt__"][0].value == {"about": "Lyon"}
-    with SQLAlchemySaver(database_url) as saver:
-        graph = asking(saver, way)
+async def test_an_interrupted_run_goes_on_with_another_saver(
+    saver: SQLAlchemySaver, threads_url: str, way: Way, durability: str
+) -> None:
+    stopped = await asking(saver, way).invoke({"topic": "Lyon", "log": []}, ADA, durability=durability)
+    assert stopped["__interrupt__"][0].value == {"about": "Lyon"}
+    with SQLAlchemySaver(threads_url) as another:
+        graph = asking(another, way)
         assert (await graph.state(ADA)).next == ("ask",)
         after = await graph.invoke(Command(resume="yes"), ADA, durability=durability)
     assert after["log"] == ["plan Lyon", "asked: yes", "done after 2"]

@@ -95,7 +95,7 @@ def saver() -> Iterator[SQLAlchemySaver]:
         yield opened
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(calls=st.lists(st.one_of(PUTS, WRITES), max_size=12), equal=METADATA, before=st.sampled_from([None, *IDS]))
 def test_it_answers_as_the_reference_does(
     saver: SQLAlchemySaver, calls: list[Any], equal: dict[str, Any], before: str | None
@@ -209,7 +209,7 @@ def states(graph: Any) -> dict[str, Any]:
 
 
 @pytest.mark.filterwarnings("ignore:.*DeltaChannel.*")
-@settings(max_examples=30)
+@settings(max_examples=25)
 @given(
     steps=st.lists(STEPS, min_size=1, max_size=7),
     gone=st.sets(st.integers(0, 6), min_size=1, max_size=3),

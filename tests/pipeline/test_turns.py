@@ -14,8 +14,9 @@ import pytest
 
 from langmem_adapter.errors import LangmemAdapterError
 from langmem_adapter.memory import Memory
-from langmem_adapter.pipeline.turns import Turns
+from langmem_adapter.pipeline.turns import Turns, turns_of
 from langmem_adapter.records import Scope
+from langmem_adapter.storage.database import Database
 from langmem_adapter.testing.fakes import ScriptedChatModel
 
 if TYPE_CHECKING:
@@ -177,3 +178,14 @@ async def test_a_task_waits_without_blocking_the_loop() -> None:
     assert not waiting.done()
     turns.leave(ANNS, "one")
     await asyncio.wait_for(waiting, timeout=10)
+
+
+def test_everybody_who_writes_to_one_file_keeps_one_order(tmp_path: Path) -> None:
+    one, two, memory, another = (
+        Database(where) for where in (tmp_path / "m.db", tmp_path / "m.db", ":memory:", ":memory:")
+    )
+    kept = turns_of(one)
+    assert turns_of(two) is kept
+    assert turns_of(memory) is not turns_of(another)
+    for database in (one, two, memory, another):
+        database.close()

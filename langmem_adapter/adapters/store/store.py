@@ -237,7 +237,7 @@ class MemoryStore(BaseStore):
                 feed.pull()
             omit = bool((self.ttl_config or {}).get("omit_expired"))
             with self._database.read() as connection:
-                index = None if feed is None else feed.view(connection)
+                index = None if feed is None else feed.view(lambda: connection)
                 reader = Reader(connection, index, now=now, omit_expired=omit)
                 for place, op in work.readings.items():
                     results[place] = _result(reader, op, work, place, meanings)

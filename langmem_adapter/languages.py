@@ -1,0 +1,218 @@
+"""Languages: how a word is folded and brought to its stem, by the script that it is written in.
+
+Where the script tells the language (Cyrillic: Russian, Greek: Greek), that one's rules are used; words in Latin letters, and
+those of languages that share another script, follow the language of the database. A question and a memory are therefore read
+alike, whoever reads them; nothing is guessed from a text, which is often too short for that. The stems are Snowball's
+(Porter 2001, https://snowballstem.org).
+"""
+
+from __future__ import annotations
+
+import difflib
+import threading
+import unicodedata
+from functools import cache, lru_cache, partial
+from typing import TYPE_CHECKING, Any, Final
+
+import snowballstemmer
+
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.vocabulary import CLITICS, ELIDED, IRREGULAR
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["ENGLISH", "LANGUAGES", "LONGEST", "NO_STEMS", "checked", "folded", "reads_english", "stemmer", "unaccented"]
+
+ENGLISH: Final = "english"
+NO_STEMS: Final = "none"
+"""In place of a language: words are compared as they are written."""
+
+LANGUAGES: Final = tuple(sorted({*snowballstemmer.algorithms()} - {"porter", "dutch_porter"}))
+"""The languages with stemming rules, by their English names; the two left out are older rules of two that are here."""
+
+LONGEST: Final = 64
+"""Letters of a word; it must fit into an index row, and base64 blobs are no words."""
+
+_LATIN: Final = "Latin"
+_TURKISH: Final = "turkish"  # parts the endings of names with an apostrophe
+
+_SCRIPTS: Final = (
+    ("\u0000", "\u02af", _LATIN),
+    ("\u0370", "\u03ff", "Greek"),
+    ("\u0400", "\u052f", "Cyrillic"),
+    ("\u0531", "\u058f", "Armenian"),
+    ("\u0590", "\u05ff", "Hebrew"),
+    ("\u0600", "\u077f", "Arabic"),
+    ("\u0900", "\u097f", "Devanagari"),
+    ("\u0b80", "\u0bff", "Tamil"),
+    ("\u1e00", "\u1eff", _LATIN),
+    ("\u1f00", "\u1fff", "Greek"),
+    ("\u2c60", "\u2c7f", _LATIN),
+    ("\ua720", "\ua7ff", _LATIN),
+)
+_USUAL: Final = {
+    _LATIN: ENGLISH,
+    "Greek": "greek",
+    "Cyrillic": "russian",
+    "Armenian": "armenian",
+    "Arabic": "arabic",
+    "Devanagari": "hindi",
+    "Tamil": "tamil",
+}
+_WRITTEN_IN: Final = {  # all others: in Latin letters
+    "arabic": {"Arabic"},
+    "armenian": {"Armenian"},
+    "greek": {"Greek"},
+    "hindi": {"Devanagari"},
+    "nepali": {"Devanagari"},
+    "persian": {"Arabic"},
+    "russian": {"Cyrillic"},
+    "serbian": {_LATIN, "Cyrillic"},
+    "tamil": {"Tamil"},
+    "yiddish": {"Hebrew"},
+}
+
+# Marks that hardly anybody types: soft hyphens, joiners, directions, variants of a letter's shape, Arabic's long dash.
+_INVISIBLE: Final = (
+    *(0xAD, 0x34F, 0x61C, 0x640, 0xFEFF),
+    *range(0x180B, 0x1810),
+    *range(0x200C, 0x2010),
+    *range(0x202A, 0x202F),
+    *range(0x2060, 0x2070),
+    *range(0xFE00, 0xFE10),
+    *range(0xE0100, 0xE01F0),
+)
+_ALIKE: Final = {**dict.fromkeys(_INVISIBLE), **dict.fromkeys(map(ord, "’‘ʼ"), "'")}
+_LETTERS: Final = str.maketrans(
+    {"ł": "l", "ø": "o", "đ": "d", "ħ": "h", "ŧ": "t", "ı": "i", "æ": "ae", "œ": "oe", "ð": "d", "þ": "th"}
+    | {"ی": "ي", "ى": "ي", "ک": "ك", "ँ": "ं"}  # typed for each other
+)
+_STEMMING: Final = threading.Lock()
+
+
+def checked(language: str) -> str:
+    """The name of a language as it is stored, for one that a user wrote.
+
+    Raises:
+        InvalidInputError: No such language; the message names those there are.
+
+    Example:
+        >>> checked("German")
+        'german'
+    """
+    name = language.strip().casefold()
+    if name in LANGUAGES or name == NO_STEMS:
+        return name
+    near = difflib.get_close_matches(name, (*LANGUAGES, NO_STEMS), n=1)
+    meant = f"did you mean {near[0]!r}? known" if near else "known"
+    raise InvalidInputError(f"unknown language {language!r}; {meant} are {', '.join(LANGUAGES)}, and {NO_STEMS!r}")
+
+
+def reads_english(language: str) -> bool:
+    """Whether a database of that language takes words in Latin letters for English ones."""
+    return _rules("a", language) == ENGLISH
+
+
+def folded(text: str) -> str:
+    """A text without what case, width and Unicode's several ways to write the same make different; accents stay.
+
+    Example:
+        >>> folded("ＳＴＲＡẞＥ"), folded("Me\u0301xico")
+        ('strasse', 'méxico')
+    """
+    if text.isascii():  # nothing to part or compose
+        return text.lower()
+    parted = unicodedata.normalize("NFKD", text).casefold().translate(_ALIKE)
+    return unicodedata.normalize("NFC", parted).replace("i\u0307", "i").replace("l·l", "ll")  # İ; Catalan
+
+
+def unaccented(word: str) -> str:
+    """A folded word as it is typed on a keyboard without its accents.
+
+    Example:
+        >>> unaccented("łódź"), unaccented("cœur")
+        ('lodz', 'coeur')
+    """
+    if word.isascii():
+        return word
+    parted = unicodedata.normalize("NFD", word)
+    return unicodedata.normalize("NFC", "".join(c for c in parted if not _is_accent(c))).translate(_LETTERS)
+
+
+@cache
+def stemmer(language: str) -> Callable[[str], tuple[str, ...]]:
+    """What turns a folded word, with the apostrophes in it, into its terms.
+
+    English words have one term. Others have a second one where it matters whether the accents were typed: stemming rules
+    need them, and people leave them out.
+
+    Raises:
+        InvalidInputError: No such language.
+
+    Example:
+        >>> stemmer("french")("l'avion"), stemmer("german")("häuser"), stemmer("english")("собакой")
+        (('avion',), ('haus',), ('собак',))
+        >>> stemmer("turkish")("ışıklar"), stemmer("turkish")("isiklar")
+        (('isik', 'isiklar'), ('isiklar',))
+    """
+    return lru_cache(maxsize=65_536)(partial(_terms, checked(language)))
+
+
+def _terms(language: str, word: str) -> tuple[str, ...]:
+    return tuple(term[:LONGEST] for part in _parts(word, language) for term in _stems(part[:LONGEST], language))
+
+
+def _parts(word: str, language: str) -> list[str]:
+    """The words in one with apostrophes: Anna('s), (l')avion, rock('n')roll; in other scripts it is a letter."""
+    parts = word.split("'")
+    if len(parts) == 1 or language == _TURKISH:
+        return parts[:1]
+    if _script(word[0]) != _LATIN:
+        return ["".join(parts)]
+    last = len(parts) - 1
+    told = (part for i, part in enumerate(parts) if not (i and part in CLITICS) and not (i < last and part in ELIDED))
+    return list(told) or parts[:1]
+
+
+def _stems(word: str, language: str) -> tuple[str, ...]:
+    rules, plain = _rules(word[0], language), unaccented(word)
+    if rules is None:
+        return (plain,)
+    if rules == ENGLISH:
+        return (_stem(IRREGULAR.get(plain, plain), ENGLISH),)
+    return tuple(dict.fromkeys((_stem_twice(word, rules), _stem_twice(plain, rules))))
+
+
+def _stem_twice(word: str, rules: str) -> str:
+    # The first time the accents guide the rules; the second time both ways to write the stem have come together.
+    return unaccented(_stem(unaccented(_stem(word, rules)), rules)) or word
+
+
+def _stem(word: str, rules: str) -> str:
+    with _STEMMING:  # a stemmer keeps the word in itself: two threads would get parts of each other's words
+        return str(_snowball(rules).stemWord(word))
+
+
+@cache
+def _snowball(rules: str) -> Any:
+    return snowballstemmer.stemmer(rules)
+
+
+def _rules(letter: str, language: str) -> str | None:
+    """The language whose rules stem a word that begins with this letter; `None` if it is left as it is."""
+    script = _script(letter)
+    if language == NO_STEMS:
+        return None
+    return language if script in _WRITTEN_IN.get(language, {_LATIN}) else _USUAL.get(script)
+
+
+def _script(letter: str) -> str:
+    return next((name for first, last, name in _SCRIPTS if first <= letter <= last), "")
+
+
+def _is_accent(mark: str) -> bool:
+    # By Unicode's combining classes: accents above and below, nuktas, the points of Hebrew and Arabic. Vowel signs and
+    # viramas of India and South-East Asia are letters of their words.
+    kind = unicodedata.combining(mark)
+    return kind in {1, 7} or 10 <= kind <= 36 or kind >= 200  # noqa: PLR2004 - Unicode's own numbers

@@ -1,0 +1,30 @@
+"""Databases that many tests share: making one costs more than most of these tests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from langmem_adapter.adapters.checkpointer import SQLAlchemySaver
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def threads_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A database for threads on disk or on a server."""
+    if request.param == "postgres":
+        server: str = request.getfixturevalue("postgres_server")
+        return server
+    return str(tmp_path_factory.mktemp("threads") / "threads.db")
+
+
+@pytest.fixture
+def saver(threads_url: str) -> Iterator[SQLAlchemySaver]:
+    """A checkpointer without threads."""
+    with SQLAlchemySaver(threads_url) as opened:
+        yield opened
+        known = {found.config["configurable"]["thread_id"] for found in opened.list(None)}
+        opened.prune(sorted(known), strategy="delete")
