@@ -642,3 +642,38 @@ def test_a_closed_memory_says_so(tmp_path: Path) -> None:
         with pytest.raises(StorageError, match="closed"):
             call()
     memory.close()
+
+
+# ── many at once ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_many_edits_share_a_commit_and_each_ends_on_its_own(memory: Memory) -> None:
+    ids = [memory.add(f"fact {n}", user_id="a", infer=False).results[0].id for n in range(5)]
+    before = memory.engine.database._commits
+    done = memory.update_many(
+        [
+            {"memory_id": ids[0], "text": "changed"},
+            {"memory_id": ids[1], "metadata": {"topic": "x"}, "user_id": "a"},
+            {"memory_id": ids[2], "text": "theirs", "user_id": "b"},
+            {"memory_id": ids[3]},
+            {"memory_id": ids[3], "txt": "x"},
+            {"memory_id": "nobody", "text": "x"},
+            {"memory_id": ids[0], "text": "changed again"},
+        ]
+    )
+    assert memory.engine.database._commits == before + 1
+    assert [type(end).__name__ for end in done] == [
+        "Change", "Change", "MemoryNotFoundError", "InvalidInputError", "InvalidInputError", "MemoryNotFoundError", "Change",
+    ]  # fmt: skip
+    assert [revision.new_text for revision in memory.history(str(ids[0]))] == ["fact 0", "changed", "changed again"]
+    assert memory.get(str(ids[1])).metadata == {"topic": "x"}
+    assert memory.get(str(ids[2])).text == "fact 2"
+
+
+async def test_many_are_deleted_at_once(memory: Memory) -> None:
+    ids = [str(memory.add(f"fact {n}", user_id="a", infer=False).results[0].id) for n in range(3)]
+    done = await memory.adelete_many([*ids[:2], "nobody", ""], user_id="a")
+    assert [type(end).__name__ for end in done] == ["Change", "Change", "MemoryNotFoundError", "InvalidInputError"]
+    assert [item.id for item in memory.get_all(user_id="a")] == ids[2:]
+    assert memory.delete_many([]) == []
+    assert memory.verify().ok

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.engine.arguments import filled, memory_id_of, scope_if_given
-from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.pipeline.parse import parse_time
-from langmem_adapter.records import Decision, Scope, check_metadata
+from langmem_adapter.records import SCOPE_FIELDS, Decision, Scope, check_metadata
 from langmem_adapter.storage import memories
 from langmem_adapter.storage.ledger import Write
 from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from sqlalchemy import Connection
@@ -59,24 +60,36 @@ class Editing:
             MemoryNotFoundError: There is none.
             InvalidInputError: There is nothing to change, or an argument cannot be used.
         """
-        if text is None and metadata is None and isinstance(expires_at, EllipsisType):
-            raise InvalidInputError("nothing to change: give a text, metadata or expires_at")
-        expiry = (
-            None if isinstance(expires_at, EllipsisType) or expires_at is None else parse_time(expires_at, "expires_at")
-        )
-        decision = Decision(
-            event="UPDATE",
-            memory_id=memory_id_of(memory_id),
-            text=None if text is None else filled(text, "text"),
-            reason="edited by hand",
-            metadata=None if metadata is None else check_metadata(metadata),
-            expires_at=expiry,
-            keep_expiry=isinstance(expires_at, EllipsisType),
-        )
-        scope = scope_if_given(user_id, agent_id, run_id)
-        return self.engine.edit(lambda: Write((decision,), within=scope))
+        given = {"text": text, "metadata": metadata, "expires_at": expires_at}
+        write = _updating(memory_id, **given, within=scope_if_given(user_id, agent_id, run_id))
+        return self.engine.edit(lambda: write)
 
     aupdate = awaited(update)
+
+    @planned
+    def update_many(self, items: Sequence[Mapping[str, Any]]) -> Plan[list[Change | Exception]]:
+        """Change many memories by hand; they share a commit, and each ends on its own.
+
+        Args:
+            items: Each a mapping of `update`'s arguments.
+
+        Returns:
+            For each item, in order, its change or its error.
+
+        Example:
+            >>> from langmem_adapter import Memory
+            >>> memory = Memory(":memory:")
+            >>> tea = memory.add("I like tea.", user_id="bob").results[0].id
+            >>> changed, unknown = memory.update_many(
+            ...     [{"memory_id": tea, "text": "Likes green tea"}, {"memory_id": "?", "text": "x"}]
+            ... )
+            >>> changed.text, type(unknown).__name__
+            ('Likes green tea', 'MemoryNotFoundError')
+            >>> memory.close()
+        """
+        return self.engine.edit_each([_or_error(_updating_item, item) for item in items])
+
+    aupdate_many = awaited(update_many)
 
     @planned
     def delete(
@@ -93,11 +106,35 @@ class Editing:
         Raises:
             MemoryNotFoundError: There is none.
         """
-        decision = Decision("DELETE", memory_id_of(memory_id), None, "deleted by hand")
-        scope = scope_if_given(user_id, agent_id, run_id)
-        return self.engine.edit(lambda: Write((decision,), within=scope))
+        write = _deleting(scope_if_given(user_id, agent_id, run_id), memory_id)
+        return self.engine.edit(lambda: write)
 
     adelete = awaited(delete)
+
+    @planned
+    def delete_many(
+        self,
+        memory_ids: Sequence[str],
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+    ) -> Plan[list[Change | Exception]]:
+        """Delete many memories; they share a commit, and each ends on its own. Their history stays.
+
+        Args:
+            memory_ids: Their ids.
+            user_id: Where given, a memory outside this scope is not found.
+            agent_id: The same.
+            run_id: The same.
+
+        Returns:
+            For each id, in order, its change or its error.
+        """
+        scope = scope_if_given(user_id, agent_id, run_id)
+        return self.engine.edit_each([_or_error(partial(_deleting, scope), memory_id) for memory_id in memory_ids])
+
+    adelete_many = awaited(delete_many)
 
     @planned
     def delete_all(
@@ -207,6 +244,52 @@ class Editing:
         return Plan(self.engine.sweeper.sweep)
 
     asweep = awaited(sweep)
+
+
+_UPDATE: Final = {"memory_id", "text", "metadata", "expires_at", *SCOPE_FIELDS}
+
+
+def _updating(
+    memory_id: object, *, text: object = None, metadata: object = None, expires_at: object = ..., within: Scope | None
+) -> Write:
+    keeps = isinstance(expires_at, EllipsisType)
+    if text is None and metadata is None and keeps:
+        raise InvalidInputError("nothing to change: give a text, metadata or expires_at")
+    decision = Decision(
+        event="UPDATE",
+        memory_id=memory_id_of(memory_id),
+        text=None if text is None else filled(text, "text"),
+        reason="edited by hand",
+        metadata=None if metadata is None else check_metadata(metadata),
+        expires_at=None if keeps or expires_at is None else parse_time(expires_at, "expires_at"),
+        keep_expiry=keeps,
+    )
+    return Write((decision,), within=within)
+
+
+def _updating_item(item: object) -> Write:
+    if not isinstance(item, Mapping):
+        raise InvalidInputError(
+            f"an item of update_many is a mapping of update's arguments, not a {type(item).__name__}"
+        )
+    if unknown := set(item) - _UPDATE:
+        raise InvalidInputError(
+            f"an item of update_many has no {min(map(str, unknown))!r}; known are {', '.join(sorted(_UPDATE))}"
+        )
+    rest = {name: value for name, value in item.items() if name not in {"memory_id", *SCOPE_FIELDS}}
+    within = scope_if_given(*(item.get(name) for name in SCOPE_FIELDS))
+    return _updating(item.get("memory_id"), **rest, within=within)
+
+
+def _deleting(within: Scope | None, memory_id: object) -> Write:
+    return Write((Decision("DELETE", memory_id_of(memory_id), None, "deleted by hand"),), within=within)
+
+
+def _or_error(make: Callable[[Any], Write], given: object) -> Write | LangmemAdapterError:
+    try:
+        return make(given)
+    except LangmemAdapterError as error:
+        return error
 
 
 def _restoring(connection: Connection, memory_id: str, revision: int, within: Scope | None) -> Write:

@@ -15,7 +15,7 @@ from weakref import WeakSet
 
 from langmem_adapter.embedding.embedder import Embedder
 from langmem_adapter.embedding.resolve import fingerprint, resolve_embeddings
-from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.index.build import open_feed, open_index
 from langmem_adapter.index.indexer import Indexer
 from langmem_adapter.index.snapshot import erase
@@ -32,7 +32,7 @@ from langmem_adapter.storage.ledger import Ledger, Write
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from langchain_core.embeddings import Embeddings
@@ -215,6 +215,26 @@ class Engine:
             return (await self.ledger.aapply(_with_vectors(write, vectors)))[0]
 
         return Plan(sync, arun)
+
+    def edit_each(self, writes: Sequence[Write | LangmemAdapterError]) -> Plan[list[Change | Exception]]:
+        """Carry out several such decisions, which share a commit; what was refused beforehand stays as it is.
+
+        Args:
+            writes: Each with one decision, without vectors, or why there is none.
+        """
+        wanted = [write for write in writes if isinstance(write, Write)]
+        texts = [text for write in wanted for text in _texts(write)]
+
+        def apply(vectors: Any) -> list[Change | Exception]:
+            known = dict(zip(texts, vectors, strict=True))
+            done = iter(self.ledger.apply_each([replace(write, vectors=known) for write in wanted]))
+            ends = [next(done) if isinstance(write, Write) else write for write in writes]
+            return [end if isinstance(end, LangmemAdapterError) else end[0] for end in ends]
+
+        async def arun() -> list[Change | Exception]:
+            return await asyncio.to_thread(apply, await self.embedder.avectors(texts))
+
+        return Plan(lambda: apply(self.embedder.vectors(texts)), arun)
 
     def erase(self, scope: Scope | None) -> Erasure:
         """Erase a scope, or everything, from the database, its files, the index and the caches."""

@@ -27,7 +27,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlch
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError, MissingDependencyError, StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Mapping
+    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
     from sqlalchemy.engine.interfaces import DBAPIConnection
     from sqlalchemy.pool import ConnectionPoolEntry
@@ -203,6 +203,17 @@ class Database:
         loop.call_soon(loop.run_in_executor, None, self._flush)
         return await asyncio.wrap_future(future)
 
+    def write_each(self, works: Sequence[Callable[[Connection], T]]) -> list[T | LangmemAdapterError]:
+        """Run several pieces of writing, which share a commit; each ends with its own result or its own error.
+
+        Args:
+            works: As for `write`.
+        """
+        futures = [self._enqueue(work) for work in works]
+        while not all(future.done() for future in futures):
+            self._flush()
+        return [_outcome(future) for future in futures]
+
     @contextmanager
     def derived(self, lock: int) -> Iterator[Connection]:
         """A transaction on Postgres for what is derived from the truth; writers do not wait for it, nor it for them.
@@ -359,6 +370,13 @@ class Database:
     def _note_file(self, *_: object) -> None:
         if self._file is None and self.path is not None:
             self._file = _identity(self.path)
+
+
+def _outcome(future: Future[Any]) -> Any:
+    try:
+        return future.result()
+    except LangmemAdapterError as error:
+        return error
 
 
 def _settle(future: Future[Any], result: Any, error: LangmemAdapterError | None) -> None:

@@ -18,7 +18,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from sqlalchemy import bindparam, delete, func, insert, select, update
 
-from langmem_adapter.errors import ConflictError, EmbeddingMismatchError, InvalidInputError, MemoryNotFoundError
+from langmem_adapter.errors import (
+    ConflictError,
+    EmbeddingMismatchError,
+    InvalidInputError,
+    LangmemAdapterError,
+    MemoryNotFoundError,
+)
 from langmem_adapter.records import Change, Decision, Event, Scope
 from langmem_adapter.storage import lexical, meta, tables, traces
 from langmem_adapter.storage.prepared import Prepared, any_of
@@ -27,7 +33,7 @@ from langmem_adapter.storage.tables import MEMORIES, changes, history, memories,
 from langmem_adapter.text import text_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
     from sqlalchemy import Connection
@@ -135,6 +141,10 @@ class Ledger:
     async def aapply(self, write: Write) -> tuple[Change, ...]:
         """The async twin of `apply`; waiting tasks share one commit."""
         return await self.database.awrite(partial(self._carry_out, write))
+
+    def apply_each(self, writes: Sequence[Write]) -> list[tuple[Change, ...] | LangmemAdapterError]:
+        """Carry out several lists of decisions, which share a commit; each ends with what `apply` gives or raises."""
+        return self.database.write_each([partial(self._carry_out, write) for write in writes])
 
     def delete_all(self, scope: Scope, *, reason: str) -> int:
         """Delete every memory within *scope*, as it stands when the write begins; the history stays.
