@@ -49,7 +49,8 @@ bench: $(STAMP)  ## measure ratios in one run, as JSON lines with goal and verdi
 	$(BIN)/python tests/benchmarks/run.py
 
 faults: $(STAMP)  ## kill processes, damage files, break disks: hundreds of times, and report (some minutes)
-	FAULTS=long $(BIN)/python -m pytest tests/faults tests/properties/test_machine.py --timeout 1800
+	FAULTS=long $(BIN)/python -m pytest tests/faults tests/properties/test_machine.py \
+	  tests/properties/test_filters_everywhere.py --timeout 1800
 
 dev-server: $(DEV_STAMP)  ## make the environment in which the tests start `langgraph dev`
 

@@ -10,6 +10,7 @@ The house, from the ground up; a room imports only from the rooms above it in th
     records     owns the words that all rooms speak: Scope, MemoryItem, Hit, Change, Revision …
     settings    owns the environment and the configuration files; nobody else reads them.
     vocabulary  owns word lists, English and Chinese.
+    languages   owns whose rules a word is stemmed by.
     text        owns what counts as a word, and when two texts are the same.
     filters     owns the filter language.
     twins       owns how a method is written once and called sync and async.

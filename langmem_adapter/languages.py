@@ -73,20 +73,16 @@ _WRITTEN_IN: Final = {  # all others: in Latin letters
     "yiddish": {"Hebrew"},
 }
 
-# Marks that hardly anybody types: soft hyphens, joiners, directions, variants of a letter's shape, Arabic's long dash.
-_INVISIBLE: Final = (
-    *(0xAD, 0x34F, 0x61C, 0x640, 0xFEFF),
-    *range(0x180B, 0x1810),
-    *range(0x200C, 0x2010),
-    *range(0x202A, 0x202F),
-    *range(0x2060, 0x2070),
-    *range(0xFE00, 0xFE10),
-    *range(0xE0100, 0xE01F0),
+# Format characters inside words: soft hyphens, joiners, directions.
+_INVISIBLE: Final = dict.fromkeys(
+    (0xAD, 0x61C, 0x180E, 0xFEFF, *range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070))
 )
-_ALIKE: Final = {**dict.fromkeys(_INVISIBLE), **dict.fromkeys(map(ord, "’‘ʼ"), "'")}
+# What NFKC leaves different and people type for each other; Arabic's long dash; marks that only choose a letter's shape.
+_ALIKE: Final = (("’", "'"), ("‘", "'"), ("ʼ", "'"), ("\u0640", ""), ("i\u0307", "i"), ("l·l", "ll"))
 _LETTERS: Final = str.maketrans(
     {"ł": "l", "ø": "o", "đ": "d", "ħ": "h", "ŧ": "t", "ı": "i", "æ": "ae", "œ": "oe", "ð": "d", "þ": "th"}
-    | {"ی": "ي", "ى": "ي", "ک": "ك", "ँ": "ं"}  # typed for each other
+    | {"ی": "ي", "ى": "ي", "ک": "ك", "ँ": "ं"}
+    | dict.fromkeys("\u034f\u180b\u180c\u180d\u180f")
 )
 _STEMMING: Final = threading.Lock()
 
@@ -123,8 +119,13 @@ def folded(text: str) -> str:
     """
     if text.isascii():  # nothing to part or compose
         return text.lower()
-    parted = unicodedata.normalize("NFKD", text).casefold().translate(_ALIKE)
-    return unicodedata.normalize("NFC", parted).replace("i\u0307", "i").replace("l·l", "ll")  # İ; Catalan
+    parted = unicodedata.normalize("NFKD", text).casefold()
+    if not parted.isprintable():
+        parted = parted.translate(_INVISIBLE)
+    whole = unicodedata.normalize("NFC", parted)
+    for one, other in _ALIKE:
+        whole = whole.replace(one, other)
+    return whole
 
 
 def unaccented(word: str) -> str:
@@ -212,7 +213,7 @@ def _script(letter: str) -> str:
 
 
 def _is_accent(mark: str) -> bool:
-    # By Unicode's combining classes: accents above and below, nuktas, the points of Hebrew and Arabic. Vowel signs and
-    # viramas of India and South-East Asia are letters of their words.
+    # By Unicode's combining classes: accents above and below, nuktas, the points of Hebrew and Arabic, and signs of voice that
+    # stand beside no kana. Vowel signs and viramas of India and South-East Asia are letters of their words.
     kind = unicodedata.combining(mark)
-    return kind in {1, 7} or 10 <= kind <= 36 or kind >= 200  # noqa: PLR2004 - Unicode's own numbers
+    return kind in {1, 7, 8} or 10 <= kind <= 36 or kind >= 200  # noqa: PLR2004 - Unicode's own numbers

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import platformdirs
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_core import PydanticCustomError
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -17,6 +18,7 @@ from pydantic_settings import (
 )
 
 from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.languages import checked
 
 __all__ = ["Settings", "default_database"]
 
@@ -38,22 +40,34 @@ class Settings(BaseSettings):
         base_url: An OpenAI-compatible server for both; a key is then optional.
         api_key: Its key; never shown, logged or traced.
         index: `"faiss"`, `"exact"` (plain numpy), or `"pgvector"` (inside Postgres).
+        language: By whose rules words are stemmed, by its English name (`"german"`, see `langmem_adapter.languages.LANGUAGES`),
+            or `"none"`. It decides for what is written in Latin letters and for languages that share another script; Russian,
+            Greek, Arabic, Hindi … are known by theirs, in any case. `None` keeps that of the database, which begins as English.
+            It belongs to the database: naming another one writes the words of all memories anew, and everybody who has it open
+            goes by the new one from then on.
         neighbours: Memories that each new fact is compared with.
         near: Cosine from which on a memory counts as near; a fact without a near memory is added without asking the model.
-        word_weight: Share of the words in a search score, 0 to 1; the rest is meaning.
-        related_weight: What a related word counts beside the word itself ("moved" for "live").
-        speaker_weight: Added to what somebody said whom the question names.
-        question_weight: Taken from a memory that is itself a question.
-        time_weight: Added to a memory that tells a time, where the question asks for one.
-        conversation_weight: Added for standing in a conversation that is about the question.
-        recency_weight: Added to the most recent memory, proportionally less to older ones.
-        newest_first: Show the newer version of a statement before the older one.
+        word_weight: Share of the words in a search score, 0 to 1; the rest is meaning. Hash embeddings would like .8 (.801 of
+            the evidence on LoCoMo, see below), MiniLM .5 (.836).
+        related_weight: What a related word counts beside the word itself ("moved" for "live"). It hardly matters where
+            question and memory use each other's words (0: .796).
+        speaker_weight: Added to what somebody said whom the question names (0: .768).
+        question_weight: Taken from a memory that is itself a question (0: .784).
+        time_weight: Added to a memory that tells a time, where the question asks for one (0: .790).
+        conversation_weight: Added for standing in a conversation that is about the question (0: .778).
+        recency_weight: Added to the most recent memory, proportionally less to older ones (0: .797; it is there for what
+            changes).
+        newest_first: Show the newer version of a statement before the older one, among the first ten hits. With it the newer
+            one comes first in 96 of 100 pairs, without it in 9; the mean reciprocal rank on LoCoMo is .591 instead of .618.
         attempts: How often an add starts over when others change the same memories meanwhile.
         trace_days: Days for which what each add saw and did is kept; 0 keeps nothing.
         busy_timeout: Seconds to wait for another process's write.
         sweep_minutes: How long an expired memory may still be listed with `include_expired` before it is deleted (its history
             stays), and how often an open memory looks for such ones; 0 never deletes them unasked.
         snapshot_every: Changes after which the vector index writes a snapshot; it also does when closed.
+
+    What the weights of a search are good for was measured on four conversations of LoCoMo, categories 1–4, by the share of the
+    evidence among ten hits: .795 with all of them at their defaults and offline embeddings; in brackets, with one changed.
 
     Raises:
         InvalidInputError: A value does not fit, or a name is unknown; the message says where and what was meant.
@@ -71,6 +85,7 @@ class Settings(BaseSettings):
     base_url: str | None = None
     api_key: SecretStr | None = None
     index: Literal["faiss", "exact", "pgvector"] = "faiss"
+    language: str | None = None
     neighbours: int = Field(default=5, ge=1, le=100)
     near: float = Field(default=0.25, ge=-1, le=1)
     word_weight: float = Field(default=0.65, ge=0, le=1)
@@ -86,6 +101,14 @@ class Settings(BaseSettings):
     busy_timeout: float = Field(default=30.0, gt=0)
     sweep_minutes: float = Field(default=60.0, ge=0)
     snapshot_every: int = Field(default=5_000, ge=1)
+
+    @field_validator("language")
+    @classmethod
+    def _known_language(cls, name: str | None) -> str | None:
+        try:
+            return None if name is None else checked(name)
+        except InvalidInputError as error:
+            raise PydanticCustomError("language", "{why}", {"why": str(error)}) from None
 
     def __init__(self, **values: Any) -> None:
         _refuse_unknown_environment()

@@ -1,25 +1,27 @@
 """The words of a text: what lexical search, duplicate detection and hash embeddings agree on.
 
-Latin, Greek, Cyrillic … words are case-folded, stripped of accents and stemmed (Snowball, English rules); runs of
-Chinese, Japanese and Korean letters become single letters and pairs, since these scripts do not separate words. The rules
-are versioned: `TOKENIZER` is stored with the lexical rows, and a database with another version is re-tokenised.
+Words are case-folded, stripped of accents and stemmed by the rules of a language (`languages`). Scripts that do not separate
+words fall into pieces: runs of Chinese, Japanese and Korean letters into letters and pairs, those of Thai, Lao, Burmese and
+Khmer into pairs and triples of syllable parts. The rules are versioned: `TOKENIZER` is stored with the lexical rows, and a
+database with another version, or opened for another language, is re-tokenised.
+
+Everything here is read as in an English database unless a language is given. Hash embeddings and reasoning by rules give none:
+their vectors and verdicts must not change with the language of a database.
 """
 
 from __future__ import annotations
 
 import re
-import threading
 import unicodedata
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
-import snowballstemmer
-
+from langmem_adapter.languages import ENGLISH, LONGEST, folded, reads_english, stemmer
 from langmem_adapter.vocabulary import (
     CHANGES,
     CHANGES_CJK,
-    IRREGULAR,
     KIN,
     LIGHT,
     RELATED,
@@ -30,7 +32,7 @@ from langmem_adapter.vocabulary import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = [
     "ASKS",
@@ -55,13 +57,31 @@ __all__ = [
 TOKENIZER: Final = "2"
 """Version of the rules of `words` and `marks`; raise it with every change that gives others for the same text."""
 
-_CJK: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
-_PIECE: Final = re.compile(rf"[{_CJK}]+|[^\W_{_CJK}]+(?:['’][^\W\d_{_CJK}]+)?")
+# Chinese, Japanese and Korean letters, and their signs of repetition.
+_CJK: Final = (
+    "\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3105-\u312f\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
+    "\uf900-\ufaff\U00020000-\U000323af"
+)
+_THAI_AND_LAO: Final = "\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ecf\u0edc-\u0edf"
+_BURMESE_AND_KHMER: Final = "\u1000-\u103f\u1050-\u108f\u109a-\u109d\u1780-\u17d3\u17d7\u17dc\u17dd"
+_THAI: Final = _THAI_AND_LAO + _BURMESE_AND_KHMER
+# Vowel signs and accents: part of a word, but no letters to Python's patterns.
+_SIGNS: Final = "".join(
+    chr(code)
+    for first, last in ((0x300, 0x1E00), (0x3099, 0x309B), (0xA800, 0xAC00), (0x11000, 0x11F60))
+    for code in range(first, last)
+    if unicodedata.category(chr(code)) in {"Mn", "Mc"}
+)
+_LETTER: Final = f"[^\\W_{_CJK}{_THAI}]"
+_WORD: Final = f"{_LETTER}+(?:[{_SIGNS}]+{_LETTER}*)*"
+_PIECE: Final = re.compile(rf"{_WORD}(?:'(?!\d){_WORD})*|[{_CJK}]+|[{_THAI}]+")
+_PLAIN_PIECE: Final = re.compile(r"[a-z0-9]+(?:'[a-z][a-z0-9]*)*")  # the same, of a text in ASCII
 _HAS_CJK: Final = re.compile(f"[{_CJK}]")
-_LONGEST: Final = 64  # a term must fit into an index row; base64 blobs are no words
+_FIRST_UNSPACED: Final = "\u0e01"
+_HAS_THAI: Final = re.compile(f"[{_THAI}]")
+# A letter with the signs around it, and with the letters written below it (Burmese, Khmer).
+_SYLLABLE_PART: Final = re.compile(rf"[^{_SIGNS}][{_SIGNS}]*(?:(?<=[\u1039\u17d2])[^{_SIGNS}][{_SIGNS}]*)*|[{_SIGNS}]+")
 _EDGE: Final = " \t\r\n.,;:!?\"'()[]{}<>。，、；：！？“”‘’（）【】《》…~-"
-_STEMMER: Final = snowballstemmer.stemmer("english")
-_STEMMING: Final = threading.Lock()
 
 # A statement that opens with one of these speaks of somebody named earlier; its words alone say too little.
 _BACK: Final = re.compile(
@@ -71,11 +91,12 @@ _BACK: Final = re.compile(
 )
 
 
-def words(text: str) -> list[str]:
+def words(text: str, language: str = ENGLISH) -> list[str]:
     """Split a text into the terms that lexical search compares, with repetitions, in order.
 
     Args:
         text: Any text, in any mix of scripts; quotes and operators are just text.
+        language: Whose rules stem the words that the script alone does not assign (`languages.LANGUAGES`, or `"none"`).
 
     Returns:
         Terms of at most 64 characters; empty for a text without letters or digits.
@@ -85,38 +106,53 @@ def words(text: str) -> list[str]:
         ['run', 'shoe', 'cafe']
         >>> words("旧金山")
         ['旧', '金', '山', '旧金', '金山']
+        >>> words("Die Häuser an der Straße", "german")
+        ['die', 'haus', 'an', 'der', 'strass']
     """
+    stems, plain = stemmer(language), text.isascii()
     terms: list[str] = []
-    for piece in _PIECE.findall(_fold(text)):
-        if _HAS_CJK.match(piece):
+    for piece in (_PLAIN_PIECE if plain else _PIECE).findall(folded(text)):
+        if piece.isdecimal():  # numbers have no stem, and are many
+            terms.append((piece if plain else _western(piece))[:LONGEST])
+        elif plain or (first := piece[0]) < _FIRST_UNSPACED:
+            terms += stems(piece)
+        elif _HAS_CJK.match(first):
             terms += piece
             terms += (piece[i : i + 2] for i in range(len(piece) - 1))
+        elif _HAS_THAI.match(first):
+            terms += _pairs_and_triples(_SYLLABLE_PART.findall(piece))
         else:
-            word = piece.partition("'")[0].partition("’")[0]
-            terms.append((word if word.isdecimal() else _stem(word))[:_LONGEST])  # numbers have no stem, and are many
+            terms += stems(piece)
     return terms
 
 
-@lru_cache(maxsize=65_536)
-def _stem(word: str) -> str:
-    word = IRREGULAR.get(word, word)
-    with _STEMMING:  # the stemmer keeps the word in itself: two threads would get parts of each other's words
-        return str(_STEMMER.stemWord(word))
+def _western(digits: str) -> str:
+    return "".join(str(unicodedata.decimal(digit)) for digit in digits[:LONGEST])
 
 
-def content_words(text: str) -> set[str]:
+def _pairs_and_triples(parts: Sequence[str]) -> list[str]:
+    found = ["".join(parts[i : i + size]) for size in (2, 3) for i in range(len(parts) - size + 1)]
+    return [term[:LONGEST] for term in found or parts]
+
+
+def content_words(text: str, language: str = ENGLISH) -> set[str]:
     """The terms of a text that carry meaning: `words` without function words and single Chinese particles.
 
     Example:
         >>> sorted(content_words("She has a dog"))
         ['dog']
     """
-    return meaningful(words(text))
+    return meaningful(words(text, language), language)
 
 
-def meaningful(terms: Iterable[str]) -> set[str]:
-    """Those terms that carry meaning; for who has the `words` of a text already."""
-    return {term for term in terms if term not in STOPWORDS and not (len(term) == 1 and term in STOPWORDS_CJK)}
+def meaningful(terms: Iterable[str], language: str = ENGLISH) -> set[str]:
+    """Those terms that carry meaning; for who has the `words` of a text already.
+
+    Function words are known in English and Chinese. In other languages every word counts, and search weighs them by how
+    rare they are.
+    """
+    function_words = _lists(language).function_words
+    return {term for term in terms if term not in function_words}
 
 
 # ── what a text is about ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -131,14 +167,16 @@ _YEAR: Final = re.compile(r"\b(?:19|20)\d\d\b")
 _CLOSING: Final = "\"'”’)]）」 \t\r\n"
 
 
-def marks(text: str) -> set[str]:
+def marks(text: str, language: str = ENGLISH) -> set[str]:
     """What kind of statement a text is: whether it asks, and whether it tells a time.
+
+    Words of time are known in English and Chinese, years in every language.
 
     Example:
         >>> sorted(marks("Did you go there last week?")), marks("I like tea.")
         (['?', '?when'], set())
     """
-    tells = not _TIME_STEMS.isdisjoint(words(text)) or _YEAR.search(text) is not None
+    tells = not _lists(language).times.isdisjoint(words(text, language)) or _YEAR.search(text) is not None
     return {mark for mark, holds in ((ASKS, asks(text)), (TELLS_TIME, tells)) if holds}
 
 
@@ -162,23 +200,26 @@ def asks_when(question: str) -> bool:
     return question.strip().casefold().startswith(WHEN) or _ASKS_WHEN_CJK.search(question) is not None
 
 
-def groups_of(terms: Iterable[str]) -> set[str]:
+def groups_of(terms: Iterable[str], language: str = ENGLISH) -> set[str]:
     """Names of the groups of related words that any of the terms belongs to; `members` gives their words.
+
+    English and Chinese words; only the Chinese ones where words in Latin letters are not read as English.
 
     Example:
         >>> groups_of(words("I moved")) == groups_of(words("she lives"))
         True
     """
-    return {_GROUP[term] for term in terms if term in _GROUP}
+    group = _lists(language).group
+    return {group[term] for term in terms if term in group}
 
 
-def members(group: str) -> tuple[str, ...]:
+def members(group: str, language: str = ENGLISH) -> tuple[str, ...]:
     """The terms of a group of related words."""
-    return _MEMBERS[group]
+    return _lists(language).members[group]
 
 
 @lru_cache(maxsize=16_384)
-def subjects(text: str) -> frozenset[str]:
+def subjects(text: str, language: str = ENGLISH) -> frozenset[str]:
     """What a text is about: its content words but for light verbs, those of a group replaced by the group's name.
 
     Words for people and animals stand for themselves: a sister is no brother.
@@ -187,12 +228,15 @@ def subjects(text: str) -> frozenset[str]:
         >>> sorted(subjects("My sister moved to Lyon")), sorted(subjects("My brother lives in Lyon"))
         (['=live', 'lyon', 'sister'], ['=live', 'brother', 'lyon'])
     """
-    return frozenset(term if term in _KIN_STEMS else _GROUP.get(term, term) for term in content_words(text) - LIGHT)
+    lists = _lists(language)
+    told = content_words(text, language) - lists.light
+    return frozenset(term if term in lists.kin else lists.group.get(term, term) for term in told)
 
 
-def kin(text: str) -> frozenset[str]:
+@lru_cache(maxsize=16_384)
+def kin(text: str, language: str = ENGLISH) -> frozenset[str]:
     """The words for people and animals in a text."""
-    return subjects(text) & _KIN_STEMS
+    return subjects(text, language) & _lists(language).kin
 
 
 @lru_cache(maxsize=16_384)
@@ -203,7 +247,7 @@ def tells_change(text: str) -> bool:
         >>> tells_change("I moved to Berlin."), tells_change("我不吃肉了"), tells_change("I live in Paris.")
         (True, True, False)
     """
-    plain = text.casefold()
+    plain = folded(text)
     return not CHANGES.isdisjoint(_PIECE.findall(plain)) or any(word in plain for word in CHANGES_CJK)
 
 
@@ -236,24 +280,41 @@ def is_cjk(text: str) -> bool:
     return _HAS_CJK.search(text) is not None
 
 
-def _fold(text: str) -> str:
-    if text.isascii():  # nothing to part or compose
-        return text.lower()
-    # NFKD parts accents from their letters; what is left of Hangul is composed again.
-    parted = unicodedata.normalize("NFKD", text).casefold()
-    return unicodedata.normalize("NFC", "".join(c for c in parted if not unicodedata.combining(c)))
+# ── the word lists, as terms ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _last_term(word: str) -> str:
-    return words(word)[-1]  # of a Chinese word the pair, where it has one
+@dataclass(frozen=True, slots=True)
+class _Lists:
+    function_words: frozenset[str]
+    times: frozenset[str]
+    kin: frozenset[str]
+    light: frozenset[str]
+    members: Mapping[str, tuple[str, ...]]
+    group: Mapping[str, str]
 
 
-_TIME_STEMS: Final = frozenset(map(_last_term, TIMES))
-_KIN_STEMS: Final = frozenset(map(_last_term, KIN))
-_MEMBERS: Final = {
-    f"={line.split()[0]}": tuple(
-        dict.fromkeys(term for word in line.split() if (term := _last_term(word)) not in STOPWORDS)
+def _read_lists(*, english: bool) -> _Lists:
+    def terms(listed: Iterable[str]) -> list[str]:
+        # Of a Chinese word the pair, where it has one.
+        return [words(word)[-1] for word in listed if english or is_cjk(word)]
+
+    function_words = STOPWORDS_CJK | STOPWORDS if english else STOPWORDS_CJK
+    members = {f"={line.split()[0]}": tuple(dict.fromkeys(terms(line.split()))) for line in RELATED}
+    members = {name: tuple(term for term in listed if term not in function_words) for name, listed in members.items()}
+    return _Lists(
+        function_words=function_words,
+        times=frozenset(terms(TIMES)),
+        kin=frozenset(terms(KIN)),
+        light=LIGHT if english else frozenset(),
+        members=members,
+        group={term: group for group, listed in reversed(members.items()) for term in listed},
     )
-    for line in RELATED
-}
-_GROUP: Final = {term: group for group, terms in reversed(_MEMBERS.items()) for term in terms}
+
+
+_FOR_ENGLISH: Final = _read_lists(english=True)
+_FOR_OTHERS: Final = _read_lists(english=False)  # "Art" is no painting in German
+
+
+@cache
+def _lists(language: str) -> _Lists:
+    return _FOR_ENGLISH if reads_english(language) else _FOR_OTHERS

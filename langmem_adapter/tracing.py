@@ -10,13 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from langchain_core.callbacks import CallbackManager
 from langchain_core.runnables import RunnableLambda
-from langchain_core.runnables.config import (
-    RunnableConfig,
-    ensure_config,
-    get_callback_manager_for_config,
-    var_child_runnable_config,
-)
+from langchain_core.runnables.config import RunnableConfig, var_child_runnable_config
 
 from langmem_adapter.twins import Plan
 
@@ -57,7 +53,8 @@ def traced(
         inputs: What the run shows as its input.
         shown: What it shows of the result.
     """
-    listening = get_callback_manager_for_config(ensure_config()).handlers
+    around = var_child_runnable_config.get()
+    listening = CallbackManager.configure(around.get("callbacks") if around else None).handlers
     return _recorded(plan, config, inputs, shown) if listening else plan
 
 

@@ -1,7 +1,7 @@
 """Word lists: what the rules of a language cannot tell. English and Chinese; everything else works without them.
 
-They are data for `text`, and nothing else reads them. A change of `STOPWORDS`, `STOPWORDS_CJK`, `IRREGULAR` or `TIMES`
-changes the words that are stored: raise `text.TOKENIZER` with it. the others are only
+They are data for `text` and `languages`, and nothing else reads them. A change of `STOPWORDS`, `STOPWORDS_CJK`, `CLITICS`,
+`ELIDED`, `IRREGULAR` or `TIMES` changes the words that are stored: raise `text.TOKENIZER` with it; the others are only
 asked when a search is made.
 """
 
@@ -12,6 +12,8 @@ from typing import Final
 __all__ = [
     "CHANGES",
     "CHANGES_CJK",
+    "CLITICS",
+    "ELIDED",
     "IRREGULAR",
     "KIN",
     "LIGHT",
@@ -33,6 +35,15 @@ STOPWORDS: Final = frozenset(
 
 STOPWORDS_CJK: Final = frozenset("的了是在有和我你他她它们这那也就都很吗呢吧啊着过一个不人说要会对")
 """Chinese particles and pronouns; as parts of pairs of letters they still count."""
+
+CLITICS: Final = frozenset("s t d m re ve ll".split())
+"""What stands after an apostrophe and is no word: Anna's, don't, we'll."""
+
+ELIDED: Final = frozenset(
+    "c d j l m n s t qu jusqu lorsqu puisqu quoiqu gl un all dall dell nell sull coll agl dagl degl negl sugl quest "
+    "quell sant".split()
+)
+"""What French, Italian and Catalan leave of a word before an apostrophe: l'avion, dell'anno, d'aigua."""
 
 IRREGULAR: Final = {
     form: verb

@@ -31,7 +31,8 @@ class HashEmbeddings(Embeddings):
     """Unit vectors from hashed words, word pairs and letter trigrams.
 
     Texts that share words, or words that share letters, are near each other; synonyms are not, so this is no replacement
-    for an embedding model, only an honest stand-in that runs anywhere and gives the same vector for ever. Feature hashing
+    for an embedding model, only an honest stand-in that runs anywhere and gives the same vector for ever: words in Latin
+    letters are stemmed by English rules, whatever the language of the database. Feature hashing
     follows Weinberger et al. (2009, arXiv:0902.2206): every feature adds its weight, with a sign, at one place.
 
     Args:

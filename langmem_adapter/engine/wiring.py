@@ -117,7 +117,7 @@ class Engine:
             undo.pop_all()  # it is open: from here on `close` is the caller's
 
     def _open(self, mark: str, vectors: Embeddings, index: Kind | VectorStore) -> None:
-        meta.prepare(self.database)
+        meta.prepare(self.database, self.settings.language)
         with self.database.read() as connection:
             meta.check_embeddings(connection, mark)
             dimensions = meta.dimensions(connection)

@@ -55,11 +55,11 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:
-    """Result of a search, best first; ties by lower pk, so that every index gives the same order.
+    """Result of a search, best first where that was asked for; ties by lower pk, so that every index gives the same order.
 
     Attributes:
         pks: Shape (n,), n at most k.
-        scores: Cosines, shape (n,), float32, descending.
+        scores: Cosines, shape (n,), float32.
         strategy: How it was searched, for whoever asks for an explanation.
     """
 
@@ -103,7 +103,15 @@ class VectorView(Protocol):
     def __len__(self) -> int:
         """How many vectors it holds."""
 
-    def search(self, query: Vectors, k: int, *, scopes: Collection[int], pks: Pks | None = None) -> Found:
+    def search(
+        self,
+        query: Vectors,
+        k: int,
+        *,
+        scopes: Collection[int],
+        pks: Pks | None = None,
+        ordered: bool = True,
+    ) -> Found:
         """The *k* nearest memories.
 
         Args:
@@ -111,6 +119,8 @@ class VectorView(Protocol):
             k: At least 1.
             scopes: Ids of the scopes to search; complete within them, however small.
             pks: Search only these rows of those scopes (a filter's outcome); `None` means all.
+            ordered: Whether they have to come best first; sorting takes longer than comparing, and who ranks by more than
+                meaning sorts again.
         """
 
     def scores(self, query: Vectors, pks: Pks) -> Scores:

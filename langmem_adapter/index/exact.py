@@ -100,7 +100,15 @@ class ExactIndex:
         with self._updating:
             self._rows = _Rows(batch.pks[order], batch.scopes[order], batch.vectors[order])
 
-    def search(self, query: Vectors, k: int, *, scopes: Collection[int], pks: Pks | None = None) -> Found:
+    def search(
+        self,
+        query: Vectors,
+        k: int,
+        *,
+        scopes: Collection[int],
+        pks: Pks | None = None,
+        ordered: bool = True,
+    ) -> Found:
         """The *k* nearest memories within *scopes*; see `VectorIndex.search`.
 
         Raises:
@@ -112,6 +120,8 @@ class ExactIndex:
         if pks is not None:
             wanted &= np.isin(rows.pks, pks)
         found, scores = rows.pks[wanted], _cosines(rows.vectors[wanted], query)
+        if not ordered and len(found) <= k:
+            return Found(found, scores)
         order = np.lexsort((found, -scores))[:k]
         return Found(found[order], scores[order])
 

@@ -78,7 +78,15 @@ class FaissIndex:
 
     # ── searching ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def search(self, query: Vectors, k: int, *, scopes: Collection[int], pks: Pks | None = None) -> Found:
+    def search(
+        self,
+        query: Vectors,
+        k: int,
+        *,
+        scopes: Collection[int],
+        pks: Pks | None = None,
+        ordered: bool = True,
+    ) -> Found:
         """The *k* nearest memories within *scopes*; see `VectorIndex.search`.
 
         Raises:
@@ -88,7 +96,7 @@ class FaissIndex:
         query, k = check_query(query, self._dimensions), check_k(k)
         with self._lock.reading():
             where = self._candidates(scopes, pks)
-            return _best(self._pks[where], self._products(query, where), k)
+            return _best(self._pks[where], self._products(query, where), k, ordered=ordered)
 
     def scores(self, query: Vectors, pks: Pks) -> Scores:
         """Cosines of the query with the given memories; NaN where the index has none."""
@@ -298,10 +306,12 @@ def _pointer(array: NDArray[Any]) -> Any:
     return faiss.swig_ptr(array)
 
 
-def _best(pks: Pks, scores: Scores, k: int) -> Found:
+def _best(pks: Pks, scores: Scores, k: int, *, ordered: bool) -> Found:
     if k < len(pks) > _FEW:
         least = np.partition(scores, len(scores) - k)[len(scores) - k]
         kept = scores >= least  # every tie with the last place, so that the lower pk wins it
         pks, scores = pks[kept], scores[kept]
+    if not ordered and len(pks) <= k:
+        return Found(pks.copy(), scores)  # a view of the index must not outlive the lock
     order = np.lexsort((pks, -scores))[:k]
     return Found(pks[order], scores[order])

@@ -213,7 +213,15 @@ class PgVectorIndex:
         with self._reading() as connection:
             return int(connection.execute(select(func.count()).select_from(self._table)).scalar_one())
 
-    def search(self, query: Vectors, k: int, *, scopes: Collection[int], pks: Pks | None = None) -> Found:
+    def search(
+        self,
+        query: Vectors,
+        k: int,
+        *,
+        scopes: Collection[int],
+        pks: Pks | None = None,
+        ordered: bool = True,  # noqa: ARG002 - the database orders in any case
+    ) -> Found:
         """The *k* nearest memories within *scopes*; see `VectorView.search`. `Found.strategy` tells whether by the graph.
 
         Raises:

@@ -46,6 +46,8 @@ class PkSlots:
         """
         slots = self._find_sorted(pks)
         found = (slots >= 0) & (now[slots] == pks) if len(now) else np.zeros(len(pks), np.bool_)
+        if found.all():
+            return slots
         missing = np.flatnonzero(~found)
         slots[missing] = [self._newer.get(pk, -1) for pk in pks[missing].tolist()]
         newer = missing[slots[missing] >= 0]
@@ -67,8 +69,11 @@ class PkSlots:
     def _find_sorted(self, pks: Pks) -> Pks:
         if not len(self._pks):
             return np.full(len(pks), -1, np.int64)
-        places = np.minimum(np.searchsorted(self._pks, pks), len(self._pks) - 1)
-        return np.where(self._pks[places] == pks, self._slots[places], -1)
+        places = self._pks.searchsorted(pks)
+        places[places == len(self._pks)] = 0
+        slots: Pks = self._slots[places]
+        slots[self._pks[places] != pks] = -1
+        return slots
 
 
 class ScopeSlots:

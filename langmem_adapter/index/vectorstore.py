@@ -176,7 +176,15 @@ class VectorStoreIndex:
         with self._reading() as connection:
             return count(connection, VECTORS)
 
-    def search(self, query: Vectors, k: int, *, scopes: Collection[int], pks: Pks | None = None) -> Found:
+    def search(
+        self,
+        query: Vectors,
+        k: int,
+        *,
+        scopes: Collection[int],
+        pks: Pks | None = None,
+        ordered: bool = True,  # noqa: ARG002 - the store orders in any case
+    ) -> Found:
         """The *k* nearest memories within *scopes*; see `VectorView.search`. `Found.strategy` tells who found them.
 
         Raises:

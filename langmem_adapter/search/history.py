@@ -60,17 +60,18 @@ class Past:
         return [row for term in terms for row in self.words.get(term, ())]
 
 
-def read(connection: Connection, query: Query, embedder: Embedder) -> Past:
+def read(connection: Connection, query: Query, embedder: Embedder, language: str) -> Past:
     """What was known when, for a query with `as_of`.
 
-    Texts that have changed since are embedded again, in one batch.
+    Texts that have changed since are embedded again, in one batch; all are split into words anew, as the question was.
     """
     assert query.as_of is not None  # noqa: S101 - who calls has looked
     found = as_of(connection, query.scope, query.as_of, filters=query.filters, memory_type=query.memory_type)
     found.sort(key=lambda known: known.pk)
-    words, total = _words(found)
+    words, total = _words(found, language)
     numbers = {scope: number for number, scope in enumerate(dict.fromkeys(known.item.scope for known in found))}
-    shelf = Shelf(Roll.of(_row(known, numbers[known.item.scope]) for known in found), words=total, postings=Postings())
+    rows = Roll.of(_row(known, numbers[known.item.scope]) for known in found)
+    shelf = Shelf(rows, words=total, postings=Postings(), language=language)
     vectors = _vectors(connection, found, embedder)
     return Past(shelf, {known.pk: known.item for known in found}, vectors, words)
 
@@ -80,11 +81,11 @@ def _row(known: Known, scope: int) -> _Row:
     return _Row(known.pk, scope, item.created_at, item.updated_at, item.actor_id, item.expires_at, item.memory_type)
 
 
-def _words(found: Sequence[Known]) -> tuple[dict[str, list[Any]], int]:
+def _words(found: Sequence[Known], language: str) -> tuple[dict[str, list[Any]], int]:
     words: defaultdict[str, list[Any]] = defaultdict(list)
     total = 0
     for known in found:
-        rows = lexical.postings(0, known.pk, known.item.text, known.context, known.item.created_at)
+        rows = lexical.postings(0, known.pk, known.item.text, known.context, known.item.created_at, language)
         total += rows[0]["length"]
         for row in rows:
             words[row["term"]].append(_Word(row["term"], known.pk, row["count"], row["length"]))

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from langmem_adapter.languages import ENGLISH
 from langmem_adapter.text import asks_when, groups_of, meaningful, words
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class Question:
         groups: Groups of related words that they belong to.
         names: Speakers that it names, in small letters.
         when: Whether it asks for a time.
+        language: By whose rules its terms were stemmed.
     """
 
     text: str
@@ -34,14 +36,16 @@ class Question:
     groups: frozenset[str]
     names: frozenset[str]
     when: bool
+    language: str = ENGLISH
 
 
-def read(text: str, speakers: Iterable[str]) -> Question:
+def read(text: str, speakers: Iterable[str], language: str = ENGLISH) -> Question:
     """Read a question.
 
     Args:
         text: As it was asked; operators and quotes are just text.
         speakers: Names of known speakers, in small letters.
+        language: Of the database (`meta.language_of`).
 
     Example:
         >>> read("When did Anna move to Lyon?", ["anna", "ben"]).text
@@ -54,8 +58,9 @@ def read(text: str, speakers: Iterable[str]) -> Question:
         rest, times = re.subn(rf"(?<!\w){re.escape(name)}(?:['’]s)?(?!\w)", " ", rest, flags=re.IGNORECASE)
         if times:
             found.add(name)
-    told = words(rest)
+    told = words(rest, language)
     if not told:  # nothing but names
-        rest, told = text, words(text)
-    terms = meaningful(told) or set(told)
-    return Question(rest, frozenset(terms), frozenset(groups_of(terms)), frozenset(found), asks_when(text))
+        rest, told = text, words(text, language)
+    terms = frozenset(meaningful(told, language) or told)
+    groups = frozenset(groups_of(terms, language))
+    return Question(rest, terms, groups, frozenset(found), asks_when(text), language)

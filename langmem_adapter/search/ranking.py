@@ -68,20 +68,22 @@ class Groups:
     Attributes:
         order: Places of the memories, those of a conversation beside each other, shape (n,).
         starts: Where in *order* each conversation begins, shape (m,).
-        sizes: How many memories it has, shape (m,).
+        numbers: Which of them each memory stands in, 0 to m - 1, shape (n,).
     """
 
     order: NDArray[np.int64]
     starts: NDArray[np.int64]
-    sizes: NDArray[np.int64]
+    numbers: NDArray[np.int64]
 
     @classmethod
     def of(cls, conversations: NDArray[np.int64]) -> Groups:
         """From the number of each memory's conversation, shape (n,)."""
         order = np.argsort(conversations, kind="stable")
         held = conversations[order]
-        starts = np.flatnonzero(np.concatenate([[True], held[1:] != held[:-1]])) if len(held) else held
-        return cls(order, starts, np.diff(starts, append=len(held)))
+        begins = np.concatenate([[True], held[1:] != held[:-1]])[: len(held)]
+        numbers = np.empty(len(held), np.int64)
+        numbers[order] = np.cumsum(begins) - 1
+        return cls(order, np.flatnonzero(begins), numbers)
 
     def best(self, scores: _Floats) -> _Floats:
         """For each memory the best score of its conversation.
@@ -90,10 +92,10 @@ class Groups:
             >>> Groups.of(np.array([1, 1, 2])).best(np.array([0.2, 0.8, 0.1])).tolist()
             [0.8, 0.8, 0.1]
         """
-        spread = np.empty(len(scores))
-        if len(scores):
-            spread[self.order] = np.repeat(np.maximum.reduceat(scores[self.order], self.starts), self.sizes)
-        return spread
+        if not len(scores):
+            return scores
+        best: _Floats = np.maximum.reduceat(scores[self.order], self.starts)
+        return best[self.numbers]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -196,7 +198,8 @@ def fuse(
 def _first(scores: _Floats, most: int) -> NDArray[np.int64]:
     if most >= len(scores):
         return np.argsort(-scores, kind="stable")
-    least = np.partition(scores, len(scores) - most)[len(scores) - most]
+    last = len(scores) - most
+    least = np.partition(scores, last)[last]
     best = np.flatnonzero(scores >= least)  # with every tie of the last place, so that the older one wins it
     return best[np.argsort(-scores[best], kind="stable")][:most]
 

@@ -60,17 +60,17 @@ async def areranked(rerank: Rerank, hits: Sequence[Hit], query: str, k: int) -> 
     return _chosen(hits, await rerank.acompress_documents(_documents(hits), query))[:k]
 
 
-def diverse(scores: Sequence[float], vectors: Sequence[NDArray[np.float32]], k: int) -> list[int]:
+def diverse(scores: Sequence[float], vectors: NDArray[np.float32], k: int) -> list[int]:
     """Indexes of hits that are good and unlike each other.
 
     Args:
         scores: Of the hits, best first.
-        vectors: Their unit vectors.
+        vectors: Their unit vectors, shape (n, dimensions).
         k: How many.
     """
     if not scores:
         return []
-    matrix, worth = np.stack(vectors), np.asarray(scores)
+    matrix, worth = np.asarray(vectors), np.asarray(scores)
     worth = (worth - worth.min()) / max(float(np.ptp(worth)), 1e-9)
     chosen, likeness = [0], matrix @ matrix[0]
     while len(chosen) < min(k, len(scores)):

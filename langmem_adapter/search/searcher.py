@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from langmem_adapter.embedding.embedder import Embedder
-    from langmem_adapter.index.base import VectorFeed, VectorView
+    from langmem_adapter.index.base import VectorFeed, Vectors, VectorView
     from langmem_adapter.records import MemoryItem, Scope
     from langmem_adapter.search.question import Question
     from langmem_adapter.search.shelf import Load, Shelf
@@ -102,7 +102,7 @@ class Searcher:
             standing = self._shelves.of(connection, scope, version)
             rank = partial(self._rank, lambda: connection, standing, weights=Weights(word=self._weights.word))
             ranked = [
-                rank(Query(text, scope, k=limit), question.read(text, ()), vector)
+                rank(Query(text, scope, k=limit), question.read(text, (), standing.shelf.language), vector)
                 for text, vector in zip(texts, vectors, strict=True)
             ]
             facts = zip(texts, ranked, referring, strict=True)
@@ -124,7 +124,7 @@ class Searcher:
         if standing is None:
             with self._database.read() as connection:
                 standing = self._shelves.of(connection, query.scope, version)
-        return question.read(query.text, standing.shelf.names), standing
+        return question.read(query.text, standing.shelf.names, standing.shelf.language), standing
 
     def _finding(self, query: Query, *given: Any) -> Plan[list[Hit]]:
         return stage(Plan(partial(self._find, query, *given)), "find", inputs={"query": query.text}, shown=shown)
@@ -175,7 +175,7 @@ class Searcher:
         if query.threshold is not None:
             ranked = ranked.at(ranked.meaning >= query.threshold)
         hits: list[Hit] = []
-        vectors: list[NDArray[np.float32]] = []
+        vectors: list[Vectors] = []
         index = self._indexer.view(reading.connection)
         for start in range(0, len(ranked), wanted):  # one round, but for memories deleted this very moment
             part = ranked.at(slice(start, start + wanted))
@@ -183,28 +183,25 @@ class Searcher:
             if len(items) < len(part):
                 part = part.at([pk in items for pk in part.pks.tolist()])
             hits += _explained(part, [items[pk] for pk in part.pks.tolist()], ranked if query.explain else None)
-            vectors += [] if index is None else list(index.vectors(part.pks))
+            vectors += [] if index is None else [index.vectors(part.pks)]
             if len(hits) >= wanted:
                 break
-        return self._ordered(query, asked, hits[:wanted], vectors[:wanted])
+        return self._ordered(query, asked, hits[:wanted], np.concatenate(vectors)[:wanted]) if hits else []
 
-    def _ordered(
-        self, query: Query, asked: Question, hits: list[Hit], vectors: Sequence[NDArray[np.float32]]
-    ) -> list[Hit]:
+    def _ordered(self, query: Query, asked: Question, hits: list[Hit], vectors: Vectors) -> list[Hit]:
+        order = list(range(len(hits)))
         if self._weights.newest_first and len(hits) > 1:
             first = [hit.item for hit in hits[:_LOOKED_AT]]
-            order = newest_first(first, np.stack(vectors[:_LOOKED_AT]), asked.text)
-            if order != list(range(len(order))):
-                hits = _moved(hits, order)
-                vectors = [vectors[place] for place in order] + list(vectors[len(order) :])
+            order[:_LOOKED_AT] = newest_first(first, vectors[:_LOOKED_AT], asked.text, asked.language)
+            hits = [_raised(hits[place], hit.score) for place, hit in zip(order, hits, strict=True)]
         if query.rerank == "mmr":
-            return [hits[place] for place in rerank.diverse([hit.score for hit in hits], vectors, query.k)]
+            return [hits[place] for place in rerank.diverse([hit.score for hit in hits], vectors[order], query.k)]
         return hits
 
     def _find_then(
         self, connection: Connection, query: Query, asked: Question, vector: NDArray[np.float32]
     ) -> list[Hit]:
-        then = history.read(connection, query, self._embedder)
+        then = history.read(connection, query, self._embedder, asked.language)
         words = then.shelf.words(asked.terms, asked.groups, related=self._weights.related, load=then.load)
         told = evidence(then.shelf, asked, None, then.vectors @ vector, words, then.load)
         ranked = fuse(told, self._weights, explain=query.explain, strategy="history")
@@ -213,7 +210,7 @@ class Searcher:
         best = ranked.at(slice(0, _wanted(query, self._weights)))
         places = np.searchsorted(then.shelf.roll.pks, best.pks)
         hits = _explained(best, [then.items[pk] for pk in best.pks.tolist()], ranked if query.explain else None)
-        return self._ordered(query, asked, hits, list(then.vectors[places]))
+        return self._ordered(query, asked, hits, then.vectors[places])
 
 
 def evidence(
@@ -241,7 +238,7 @@ def evidence(
         pks=shelf.roll.pks[here],
         meaning=meaning,
         words=words[here],
-        named=np.any(named, axis=0)[here] if some else None,
+        named=reduce(np.logical_or, named)[here] if some else None,
         asking=shelf.marked(ASKS, load)[here],
         timed=shelf.marked(TELLS_TIME, load)[here] if asked.when else None,
         conversations=shelf.groups if places is None else Groups.of(shelf.conversations[places]),
@@ -260,15 +257,19 @@ def _candidates(
     """Places of the memories that are compared, `None` for all of them, with their cosines."""
     pks, most = standing.shelf.roll.pks, max(least, _CANDIDATES)
     chosen = None if allowed is None else pks[allowed]
-    near = index.search(vector, most, scopes=standing.scope_ids, pks=chosen)
+    near = index.search(vector, most, scopes=standing.scope_ids, pks=chosen, ordered=False)
+    if len(near.pks) == len(pks) and (near.pks == pks).all():  # all of them, in order: so they lie in the index
+        return None, near.scores, near.strategy
     found = np.searchsorted(pks, near.pks)
     here = _known(pks, found, near.pks)
     meaning = np.full(len(pks), np.nan, np.float32)
     meaning[found[here]] = near.scores[here]
     if (len(pks) if chosen is None else len(chosen)) > most:
         told = words if allowed is None else np.where(allowed, words, 0)
-        best = np.argpartition(-told, most)[:most]
-        best = best[(told[best] > 0) & np.isnan(meaning[best])]
+        best = np.flatnonzero(told > 0)
+        if len(best) > most:
+            best = best[np.argpartition(-told[best], most)[:most]]
+        best = best[np.isnan(meaning[best])]
         meaning[best] = index.scores(vector, pks[best])
     indexed = ~np.isnan(meaning)  # a memory committed since the pull comes with the next search
     if indexed.all():
@@ -315,15 +316,11 @@ def _explanation(ranked: Ranked, place: int, ranks: Mapping[str, int]) -> Explan
     return Explanation(meaning, words, _STRATEGY.format(ranked.strategy), parts, ranks)
 
 
-def _moved(hits: list[Hit], order: Sequence[int]) -> list[Hit]:
-    """Hits in another order; scores go on descending, and an explanation tells what a hit got for being newer."""
-    scores = sorted((hits[place].score for place in order), reverse=True)
-    moved = [_raised(hits[place], score) for place, score in zip(order, scores, strict=True)]
-    return moved + hits[len(order) :]
-
-
 def _raised(hit: Hit, score: float) -> Hit:
-    if hit.explanation is None or score == hit.score:
-        return replace(hit, score=score)
+    """A hit with the score of the place that it moved to, so that scores go on descending; its explanation tells why."""
+    if score == hit.score:
+        return hit
+    if hit.explanation is None:
+        return Hit(hit.item, score)
     parts = {**hit.explanation.parts, "newer": score - hit.score}
     return replace(hit, score=score, explanation=replace(hit.explanation, parts=parts))

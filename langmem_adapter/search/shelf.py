@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from langmem_adapter.languages import ENGLISH
 from langmem_adapter.search.ranking import Groups
 from langmem_adapter.text import members
 
@@ -61,16 +62,24 @@ class Postings:
     def __init__(self) -> None:
         self._kept: dict[str, tuple[Posting, int]] = {}
         self._patches: list[tuple[Places, dict[str, list[Any]]]] = []
+        self._dropped = 0  # patches that nothing kept needs any more; versions count them all
         self._lock = Lock()
 
     def of(self, terms: Iterable[str], load: Load) -> dict[str, Posting]:
         """The postings of some terms; what is not here yet is loaded in one go."""
-        with self._lock:
-            wanted = list(terms)
-            missing = [term for term in wanted if term not in self._kept]
-            if missing:
-                self._add(missing, load(missing))
-            return {term: self._current(term) for term in wanted}
+        wanted = list(terms)
+        while True:
+            with self._lock:
+                missing = [term for term in wanted if term not in self._kept]
+                if not missing:
+                    return {term: self._current(term) for term in wanted}
+                version = self._version
+            # Without the lock: in memory, whoever patches holds the one connection that loading waits for.
+            rows = load(missing)
+            with self._lock:
+                if version >= self._dropped:  # else what has changed since is not known any more: once again
+                    self._make_room(wanted)
+                    self._add(missing, rows, version)
 
     def patch(self, changed: Places, rows: Iterable[Any]) -> None:
         """Take note of memories that changed, and the rows that they have now."""
@@ -80,29 +89,36 @@ class Postings:
         with self._lock:
             self._patches.append((changed, fresh))
             if len(self._patches) > _MOST_PATCHES:
+                self._dropped = self._version
                 self._kept.clear()
                 self._patches.clear()
+
+    @property
+    def _version(self) -> int:
+        return self._dropped + len(self._patches)
 
     def __len__(self) -> int:
         """How many entries all the postings have together."""
         with self._lock:
             return sum(posting.size for posting, _ in self._kept.values())
 
-    def _add(self, terms: Sequence[str], rows: list[Any]) -> None:
-        if len(self._kept) + len(terms) > _MOST_TERMS:
-            self._kept.clear()
+    def _make_room(self, wanted: Sequence[str]) -> None:
+        if len(self._kept) + len(wanted) > _MOST_TERMS:
+            self._kept = {term: self._kept[term] for term in wanted if term in self._kept}
+
+    def _add(self, terms: Sequence[str], rows: list[Any], version: int) -> None:
         found: dict[str, list[Any]] = {term: [] for term in terms}
         for row in rows:
             found[row.term].append(row)
         for term, held in found.items():
-            self._kept[term] = (_posting(held), len(self._patches))
+            self._kept[term] = (_posting(held), version)
 
     def _current(self, term: str) -> Posting:
         posting, version = self._kept[term]
-        if version < len(self._patches):
-            for changed, fresh in self._patches[version:]:
+        if version < self._version:
+            for changed, fresh in self._patches[version - self._dropped :]:
                 posting = _patched(posting, changed, fresh.get(term, []))
-            self._kept[term] = (posting, len(self._patches))
+            self._kept[term] = (posting, self._version)
         return posting
 
 
@@ -195,10 +211,12 @@ class Shelf:
         roll: What is known of each.
         words: How many words they have together.
         postings: What is known of their words already.
+        language: By whose rules they are stemmed (`meta.language_of`).
     """
 
-    def __init__(self, roll: Roll, *, words: int, postings: Postings) -> None:
+    def __init__(self, roll: Roll, *, words: int, postings: Postings, language: str = ENGLISH) -> None:
         self.roll: Final = roll
+        self.language: Final = language
         self.postings: Final = postings
         self._average: Final = max(1.0, words / max(1, len(roll.pks)))
         self._scores: dict[str, tuple[Places, Floats]] = {}
@@ -269,7 +287,7 @@ class Shelf:
             load: Reads rows that are not here yet.
         """
         terms, groups = set(terms), set(groups)
-        wanted = terms.union(*(members(group) for group in groups))
+        wanted = terms.union(*(members(group, self.language) for group in groups))
         self._prepare([term for term in (*terms, *groups) if term not in self._scores], wanted, load)
         scores = np.zeros(len(self))
         for term in sorted(terms):
@@ -292,7 +310,11 @@ class Shelf:
             return
         postings = self.postings.of(terms, load)
         for term in missing:
-            held = postings[term] if term in postings else _united([postings[word] for word in members(term)])
+            held = (
+                postings[term]
+                if term in postings
+                else _united([postings[word] for word in members(term, self.language)])
+            )
             self._scores[term] = self._scored(held)
 
     def _scored(self, held: Posting) -> tuple[Places, Floats]:

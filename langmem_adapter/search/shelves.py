@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from langmem_adapter.search.shelf import Postings, Roll, Shelf
-from langmem_adapter.storage import lexical, roll
+from langmem_adapter.storage import lexical, meta, roll
 from langmem_adapter.storage.scopes import expand
 
 if TYPE_CHECKING:
@@ -108,9 +108,10 @@ def loader(connect: Callable[[], Connection], scope_ids: tuple[int, ...]) -> Loa
 
 
 def _caught_up(connection: Connection, scope: Scope, version: Hashable, old: Standing | None) -> Standing:
+    language = meta.language_of(connection)
     changed = None if old is None else roll.changed_since(connection, old.label)
-    if old is None or changed is None:
-        return _read(connection, scope, version)
+    if old is None or changed is None or old.shelf.language != language:
+        return _read(connection, scope, version, language)
     label, pks = roll.last_change(connection), np.array(changed, np.int64)
     rows = roll.of_memories(connection, changed) if changed else []
     scope_ids = _joined(connection, scope, old.scope_ids, {row.scope_id for row in rows})
@@ -119,14 +120,14 @@ def _caught_up(connection: Connection, scope: Scope, version: Hashable, old: Sta
         return Standing(old.shelf, scope_ids, label, version)
     old.shelf.postings.patch(pks, lexical.of_memories(connection, [row.pk for row in rows]))
     words = roll.word_count(connection, scope_ids)
-    shelf = Shelf(old.shelf.roll.changed(pks, rows), words=words, postings=old.shelf.postings)
+    shelf = Shelf(old.shelf.roll.changed(pks, rows), words=words, postings=old.shelf.postings, language=language)
     return Standing(shelf, scope_ids, label, version)
 
 
-def _read(connection: Connection, scope: Scope, version: Hashable) -> Standing:
+def _read(connection: Connection, scope: Scope, version: Hashable, language: str) -> Standing:
     scope_ids = expand(connection, scope)
     rows = Roll.of(roll.of_scopes(connection, scope_ids))
-    shelf = Shelf(rows, words=roll.word_count(connection, scope_ids), postings=Postings())
+    shelf = Shelf(rows, words=roll.word_count(connection, scope_ids), postings=Postings(), language=language)
     return Standing(shelf, scope_ids, roll.last_change(connection), version)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from langmem_adapter.languages import ENGLISH
 from langmem_adapter.text import asks, is_cjk, kin, subjects, tells_change, text_hash
 
 if TYPE_CHECKING:
@@ -25,7 +26,9 @@ _SHARED: Final = 0.25  # of the subjects of the shorter statement
 _ALIKE: Final = 0.65  # cosine
 
 
-def newest_first(items: Sequence[MemoryItem], vectors: NDArray[np.float32], question: str) -> list[int]:
+def newest_first(
+    items: Sequence[MemoryItem], vectors: NDArray[np.float32], question: str, language: str = ENGLISH
+) -> list[int]:
     """The order in which hits are shown: each newer version of a statement right before the older one.
 
     A statement is a newer version of another where the same speaker made it later, about the same people, it shares a
@@ -37,23 +40,25 @@ def newest_first(items: Sequence[MemoryItem], vectors: NDArray[np.float32], ques
         items: The hits, best first.
         vectors: Their unit vectors, shape (n, dimensions).
         question: What was asked.
+        language: Of the database (`meta.language_of`).
 
     Returns:
         Indexes into *items*.
     """
     order = list(range(len(items)))
-    alike, wanted = (vectors @ vectors.T).tolist(), subjects(question)
-    told = [_Statement(item) for item in items]
-    exact = text_hash(question)  # who asks for these very words gets them first
+    alike = (vectors @ vectors.copy().T).tolist()  # as the product of two: so few rows with themselves take BLAS longer
+    wanted = subjects(question, language)
+    told = [_Statement(item, language) for item in items]
     for older, before in enumerate(told):
         newer = [
             (closeness, place)
             for place in range(older + 1, len(told))
-            if (after := told[place]).replaces(before)
+            if (after := told[place]).time > before.time
+            and after.replaces(before)
             and (closeness := _closeness(before.subjects, after.subjects, alike[older][place])) > 0
             and _answers(after.text, after.subjects, wanted & before.subjects)
         ]
-        if newer and items[older].hash != exact:
+        if newer and items[older].hash != text_hash(question):  # who asks for these very words gets them first
             _put_before(order, max(newer)[1], older)
     return order
 
@@ -63,17 +68,17 @@ class _Statement:
 
     __slots__ = ("kin", "said", "subjects", "text", "time", "whose")
 
-    def __init__(self, item: MemoryItem) -> None:
+    def __init__(self, item: MemoryItem, language: str) -> None:
         self.text: Final = item.text
         self.time: Final = item.updated_at
         self.whose: Final = (item.actor_id, item.scope.agent_id)
         self.said: Final = not asks(item.text)
-        self.subjects: Final = subjects(item.text)
-        self.kin: Final = kin(item.text)
+        self.subjects: Final = subjects(item.text, language)
+        self.kin: Final = kin(item.text, language)
 
     def replaces(self, older: _Statement) -> bool:
-        """Whether the same speaker says it later, about the same people."""
-        if self.time <= older.time or not self.said or self.whose != older.whose:
+        """Whether the same speaker says it of the same people; that it is later was seen before."""
+        if not self.said or self.whose != older.whose:
             return False
         return self.kin == older.kin or (bool(older.kin) and older.kin <= self.kin and tells_change(self.text))
 

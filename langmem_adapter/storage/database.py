@@ -19,7 +19,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeAlias, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, StaticPool, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
@@ -28,6 +28,7 @@ from langmem_adapter.errors import InvalidInputError, LangmemAdapterError, Missi
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+    from types import TracebackType
 
     from sqlalchemy.engine.interfaces import DBAPIConnection
     from sqlalchemy.pool import ConnectionPoolEntry
@@ -41,6 +42,8 @@ _Outcome: TypeAlias = "tuple[Any, LangmemAdapterError | None]"
 
 _WRITE_LOCK: Final = 0x6C616E676D656D  # "langmem": the advisory lock that every writer on Postgres takes first
 _MOST_PER_COMMIT: Final = 512
+# What a shelf of `search` is made of: the changes, and the language of its words (`storage.meta`).
+_VERSION: Final = text("SELECT coalesce(max(seq), 0), (SELECT value FROM meta WHERE key = 'language') FROM changes")
 
 
 @dataclass(slots=True, eq=False)
@@ -52,17 +55,26 @@ class _Waiting(Generic[T]):
 
 
 class Reading:
-    """Reads from a database, in a transaction from when one is needed.
+    """Reads from a database, in a transaction from when one is needed until the `with` block ends.
 
     Args:
         database: The database.
-        stack: Ends the transaction.
     """
 
-    def __init__(self, database: Database, stack: ExitStack) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._stack = stack
+        self._stack = ExitStack()
         self._begun: Connection | None = None
+
+    def __enter__(self) -> Self:
+        """Begin, with nothing."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        """End the transaction, if there is one."""
+        return self._stack.__exit__(kind, error, trace)
 
     def connection(self) -> Connection:
         """The read transaction; it begins with the first call."""
@@ -140,14 +152,14 @@ class Database:
                 connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"))
             yield connection
 
-    @contextmanager
-    def reading(self) -> Iterator[Reading]:
+    def reading(self) -> Reading:
         """A reader that begins its transaction when it is first needed: what reads one statement alone needs none."""
-        with ExitStack() as stack:
-            yield Reading(self, stack)
+        return Reading(self)
 
     def glance(self, statement: Prepared, values: Mapping[str, Any]) -> list[Any]:
         """The rows of one statement, read by itself: a transaction costs more than reading ten rows.
+
+        Whether the file is still the one that was opened is not asked again: who searches has just asked for `version`.
 
         Raises:
             StorageError: The database failed.
@@ -155,9 +167,9 @@ class Database:
         if self.path is None:
             with self.read() as connection:
                 return statement.rows(connection, values)
-        self._refuse()
-        with translated(self.location), self._polling, closing(self._raw().cursor()) as cursor:
-            return statement.rows_on(cursor, self._engine.dialect, values)
+        self._refuse_closed()
+        with translated(self.location), self._polling:
+            return statement.rows_on(self._raw(), self._engine.dialect, values)
 
     def version(self) -> Hashable:
         """A token that changes whenever anybody, in any process, commits anything: cheap enough for every search.
@@ -169,7 +181,7 @@ class Database:
             return self._commits
         if self.path is None:
             with self.read() as connection:
-                return int(connection.execute(text("SELECT coalesce(max(seq), 0) FROM changes")).scalar_one())
+                return tuple(connection.execute(_VERSION).one())
         with translated(self.location), self._polling:
             return int(self._raw().execute("PRAGMA data_version").fetchone()[0])
 

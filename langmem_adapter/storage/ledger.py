@@ -57,6 +57,7 @@ _BOOKS: Final = Prepared(
     select(
         _LAST.scalar_subquery().label("seq"),
         select(tables.meta.c.value).where(tables.meta.c.key == meta.EMBEDDINGS).scalar_subquery().label("model"),
+        select(tables.meta.c.value).where(tables.meta.c.key == meta.LANGUAGE).scalar_subquery().label("language"),
         _RESULT.scalar_subquery().label("result"),
         select(scopes.c.id).where(scopes.c.key == bindparam("scope")).scalar_subquery().label("scope_id"),
     )
@@ -232,6 +233,7 @@ class _Entry:
         self._connection = connection
         self._write = write
         self._seq = int(books.seq)
+        self._language: str = books.language
         self._targets = _targets(connection, write)
         self._last_revisions = _last_revisions(connection, write)
         self._changes: list[dict[str, Any]] = []
@@ -371,7 +373,9 @@ class _Entry:
         return np.ascontiguousarray(vector, np.float32).tobytes()
 
     def _index_words(self, row: dict[str, Any]) -> None:
-        new = lexical.postings(row["scope_id"], row["pk"], row["text"], row["context"], row["created_at"])
+        new = lexical.postings(
+            row["scope_id"], row["pk"], row["text"], row["context"], row["created_at"], self._language
+        )
         self._new_words += new
         self._grown[row["scope_id"]][1] += new[0]["length"] if new else 0
 

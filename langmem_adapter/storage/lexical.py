@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import delete, func, insert, select
 
+from langmem_adapter.languages import ENGLISH
 from langmem_adapter.storage.prepared import Prepared, any_of
 from langmem_adapter.storage.tables import memories, scopes, words
 from langmem_adapter.text import marks
@@ -52,7 +53,9 @@ def joined(around: Iterable[str]) -> str:
     return _BETWEEN.join(text.replace(_BETWEEN, " ") for text in around).rstrip(_BETWEEN)
 
 
-def postings(scope_id: int, pk: int, text: str, context: str, time: datetime) -> list[dict[str, Any]]:
+def postings(
+    scope_id: int, pk: int, text: str, context: str, time: datetime, language: str = ENGLISH
+) -> list[dict[str, Any]]:
     """The rows of one memory.
 
     Args:
@@ -61,15 +64,16 @@ def postings(scope_id: int, pk: int, text: str, context: str, time: datetime) ->
         text: Its words count most.
         context: From `joined`.
         time: When it was said; its day, month and year are words as well.
+        language: Of the database (`meta.language_of`).
     """
     counts: Counter[str] = Counter()
     for around, weight in zip(context.split(_BETWEEN), _AROUND_WEIGHTS, strict=False):
-        _count(counts, terms_of(around), weight)
-    _count(counts, terms_of(text), _TEXT_WEIGHT)
+        _count(counts, terms_of(around, language), weight)
+    _count(counts, terms_of(text, language), _TEXT_WEIGHT)
     time = time.astimezone(UTC)  # as it comes back from the database
-    _count(counts, terms_of(f"{time.day} {_MONTHS[time.month - 1]} {time.year}"), _DATE_WEIGHT)
+    _count(counts, terms_of(f"{time.day} {_MONTHS[time.month - 1]} {time.year}", language), _DATE_WEIGHT)
     length = counts.total()
-    counts.update(marks(text))
+    counts.update(marks(text, language))
     return [
         {"scope_id": scope_id, "term": term, "memory_pk": pk, "count": count, "length": length}
         for term, count in counts.items()
@@ -97,8 +101,8 @@ def of_memories(connection: Connection, pks: Iterable[int]) -> list[Any]:
     return _OF_MEMORIES.rows(connection, {"pks": list(pks)})
 
 
-def rebuild(connection: Connection) -> int:
-    """Write all word rows anew, after the tokenizer changed.
+def rebuild(connection: Connection, language: str = ENGLISH) -> int:
+    """Write all word rows anew, after the tokenizer or the language changed.
 
     Returns:
         How many memories were read.
@@ -108,7 +112,7 @@ def rebuild(connection: Connection) -> int:
     count = 0
     query = select(memories.c.pk, memories.c.scope_id, memories.c.text, memories.c.context, memories.c.created_at)
     for pk, scope_id, text, context, time in connection.execute(query).all():
-        rows = postings(scope_id, pk, text, context, time)
+        rows = postings(scope_id, pk, text, context, time, language)
         totals[scope_id] += rows[0]["length"]
         count += 1
         INSERT_WORDS.many(connection, rows)

@@ -46,7 +46,7 @@ __all__ = [
 AnyRow: TypeAlias = "Row[*tuple[Any, ...]]"
 
 _CHUNK: Final = 500
-_SHOWN: Final = [column for column in memories.c if column.name not in {"embedding", "context"}]
+_SHOWN: Final = [column for column in memories.c if column.name not in {"embedding", "context", "scope_id", "seq"}]
 _ITEM: Final = select(*_SHOWN, scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id).join_from(
     memories, scopes, memories.c.scope_id == scopes.c.id
 )

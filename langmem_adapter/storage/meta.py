@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import bindparam, delete, func, insert, select, update
 
-from langmem_adapter.errors import EmbeddingMismatchError
+from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError, StorageError
+from langmem_adapter.languages import ENGLISH, checked
 from langmem_adapter.storage import lexical
 from langmem_adapter.storage.feed import VECTORS
 from langmem_adapter.storage.migrations.runner import migrate
@@ -20,9 +22,24 @@ if TYPE_CHECKING:
     from langmem_adapter.storage.database import Database
     from langmem_adapter.storage.feed import Space
 
-__all__ = ["EMBEDDINGS", "Stats", "check_embeddings", "dimensions", "drop", "fits", "get", "prepare", "put", "stats"]
+__all__ = [
+    "EMBEDDINGS",
+    "LANGUAGE",
+    "Stats",
+    "check_embeddings",
+    "dimensions",
+    "drop",
+    "fits",
+    "get",
+    "language_of",
+    "prepare",
+    "put",
+    "stats",
+]
 
 EMBEDDINGS: Final = VECTORS.model
+LANGUAGE: Final = "language"
+"""Key of the language by whose rules the words were stemmed."""
 _TOKENIZER: Final = "tokenizer"
 _VALUE: Final = select(meta.c.value).where(meta.c.key == bindparam("name"))
 
@@ -46,17 +63,42 @@ class Stats:
     size: int | None
 
 
-def prepare(database: Database) -> None:
-    """Make a database ready: schema, and words of today's tokenizer.
+def prepare(database: Database, language: str | None = None) -> None:
+    """Make a database ready: schema, and words of today's tokenizer in the right language.
+
+    Naming another language than the database has writes all its words anew, in one transaction. Whoever else has it open
+    follows: writers and searches go by the language that stands in the database, not by the one it was opened with.
+
+    Args:
+        database: Any.
+        language: One of `languages.LANGUAGES`, or `"none"`; `None` keeps that of the database, which begins as English.
 
     Raises:
+        InvalidInputError: No such language.
         StorageError: It cannot be opened, belongs to another program, or is newer than this code.
     """
+    wanted = None if language is None else checked(language)
     migrate(database)
     with database.read() as connection:
-        ready = get(connection, _TOKENIZER) == TOKENIZER
+        ready = _is_ready(connection, wanted or language_of(connection))
     if not ready:
-        database.write(_tokenize)
+        database.write(partial(_tokenize, wanted=wanted))
+
+
+def language_of(connection: Connection) -> str:
+    """The language by whose rules the words of a database are stemmed.
+
+    Raises:
+        StorageError: It was made with a newer `snowballstemmer`, which knows more languages.
+    """
+    kept = get(connection, LANGUAGE) or ENGLISH
+    try:
+        return checked(kept)
+    except InvalidInputError:
+        raise StorageError(
+            f"the words of this database are stemmed as {kept}, which the snowballstemmer installed here does not know; "
+            f"upgrade it (pip install -U snowballstemmer), or open the database with another language"
+        ) from None
 
 
 def get(connection: Connection, key: str) -> str | None:
@@ -118,9 +160,17 @@ def _count(connection: Connection, table: Table) -> int:
     return int(connection.execute(select(func.count()).select_from(table)).scalar_one())
 
 
-def _tokenize(connection: Connection) -> None:
-    lexical.rebuild(connection)
+def _is_ready(connection: Connection, wanted: str) -> bool:
+    return (get(connection, _TOKENIZER), get(connection, LANGUAGE)) == (TOKENIZER, wanted)
+
+
+def _tokenize(connection: Connection, wanted: str | None) -> None:
+    wanted = wanted or language_of(connection)
+    if _is_ready(connection, wanted):  # another process was faster
+        return
+    lexical.rebuild(connection, wanted)
     put(connection, _TOKENIZER, TOKENIZER)
+    put(connection, LANGUAGE, wanted)
 
 
 def _location(connection: Connection) -> str:

@@ -75,7 +75,7 @@ class UTCDateTime(TypeDecorator[datetime]):
 
 
 def _from_text(value: str | None) -> datetime | None:
-    return None if value is None else datetime.fromisoformat(value).replace(tzinfo=UTC)
+    return None if value is None else datetime.fromisoformat(f"{value}+00:00")  # its zone is `UTC` itself
 
 
 _Json: Final = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")

@@ -1,0 +1,116 @@
+"""What is kept of a scope between searches is what a new process would read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from langmem_adapter.memory import Memory
+from langmem_adapter.records import Scope
+from langmem_adapter.search import shelves
+from langmem_adapter.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    import pytest
+
+QUIET = Settings(trace_days=0)
+WORDS = "tea coffee jazz chess sister moved live bicycle 茶 猫".split()
+QUESTIONS = ("where does my sister live?", "tea and jazz", "chess", "谁喜欢茶？", "when was it?")
+WHO: Sequence[dict[str, Any]] = ({"user_id": "a"}, {"user_id": "a", "run_id": "1"}, {"user_id": "b"}, {"agent_id": "x"})
+STEP = st.tuples(
+    st.sampled_from(["add", "add", "add", "update", "delete", "clear"]),
+    st.sampled_from(WHO),
+    st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join),
+    st.integers(0, 7),
+)
+
+
+def found(memory: Memory) -> list[Any]:
+    """Every hit of every question in every scope, with all that speaks for it."""
+    scopes: Sequence[dict[str, Any]] = ({"user_id": "a"}, {"user_id": "a", "run_id": "1"}, {"agent_id": "x"})
+    hits = [
+        (hit.id, hit.score, hit.explanation)
+        for who in scopes
+        for question in QUESTIONS
+        for hit in memory.search(question, **who, k=20, explain=True)
+    ]
+    return [
+        (id_, round(score, 6), why and {name: round(part, 6) for name, part in why.parts.items()})
+        for id_, score, why in hits
+    ]
+
+
+def take(memory: Memory, step: tuple[str, dict[str, Any], str, int]) -> None:
+    kind, who, text, number = step
+    if kind == "add":
+        turns = [{"role": "user", "name": ("Ann", "Ben")[number % 2], "content": word} for word in (text, text[::-1])]
+        memory.add(turns, **who, infer=False, timestamp=1_700_000_000 + 1_000 * number)
+        return
+    items = memory.get_all(**who)
+    if kind == "clear":
+        memory.delete_all(**who)
+    elif items and kind == "update":
+        memory.update(items[number % len(items)].id, text)
+    elif items:
+        memory.delete(items[number % len(items)].id)
+
+
+@settings(max_examples=25)
+@given(st.lists(STEP, min_size=1, max_size=8))
+def test_after_any_changes_a_search_gives_what_a_new_process_gives(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, dict[str, Any], str, int]]
+) -> None:
+    path = tmp_path_factory.mktemp("shelves") / "m.db"
+    with Memory(path, settings=QUIET) as old, Memory(path, settings=QUIET) as writer:
+        for number, step in enumerate(steps):
+            take((old, writer)[number % 2], step)
+            found(old)
+        with Memory(path, settings=QUIET) as new:
+            assert found(old) == found(new)
+
+
+def test_only_so_much_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shelves, "_MOST", 400)
+    with Memory(tmp_path / "m.db", settings=QUIET) as memory:
+        for number in range(30):
+            memory.add(f"I like tea number {number}", user_id=f"u{number}", infer=False)
+            assert memory.search("tea", user_id=f"u{number}")
+        kept = memory.engine.searcher._shelves
+        version = memory.engine.database.version()
+        assert kept.fresh(Scope("u29"), version) is not None
+        assert kept.fresh(Scope("u0"), version) is None
+        assert memory.search("tea", user_id="u0")[0].text == "I like tea number 0"
+
+
+def test_a_scope_that_appears_later_joins_the_searches_that_cover_it(tmp_path: Path) -> None:
+    with Memory(tmp_path / "m.db", settings=QUIET) as one, Memory(tmp_path / "m.db", settings=QUIET) as two:
+        one.add("I like tea.", user_id="a", infer=False)
+        assert len(one.search("tea", user_id="a")) == 1
+        two.add("I like green tea.", user_id="a", run_id="new", infer=False)
+        two.add("I like black tea.", user_id="ab", run_id="new", infer=False)
+        assert {hit.text for hit in one.search("tea", user_id="a")} == {"I like tea.", "I like green tea."}
+
+
+def test_another_tenants_texts_change_nobodys_ranking(tmp_path: Path) -> None:
+    with Memory(tmp_path / "m.db", settings=QUIET) as memory:
+        for text in ("Likes hiking in the Alps", "Works in Paris", "Hikes with Anna", "喜欢喝绿茶"):
+            memory.add(text, user_id="a", infer=False)
+        before = [(hit.id, hit.score) for hit in memory.search('hikes "in" Alps OR NEAR(', user_id="a")]
+        memory.add_many([{"messages": f"hiking {n}", "user_id": "b", "infer": False} for n in range(50)])
+        assert [(hit.id, hit.score) for hit in memory.search('hikes "in" Alps OR NEAR(', user_id="a")] == before
+
+
+def test_a_question_of_thousands_of_words_is_answered_like_any_other(tmp_path: Path) -> None:
+    with Memory(tmp_path / "m.db", settings=QUIET) as memory:
+        memory.add("Owns house w77", user_id="a", infer=False)
+        memory.search(" ".join(f"w{n}" for n in range(3_000)), user_id="a")
+        assert (
+            memory.search(" ".join(f"w{n}" for n in range(6_000)), user_id="a", explain=True)[0].text
+            == "Owns house w77"
+        )
+        assert memory.search("w77", user_id="a", explain=True)[0].explanation is not None
