@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, namedtuple
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -34,9 +34,6 @@ class _Row(NamedTuple):
     actor_id: str | None
     expires_at: datetime | None
     memory_type: str | None
-
-
-_Word = namedtuple("_Word", ("term", "memory_pk", "count", "length"))  # noqa: PYI024 - tuples have a method `count`
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,7 +85,7 @@ def _words(found: Sequence[Known], language: str) -> tuple[dict[str, list[Any]],
         rows = lexical.postings(0, known.pk, known.item.text, known.context, known.item.created_at, language)
         total += rows[0]["length"]
         for row in rows:
-            words[row["term"]].append(_Word(row["term"], known.pk, row["count"], row["length"]))
+            words[row["term"]].append((row["term"], known.pk, row["count"], row["length"]))
     return words, total
 
 

@@ -100,7 +100,7 @@ class Groups:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
-    """What speaks for each of some memories, which stand by age; arrays of shape (n,).
+    """What speaks for each of some memories, which stand by age; arrays of shape (n,), or `None` where it does not count.
 
     Attributes:
         pks: Their numbers, ascending.
@@ -117,10 +117,10 @@ class Evidence:
     meaning: NDArray[np.floating[Any]]
     words: _Floats
     named: _Bools | None
-    asking: _Bools
+    asking: _Bools | None
     timed: _Bools | None
-    conversations: Groups
-    recency: _Floats
+    conversations: Groups | None
+    recency: _Floats | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -181,15 +181,15 @@ def fuse(
 
     add("meaning", unit(evidence.meaning, 1 - weights.word))
     add("words", unit(evidence.words, weights.word))
-    if weights.question:
+    if evidence.asking is not None and weights.question:
         add("question", evidence.asking * -weights.question)
     if evidence.named is not None and weights.speaker:
         add("speaker", evidence.named * weights.speaker)
     if evidence.timed is not None and weights.time:
         add("time", evidence.timed * weights.time)
-    if weights.conversation:
+    if evidence.conversations is not None and weights.conversation:
         add("conversation", unit(evidence.conversations.best(scores), weights.conversation))
-    if weights.recency:
+    if evidence.recency is not None and weights.recency:
         add("recency", evidence.recency * weights.recency)
     order = _first(scores, len(scores) if most is None else most)
     return Ranked(evidence.pks, scores, evidence.meaning, evidence.words, parts, strategy).at(order)

@@ -157,10 +157,10 @@ class Searcher:
         shelf, load = standing.shelf, loader(connect, standing.scope_ids)
         words = shelf.words(asked.terms, asked.groups, related=weights.related, load=load)
         if index is None:  # no memory exists yet
-            return fuse(evidence(shelf, asked, np.empty(0, np.int64), np.empty(0), words, load), weights)
+            return fuse(evidence(shelf, asked, np.empty(0, np.int64), np.empty(0), words, load, weights), weights)
         allowed = self._allowed(connect, query, shelf)
         places, meaning, strategy = _candidates(index, vector, standing, words, allowed, 4 * query.k)
-        told = evidence(shelf, asked, places, meaning, words, load)
+        told = evidence(shelf, asked, places, meaning, words, load, weights)
         return fuse(told, weights, most=most, explain=query.explain, strategy=strategy)
 
     def _allowed(self, connect: Callable[[], Connection], query: Query, shelf: Shelf) -> NDArray[np.bool_] | None:
@@ -203,7 +203,7 @@ class Searcher:
     ) -> list[Hit]:
         then = history.read(connection, query, self._embedder, asked.language)
         words = then.shelf.words(asked.terms, asked.groups, related=self._weights.related, load=then.load)
-        told = evidence(then.shelf, asked, None, then.vectors @ vector, words, then.load)
+        told = evidence(then.shelf, asked, None, then.vectors @ vector, words, then.load, self._weights)
         ranked = fuse(told, self._weights, explain=query.explain, strategy="history")
         if query.threshold is not None:
             ranked = ranked.at(ranked.meaning >= query.threshold)
@@ -220,6 +220,7 @@ def evidence(
     meaning: NDArray[np.floating[Any]],
     words: NDArray[np.float64],
     load: Load,
+    weights: Weights,
 ) -> Evidence:
     """What speaks for the memories at some places of a shelf.
 
@@ -230,6 +231,7 @@ def evidence(
         meaning: Their cosines, shape (n,).
         words: BM25 scores of all the shelf's memories.
         load: Reads words that the shelf does not know yet.
+        weights: What does not count is not looked up.
     """
     here = slice(None) if places is None else places
     named = [shelf.names[name] for name in asked.names if name in shelf.names]
@@ -239,11 +241,15 @@ def evidence(
         meaning=meaning,
         words=words[here],
         named=reduce(np.logical_or, named)[here] if some else None,
-        asking=shelf.marked(ASKS, load)[here],
-        timed=shelf.marked(TELLS_TIME, load)[here] if asked.when else None,
-        conversations=shelf.groups if places is None else Groups.of(shelf.conversations[places]),
-        recency=shelf.recency[here],
+        asking=shelf.marked(ASKS, load)[here] if weights.question else None,
+        timed=shelf.marked(TELLS_TIME, load)[here] if asked.when and weights.time else None,
+        conversations=_groups(shelf, places) if weights.conversation else None,
+        recency=shelf.recency[here] if weights.recency else None,
     )
+
+
+def _groups(shelf: Shelf, places: NDArray[np.int64] | None) -> Groups:
+    return shelf.groups if places is None else Groups.of(shelf.conversations[places])
 
 
 def _candidates(

@@ -85,7 +85,7 @@ class Postings:
         """Take note of memories that changed, and the rows that they have now."""
         fresh: dict[str, list[Any]] = {}
         for row in rows:
-            fresh.setdefault(row.term, []).append(row)
+            fresh.setdefault(row[0], []).append(row)
         with self._lock:
             self._patches.append((changed, fresh))
             if len(self._patches) > _MOST_PATCHES:
@@ -109,7 +109,7 @@ class Postings:
     def _add(self, terms: Sequence[str], rows: list[Any], version: int) -> None:
         found: dict[str, list[Any]] = {term: [] for term in terms}
         for row in rows:
-            found[row.term].append(row)
+            found[row[0]].append(row)
         for term, held in found.items():
             self._kept[term] = (_posting(held), version)
 

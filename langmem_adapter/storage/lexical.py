@@ -92,13 +92,13 @@ def forget(connection: Connection, pks: Sequence[int]) -> dict[int, int]:
 
 
 def of_terms(connection: Connection, scope_ids: Iterable[int], terms: Iterable[str]) -> list[Any]:
-    """Rows of term, memory_pk, count, length: every memory of some scopes that holds one of the terms."""
-    return _OF_TERMS.rows(connection, {"scopes": list(scope_ids), "terms": list(terms)})
+    """Tuples of term, memory_pk, count, length: every memory of some scopes that holds one of the terms."""
+    return _OF_TERMS.tuples(connection, {"scopes": list(scope_ids), "terms": list(terms)})
 
 
 def of_memories(connection: Connection, pks: Iterable[int]) -> list[Any]:
     """The same of some memories, with all their terms."""
-    return _OF_MEMORIES.rows(connection, {"pks": list(pks)})
+    return _OF_MEMORIES.tuples(connection, {"pks": list(pks)})
 
 
 def rebuild(connection: Connection, language: str = ENGLISH) -> int:

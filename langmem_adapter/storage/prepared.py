@@ -92,6 +92,13 @@ class Prepared:
             cursor.execute(form.sql, form.bound(values))
             return form.read(cursor.fetchall())
 
+    def tuples(self, connection: Connection, values: _Values) -> list[Any]:
+        """Every row as a plain tuple, for statements that give thousands."""
+        form = _form(self, connection.dialect)
+        with _cursor(connection, form) as cursor:
+            cursor.execute(form.sql, form.bound(values))
+            return form.converted(cursor.fetchall())
+
     def rows_on(self, driver: Any, dialect: Dialect, values: _Values) -> list[Any]:
         """The same on a bare connection of the driver; its errors come as they are.
 
@@ -200,12 +207,16 @@ class _Form:
 
     def read(self, found: Sequence[Sequence[Any]]) -> list[Any]:
         """Rows as they are meant, from rows as the driver gives them."""
-        if self._from_driver and found:
-            columns: list[Any] = list(zip(*found, strict=True))
-            for place, convert in self._from_driver:
-                columns[place] = map(convert, columns[place])
-            found = list(zip(*columns, strict=True))
-        return list(map(self._make, found))
+        return list(map(self._make, self.converted(found)))
+
+    def converted(self, found: Sequence[Sequence[Any]]) -> list[Any]:
+        """The same as plain tuples."""
+        if not self._from_driver or not found:
+            return list(found)
+        columns: list[Any] = list(zip(*found, strict=True))
+        for place, convert in self._from_driver:
+            columns[place] = map(convert, columns[place])
+        return list(zip(*columns, strict=True))
 
 
 def _from_driver(type_: TypeEngine[Any], dialect: Dialect) -> Callable[[Any], Any] | None:
