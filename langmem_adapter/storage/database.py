@@ -13,11 +13,12 @@ import asyncio
 import os
 import sqlite3
 import threading
+import time
 from collections import deque
 from concurrent.futures import Future
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeAlias, TypeVar
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
     from types import TracebackType
 
-    from sqlalchemy.engine.interfaces import DBAPIConnection
+    from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
     from sqlalchemy.pool import ConnectionPoolEntry
 
     from langmem_adapter.storage.prepared import Prepared
@@ -374,7 +375,7 @@ class Database:
         else:
             _make_folder(Path(str(url.database)).parent)
             engine = create_engine(url, connect_args=arguments, pool_size=16, max_overflow=64)
-        event.listen(engine, "connect", _on_connect)
+        event.listen(engine, "connect", partial(_on_connect, self._busy_timeout))
         event.listen(engine, "connect", self._note_file)
         event.listen(engine, "begin", _on_begin)
         return engine
@@ -432,13 +433,30 @@ def _make_folder(folder: Path) -> None:
         raise StorageError(f"cannot make the folder {folder}: {error.strerror}") from error
 
 
-def _on_connect(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
+_PAUSE: Final = 0.02
+
+
+def _on_connect(patience: float, connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
     # The driver's own transaction handling is switched off: it begins too late and commits around DDL.
     connection.isolation_level = None
     cursor = connection.cursor()
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "secure_delete=ON"):
+    _to_wal(cursor, time.monotonic() + patience)
+    for pragma in ("synchronous=FULL", "foreign_keys=ON", "secure_delete=ON"):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
+
+
+def _to_wal(cursor: DBAPICursor, end: float) -> None:
+    # SQLite does not wait here: while another process recovers the log of a killed one, or closes it, this fails at once.
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > end:
+                raise
+            time.sleep(_PAUSE)
+        else:
+            return
 
 
 def _on_begin(connection: Connection) -> None:
