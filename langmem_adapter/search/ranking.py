@@ -217,5 +217,7 @@ def unit(values: NDArray[np.floating[Any]], most: float = 1.0) -> _Floats:
     top = float(values.max(initial=0.0))
     if top <= 0:
         return np.zeros(len(values))
-    brought: _Floats = np.maximum(values, 0.0, dtype=np.float64) * (most / top)
+    brought = values.astype(np.float64)
+    np.maximum(brought, 0.0, out=brought)
+    np.multiply(brought, most / top, out=brought)
     return brought

@@ -287,8 +287,9 @@ class Shelf:
             load: Reads rows that are not here yet.
         """
         terms, groups = set(terms), set(groups)
-        wanted = terms.union(*(members(group, self.language) for group in groups))
-        self._prepare([term for term in (*terms, *groups) if term not in self._scores], wanted, load)
+        missing = [term for term in (*terms, *groups) if term not in self._scores]
+        if missing:
+            self._prepare(missing, terms.union(*(members(group, self.language) for group in groups)), load)
         scores = np.zeros(len(self))
         for term in sorted(terms):
             places, worth = self._scores[term]
@@ -306,8 +307,6 @@ class Shelf:
         return self._marks[mark]
 
     def _prepare(self, missing: Sequence[str], terms: Iterable[str], load: Load) -> None:
-        if not missing:
-            return
         postings = self.postings.of(terms, load)
         for term in missing:
             held = (

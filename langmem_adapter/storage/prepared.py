@@ -227,6 +227,8 @@ def _from_driver(type_: TypeEngine[Any], dialect: Dialect) -> Callable[[Any], An
 
 def _from_json(value: Any) -> Any:
     """What SQLAlchemy reads, through four functions less; a lone number comes as such, for SQLite knows no JSON."""
+    if value == "{}":  # what most metadata is
+        return {}
     return _DECODE(value) if isinstance(value, str) else value
 
 

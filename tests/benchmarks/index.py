@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
 import os
 import sqlite3
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -24,6 +22,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[2]))  # run as a program, its neighbours are found all the same
 from langmem_adapter.index.base import Batch
 from langmem_adapter.index.build import open_index
 from langmem_adapter.index.faiss import FaissIndex
@@ -31,6 +30,7 @@ from langmem_adapter.index.indexer import Indexer
 from langmem_adapter.index.snapshot import load, snapshot_path
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.meta import prepare
+from tests.benchmarks.measure import apart, report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -46,7 +46,6 @@ MARK: Final = "bench:384/1"
 NOBODY: Final = np.empty(0, np.int64)
 BLOCK: Final = 10_000
 NEVER: Final = 10**9
-ONE_THREAD: Final = dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"), "1")
 NOW: Final = "2026-01-01 00:00:00.000000"
 
 
@@ -66,18 +65,7 @@ QUICK: Final = Size(rows=4_000, scopes=((100, 4), (1_000, 2)), starts=1, plain=1
 
 def bench_index(*, quick: bool) -> None:
     """Run this program; its lines are printed between the caller's own."""
-    sys.stdout.flush()
-    arguments = [sys.executable, __file__, *(["--quick"] if quick else [])]
-    subprocess.run(arguments, check=True, env=os.environ | ONE_THREAD, timeout=300)
-
-
-def report(name: str, value: float, unit: str, goal: Goal | None = None) -> None:
-    """Print one line, in the shape of the other benchmarks."""
-    met = goal is not None and (value <= goal[1] if goal[0] == "<=" else value >= goal[1])
-    verdict = "none" if goal is None else "met" if met else "missed"
-    text = None if goal is None else f"{goal[0]} {goal[1]:g}"
-    line = {"name": name, "value": float(f"{value:.4g}"), "unit": unit, "goal": text, "verdict": verdict}
-    print(json.dumps(line), flush=True)  # noqa: T201 - this program prints
+    apart(__file__, quick=quick)
 
 
 def seconds(work: Callable[[], object]) -> float:

@@ -14,52 +14,19 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # run as a program, its neighbours are found all the same
-from langmem_adapter.memory import Memory
 from tests.benchmarks.cost import bench_cost
 from tests.benchmarks.index import bench_index
-from tests.benchmarks.material import SCOPE, VECTORS, copied, filled, raw
-from tests.benchmarks.measure import QUICK, Size, ratio, report, side_by_side
+from tests.benchmarks.material import filled
+from tests.benchmarks.measure import QUICK, Size, ratio, report
+from tests.benchmarks.search import bench_search
 from tests.benchmarks.store import bench_store
 from tests.benchmarks.writing import bench_add, bench_apply, bench_growth, bench_many, bench_shared_commits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-# ── searching ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-ROWS: Final = (
-    "SELECT m.pk, m.id, m.text, m.metadata, m.created_at, s.user_id FROM memories m JOIN scopes s ON s.id = m.scope_id "
-)
-
-
-def bench_search(start: Path, size: Size) -> None:
-    """`Memory.search` against the product of the scope's vectors with the query's, and the rows of the ten best."""
-    path = copied(start, "search.db")
-    plain = raw(path)
-    kept = plain.execute(
-        "SELECT pk, embedding FROM memories WHERE scope_id = (SELECT id FROM scopes WHERE user_id = ?)", [SCOPE.user_id]
-    ).fetchall()
-    pks = np.array([pk for pk, _ in kept])
-    matrix = np.stack([np.frombuffer(embedding, np.float32) for _, embedding in kept])
-    question = "Who repairs the bicycle beside the orchard?"
-    vector = VECTORS.vector(question)
-
-    def bare() -> list[Any]:
-        best = pks[np.argsort(-(matrix @ vector))[:10]].tolist()
-        return plain.execute(f"{ROWS} WHERE m.pk IN ({','.join('?' * len(best))})", best).fetchall()
-
-    with Memory(path) as memory:
-        engine, product = side_by_side(size, lambda: memory.search(question, **SCOPE.named), bare)  # type: ignore[arg-type]
-    plain.close()
-    where = f"{len(kept)} of {size.memories:,} memories"
-    report(f"search, {where}: wall to a numpy product and a raw fetch", ratio(engine.wall, product.wall), "x")
-    report(f"search, {where}: CPU", statistics.median(engine.cpu) * 1000, "ms")
-
 
 # ── starting ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -94,16 +61,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help="see that it runs; the numbers mean nothing")
     size = QUICK if parser.parse_args(arguments).quick else Size()
     with tempfile.TemporaryDirectory(prefix="langmem-bench-") as folder:
-        small, large = Path(folder) / "small.db", Path(folder) / "large.db"
+        small = Path(folder) / "small.db"
         filled(small, Size(memories=min(1_000, size.memories), scope=min(100, size.scope)))
-        filled(large, size)
         bench_cost(report, messages=size.many)
         bench_apply(small, size)
         bench_add(small, size)
         bench_growth(Path(folder), size)
         bench_many(small, size)
         bench_shared_commits(small, size)
-        bench_search(large, size)
+    bench_search(quick=size is QUICK)
     bench_index(quick=size is QUICK)
     bench_store(report, quick=size is QUICK)
     bench_start(size)

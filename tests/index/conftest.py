@@ -116,8 +116,10 @@ class Fed:
         none = np.empty(0, np.int64)
         self.update(Batch(none, none, np.empty((0, self.dimensions), np.float32), self.pks()))
 
-    def search(self, query: Vectors, k: int, *, scopes: Collection[int], pks: Pks | None = None) -> Found:
-        return self.view.search(query, k, scopes=scopes, pks=pks)
+    def search(
+        self, query: Vectors, k: int, *, scopes: Collection[int], pks: Pks | None = None, ordered: bool = True
+    ) -> Found:
+        return self.view.search(query, k, scopes=scopes, pks=pks, ordered=ordered)
 
     def scores(self, query: Vectors, pks: Pks) -> Scores:
         return self.view.scores(query, pks)

@@ -89,6 +89,23 @@ class TestSearch:
         assert sorted(found.pks.tolist()) == [100 + i for i in range(600) if i % 7 == 3]
         assert (np.diff(found.scores) <= 0).all()
 
+    @pytest.mark.parametrize("k", [1, 85, 86, 300, 600, 10_000])
+    def test_without_order_it_gives_the_same_memories(self, filled: VectorIndex, vectors: Vectors, k: int) -> None:
+        for scopes in ([3], [0, 1, 5], range(7)):
+            found = filled.search(vectors[0], k, scopes=scopes)
+            loose = filled.search(vectors[0], k, scopes=scopes, ordered=False)
+            assert dict(zip(loose.pks.tolist(), loose.scores.tolist(), strict=True)) == dict(
+                zip(found.pks.tolist(), found.scores.tolist(), strict=True)
+            )
+
+    def test_what_was_found_stays_as_it_was_when_the_index_changes(
+        self, filled: VectorIndex, vectors: Vectors, make_batch: Any
+    ) -> None:
+        found = filled.search(vectors[0], 600, scopes=[3], ordered=False)
+        pks, scores = found.pks.tolist(), found.scores.tolist()
+        filled.update(make_batch([], [], vectors[:0], gone=pks))
+        assert found.pks.tolist() == pks and found.scores.tolist() == scores
+
     def test_finds_nothing_where_nothing_is(self, filled: VectorIndex, vectors: Vectors) -> None:
         for found in (
             filled.search(vectors[0], 5, scopes=[99, 7]),
