@@ -81,6 +81,7 @@ def _noting(doing: str, on_error: OnError) -> Iterator[None]:
     except GraphBubbleUp:  # no failure: the graph pauses
         raise
     except Exception as error:
+        # Whatever a model's client raises: these errors share no base. The log has the traceback.
         if on_error == "raise":
             raise
         _log.error("memory failed to %s; the call goes on without", doing, exc_info=error)
