@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from sqlalchemy import Row, Select, and_, bindparam, func, or_, select
+from sqlalchemy import Row, Select, and_, func, or_, select
 
 from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError
 from langmem_adapter.filters import EVERYTHING
@@ -20,7 +20,7 @@ from langmem_adapter.storage.scopes import of_row, within
 from langmem_adapter.storage.tables import history, memories, scopes
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from sqlalchemy import ColumnElement, Connection
 
@@ -33,7 +33,6 @@ __all__ = [
     "by_pks",
     "cursor",
     "equal_texts",
-    "expired",
     "get",
     "latest",
     "matching",
@@ -51,9 +50,6 @@ _ITEM: Final = select(*_SHOWN, scopes.c.user_id, scopes.c.agent_id, scopes.c.run
     memories, scopes, memories.c.scope_id == scopes.c.id
 )
 _BY_PKS: Final = Prepared(_ITEM.where(any_of(memories.c.pk, "pks")))
-_EXPIRED: Final = select(memories.c.pk, memories.c.scope_id).where(
-    memories.c.expires_at <= bindparam("now", type_=memories.c.expires_at.type)
-)
 
 
 def get(connection: Connection, memory_id: str, scope: Scope | None = None) -> MemoryItem:
@@ -101,15 +97,6 @@ def latest(connection: Connection, scope: Scope, count: int) -> list[int]:
     """Pks of the memories within *scope* that changed last, latest first."""
     query = select(memories.c.pk).where(_visible(scope)).order_by(memories.c.seq.desc()).limit(count)
     return list(connection.execute(query).scalars())
-
-
-def expired(connection: Connection, scope_ids: Collection[int]) -> list[int]:
-    """Pks of the memories of these scopes that are past their `expires_at`.
-
-    All that have expired are looked at, which are few; asked for those of a scope, SQLite reads the whole scope instead.
-    """
-    rows = connection.execute(_EXPIRED, {"now": datetime.now(UTC)})
-    return [pk for pk, scope_id in rows if scope_id in scope_ids]
 
 
 def matching(
