@@ -15,7 +15,7 @@ from langgraph.runtime import Runtime  # noqa: TC002 - the same
 from langmem_adapter.maintenance.consolidate import Tidied, Tidier
 from langmem_adapter.memory import Memory
 from langmem_adapter.pipeline.retries import RETRIES
-from langmem_adapter.records import Usage
+from langmem_adapter.records.cost import Usage
 from langmem_adapter.scoping import MemoryContext, resolve_scope
 
 if TYPE_CHECKING:

@@ -65,7 +65,9 @@ if TYPE_CHECKING:
         UnknownArgumentError,
     )
     from langmem_adapter.memory import Memory
-    from langmem_adapter.records import AddResult, Change, Hit, MemoryItem, Page, Revision, Scope
+    from langmem_adapter.records.results import AddResult, Hit, MemoryItem, Page, Revision
+    from langmem_adapter.records.scope import Scope
+    from langmem_adapter.records.work import Change
     from langmem_adapter.scoping import MemoryContext
     from langmem_adapter.settings import Settings
 
@@ -97,17 +99,17 @@ __all__ = [
 ]
 
 _HOMES: Final = {
-    "AddResult": "records",
-    "Change": "records",
+    "AddResult": "records.results",
+    "Change": "records.work",
     "HashEmbeddings": "embedding.hashing",
-    "Hit": "records",
+    "Hit": "records.results",
     "Memory": "memory",
     "MemoryContext": "scoping",
-    "MemoryItem": "records",
+    "MemoryItem": "records.results",
     "MemoryMiddleware": "adapters.middleware",
-    "Page": "records",
-    "Revision": "records",
-    "Scope": "records",
+    "Page": "records.results",
+    "Revision": "records.results",
+    "Scope": "records.scope",
     "Settings": "settings",
 }
 

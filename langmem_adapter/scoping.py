@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from langmem_adapter.errors import ScopeError
-from langmem_adapter.records import SCOPE_FIELDS, Scope
+from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 
 __all__ = ["MemoryContext", "resolve_scope"]
 

@@ -19,7 +19,8 @@ from langmem_adapter.twins import Plan
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from langmem_adapter.records import Hit, Scope
+    from langmem_adapter.records.results import Hit
+    from langmem_adapter.records.scope import Scope
 
 __all__ = ["run_config", "shown", "stage", "traced"]
 

@@ -25,11 +25,12 @@ def test_the_list_is_sorted() -> None:
 
 
 def test_the_names_are_those_of_the_rooms() -> None:
-    from langmem_adapter import errors, memory, records
+    from langmem_adapter import errors, memory
+    from langmem_adapter.records import scope
 
     assert set(errors.__all__) <= set(langmem_adapter.__all__)
     assert langmem_adapter.Memory is memory.Memory
-    assert langmem_adapter.Scope is records.Scope
+    assert langmem_adapter.Scope is scope.Scope
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

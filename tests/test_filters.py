@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from langmem_adapter.errors import FilterError
 from langmem_adapter.filters import EVERYTHING, FIELDS, Condition, moment, parse, values_of
-from langmem_adapter.records import MemoryItem, Scope
+from langmem_adapter.records.results import MemoryItem
+from langmem_adapter.records.scope import Scope
 from tests.filter_language import JSON, OPERATORS, VALUES, dollars, filters, holds
 
 NEW_YEAR = datetime(2024, 1, 1, tzinfo=UTC)

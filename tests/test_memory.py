@@ -25,7 +25,7 @@ from langmem_adapter.errors import (
     UnknownArgumentError,
 )
 from langmem_adapter.memory import Memory
-from langmem_adapter.records import AddResult
+from langmem_adapter.records.results import AddResult
 from langmem_adapter.testing.fakes import CountingEmbeddings, ScriptedChatModel
 
 if TYPE_CHECKING:

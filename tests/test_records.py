@@ -13,23 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langmem_adapter.errors import InvalidInputError, ScopeError
-from langmem_adapter.records import (
-    EVENTS,
-    SCOPE_FIELDS,
-    AddResult,
-    Call,
-    Change,
-    Decision,
-    Fact,
-    Hit,
-    MemoryItem,
-    Page,
-    Scope,
-    Turn,
-    Usage,
-    check_metadata,
-    check_text,
-)
+from langmem_adapter.records.checks import check_metadata, check_text
+from langmem_adapter.records.cost import Call, Usage
+from langmem_adapter.records.results import AddResult, Hit, MemoryItem, Page
+from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
+from langmem_adapter.records.work import EVENTS, Change, Decision, Fact, Turn
 
 KEPT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=30)
 MAYBE = st.none() | KEPT

@@ -13,7 +13,7 @@ from langgraph.runtime import Runtime, ServerInfo
 from pydantic import BaseModel
 
 from langmem_adapter.errors import LangmemAdapterError, ScopeError
-from langmem_adapter.records import Scope
+from langmem_adapter.records.scope import Scope
 from langmem_adapter.scoping import MemoryContext, resolve_scope
 
 

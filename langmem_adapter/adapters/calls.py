@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from langchain_core.runnables import RunnableConfig
 
-    from langmem_adapter.records import Scope
+    from langmem_adapter.records.scope import Scope
 
 __all__ = ["OnError", "forgiving", "scope_of_call"]
 

@@ -33,7 +33,7 @@ except ModuleNotFoundError as error:
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from langmem_adapter.records import Scope
+    from langmem_adapter.records.scope import Scope
 
 __all__ = ["ConversationMemory"]
 

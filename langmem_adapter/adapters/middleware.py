@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from langmem_adapter.adapters.talk import CountTokens
     from langmem_adapter.memory import Memory
     from langmem_adapter.pipeline.background import FailedWrite
-    from langmem_adapter.records import AddResult, Scope
+    from langmem_adapter.records.results import AddResult
+    from langmem_adapter.records.scope import Scope
     from langmem_adapter.twins import Plan
 
 __all__ = ["MemoryContext", "MemoryMiddleware", "MemoryState"]

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 
     from langmem_adapter.adapters.talk import CountTokens
-    from langmem_adapter.records import Hit, Scope
+    from langmem_adapter.records.results import Hit
+    from langmem_adapter.records.scope import Scope
 
 __all__ = ["MemoryRetriever", "recall"]
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from langmem_adapter.memory import Memory
     from langmem_adapter.pipeline.background import BackgroundWriter
-    from langmem_adapter.records import AddResult, Hit, Scope
+    from langmem_adapter.records.results import AddResult, Hit
+    from langmem_adapter.records.scope import Scope
 
 __all__ = ["CountTokens", "answers", "asked", "latest_turn", "listed", "looked_up", "remembered"]
 

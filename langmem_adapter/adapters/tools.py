@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from langmem_adapter.memory import Memory
-    from langmem_adapter.records import AddResult, Change, Hit, Scope
+    from langmem_adapter.records.results import AddResult, Hit
+    from langmem_adapter.records.scope import Scope
+    from langmem_adapter.records.work import Change
 
 __all__ = ["MemoryTool", "create_memory_tools"]
 

@@ -17,7 +17,8 @@ from langmem_adapter.cli.output import as_data
 from langmem_adapter.cli.progress import Patience, Steps
 from langmem_adapter.cli.reading import Item, items_of, joined, read_source
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
-from langmem_adapter.records import EVENTS, AddResult, Change
+from langmem_adapter.records.results import AddResult
+from langmem_adapter.records.work import EVENTS, Change
 
 if TYPE_CHECKING:
     from langmem_adapter.memory import Memory

@@ -10,7 +10,7 @@ from langmem_adapter.cli.failures import CommandError, ExitCode
 from langmem_adapter.cli.look import IdArgument
 from langmem_adapter.cli.options import Call, named
 from langmem_adapter.cli.output import as_data
-from langmem_adapter.records import Change
+from langmem_adapter.records.work import Change
 
 if TYPE_CHECKING:
     from langmem_adapter.memory import Memory

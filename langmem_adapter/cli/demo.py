@@ -18,7 +18,7 @@ from rich.text import Text
 from langmem_adapter.cli import pictures
 from langmem_adapter.cli.options import Call
 from langmem_adapter.cli.output import as_data, visible
-from langmem_adapter.records import AddResult, Hit, Revision
+from langmem_adapter.records.results import AddResult, Hit, Revision
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.console import Console
 from rich.text import Text
 
-from langmem_adapter.records import SCOPE_FIELDS, Scope
+from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

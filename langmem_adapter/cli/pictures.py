@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from langmem_adapter.records import Change, Explanation, Hit, MemoryItem, Revision
+    from langmem_adapter.records.results import Explanation, Hit, MemoryItem, Revision
+    from langmem_adapter.records.work import Change
 
 __all__ = [
     "card",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.engine.wiring import Engine
     from langmem_adapter.pipeline.background import FailedWrite
-    from langmem_adapter.records import AddResult
+    from langmem_adapter.records.results import AddResult
     from langmem_adapter.storage.traces import Trace
 
 __all__ = ["Adding"]

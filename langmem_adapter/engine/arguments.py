@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.records import Scope, check_text
+from langmem_adapter.records.checks import check_text
+from langmem_adapter.records.scope import Scope
 
 __all__ = ["bounded", "cosine", "filled", "memory_id_of", "scope_if_given"]
 

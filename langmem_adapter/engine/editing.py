@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 from langmem_adapter.engine.arguments import filled, memory_id_of, scope_if_given
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.pipeline.parse import parse_time
-from langmem_adapter.records import SCOPE_FIELDS, Decision, Scope, check_metadata
+from langmem_adapter.records.checks import check_metadata
+from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
+from langmem_adapter.records.work import Decision
 from langmem_adapter.storage import memories
 from langmem_adapter.storage.ledger import Write
 from langmem_adapter.twins import Plan, awaited, planned
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from langmem_adapter.engine.wiring import Engine
-    from langmem_adapter.records import Change
+    from langmem_adapter.records.work import Change
     from langmem_adapter.storage.erasure import Erasure
 
 __all__ = ["Editing"]

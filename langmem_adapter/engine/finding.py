@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from langmem_adapter.engine.arguments import bounded, cosine, filled, memory_id_of, scope_if_given
 from langmem_adapter.filters import parse
 from langmem_adapter.pipeline.parse import parse_time
-from langmem_adapter.records import Page, Scope
+from langmem_adapter.records.results import Page
+from langmem_adapter.records.scope import Scope
 from langmem_adapter.search.query import Query
 from langmem_adapter.search.rerank import checked
 from langmem_adapter.storage import memories
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from langmem_adapter.engine.wiring import Engine
-    from langmem_adapter.records import Hit, MemoryItem, Revision
+    from langmem_adapter.records.results import Hit, MemoryItem, Revision
     from langmem_adapter.search.rerank import Rerank
 
 __all__ = ["Finding"]

@@ -21,7 +21,7 @@ from langmem_adapter.index.indexer import Indexer
 from langmem_adapter.index.snapshot import erase
 from langmem_adapter.pipeline.build import Parts, build_pipeline
 from langmem_adapter.reasoning.models import resolve_model
-from langmem_adapter.records import AddResult
+from langmem_adapter.records.results import AddResult
 from langmem_adapter.search.ranking import Weights
 from langmem_adapter.search.searcher import Searcher
 from langmem_adapter.settings import default_database
@@ -46,7 +46,8 @@ if TYPE_CHECKING:
     from langmem_adapter.index.build import Kind
     from langmem_adapter.pipeline.run import Run
     from langmem_adapter.reasoning.base import Describer
-    from langmem_adapter.records import Change, Scope
+    from langmem_adapter.records.scope import Scope
+    from langmem_adapter.records.work import Change
     from langmem_adapter.settings import Settings
     from langmem_adapter.storage.erasure import Erasure
     from langmem_adapter.storage.feed import Space

@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
-from langmem_adapter.records import SCOPE_FIELDS, Scope, check_text
+from langmem_adapter.records.checks import check_text
+from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping

@@ -15,7 +15,7 @@ from langchain_core.messages.utils import count_tokens_approximately
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from langmem_adapter.records import Hit
+    from langmem_adapter.records.results import Hit
 
 __all__ = ["context_tokens", "ndcg", "percentile", "recall", "reciprocal_rank"]
 

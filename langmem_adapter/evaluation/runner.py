@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.evaluation.datasets import Conversation, Question, Session
     from langmem_adapter.memory import Memory
-    from langmem_adapter.records import Hit
+    from langmem_adapter.records.results import Hit
 
 __all__ = ["CONTEXT", "CUTS", "Answer", "ask", "check", "ingest"]
 

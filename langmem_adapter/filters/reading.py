@@ -22,7 +22,7 @@ from langmem_adapter.filters.tree import (
     NoneOf,
     SomeOf,
 )
-from langmem_adapter.records import check_text
+from langmem_adapter.records.checks import check_text
 
 __all__ = ["parse"]
 

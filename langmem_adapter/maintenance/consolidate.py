@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.errors import ConflictError, MemoryNotFoundError
 from langmem_adapter.reasoning.base import Answer, Comparison, Known, Verdict
-from langmem_adapter.records import PROCEDURAL, Change, Decision, Fact, Usage
+from langmem_adapter.records.cost import Usage
+from langmem_adapter.records.work import PROCEDURAL, Change, Decision, Fact
 from langmem_adapter.storage import memories
 from langmem_adapter.storage.ledger import Write
 
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from langmem_adapter.memory import Memory
-    from langmem_adapter.records import MemoryItem, Scope
+    from langmem_adapter.records.results import MemoryItem
+    from langmem_adapter.records.scope import Scope
 
 __all__ = ["Tidied", "Tidier"]
 

@@ -13,7 +13,7 @@ from langmem_adapter.errors import ConflictError
 from langmem_adapter.pipeline.clock import finished
 from langmem_adapter.pipeline.stage import Step, Update, WorkingStage
 from langmem_adapter.pipeline.state import PipelineState, cost_of, scope_of
-from langmem_adapter.records import Change, Decision, Fact, Turn
+from langmem_adapter.records.work import Change, Decision, Fact, Turn
 from langmem_adapter.storage.ledger import Ledger, Write
 from langmem_adapter.storage.traces import TraceDraft
 

@@ -13,7 +13,7 @@ from langmem_adapter.storage.lexical import joined
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from langmem_adapter.records import Fact
+    from langmem_adapter.records.work import Fact
 
 __all__ = ["around"]
 

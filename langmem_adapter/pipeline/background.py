@@ -22,7 +22,7 @@ from langmem_adapter.pipeline.run import run_of
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from langmem_adapter.records import AddResult
+    from langmem_adapter.records.results import AddResult
 
 __all__ = ["BackgroundWriter", "FailedWrite"]
 

@@ -16,7 +16,8 @@ from langmem_adapter.pipeline.clock import finished
 from langmem_adapter.pipeline.parse import parse_time
 from langmem_adapter.pipeline.stage import Ask, AskingStage, Update
 from langmem_adapter.reasoning.base import Answer, Comparison, Known, Reasoner
-from langmem_adapter.records import PROCEDURAL, Decision, Event, Fact, Turn, Usage
+from langmem_adapter.records.cost import Usage
+from langmem_adapter.records.work import PROCEDURAL, Decision, Event, Fact, Turn
 from langmem_adapter.text import text_hash
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from langmem_adapter.pipeline.clock import finished
 from langmem_adapter.pipeline.stage import Ask, AskingStage, Step
 from langmem_adapter.pipeline.state import PipelineState, scope_of
 from langmem_adapter.reasoning.base import Extraction, Question, Reasoner
-from langmem_adapter.records import PROCEDURAL, Fact, Turn, Usage
+from langmem_adapter.records.cost import Usage
+from langmem_adapter.records.work import PROCEDURAL, Fact, Turn
 from langmem_adapter.text import text_hash
 
 if TYPE_CHECKING:

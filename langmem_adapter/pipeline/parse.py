@@ -20,7 +20,10 @@ from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.clock import begun, finished
 from langmem_adapter.pipeline.images import address, image_parts, is_image, parts_of
 from langmem_adapter.pipeline.stage import Ask, AskingStage, Update
-from langmem_adapter.records import Scope, Turn, Usage, check_metadata, check_text
+from langmem_adapter.records.checks import check_metadata, check_text
+from langmem_adapter.records.cost import Usage
+from langmem_adapter.records.scope import Scope
+from langmem_adapter.records.work import Turn
 from langmem_adapter.scoping import resolve_scope
 
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from langmem_adapter.pipeline.state import cost_of
-from langmem_adapter.records import AddResult, Change, Decision, Turn
+from langmem_adapter.records.results import AddResult
+from langmem_adapter.records.work import Change, Decision, Turn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,7 +14,8 @@ from langgraph.types import interrupt
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.clock import finished
-from langmem_adapter.records import Decision, check_text
+from langmem_adapter.records.checks import check_text
+from langmem_adapter.records.work import Decision
 
 if TYPE_CHECKING:
     from langmem_adapter.pipeline.state import PipelineState

@@ -9,16 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.parse import parse_time, turns_of
-from langmem_adapter.records import (
-    PROCEDURAL,
-    SCOPE_FIELDS,
-    AddResult,
-    Change,
-    Scope,
-    Usage,
-    check_metadata,
-    check_text,
-)
+from langmem_adapter.records.checks import check_metadata, check_text
+from langmem_adapter.records.cost import Usage
+from langmem_adapter.records.results import AddResult
+from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
+from langmem_adapter.records.work import PROCEDURAL, Change
 from langmem_adapter.storage.scopes import key_of
 from langmem_adapter.tracing import run_config
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from langgraph.channels import EphemeralValue
 
-from langmem_adapter.records import Scope, Usage
+from langmem_adapter.records.cost import Usage
+from langmem_adapter.records.scope import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

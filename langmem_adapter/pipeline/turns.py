@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
 
     from langmem_adapter.embedding.embedder import UnitVectors
-    from langmem_adapter.records import Scope
+    from langmem_adapter.records.scope import Scope
     from langmem_adapter.storage.database import Database
 
 __all__ = ["InTurn", "Turns", "turns_of"]

@@ -10,14 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from langmem_adapter.records import Usage
+from langmem_adapter.records.cost import Usage
 
 if TYPE_CHECKING:
     from datetime import date
 
     from langchain_core.runnables import Runnable
 
-    from langmem_adapter.records import Event, Fact, Turn
+    from langmem_adapter.records.work import Event, Fact, Turn
 
 __all__ = ["Answer", "Comparison", "Describer", "Description", "Extraction", "Known", "Question", "Reasoner", "Verdict"]
 

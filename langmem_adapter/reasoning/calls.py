@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from langchain_core.messages import AIMessage, BaseMessage
 
-from langmem_adapter.records import Call, Usage
+from langmem_adapter.records.cost import Call, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

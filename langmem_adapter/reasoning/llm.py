@@ -14,13 +14,14 @@ from langmem_adapter.reasoning.prose import describing, recording
 from langmem_adapter.reasoning.replies import DecisionReply, FactsReply
 from langmem_adapter.reasoning.structured import Channel, Reply, structured
 from langmem_adapter.reasoning.verdicts import verdicts_of
-from langmem_adapter.records import Fact, check_text
+from langmem_adapter.records.checks import check_text
+from langmem_adapter.records.work import Fact
 from langmem_adapter.text import content_words, text_hash
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
-    from langmem_adapter.records import Turn
+    from langmem_adapter.records.work import Turn
 
 __all__ = ["LLMReasoner"]
 

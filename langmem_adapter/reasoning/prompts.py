@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 
-from langmem_adapter.records import check_text
+from langmem_adapter.records.checks import check_text
 
 if TYPE_CHECKING:
     from langmem_adapter.reasoning.base import Comparison, Question
-    from langmem_adapter.records import Turn
+    from langmem_adapter.records.work import Turn
 
 __all__ = ["DESCRIBE", "comparison_messages", "extraction_messages", "record_messages", "repair"]
 

@@ -13,7 +13,7 @@ from langmem_adapter.errors import ModelReplyError
 from langmem_adapter.reasoning.base import Description, Extraction, Question
 from langmem_adapter.reasoning.calls import usage_of
 from langmem_adapter.reasoning.prompts import DESCRIBE, record_messages
-from langmem_adapter.records import Fact
+from langmem_adapter.records.work import Fact
 
 if TYPE_CHECKING:
     from langchain_core.language_models.chat_models import BaseChatModel

@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Final
 from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 
 from langmem_adapter.reasoning.listing import ReplyModel, inner_or_self, inner_value, members_of
-from langmem_adapter.records import Event, check_text
+from langmem_adapter.records.checks import check_text
+from langmem_adapter.records.work import Event
 
 __all__ = ["DecisionReply", "Entry", "FactsReply"]
 

@@ -13,14 +13,14 @@ from langmem_adapter.reasoning.rules_chinese import chinese_facts, is_chinese
 from langmem_adapter.reasoning.rules_compare import compare
 from langmem_adapter.reasoning.rules_english import english_facts
 from langmem_adapter.reasoning.rules_sentences import dated, sentences
-from langmem_adapter.records import Fact
+from langmem_adapter.records.work import Fact
 from langmem_adapter.text import text_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import date
 
-    from langmem_adapter.records import Turn
+    from langmem_adapter.records.work import Turn
 
 __all__ = ["RuleReasoner"]
 
@@ -48,7 +48,7 @@ class RuleReasoner:
 
     Example:
         >>> from datetime import UTC, date, datetime
-        >>> from langmem_adapter.records import Turn
+        >>> from langmem_adapter.records.work import Turn
         >>> hello = Turn(
         ...     "user", "Hi, my name is John. I am a software engineer.", "user", datetime(2025, 1, 1, tzinfo=UTC)
         ... )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from langmem_adapter.reasoning.base import Comparison
-    from langmem_adapter.records import Fact
+    from langmem_adapter.records.work import Fact
 
 __all__ = ["compare", "statement"]
 

@@ -24,7 +24,7 @@ from langmem_adapter.reasoning.listing import ReplyModel
 from langmem_adapter.reasoning.prompts import repair
 from langmem_adapter.reasoning.reading import quote, read_reply
 from langmem_adapter.reasoning.salvage import UnusableReplyError
-from langmem_adapter.records import Usage
+from langmem_adapter.records.cost import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable

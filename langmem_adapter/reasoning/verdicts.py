@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.reasoning.base import Comparison
     from langmem_adapter.reasoning.replies import DecisionReply, Entry
-    from langmem_adapter.records import Event
+    from langmem_adapter.records.work import Event
 
 __all__ = ["verdicts_of"]
 

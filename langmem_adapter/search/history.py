@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from langmem_adapter.embedding.embedder import Embedder
-    from langmem_adapter.records import MemoryItem
+    from langmem_adapter.records.results import MemoryItem
     from langmem_adapter.search.query import Query
 
 __all__ = ["Past", "read"]

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from langmem_adapter.records import MemoryItem, Scope
+    from langmem_adapter.records.results import MemoryItem
+    from langmem_adapter.records.scope import Scope
     from langmem_adapter.search.ranking import Ranked
 
 __all__ = ["Neighbour", "Neighbourhood", "neighbourhood"]

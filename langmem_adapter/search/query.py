@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from langmem_adapter.filters import Filter
-    from langmem_adapter.records import Scope
+    from langmem_adapter.records.scope import Scope
     from langmem_adapter.search.rerank import Rerank
 
 __all__ = ["Query"]

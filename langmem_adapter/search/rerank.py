@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from langmem_adapter.records import Hit
+    from langmem_adapter.records.results import Hit
 
 __all__ = ["Rerank", "areranked", "checked", "diverse", "pool", "reranked"]
 

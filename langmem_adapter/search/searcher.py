@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from langmem_adapter.records import Explanation, Hit
+from langmem_adapter.records.results import Explanation, Hit
 from langmem_adapter.search import history, question, rerank
 from langmem_adapter.search.neighbours import Neighbourhood, neighbourhood
 from langmem_adapter.search.query import Query
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
     from langmem_adapter.embedding.embedder import Embedder
     from langmem_adapter.index.base import VectorFeed, Vectors, VectorView
-    from langmem_adapter.records import MemoryItem, Scope
+    from langmem_adapter.records.results import MemoryItem
+    from langmem_adapter.records.scope import Scope
     from langmem_adapter.search.question import Question
     from langmem_adapter.search.shelf import Load, Shelf
     from langmem_adapter.search.shelves import Standing

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from langmem_adapter.records import MemoryItem
+    from langmem_adapter.records.results import MemoryItem
 
 __all__ = ["newest_first"]
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import Column, ForeignKey, String, Table, Text, delete, func, insert, select, true, update
 
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.records import SCOPE_FIELDS, Scope, check_text
+from langmem_adapter.records.checks import check_text
+from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.storage.scopes import key_of, of_row, within
 from langmem_adapter.storage.tables import UTCDateTime, changes, metadata
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import Select, and_, column, delete, insert, inspect, or_, select, table, true, update
 
 from langmem_adapter.errors import ConflictError, MemoryNotFoundError, StorageError
-from langmem_adapter.records import Change, Decision, Scope
+from langmem_adapter.records.work import Change, Decision
 from langmem_adapter.storage import checkpoints, conversations, item_writes, items, meta, threads
 from langmem_adapter.storage.ledger import Ledger, Write, last_seq
 from langmem_adapter.storage.scopes import within
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Connection, Table
 
+    from langmem_adapter.records.scope import Scope
     from langmem_adapter.storage.database import Database
 
 __all__ = ["Erasure", "Sweeper", "clean", "erased_until", "remove"]

@@ -25,7 +25,7 @@ from langmem_adapter.errors import (
     LangmemAdapterError,
     MemoryNotFoundError,
 )
-from langmem_adapter.records import Change, Decision, Event, Scope
+from langmem_adapter.records.work import Change, Decision, Event
 from langmem_adapter.storage import lexical, meta, tables, traces
 from langmem_adapter.storage.prepared import Prepared, any_of
 from langmem_adapter.storage.scopes import key_of, of_row, within
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from sqlalchemy import Connection
 
+    from langmem_adapter.records.scope import Scope
     from langmem_adapter.storage.database import Database
     from langmem_adapter.storage.traces import TraceDraft
 

@@ -13,7 +13,7 @@ from sqlalchemy import Row, Select, and_, func, or_, select
 
 from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError
 from langmem_adapter.filters import EVERYTHING
-from langmem_adapter.records import Event, MemoryItem, Revision, Scope
+from langmem_adapter.records.results import MemoryItem, Revision
 from langmem_adapter.storage import narrowing
 from langmem_adapter.storage.prepared import Prepared, any_of
 from langmem_adapter.storage.scopes import of_row, within
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection
 
     from langmem_adapter.filters import Filter
+    from langmem_adapter.records.scope import Scope
+    from langmem_adapter.records.work import Event
     from langmem_adapter.storage.database import Reading
 
 __all__ = [

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.messages import BaseMessage, ChatMessage, messages_from_dict
 
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.records import json_object
+from langmem_adapter.records.checks import json_object
 from langmem_adapter.storage.conversations import Draft
 
 if TYPE_CHECKING:

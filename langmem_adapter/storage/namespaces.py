@@ -13,7 +13,7 @@ from hashlib import blake2b
 from typing import Final, TypeAlias
 
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.records import check_text
+from langmem_adapter.records.checks import check_text
 
 __all__ = ["Namespace", "decode", "encode", "end_of", "item_id"]
 

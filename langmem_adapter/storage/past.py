@@ -15,7 +15,7 @@ import numpy as np
 from sqlalchemy import Select, case, func, or_, select
 
 from langmem_adapter.filters import EVERYTHING, values_of
-from langmem_adapter.records import MemoryItem
+from langmem_adapter.records.results import MemoryItem
 from langmem_adapter.storage.memories import AnyRow, below, cursor
 from langmem_adapter.storage.scopes import of_row, within
 from langmem_adapter.storage.tables import history, memories, scopes
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from langmem_adapter.filters import Filter
-    from langmem_adapter.records import Scope
+    from langmem_adapter.records.scope import Scope
 
 __all__ = ["Known", "as_of", "page_as_of", "standing_vectors"]
 

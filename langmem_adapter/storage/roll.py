@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from langmem_adapter.records import Scope
+    from langmem_adapter.records.scope import Scope
 
 __all__ = [
     "MOST",

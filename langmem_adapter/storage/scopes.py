@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import ColumnElement, and_, func, select
 
-from langmem_adapter.records import SCOPE_FIELDS, Scope
+from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.storage.tables import memories, scopes
 
 if TYPE_CHECKING:

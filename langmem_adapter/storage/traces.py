@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import bindparam, delete, insert, or_, select
 
 from langmem_adapter.errors import MemoryNotFoundError
-from langmem_adapter.records import AddResult, Call, Change, Decision, Fact, Scope, Turn, Usage
+from langmem_adapter.records.cost import Call, Usage
+from langmem_adapter.records.results import AddResult
+from langmem_adapter.records.scope import Scope
+from langmem_adapter.records.work import Change, Decision, Fact, Turn
 from langmem_adapter.storage.prepared import Prepared
 from langmem_adapter.storage.scopes import key_of
 from langmem_adapter.storage.tables import traces

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.embedding.resolve import fingerprint
-from langmem_adapter.records import Decision, Scope
+from langmem_adapter.records.scope import Scope
+from langmem_adapter.records.work import Decision
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.ledger import Ledger, Write
 from langmem_adapter.storage.meta import prepare

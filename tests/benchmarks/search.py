@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # run as a program, its neig
 from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.embedding.resolve import fingerprint
 from langmem_adapter.memory import Memory
-from langmem_adapter.records import Scope
+from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage import lexical, meta
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.scopes import key_of

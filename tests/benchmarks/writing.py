@@ -11,7 +11,7 @@ from langgraph.graph import START, StateGraph
 from sqlalchemy import Engine, event
 
 from langmem_adapter.memory import Memory
-from langmem_adapter.records import AddResult
+from langmem_adapter.records.results import AddResult
 from langmem_adapter.settings import Settings
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.ledger import Ledger

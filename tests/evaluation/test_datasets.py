@@ -8,7 +8,7 @@ import pytest
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.evaluation.datasets import read_locomo, read_questions
-from langmem_adapter.records import Scope
+from langmem_adapter.records.scope import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable

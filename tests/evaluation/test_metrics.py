@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langmem_adapter.evaluation.metrics import context_tokens, ndcg, percentile, recall, reciprocal_rank
-from langmem_adapter.records import Hit, MemoryItem, Scope
+from langmem_adapter.records.results import Hit, MemoryItem
+from langmem_adapter.records.scope import Scope
 
 RELEVANT = st.lists(st.booleans(), max_size=30)
 MISSING = st.integers(0, 4)

@@ -9,7 +9,7 @@ from langmem_adapter.evaluation.datasets import Question, read_locomo
 from langmem_adapter.evaluation.report import Report, missed, summarise
 from langmem_adapter.evaluation.runner import Answer, ask, check, ingest
 from langmem_adapter.memory import Memory
-from langmem_adapter.records import Scope
+from langmem_adapter.records.scope import Scope
 from langmem_adapter.settings import Settings
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 
 from langmem_adapter.errors import InvalidInputError, ModelReplyError
 from langmem_adapter.memory import Memory
-from langmem_adapter.records import PROCEDURAL
+from langmem_adapter.records.work import PROCEDURAL
 from langmem_adapter.testing.fakes import ScriptedChatModel
 
 if TYPE_CHECKING:

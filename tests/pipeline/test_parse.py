@@ -22,7 +22,7 @@ from langchain_core.messages import (
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.parse import parse_time, turns_of
-from langmem_adapter.records import Turn
+from langmem_adapter.records.work import Turn
 
 NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)
 CALL = {"name": "weather", "args": {"city": "Lyon"}, "id": "1"}

@@ -15,7 +15,7 @@ import pytest
 from langmem_adapter.errors import LangmemAdapterError
 from langmem_adapter.memory import Memory
 from langmem_adapter.pipeline.turns import Turns, turns_of
-from langmem_adapter.records import Scope
+from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage.database import Database
 from langmem_adapter.testing.fakes import ScriptedChatModel
 

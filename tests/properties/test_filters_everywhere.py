@@ -19,7 +19,8 @@ from qdrant_client import QdrantClient, models
 from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.filters import TIMES
 from langmem_adapter.memory import Memory
-from langmem_adapter.records import Decision, MemoryItem, Scope
+from langmem_adapter.records.scope import Scope
+from langmem_adapter.records.work import Decision
 from langmem_adapter.storage.ledger import Write
 from tests.filter_language import FIELD_TEXTS, FIELD_TIMES, KEYS, MEMORY_FILTERS, SAMPLES, START, dollars, holds
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from langchain_core.vectorstores import VectorStore
+
+    from langmem_adapter.records.results import MemoryItem
 
 ALICE = Scope(user_id="alice")
 SCOPES = (ALICE, Scope(user_id="alice", run_id="1"), Scope(user_id="alice", agent_id="bot", run_id="Alice"))

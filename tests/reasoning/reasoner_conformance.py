@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from langmem_adapter.reasoning.base import Comparison, Known, Question, Reasoner
-from langmem_adapter.records import Fact, Turn, Usage
+from langmem_adapter.records.cost import Usage
+from langmem_adapter.records.work import Fact, Turn
 
 if TYPE_CHECKING:
     from langmem_adapter.reasoning.base import Answer

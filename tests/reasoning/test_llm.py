@@ -17,7 +17,8 @@ from langchain_core.tracers.base import BaseTracer
 from langmem_adapter.errors import InvalidInputError, ModelReplyError
 from langmem_adapter.reasoning.base import Answer, Comparison, Known, Question, Reasoner
 from langmem_adapter.reasoning.llm import LLMReasoner
-from langmem_adapter.records import Fact, Turn, Usage
+from langmem_adapter.records.cost import Usage
+from langmem_adapter.records.work import Fact, Turn
 from langmem_adapter.testing import ScriptedChatModel
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ import pytest
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError, ModelReplyError
 from langmem_adapter.reasoning.base import Comparison, Known, Question
 from langmem_adapter.reasoning.models import resolve_model
-from langmem_adapter.records import Fact, Turn, Usage
+from langmem_adapter.records.cost import Usage
+from langmem_adapter.records.work import Fact, Turn
 from langmem_adapter.settings import Settings
 from tests.openai_server import Failure, OpenAIServer
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from langmem_adapter.reasoning.base import Comparison, Known, Question
 from langmem_adapter.reasoning.rules import RuleReasoner
-from langmem_adapter.records import Fact, Usage
+from langmem_adapter.records.cost import Usage
+from langmem_adapter.records.work import Fact
 from langmem_adapter.text import refers_back
 from tests.reasoning.reasoner_conformance import ReasonerConformance, check_answer, comparison, question, turn
 

@@ -6,7 +6,7 @@ import pytest
 
 from langmem_adapter.reasoning.base import Comparison, Known
 from langmem_adapter.reasoning.rules import RuleReasoner
-from langmem_adapter.records import Fact
+from langmem_adapter.records.work import Fact
 from tests.reasoning.reasoner_conformance import check_answer, comparison
 
 REASONER = RuleReasoner()

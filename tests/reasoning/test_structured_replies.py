@@ -18,7 +18,7 @@ from langmem_adapter.reasoning.llm import LLMReasoner
 from langmem_adapter.reasoning.reading import read_reply
 from langmem_adapter.reasoning.replies import FactsReply
 from langmem_adapter.reasoning.salvage import UnusableReplyError, json_values
-from langmem_adapter.records import Fact, Turn
+from langmem_adapter.records.work import Fact, Turn
 from langmem_adapter.testing import ScriptedChatModel
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.filters import parse
 from langmem_adapter.index.build import open_index
 from langmem_adapter.index.indexer import Indexer
-from langmem_adapter.records import Decision, Hit, Scope
+from langmem_adapter.records.scope import Scope
+from langmem_adapter.records.work import Decision
 from langmem_adapter.search.query import Query
 from langmem_adapter.search.ranking import Weights
 from langmem_adapter.search.searcher import Searcher
@@ -28,6 +29,8 @@ from langmem_adapter.testing.fakes import CountingEmbeddings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from langmem_adapter.records.results import Hit
 
 ALICE, BOB = Scope(user_id="alice"), Scope(user_id="bob")
 MARK = "hash:256/2"

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langmem_adapter.memory import Memory
-from langmem_adapter.records import Scope
+from langmem_adapter.records.scope import Scope
 from langmem_adapter.search import shelves
 from langmem_adapter.settings import Settings
 

@@ -13,7 +13,8 @@ import pytest
 
 from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.memory import Memory
-from langmem_adapter.records import MemoryItem, Scope
+from langmem_adapter.records.results import MemoryItem
+from langmem_adapter.records.scope import Scope
 from langmem_adapter.search.versions import newest_first
 from langmem_adapter.settings import Settings
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from langmem_adapter.records import Scope
+from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage.conversations import Conversation, Draft, append, clear, erase, listed, read
 
 if TYPE_CHECKING:

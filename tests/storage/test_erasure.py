@@ -22,7 +22,7 @@ from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.errors import MemoryNotFoundError, ScopeError
 from langmem_adapter.index.snapshot import erase, snapshot_path
 from langmem_adapter.memory import Memory
-from langmem_adapter.records import Scope
+from langmem_adapter.records.scope import Scope
 from langmem_adapter.settings import Settings
 from langmem_adapter.storage import tables
 from langmem_adapter.storage.erasure import Erasure, clean, remove
@@ -209,7 +209,7 @@ def test_an_old_snapshot_that_comes_back_is_not_kept(folder: Path, memory: Memor
 OTHER = """
 import sys
 from langmem_adapter.memory import Memory
-from langmem_adapter.records import Scope
+from langmem_adapter.records.scope import Scope
 memory = Memory(sys.argv[1], embeddings="hash:64")
 def know():
     return len(memory.search("who is called so?", user_id=sys.argv[2]))

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.filters import parse
-from langmem_adapter.records import Decision, MemoryItem, Scope
+from langmem_adapter.records.scope import Scope
+from langmem_adapter.records.work import Decision
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.ledger import Ledger, Write
 from langmem_adapter.storage.memories import page
@@ -21,6 +22,8 @@ from langmem_adapter.storage.meta import prepare
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from langmem_adapter.records.results import MemoryItem
 
 ALICE = Scope(user_id="alice")
 START = datetime(2024, 1, 1, tzinfo=UTC)

@@ -15,7 +15,8 @@ from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.filters import parse
 from langmem_adapter.memory import Memory
-from langmem_adapter.records import Decision, MemoryItem, Scope
+from langmem_adapter.records.scope import Scope
+from langmem_adapter.records.work import Decision
 from langmem_adapter.storage.erasure import remove
 from langmem_adapter.storage.ledger import Ledger, Write
 from langmem_adapter.storage.memories import page
@@ -24,6 +25,7 @@ from langmem_adapter.storage.past import as_of, page_as_of, standing_vectors
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from langmem_adapter.records.results import MemoryItem
     from langmem_adapter.storage.database import Database
 
 ALICE = Scope(user_id="alice")

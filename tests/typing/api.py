@@ -14,7 +14,9 @@ from langmem_adapter import AddResult, Change, Hit, Memory, MemoryItem, Page, Re
 from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.errors import LangmemAdapterError, MemoryNotFoundError, ModelReplyError, StorageError
 from langmem_adapter.index.base import Verification
-from langmem_adapter.records import Event, Explanation, Usage
+from langmem_adapter.records.cost import Usage
+from langmem_adapter.records.results import Explanation
+from langmem_adapter.records.work import Event
 from langmem_adapter.storage.erasure import Erasure
 from langmem_adapter.storage.meta import Stats
 from langmem_adapter.storage.scopes import ScopeCount

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.records import check_text
+from langmem_adapter.records.checks import check_text
 from langmem_adapter.storage.checkpoint_pages import Selection
 from langmem_adapter.storage.checkpoints import Space
 

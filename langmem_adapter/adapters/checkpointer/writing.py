@@ -10,7 +10,7 @@ from langgraph.checkpoint.base import WRITES_IDX_MAP, get_checkpoint_metadata
 
 from langmem_adapter.adapters.checkpointer.arguments import checked_versions, config_of, listed, place_of, thread_id_of
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.records import check_text
+from langmem_adapter.records.checks import check_text
 from langmem_adapter.storage import checkpoints as storage
 from langmem_adapter.storage import threads
 from langmem_adapter.storage.checkpoints import Checkpoint as Stored

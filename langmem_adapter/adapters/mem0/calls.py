@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from datetime import date, datetime
 
     from langmem_adapter.memory import Memory as Engine
-    from langmem_adapter.records import AddResult, Revision
+    from langmem_adapter.records.results import AddResult, Revision
 
 __all__ = ["Calls", "Guest"]
 

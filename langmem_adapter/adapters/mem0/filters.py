@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.errors import FilterError, InvalidInputError, ScopeError
 from langmem_adapter.filters import parse
-from langmem_adapter.records import SCOPE_FIELDS
+from langmem_adapter.records.scope import SCOPE_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, SupportsIndex, overload
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from langmem_adapter.records import Change, Hit, MemoryItem, Revision
+    from langmem_adapter.records.results import Hit, MemoryItem, Revision
+    from langmem_adapter.records.work import Change
 
 __all__ = ["Results", "Row", "changes", "expiry_shown", "found", "listed", "one", "revision", "verbatim"]
 

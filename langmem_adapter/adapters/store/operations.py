@@ -18,7 +18,7 @@ from langgraph.store.base import (
 from langmem_adapter.adapters.store.fields import as_bytes
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.filters import Filter, parse
-from langmem_adapter.records import check_text, json_object
+from langmem_adapter.records.checks import check_text, json_object
 from langmem_adapter.storage.item_writes import Put
 from langmem_adapter.storage.namespaces import encode
 

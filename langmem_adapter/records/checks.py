@@ -1,0 +1,91 @@
+"""What may be kept: text and JSON objects that both databases hold without loss."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from langmem_adapter.errors import InvalidInputError
+
+__all__ = ["check_metadata", "check_text", "json_object"]
+
+_JSON: Final = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, default=dict
+)  # mappings that are no dicts become such
+
+
+def check_text(value: object, name: str) -> str:
+    """Return *value* if it is a text that both databases can keep.
+
+    Args:
+        value: What should be a `str`.
+        name: What to call it in the error.
+
+    Raises:
+        InvalidInputError: It is no `str`, holds a NUL character (Postgres refuses it) or a lone surrogate (UTF-8 does).
+    """
+    if not isinstance(value, str):
+        raise InvalidInputError(f"{name} must be a str, not {type(value).__name__}")
+    if "\x00" in value:
+        raise InvalidInputError(f"{name} holds a NUL character, which databases cannot keep; remove it")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInputError(
+            f"{name} holds a lone surrogate at position {error.start}, which is not text; decode the source properly"
+        ) from None
+    return value
+
+
+def check_metadata(value: object) -> dict[str, Any]:
+    """Return *value* as a JSON object of its own, if both databases can keep it.
+
+    Args:
+        value: A mapping of text keys to JSON values: text, numbers, booleans, `None`, lists and objects of these.
+
+    Raises:
+        InvalidInputError: It is something else, holds NaN or infinity, or is nested too deeply; the message says where.
+    """
+    copy: dict[str, Any] = json.loads(json_object(value, "metadata"))
+    return copy
+
+
+def json_object(value: object, name: str) -> str:
+    """The same object as JSON text.
+
+    Args:
+        value: See `check_metadata`.
+        name: What to call it in the error.
+
+    Raises:
+        InvalidInputError: See `check_metadata`.
+    """
+    if not isinstance(value, Mapping):
+        raise InvalidInputError(f"{name} must be a mapping, not {type(value).__name__}")
+    try:
+        return check_text(_JSON.encode(_strict(value, name)), name)
+    except RecursionError:
+        raise InvalidInputError(f"{name} is nested too deeply; flatten it") from None
+    except InvalidInputError:
+        raise
+    except ValueError as error:
+        raise InvalidInputError(f"{name} cannot be kept as JSON: {error}") from None
+
+
+def _strict(value: object, name: str) -> object:
+    # json.dumps turns keys into text and tuples into lists without a word; only the second is harmless.
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            check_text(key, f"a key of {name}")
+            _strict(part, name)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            _strict(part, name)
+    elif isinstance(value, str):
+        check_text(value, name)
+    elif value is not None and not isinstance(value, bool | int | float):
+        raise InvalidInputError(
+            f"{name} holds a {type(value).__name__}, which is no JSON; convert it, to text for example"
+        )
+    return value

@@ -1,0 +1,183 @@
+"""What callers get: results of an add, memories, hits, revisions, pages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, overload
+
+from langmem_adapter.records.cost import Usage
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from langmem_adapter.records.scope import Scope
+    from langmem_adapter.records.work import Change, Event
+
+__all__ = ["AddResult", "Explanation", "Hit", "MemoryItem", "Page", "Revision"]
+
+
+@dataclass(frozen=True, slots=True)
+class AddResult:
+    """What one `add` did. Every fact that was found has its `Change`, a fact that changed nothing as well.
+
+    Attributes:
+        results: One `Change` per fact, in order.
+        mode: `"offline"` or the chat model's name: who decided.
+        usage: Model calls, tokens and time.
+        notes: What was seen and not used, in words.
+        trace_id: Give it to `Memory.trace`; `None` where traces are switched off.
+    """
+
+    results: tuple[Change, ...]
+    mode: str
+    usage: Usage = Usage()
+    notes: tuple[str, ...] = ()
+    trace_id: str | None = None
+
+    def __len__(self) -> int:
+        """The number of changes, so that an empty result is falsy."""
+        return len(self.results)
+
+    def by_event(self, event: Event) -> tuple[Change, ...]:
+        """The changes of one kind, in order."""
+        return tuple(change for change in self.results if change.event == event)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryItem:
+    """One memory as it stands.
+
+    Attributes:
+        id: A UUID in text form; it never changes.
+        text: The short fact.
+        scope: Whose memory it is.
+        metadata: The user's own JSON object.
+        memory_type: `None` for facts, `"procedural_memory"` for step-by-step records.
+        actor_id: Who said it.
+        role: In which role.
+        created_at: The date of the statement that it began with.
+        updated_at: When it last changed; equal to `created_at` before the first change.
+        expires_at: From when on it is no longer shown.
+        revision: Counts its own changes, from 1.
+        hash: Normalised hash of the text; equal hashes mean the same words.
+    """
+
+    id: str
+    text: str
+    scope: Scope
+    metadata: Mapping[str, Any]
+    memory_type: str | None
+    actor_id: str | None
+    role: str | None
+    created_at: datetime
+    updated_at: datetime
+    expires_at: datetime | None
+    revision: int
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a hit stands where it stands.
+
+    Attributes:
+        meaning: Cosine of query and memory, -1 to 1.
+        words: BM25 score of the words they share, 0 or more, not bounded.
+        strategy: How the lists were searched and joined.
+        parts: What each kind of evidence added to the score: meaning, words, speaker, question, time, conversation, recency,
+            newer (than the version of it that follows). They sum up to the score.
+        ranks: Its rank among those that were compared, from 1, by "meaning" and by "words" alone; the latter only where it
+            shares a word.
+    """
+
+    meaning: float
+    words: float
+    strategy: str
+    parts: Mapping[str, float] = field(default_factory=dict)
+    ranks: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One result of a search.
+
+    Attributes:
+        item: The memory.
+        score: Orders the hits of one query, higher first; it compares with no other query's.
+        explanation: The parts of the score, where `explain=True`.
+    """
+
+    item: MemoryItem
+    score: float
+    explanation: Explanation | None = None
+
+    @property
+    def id(self) -> str:
+        """The memory's id."""
+        return self.item.id
+
+    @property
+    def text(self) -> str:
+        """The memory's text."""
+        return self.item.text
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """One step in the life of a memory.
+
+    Attributes:
+        seq: Number of the change in the whole database; it orders all revisions.
+        memory_id: Which memory.
+        event: `"ADD"`, `"UPDATE"` or `"DELETE"`.
+        old_text: The text before, `None` for an ADD.
+        new_text: The text after, `None` for a DELETE.
+        created_at: When the change was made.
+        actor_id: Who said it.
+        role: In which role.
+        is_deleted: Whether the memory was gone after it.
+        reason: Why.
+        revision: Counts this memory's changes, from 1.
+        id: Id of this row of the history.
+        stated_at: The date of the statement that the memory began with.
+    """
+
+    seq: int
+    memory_id: str
+    event: Event
+    old_text: str | None
+    new_text: str | None
+    created_at: datetime
+    actor_id: str | None
+    role: str | None
+    is_deleted: bool
+    reason: str
+    revision: int
+    id: str
+    stated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Sequence[MemoryItem]):
+    """Some memories, and where the next page begins.
+
+    Attributes:
+        items: The memories of this page.
+        next: Give it as `after` to read on; `None` on the last page.
+    """
+
+    items: tuple[MemoryItem, ...] = field(default=())
+    next: str | None = None
+
+    @overload
+    def __getitem__(self, index: int) -> MemoryItem: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[MemoryItem, ...]: ...
+    def __getitem__(self, index: int | slice) -> MemoryItem | tuple[MemoryItem, ...]:
+        """A memory of this page."""
+        return self.items[index]
+
+    def __len__(self) -> int:
+        """How many memories this page has."""
+        return len(self.items)

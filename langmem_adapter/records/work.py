@@ -1,0 +1,156 @@
+"""What an add works with: turns become facts, facts become decisions, decisions become changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
+
+from langmem_adapter.records.plain import as_iso, of_iso, shallow
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["EVENTS", "PROCEDURAL", "Change", "Decision", "Event", "Fact", "Turn"]
+
+Event = Literal["ADD", "UPDATE", "DELETE", "NONE"]
+EVENTS: Final[tuple[Event, ...]] = ("ADD", "UPDATE", "DELETE", "NONE")
+PROCEDURAL: Final = "procedural_memory"
+"""The one special `memory_type`: a step-by-step record of what an agent did (seed 004 §1.3)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One message of a conversation, reduced to what a memory can come from.
+
+    Attributes:
+        role: `"user"`, `"assistant"`, `"system"` or `"tool"`.
+        text: What was said, images already replaced by words.
+        actor: The speaker's name, or the role where no name is known.
+        time: When it was said.
+        item: Which item of an `add_many` it belongs to; 0 for a single `add`.
+        notes: What could not be used of the message, in words (an image without `vision=True`).
+    """
+
+    role: str
+    text: str
+    actor: str
+    time: datetime
+    item: int = 0
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON types."""
+        return {**shallow(self), "time": self.time.isoformat(), "notes": list(self.notes)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """The inverse of `to_json`."""
+        return cls(**{**data, "time": datetime.fromisoformat(data["time"]), "notes": tuple(data.get("notes", ()))})
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One short statement worth remembering, before it is compared with what is known.
+
+    Attributes:
+        text: The statement, in the language of the conversation.
+        turn: Index of the turn that it came from.
+        context: The words of that turn, kept beside the memory: evidence, and more words to find it by.
+        verbatim: Stored as it is, without comparison (`infer=False` and procedural records).
+    """
+
+    text: str
+    turn: int
+    context: str = ""
+    verbatim: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON types."""
+        return shallow(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """The inverse of `to_json`."""
+        return cls(**data)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What shall become of one fact, or of one memory: the only thing that `ledger.apply` takes.
+
+    Attributes:
+        event: `"ADD"`, `"UPDATE"`, `"DELETE"` or `"NONE"`.
+        memory_id: The memory that is added, changed, removed or confirmed; `None` for a NONE that concerns no memory.
+        text: The new text (ADD, UPDATE; `None` keeps the present one), or the fact (DELETE, NONE).
+        reason: Why, in words a user can read.
+        fact: Index of the fact that it answers; `None` for direct edits.
+        context: Texts around it, nearest first (`storage.lexical.joined`); `None` keeps the present ones.
+        metadata: Keys to merge into the memory's metadata (a value of `None` removes a key); `None` keeps them.
+        memory_type: Type of a new memory.
+        actor_id: Who said it.
+        role: In which role.
+        time: The date of the statement: `created_at` of a new memory.
+        expires_at: When the memory stops being shown; `keep_expiry` says whether it is to be set at all.
+        keep_expiry: Leave the present `expires_at` as it is.
+        replace_metadata: Put *metadata* in the place of the present one instead of merging it.
+        seen: Number of the memory's last change as it was when decided; a later change is a conflict. `None`: not checked.
+    """
+
+    event: Event
+    memory_id: str | None
+    text: str | None
+    reason: str = ""
+    fact: int | None = None
+    context: str | None = None
+    metadata: Mapping[str, Any] | None = None
+    memory_type: str | None = None
+    actor_id: str | None = None
+    role: str | None = None
+    time: datetime | None = None
+    expires_at: datetime | None = None
+    keep_expiry: bool = True
+    replace_metadata: bool = False
+    seen: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON types."""
+        return {
+            **shallow(self),
+            "metadata": None if self.metadata is None else dict(self.metadata),
+            "time": as_iso(self.time),
+            "expires_at": as_iso(self.expires_at),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """The inverse of `to_json`."""
+        return cls(**{**data, "time": of_iso(data["time"]), "expires_at": of_iso(data["expires_at"])})
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What became of one fact.
+
+    Attributes:
+        id: The memory concerned; `None` only for a NONE that concerns no memory.
+        text: Its text now (ADD, UPDATE), its last text (DELETE), or the fact that changed nothing (NONE).
+        event: `"ADD"`, `"UPDATE"`, `"DELETE"` or `"NONE"`.
+        previous_text: The text before an UPDATE.
+        reason: Why.
+    """
+
+    id: str | None
+    text: str
+    event: Event
+    previous_text: str | None = None
+    reason: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON types."""
+        return shallow(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """The inverse of `to_json`."""
+        return cls(**data)
