@@ -8,6 +8,7 @@ never a source.
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -65,7 +66,7 @@ def _question(state: PipelineState, turns: Sequence[Turn], item: Sequence[int], 
 
 def _collected(state: PipelineState, places: list[list[int]], extractions: list[Extraction]) -> Step:
     facts = [
-        Fact(fact.text, item[fact.turn], fact.context, fact.verbatim)
+        replace(fact, turn=item[fact.turn])
         for item, extraction in zip(places, extractions, strict=True)
         for fact in _distinct(extraction.facts)
     ]

@@ -19,7 +19,31 @@ if TYPE_CHECKING:
 
     from langmem_adapter.records.work import Event, Fact, Turn
 
-__all__ = ["Answer", "Comparison", "Describer", "Description", "Extraction", "Known", "Question", "Reasoner", "Verdict"]
+__all__ = [
+    "Answer",
+    "Comparison",
+    "Describer",
+    "Description",
+    "Extraction",
+    "Known",
+    "KnownNames",
+    "Question",
+    "Reasoner",
+    "Verdict",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownNames:
+    """Names of the knowledge graph that a reasoner should use again rather than invent others for the same things.
+
+    Attributes:
+        entities: Those that the turns may speak of, with their types (empty where unknown), most often stated first.
+        relations: The relations in use, likewise.
+    """
+
+    entities: tuple[tuple[str, str], ...] = ()
+    relations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +55,14 @@ class Question:
         about: Whose facts are wanted: `"user"`, or `"assistant"` (with `agent_id` and assistant turns; seed 004).
         today: Date of the conversation, so that "yesterday" can become a date.
         prompt: Replaces the reasoner's own instructions, where it has any.
+        graph: What the knowledge graph holds already, where entities and relations are wanted as well; else `None`.
     """
 
     turns: tuple[Turn, ...]
     about: str
     today: date
     prompt: str | None = None
+    graph: KnownNames | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +70,8 @@ class Extraction:
     """The facts found, in the order of the conversation, in its language.
 
     Attributes:
-        facts: Each names the turn that it came from, as an index into `Question.turns`.
+        facts: Each names the turn that it came from, as an index into `Question.turns`; with `Question.graph` each carries
+            the relations that it states.
         usage: Model calls and tokens.
     """
 

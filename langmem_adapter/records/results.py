@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, overload
 
 from langmem_adapter.records.cost import Usage
+from langmem_adapter.records.graph import GraphChanges
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -38,6 +39,15 @@ class AddResult:
     def __len__(self) -> int:
         """The number of changes, so that an empty result is falsy."""
         return len(self.results)
+
+    @property
+    def relations(self) -> GraphChanges:
+        """What it did to the knowledge graph: relations `added`, relations `ended`; empty without `graph=True`."""
+        changes = [change for result in self.results for change in result.relations]
+        return GraphChanges(
+            added=tuple(change.relation for change in changes if change.event == "ADD"),
+            ended=tuple(change.relation for change in changes if change.event in {"END", "DELETE"}),
+        )
 
     def by_event(self, event: Event) -> tuple[Change, ...]:
         """The changes of one kind, in order."""

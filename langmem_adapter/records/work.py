@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
+from langmem_adapter.records.graph import RelationChange, Triple
 from langmem_adapter.records.plain import as_iso, of_iso, shallow
 
 if TYPE_CHECKING:
@@ -58,21 +59,23 @@ class Fact:
         turn: Index of the turn that it came from.
         context: The words of that turn, kept beside the memory: evidence, and more words to find it by.
         verbatim: Stored as it is, without comparison (`infer=False` and procedural records).
+        relations: What it says of things and their relations, for the knowledge graph.
     """
 
     text: str
     turn: int
     context: str = ""
     verbatim: bool = False
+    relations: tuple[Triple, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON types."""
-        return shallow(self)
+        return {**shallow(self), "relations": [triple.to_json() for triple in self.relations]}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """The inverse of `to_json`."""
-        return cls(**data)
+        return cls(**{**data, "relations": _triples(data)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,7 @@ class Decision:
         keep_expiry: Leave the present `expires_at` as it is.
         replace_metadata: Put *metadata* in the place of the present one instead of merging it.
         seen: Number of the memory's last change as it was when decided; a later change is a conflict. `None`: not checked.
+        relations: What the fact says of things and their relations; the memory that holds it then says so.
     """
 
     event: Event
@@ -112,11 +116,13 @@ class Decision:
     keep_expiry: bool = True
     replace_metadata: bool = False
     seen: int | None = None
+    relations: tuple[Triple, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON types."""
         return {
             **shallow(self),
+            "relations": [triple.to_json() for triple in self.relations],
             "metadata": None if self.metadata is None else dict(self.metadata),
             "time": as_iso(self.time),
             "expires_at": as_iso(self.expires_at),
@@ -125,7 +131,8 @@ class Decision:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """The inverse of `to_json`."""
-        return cls(**{**data, "time": of_iso(data["time"]), "expires_at": of_iso(data["expires_at"])})
+        times = {name: of_iso(data[name]) for name in ("time", "expires_at")}
+        return cls(**{**data, **times, "relations": _triples(data)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +145,7 @@ class Change:
         event: `"ADD"`, `"UPDATE"`, `"DELETE"` or `"NONE"`.
         previous_text: The text before an UPDATE.
         reason: Why.
+        relations: What became of relations of the knowledge graph with it.
     """
 
     id: str | None
@@ -145,12 +153,18 @@ class Change:
     event: Event
     previous_text: str | None = None
     reason: str = ""
+    relations: tuple[RelationChange, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON types."""
-        return shallow(self)
+        return {**shallow(self), "relations": [change.to_json() for change in self.relations]}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """The inverse of `to_json`."""
-        return cls(**data)
+        relations = tuple(RelationChange.from_json(change) for change in data.get("relations", ()))
+        return cls(**{**data, "relations": relations})
+
+
+def _triples(data: Mapping[str, Any]) -> tuple[Triple, ...]:
+    return tuple(Triple.from_json(triple) for triple in data.get("relations", ()))

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MEMORIES",
+    "Json",
+    "Number",
+    "UTCDateTime",
     "changes",
     "cursors",
     "history",
@@ -78,12 +81,12 @@ def _from_text(value: str | None) -> datetime | None:
     return None if value is None else datetime.fromisoformat(f"{value}+00:00")  # its zone is `UTC` itself
 
 
-_Json: Final = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
-_Number: Final = BigInteger().with_variant(Integer, "sqlite")
+Json: Final = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
+Number: Final = BigInteger().with_variant(Integer, "sqlite")
 
 
 def _scope() -> Column[Any]:
-    return Column("scope_id", _Number, ForeignKey("scopes.id"), nullable=False)
+    return Column("scope_id", Number, ForeignKey("scopes.id"), nullable=False)
 
 
 metadata: Final = MetaData()
@@ -95,7 +98,7 @@ meta: Final = Table(
 scopes: Final = Table(
     "scopes",
     metadata,
-    Column("id", _Number, primary_key=True, autoincrement=False),
+    Column("id", Number, primary_key=True, autoincrement=False),
     Column("key", String(64), nullable=False, unique=True),
     Column("user_id", Text, index=True),
     Column("agent_id", Text, index=True),
@@ -107,10 +110,10 @@ scopes: Final = Table(
 changes: Final = Table(
     "changes",
     metadata,
-    Column("seq", _Number, primary_key=True, autoincrement=False),
+    Column("seq", Number, primary_key=True, autoincrement=False),
     Column("nonce", LargeBinary(8), nullable=False),
     Column("space", String(16), nullable=False),
-    Column("row", _Number, nullable=False),
+    Column("row", Number, nullable=False),
     Column("op", String(8), nullable=False),
 )
 
@@ -119,7 +122,7 @@ cursors: Final = Table(
     "cursors",
     metadata,
     Column("name", String(255), primary_key=True),
-    Column("applied", _Number, nullable=False),
+    Column("applied", Number, nullable=False),
     Column("nonce", LargeBinary(8), nullable=False),
     Column("fingerprint", Text, nullable=False),
 )
@@ -127,12 +130,12 @@ cursors: Final = Table(
 memories: Final = Table(
     "memories",
     metadata,
-    Column("pk", _Number, primary_key=True, autoincrement=False),
+    Column("pk", Number, primary_key=True, autoincrement=False),
     Column("id", String(64), nullable=False, unique=True),
     _scope(),
     Column("text", Text, nullable=False),
     Column("context", Text, nullable=False),
-    Column("metadata", _Json, nullable=False),
+    Column("metadata", Json, nullable=False),
     Column("memory_type", String(64)),
     Column("actor_id", Text),
     Column("role", Text),
@@ -141,7 +144,7 @@ memories: Final = Table(
     Column("created_at", UTCDateTime, nullable=False),
     Column("updated_at", UTCDateTime, nullable=False),
     Column("expires_at", UTCDateTime),
-    Column("seq", _Number, ForeignKey("changes.seq"), nullable=False),
+    Column("seq", Number, ForeignKey("changes.seq"), nullable=False),
     Column("revision", Integer, nullable=False),
     # What a search asks of every memory of a scope, so that it need not read their texts and vectors from the disk.
     Index("ix_memories_roll", *"scope_id seq pk created_at updated_at actor_id expires_at memory_type".split()),
@@ -153,7 +156,7 @@ memories: Final = Table(
 history: Final = Table(
     "history",
     metadata,
-    Column("seq", _Number, ForeignKey("changes.seq"), primary_key=True, autoincrement=False),
+    Column("seq", Number, ForeignKey("changes.seq"), primary_key=True, autoincrement=False),
     Column("id", String(64), nullable=False, unique=True),
     Column("memory_id", String(64), nullable=False),
     Column("old_memory", Text),
@@ -169,7 +172,7 @@ history: Final = Table(
     Column("reason", Text, nullable=False),
     Column("revision", Integer, nullable=False),
     Column("context", Text, nullable=False),
-    Column("metadata", _Json, nullable=False),
+    Column("metadata", Json, nullable=False),
     Column("memory_type", String(64)),
     Column("expires_at", UTCDateTime),
     Index("ix_history_memory", "memory_id", "seq"),
@@ -180,9 +183,9 @@ history: Final = Table(
 words: Final = Table(
     "words",
     metadata,
-    Column("scope_id", _Number, ForeignKey("scopes.id"), primary_key=True),
+    Column("scope_id", Number, ForeignKey("scopes.id"), primary_key=True),
     Column("term", String(64), primary_key=True),
-    Column("memory_pk", _Number, primary_key=True),
+    Column("memory_pk", Number, primary_key=True),
     Column("count", Integer, nullable=False),
     Column("length", Integer, nullable=False),
     Index("ix_words_memory", "memory_pk"),
@@ -196,7 +199,7 @@ traces: Final = Table(
     Column("id", String(64), primary_key=True),
     Column("scope_key", String(64), nullable=False),
     Column("created_at", UTCDateTime, nullable=False),
-    Column("state", _Json, nullable=False),
+    Column("state", Json, nullable=False),
     Index("ix_traces_created", "created_at"),
     Index("ix_traces_scope", "scope_key"),
 )
@@ -206,10 +209,10 @@ runs: Final = Table(
     "runs",
     metadata,
     Column("key", String(64), primary_key=True),
-    Column("scope_id", _Number, ForeignKey("scopes.id")),
+    Column("scope_id", Number, ForeignKey("scopes.id")),
     Column("created_at", UTCDateTime, nullable=False),
-    Column("result", _Json, nullable=False),
-    Column("scope", _Json),  # whose run it was, also where it added nothing and so has no scope_id
+    Column("result", Json, nullable=False),
+    Column("scope", Json),  # whose run it was, also where it added nothing and so has no scope_id
     Index("ix_runs_scope", "scope_id"),
 )
 
@@ -218,7 +221,7 @@ runs: Final = Table(
 reembedded: Final = Table(
     "reembedded",
     metadata,
-    Column("pk", _Number, primary_key=True, autoincrement=False),
-    Column("seq", _Number, nullable=False),
+    Column("pk", Number, primary_key=True, autoincrement=False),
+    Column("seq", Number, nullable=False),
     Column("embedding", LargeBinary, nullable=False),
 )

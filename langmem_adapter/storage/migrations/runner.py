@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["HEAD", "migrate", "schema_version"]
 
-HEAD: Final = "0008"
+HEAD: Final = "0009"
 """The schema that this code speaks."""
 
-_KNOWN: Final = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008")
+_KNOWN: Final = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009")
 
 
 def migrate(database: Database) -> None:

@@ -1,0 +1,160 @@
+"""Names in the knowledge graph: when two of them mean the same thing, and what the name of a relation implies.
+
+Equality is by spelling, never by nearness of vectors: peers that merged names whose embeddings were close merged strangers. What
+spelling cannot tell (Bob is Robert) is told by the model, which is shown the names that are known, or by hand (`merge`).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Final
+
+from langmem_adapter.records.graph import ASSISTANT, SELF
+from langmem_adapter.text import content_words
+
+__all__ = [
+    "LONGEST_NAME",
+    "LONGEST_RELATION",
+    "entity_key",
+    "is_single",
+    "is_symmetric",
+    "opposites",
+    "relation_name",
+    "says",
+    "speaker",
+]
+
+LONGEST_NAME: Final = 200
+LONGEST_RELATION: Final = 100
+"""Characters of a name."""
+
+_EDGE: Final = " \t\r\n.,;:!?\"'()[]{}<>。，、；：！？“”‘’（）【】《》…~"
+_LEADING: Final = re.compile(
+    r"(?:(?:the|an?|my|our|his|her|their|mr|mrs|ms|miss|dr|prof)\b\.?\s+)+(?=\S)|(?:我的|我们的)(?=.)"
+)
+_SPEAKERS: Final = {
+    **dict.fromkeys("user|the user|user id|i|me|my|myself|我|我自己|用户|本人".split("|"), SELF),
+    **dict.fromkeys("assistant|the assistant|ai assistant|助手|助理".split("|"), ASSISTANT),
+}
+
+# The first word of a line stands for all of it.
+_SAME: Final = {
+    name: line.split()[0]
+    for line in (
+        "lives_in live_in resides_in reside_in living_in home based_in is_based_in moved_to relocated_to has_home_in",
+        "works_at work_at works_for work_for employed_by employed_at is_employed_by employer has_employer joined",
+        "works_as work_as is_a_by_profession occupation profession job has_job job_title has_job_title has_profession has_occupation",
+        "born_in was_born_in is_born_in birthplace has_birthplace",
+        "born_on was_born_on birthday has_birthday birth_date date_of_birth",
+        "comes_from is_from from originally_from origin",
+        "has_age age aged is_aged",
+        "named is_named called is_called name has_name",
+        "married_to is_married_to spouse spouse_of is_spouse_of wife_of husband_of has_wife has_husband has_spouse wife husband",
+        "partner_of is_partner_of in_a_relationship_with dating is_dating partner has_partner girlfriend boyfriend has_girlfriend "
+        "has_boyfriend",
+        "engaged_to is_engaged_to fiance fiancee",
+        "friend_of is_friend_of is_friends_with friends_with friend has_friend",
+        "sibling_of is_sibling_of",
+        "colleague_of is_colleague_of works_with coworker_of",
+        "likes like loves love enjoys enjoy is_fond_of fond_of is_a_fan_of",
+        "dislikes dislike hates hate does_not_like doesnt_like",
+        "has_status status marital_status relationship_status",
+        "follows_diet diet has_diet",
+        "住在 居住在 搬到 搬到了 居住于 住",
+        "工作于 就职于 任职于 在职于 供职于",
+        "职业 职业是 工作是 担任",
+        "出生于 出生在 出生地",
+        "来自",
+        "年龄 年龄是",
+        "名字 名叫 叫 叫做 姓名",
+        "喜欢 喜爱 爱 热爱",
+        "不喜欢 讨厌",
+        "结婚对象 配偶 嫁给 娶了",
+    )
+    for name in line.split()
+}
+_SINGLE: Final = frozenset(
+    "lives_in works_at works_as born_in born_on comes_from has_age named married_to engaged_to partner_of has_status "
+    "follows_diet 住在 工作于 职业 出生于 来自 年龄 名字 结婚对象".split()
+)
+_SYMMETRIC: Final = frozenset(
+    "married_to engaged_to partner_of friend_of sibling_of colleague_of related_to same_as knows 结婚对象 朋友 同事".split()
+)
+_OPPOSITES: Final = {"likes": "dislikes", "dislikes": "likes", "喜欢": "不喜欢", "不喜欢": "喜欢"}
+
+
+def entity_key(name: str) -> str:
+    """What two names of the same thing have in common: no case, width, spacing, article, title or closing punctuation.
+
+    Args:
+        name: As it is written, at most `LONGEST_NAME` characters.
+
+    Returns:
+        At most 256 characters; empty where the name holds nothing but punctuation.
+
+    Example:
+        >>> entity_key("The  Eiffel_Tower."), entity_key("my sister"), entity_key("Dr. Chen"), entity_key("Ｌｙｏｎ")
+        ('eiffel tower', 'sister', 'chen', 'lyon')
+    """
+    plain = " ".join(unicodedata.normalize("NFKC", name).casefold().replace("_", " ").split()).strip(_EDGE)
+    return (_LEADING.sub("", plain, count=1) or plain)[:256]
+
+
+def speaker(name: str) -> str | None:
+    """`SELF` or `ASSISTANT`, where that is whom a name means.
+
+    Example:
+        >>> speaker("USER_ID"), speaker("我"), speaker("Anna")
+        ('user', 'user', None)
+    """
+    return _SPEAKERS.get(" ".join(unicodedata.normalize("NFKC", name).casefold().replace("_", " ").split()))
+
+
+def relation_name(name: str) -> str:
+    """The name of a relation in the form in which it is kept; a few that mean the same become one.
+
+    Args:
+        name: As a model or a person writes it, at most `LONGEST_RELATION` characters.
+
+    Returns:
+        Words joined by underscores; empty where there are none.
+
+    Example:
+        >>> relation_name("Resides In"), relation_name("plays-chess with"), relation_name("居住在")
+        ('lives_in', 'plays_chess_with', '住在')
+    """
+    plain = unicodedata.normalize("NFKC", name).casefold().replace("'", "").replace("’", "")
+    joined = "_".join(re.findall(r"\w+", plain.replace("_", " ")))
+    return _SAME.get(joined, joined)
+
+
+def is_single(relation: str) -> bool:
+    """Whether somebody has one such target at a time: one home, one employer, one age.
+
+    Example:
+        >>> is_single("lives_in"), is_single("likes")
+        (True, False)
+    """
+    return relation in _SINGLE
+
+
+def is_symmetric(relation: str) -> bool:
+    """Whether it says the same in both directions."""
+    return relation in _SYMMETRIC
+
+
+def opposites(relation: str) -> str | None:
+    """The relation that cannot hold beside it between the same two, where one is known."""
+    return _OPPOSITES.get(relation)
+
+
+def says(text: str, name: str) -> bool:
+    """Whether a text speaks of the thing of this name: it holds one of the name's words.
+
+    Example:
+        >>> says("Moved to New York", "new_york"), says("Lives in Rome", "Lyon")
+        (True, False)
+    """
+    told = content_words(name.replace("_", " "))
+    return not told.isdisjoint(content_words(text)) if told else name.casefold() in text.casefold()

@@ -1,0 +1,180 @@
+"""What the knowledge graph holds: entities, and relations between them that hold from one time to another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
+
+from langmem_adapter.records.plain import as_iso, of_iso, shallow
+from langmem_adapter.records.scope import Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+__all__ = ["ASSISTANT", "SELF", "Entity", "GraphChanges", "Relation", "RelationChange", "RelationEvent", "Triple"]
+
+RelationEvent = Literal["ADD", "UPDATE", "END", "DELETE", "NONE"]
+"""What becomes of a relation: it is new, other dates are known for it, it is over, it was withdrawn, it was said again."""
+SELF: Final = "user"
+"""The name under which a triple speaks of the user; the ledger puts the scope's `user_id` in its place, where there is one."""
+ASSISTANT: Final = "assistant"
+"""The same of the assistant, with `agent_id`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Triple:
+    """What a text says of two things, before it is compared with what is known: source, relation, target.
+
+    Attributes:
+        source: Name of the first, as said; `SELF` or `ASSISTANT` for those two.
+        relation: What it is to the second, a verb in the present: `"lives_in"`.
+        target: Name of the second.
+        source_type: What kind of thing the first is (`"person"`), where known.
+        target_type: The same of the second.
+        valid_from: Since when it holds, where the text says so; else since it was said.
+        valid_to: Until when it held, where the text says so.
+        ended: The text says that it holds no longer.
+        single: Whether the source has one such target at a time; `None` leaves it to the relation's name.
+        confidence: How sure it is, above 0 and at most 1.
+    """
+
+    source: str
+    relation: str
+    target: str
+    source_type: str = ""
+    target_type: str = ""
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
+    ended: bool = False
+    single: bool | None = None
+    confidence: float = 1.0
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON types."""
+        return {**shallow(self), "valid_from": as_iso(self.valid_from), "valid_to": as_iso(self.valid_to)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """The inverse of `to_json`."""
+        return cls(**{**data, "valid_from": of_iso(data["valid_from"]), "valid_to": of_iso(data["valid_to"])})
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """Somebody or something that relations are about.
+
+    Attributes:
+        id: A UUID in text form; it never changes.
+        name: As it was first called.
+        type: What kind of thing it is (`"person"`), empty where nobody said.
+        scope: Whose memory it belongs to.
+        aliases: What else it is called.
+        mentions: How often a relation with it was stated.
+        created_at: The date of the statement that first named it.
+        updated_at: That of the last.
+    """
+
+    id: str
+    name: str
+    type: str
+    scope: Scope
+    aliases: tuple[str, ...]
+    mentions: int
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """One thing's relation to another, with the time for which it holds and the time for which it was believed.
+
+    Both times are half-open: it holds from `valid_from` on and no longer at `valid_to`; it was believed from `recorded_at` on
+    and no longer at `retired_at`. A relation that ends, or of which other dates become known, keeps its id: what was believed
+    before is retired, what is believed now recorded (bi-temporal, Snodgrass 1999).
+
+    Attributes:
+        id: A UUID in text form; a triple that holds again later is another relation.
+        source: Name of the first thing.
+        relation: What it is to the second: `"lives_in"`.
+        target: Name of the second.
+        source_type: What kind of thing the first is, empty where nobody said.
+        target_type: The same of the second.
+        scope: Whose memory it belongs to.
+        valid_from: Since when it holds; `None` for ever.
+        valid_to: Until when it held; `None` while it holds.
+        recorded_at: When this was written down.
+        retired_at: When it was no longer believed; `None` while it is.
+        mentions: How often it was stated.
+        confidence: How sure it is, above 0 and at most 1.
+        memory_ids: The memories that say so, oldest first; none for a relation that was written by hand.
+    """
+
+    id: str
+    source: str
+    relation: str
+    target: str
+    source_type: str
+    target_type: str
+    scope: Scope
+    valid_from: datetime | None
+    valid_to: datetime | None
+    recorded_at: datetime
+    retired_at: datetime | None
+    mentions: int
+    confidence: float
+    memory_ids: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """In words: `"alice lives in Lyon"`."""
+        return f"{self.source} {self.relation.replace('_', ' ')} {self.target}"
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON types."""
+        times = {name: as_iso(getattr(self, name)) for name in _TIMES}
+        return {**shallow(self), **times, "scope": self.scope.named, "memory_ids": list(self.memory_ids)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """The inverse of `to_json`."""
+        times = {name: of_iso(data[name]) for name in _TIMES}
+        return cls(**{**data, **times, "scope": Scope(**data["scope"]), "memory_ids": tuple(data["memory_ids"])})
+
+
+_TIMES: Final = ("valid_from", "valid_to", "recorded_at", "retired_at")
+
+
+@dataclass(frozen=True, slots=True)
+class RelationChange:
+    """What became of a relation.
+
+    Attributes:
+        event: `"ADD"`, `"UPDATE"` (other dates), `"END"`, `"DELETE"` (withdrawn) or `"NONE"` (said again).
+        relation: As it stands after it; for a DELETE as it stood.
+    """
+
+    event: RelationEvent
+    relation: Relation
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON types."""
+        return {"event": self.event, "relation": self.relation.to_json()}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """The inverse of `to_json`."""
+        return cls(data["event"], Relation.from_json(data["relation"]))
+
+
+@dataclass(frozen=True, slots=True)
+class GraphChanges:
+    """What an add did to the graph.
+
+    Attributes:
+        added: Relations that are new.
+        ended: Relations that hold no longer, or were withdrawn.
+    """
+
+    added: tuple[Relation, ...] = ()
+    ended: tuple[Relation, ...] = ()
