@@ -12,7 +12,6 @@ from langmem_adapter.errors import StorageError
 from langmem_adapter.storage.checkpoints import checkpoints
 from langmem_adapter.storage.conversations import conversations
 from langmem_adapter.storage.database import Database
-from langmem_adapter.storage.graph_tables import relations
 from langmem_adapter.storage.items import items
 from langmem_adapter.storage.lexical import postings
 from langmem_adapter.storage.meta import get, prepare, put
