@@ -54,17 +54,20 @@ if TYPE_CHECKING:
     from langmem_adapter.errors import (
         ConflictError,
         EmbeddingMismatchError,
+        EntityNotFoundError,
         FilterError,
         InvalidInputError,
         LangmemAdapterError,
         MemoryNotFoundError,
         MissingDependencyError,
         ModelReplyError,
+        RelationNotFoundError,
         ScopeError,
         StorageError,
         UnknownArgumentError,
     )
     from langmem_adapter.memory import Memory
+    from langmem_adapter.records.graph import Entity, Relation
     from langmem_adapter.records.results import AddResult, Hit, MemoryItem, Page, Revision
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.records.work import Change
@@ -76,6 +79,8 @@ __all__ = [
     "Change",
     "ConflictError",
     "EmbeddingMismatchError",
+    "Entity",
+    "EntityNotFoundError",
     "FilterError",
     "HashEmbeddings",
     "Hit",
@@ -89,6 +94,8 @@ __all__ = [
     "MissingDependencyError",
     "ModelReplyError",
     "Page",
+    "Relation",
+    "RelationNotFoundError",
     "Revision",
     "Scope",
     "ScopeError",
@@ -101,6 +108,7 @@ __all__ = [
 _HOMES: Final = {
     "AddResult": "records.results",
     "Change": "records.work",
+    "Entity": "records.graph",
     "HashEmbeddings": "embedding.hashing",
     "Hit": "records.results",
     "Memory": "memory",
@@ -108,6 +116,7 @@ _HOMES: Final = {
     "MemoryItem": "records.results",
     "MemoryMiddleware": "adapters.middleware",
     "Page": "records.results",
+    "Relation": "records.graph",
     "Revision": "records.results",
     "Scope": "records.scope",
     "Settings": "settings",

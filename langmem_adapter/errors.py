@@ -9,6 +9,8 @@ that Python code would expect:
     │   └── UnknownArgumentError(TypeError)  a keyword argument that does not exist
     ├── FilterError(ValueError)              a metadata filter cannot be understood
     ├── MemoryNotFoundError(LookupError)     no such memory, or not within the given scope
+    ├── RelationNotFoundError(LookupError)   no such relation, or not within the given scope
+    ├── EntityNotFoundError(LookupError)     nobody and nothing of that name within the given scope
     ├── ModelReplyError(ValueError)          a chat model's reply stayed unreadable after one repair
     ├── EmbeddingMismatchError(ValueError)   the vectors stored here come from another embedding model
     ├── ConflictError                        others kept changing the same memories
@@ -21,12 +23,14 @@ from __future__ import annotations
 __all__ = [
     "ConflictError",
     "EmbeddingMismatchError",
+    "EntityNotFoundError",
     "FilterError",
     "InvalidInputError",
     "LangmemAdapterError",
     "MemoryNotFoundError",
     "MissingDependencyError",
     "ModelReplyError",
+    "RelationNotFoundError",
     "ScopeError",
     "StorageError",
     "UnknownArgumentError",
@@ -68,6 +72,33 @@ class MemoryNotFoundError(LangmemAdapterError, LookupError):
     def __reduce__(self) -> tuple[type[MemoryNotFoundError], tuple[str]]:
         """Pickle by the id, so that the error survives a process pool."""
         return type(self), (self.memory_id,)
+
+
+class RelationNotFoundError(LangmemAdapterError, LookupError):
+    """There is no relation with this id that is believed, or it lies outside the scope that was given."""
+
+    def __init__(self, relation_id: str) -> None:
+        super().__init__(
+            f"no relation {relation_id!r} here; it was withdrawn, never existed, or belongs to another scope than the one "
+            f"given"
+        )
+        self.relation_id = relation_id
+
+    def __reduce__(self) -> tuple[type[RelationNotFoundError], tuple[str]]:
+        """Pickle by the id."""
+        return type(self), (self.relation_id,)
+
+
+class EntityNotFoundError(LangmemAdapterError, LookupError):
+    """The knowledge graph knows nobody and nothing of this name within the scope that was given."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"the graph knows no {name!r} in this scope; memory.graph.entities(...) lists whom it knows")
+        self.name = name
+
+    def __reduce__(self) -> tuple[type[EntityNotFoundError], tuple[str]]:
+        """Pickle by the name."""
+        return type(self), (self.name,)
 
 
 class ModelReplyError(LangmemAdapterError, ValueError):

@@ -14,7 +14,7 @@ from langmem_adapter.records.checks import check_metadata
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.records.work import Decision
 from langmem_adapter.storage import memories
-from langmem_adapter.storage.ledger import Write
+from langmem_adapter.storage.writes import Write
 from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:

@@ -28,7 +28,8 @@ from langmem_adapter.settings import default_database
 from langmem_adapter.storage import erasure, meta
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.erasure import Sweeper
-from langmem_adapter.storage.ledger import Ledger, Write
+from langmem_adapter.storage.ledger import Ledger
+from langmem_adapter.storage.writes import Write
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:

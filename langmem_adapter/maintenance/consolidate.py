@@ -16,7 +16,7 @@ from langmem_adapter.reasoning.base import Answer, Comparison, Known, Verdict
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.work import PROCEDURAL, Change, Decision, Fact
 from langmem_adapter.storage import memories
-from langmem_adapter.storage.ledger import Write
+from langmem_adapter.storage.writes import Write
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -180,10 +180,10 @@ def _decisions(new: _Seen, older: Sequence[_Seen], verdicts: Sequence[Verdict]) 
             continue
         reason, known = f"consolidated: {verdict.reason}", older[verdict.number]
         if verdict.event == "DELETE":
-            made.append(Decision("DELETE", known.item.id, None, reason, seen=known.seq))
+            made.append(Decision("DELETE", known.item.id, None, reason, time=new.item.created_at, seen=known.seq))
             continue
         kept = _kept(known, new.item, verdict.text if verdict.event == "UPDATE" else None, reason)
-        made += [kept, Decision("DELETE", new.item.id, None, reason, seen=new.seq)]
+        made += [kept, Decision("DELETE", new.item.id, None, reason, seen=new.seq, heir=known.item.id)]
     return list({decision.memory_id: decision for decision in made}.values())
 
 

@@ -23,7 +23,7 @@ from langmem_adapter.index.snapshot import erase
 from langmem_adapter.settings import Settings, default_database
 from langmem_adapter.storage import meta
 from langmem_adapter.storage.database import Database
-from langmem_adapter.storage.ledger import last_seq
+from langmem_adapter.storage.feed import last_seq
 from langmem_adapter.storage.tables import MEMORIES, changes, memories, reembedded
 
 if TYPE_CHECKING:

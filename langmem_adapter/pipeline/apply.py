@@ -14,8 +14,8 @@ from langmem_adapter.pipeline.clock import finished
 from langmem_adapter.pipeline.stage import Step, Update, WorkingStage
 from langmem_adapter.pipeline.state import PipelineState, cost_of, scope_of
 from langmem_adapter.records.work import Change, Decision, Fact, Turn
-from langmem_adapter.storage.ledger import Ledger, Write
 from langmem_adapter.storage.traces import TraceDraft
+from langmem_adapter.storage.writes import Write
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langmem_adapter.embedding.embedder import Embedder
+    from langmem_adapter.storage.ledger import Ledger
 
 __all__ = ["apply_stage"]
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from langmem_adapter.pipeline.state import PipelineState
+    from langmem_adapter.records.graph import Triple
 
 __all__ = ["decide_stage"]
 
@@ -132,9 +133,18 @@ def _decision(state: PipelineState, verdict: _Placed, number: int) -> Decision:
         text=verdict.text,
         reason=verdict.reason,
         fact=verdict.fact,
+        time=Turn.from_json(state["turns"][fact.turn]).time,
         seen=target["seq"] if target else None,
+        relations=_said(verdict, fact),
     )
     return _with_source(plain, fact, state) if verdict.event in {"ADD", "UPDATE"} else plain
+
+
+def _said(verdict: _Placed, fact: Fact) -> tuple[Triple, ...]:
+    """What the fact's memory says of relations; a memory that goes says at most what is over."""
+    if verdict.event == "DELETE":
+        return tuple(triple for triple in fact.relations if triple.ended)
+    return fact.relations
 
 
 def _with_source(decision: Decision, fact: Fact, state: PipelineState) -> Decision:
@@ -148,7 +158,6 @@ def _with_source(decision: Decision, fact: Fact, state: PipelineState) -> Decisi
         memory_type=state["task"]["memory_type"],
         actor_id=turn.actor,
         role=turn.role,
-        time=turn.time,
         expires_at=None if expires_at is None else parse_time(expires_at, "expires_at"),
         keep_expiry=expires_at is None,
     )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from langgraph.types import interrupt
 
 from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.names import says
 from langmem_adapter.pipeline.clock import finished
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.records.work import Decision
@@ -28,9 +29,10 @@ _ACTIONS: Final = ("accept", "reject", "edit")
 def review(state: PipelineState) -> dict[str, Any]:
     """Stop with the decisions, resume with what became of them.
 
-    The interrupt's value is `{"decisions": [{"number", "event", "text", "previous_text", "memory_id", "reason"}, …]}`.
+    The interrupt's value is `{"decisions": [{"number", "event", "text", "previous_text", "memory_id", "reason", "relations"}, …]}`.
     Resume with `Command(resume=…)`: `"accept"` or `"reject"` for all, or a mapping from number, as text, to `"accept"`,
-    `"reject"` or `{"action": "edit", "text": …}`; what is not named is accepted. A rejected decision becomes NONE, with
+    `"reject"` or `{"action": "edit", "text": …}`, which keeps the relations that the new text still speaks of; what is not
+    named is accepted. A rejected decision becomes NONE, with
     that as its reason. An answer that is none of these stops the run again, with what is wrong as `"error"` in the value.
     """
     decisions = [Decision.from_json(decision) for decision in state["decisions"]]
@@ -62,6 +64,7 @@ def _shown(state: PipelineState, decision: Decision, number: int) -> dict[str, A
         "previous_text": known.get(str(decision.memory_id)),
         "memory_id": decision.memory_id,
         "reason": decision.reason,
+        "relations": [triple.to_json() for triple in decision.relations],
     }
 
 
@@ -88,7 +91,9 @@ def _reviewed(decision: Decision, action: object) -> Decision:
             known = None if decision.event == "ADD" else decision.memory_id
             return Decision("NONE", known, decision.text, "rejected in review", fact=decision.fact, seen=decision.seen)
         case {"action": "edit", "text": str(text)} if text.strip() and decision.event != "DELETE":
-            return replace(decision, text=check_text(text, "text"), reason=f"{decision.reason}; edited in review")
+            relations = tuple(each for each in decision.relations if says(text, each.target) or says(text, each.source))
+            reason = f"{decision.reason}; edited in review"
+            return replace(decision, text=check_text(text, "text"), reason=reason, relations=relations)
     raise InvalidInputError(
         f"a review answers each decision with one of {_ACTIONS}, an edit as {{'action': 'edit', 'text': '…'}} and never of a "
         f"DELETE; got {action!r}"

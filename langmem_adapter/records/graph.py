@@ -12,7 +12,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-__all__ = ["ASSISTANT", "SELF", "Entity", "GraphChanges", "Relation", "RelationChange", "RelationEvent", "Triple"]
+__all__ = [
+    "ASSISTANT",
+    "SELF",
+    "Entity",
+    "GraphChanges",
+    "Neighbour",
+    "Relation",
+    "RelationChange",
+    "RelationEvent",
+    "Triple",
+]
 
 RelationEvent = Literal["ADD", "UPDATE", "END", "DELETE", "NONE"]
 """What becomes of a relation: it is new, other dates are known for it, it is over, it was withdrawn, it was said again."""
@@ -143,6 +153,21 @@ class Relation:
 
 
 _TIMES: Final = ("valid_from", "valid_to", "recorded_at", "retired_at")
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """An entity near another one.
+
+    Attributes:
+        entity: The entity.
+        hops: How many relations lie between the two at least, from 1.
+        relations: Those that lead to it from entities one hop nearer, newest first.
+    """
+
+    entity: Entity
+    hops: int
+    relations: tuple[Relation, ...]
 
 
 @dataclass(frozen=True, slots=True)

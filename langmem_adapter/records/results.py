@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from langmem_adapter.records.cost import Usage
-from langmem_adapter.records.graph import GraphChanges
+from langmem_adapter.records.graph import Entity, GraphChanges, Relation
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.records.work import Change, Event
 
-__all__ = ["AddResult", "Explanation", "Hit", "MemoryItem", "Page", "Revision"]
+__all__ = ["AddResult", "EntityPage", "Explanation", "Hit", "MemoryItem", "Page", "RelationPage", "Revision"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +171,27 @@ class Revision:
 
 
 @dataclass(frozen=True, slots=True)
-class Page(Sequence[MemoryItem]):
+class _Paged(Sequence[T]):
+    """Some records, and where the next page begins."""
+
+    items: tuple[T, ...] = field(default=())
+    next: str | None = None
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[T, ...]: ...
+    def __getitem__(self, index: int | slice) -> T | tuple[T, ...]:
+        """A record of this page."""
+        return self.items[index]
+
+    def __len__(self) -> int:
+        """How many records this page has."""
+        return len(self.items)
+
+
+@dataclass(frozen=True, slots=True)
+class Page(_Paged[MemoryItem]):
     """Some memories, and where the next page begins.
 
     Attributes:
@@ -177,17 +199,22 @@ class Page(Sequence[MemoryItem]):
         next: Give it as `after` to read on; `None` on the last page.
     """
 
-    items: tuple[MemoryItem, ...] = field(default=())
-    next: str | None = None
 
-    @overload
-    def __getitem__(self, index: int) -> MemoryItem: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[MemoryItem, ...]: ...
-    def __getitem__(self, index: int | slice) -> MemoryItem | tuple[MemoryItem, ...]:
-        """A memory of this page."""
-        return self.items[index]
+@dataclass(frozen=True, slots=True)
+class RelationPage(_Paged[Relation]):
+    """Some relations, and where the next page begins.
 
-    def __len__(self) -> int:
-        """How many memories this page has."""
-        return len(self.items)
+    Attributes:
+        items: The relations of this page.
+        next: Give it as `after` to read on; `None` on the last page.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class EntityPage(_Paged[Entity]):
+    """Some entities, and where the next page begins.
+
+    Attributes:
+        items: The entities of this page.
+        next: Give it as `after` to read on; `None` on the last page.
+    """

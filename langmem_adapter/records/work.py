@@ -93,12 +93,14 @@ class Decision:
         memory_type: Type of a new memory.
         actor_id: Who said it.
         role: In which role.
-        time: The date of the statement: `created_at` of a new memory.
+        time: The date of the statement: `created_at` of a new memory; since when relations are over that a memory no longer
+            says. Without it they were an error, and are withdrawn.
         expires_at: When the memory stops being shown; `keep_expiry` says whether it is to be set at all.
         keep_expiry: Leave the present `expires_at` as it is.
         replace_metadata: Put *metadata* in the place of the present one instead of merging it.
         seen: Number of the memory's last change as it was when decided; a later change is a conflict. `None`: not checked.
         relations: What the fact says of things and their relations; the memory that holds it then says so.
+        heir: The memory that says from now on what a deleted one said of relations.
     """
 
     event: Event
@@ -117,6 +119,7 @@ class Decision:
     replace_metadata: bool = False
     seen: int | None = None
     relations: tuple[Triple, ...] = ()
+    heir: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON types."""

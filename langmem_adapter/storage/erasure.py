@@ -24,9 +24,10 @@ from sqlalchemy import Select, and_, column, delete, insert, inspect, or_, selec
 from langmem_adapter.errors import ConflictError, MemoryNotFoundError, StorageError
 from langmem_adapter.records.work import Change, Decision
 from langmem_adapter.storage import checkpoints, conversations, item_writes, items, meta, threads
-from langmem_adapter.storage.ledger import Ledger, Write, last_seq
+from langmem_adapter.storage.feed import last_seq
 from langmem_adapter.storage.scopes import within
 from langmem_adapter.storage.tables import MEMORIES, changes, history, memories, reembedded, runs, scopes, traces, words
+from langmem_adapter.storage.writes import Write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.storage.database import Database
+    from langmem_adapter.storage.ledger import Ledger
 
 __all__ = ["Erasure", "Sweeper", "clean", "erased_until", "remove"]
 
@@ -364,7 +366,8 @@ class Sweeper:
             return dict(connection.execute(query.order_by(memories.c.pk).limit(_CHUNK)).all())
 
     def _delete(self, targets: Mapping[str, int]) -> int:
-        decisions = (Decision("DELETE", memory_id, None, "expired", seen=seq) for memory_id, seq in targets.items())
+        now = datetime.now(UTC)
+        decisions = (Decision("DELETE", id_, None, "expired", time=now, seen=seq) for id_, seq in targets.items())
         try:
             return len(self._ledger.apply(Write(tuple(decisions))))
         except (ConflictError, MemoryNotFoundError):  # somebody changed one of them meanwhile: look again

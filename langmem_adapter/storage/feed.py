@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sqlalchemy import Column, Select, bindparam, func, insert, select, update
 
+from langmem_adapter.storage.prepared import Prepared
 from langmem_adapter.storage.tables import MEMORIES, changes, cursors, memories
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
 
 __all__ = [
+    "LAST_SEQ",
     "TEXTS",
     "VECTORS",
     "Cursor",
@@ -34,6 +36,7 @@ __all__ = [
     "follows",
     "get",
     "last",
+    "last_seq",
     "lock_of",
     "put",
     "window",
@@ -154,6 +157,11 @@ _LAST: Final = select(changes.c.seq, changes.c.nonce).order_by(changes.c.seq.des
 _CURSOR: Final = select(cursors.c.applied, cursors.c.nonce, cursors.c.fingerprint)
 
 
+LAST_SEQ: Final = select(func.coalesce(func.max(changes.c.seq), 0))
+"""Number of the last change; 0 in an empty database."""
+_LAST_SEQ: Final = Prepared(LAST_SEQ)
+
+
 # ── the feed ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -161,6 +169,11 @@ def last(connection: Connection, fingerprint: str) -> Cursor | None:
     """The cursor of a follower that has applied everything; `None` while nothing ever changed."""
     row = connection.execute(_LAST).one_or_none()
     return None if row is None else Cursor(row.seq, row.nonce, fingerprint)
+
+
+def last_seq(connection: Connection) -> int:
+    """Number of the last change; 0 in an empty database."""
+    return int(_LAST_SEQ.first(connection)[0])
 
 
 def birth(connection: Connection) -> bytes | None:

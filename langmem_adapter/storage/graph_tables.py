@@ -65,8 +65,9 @@ relations: Final = Table(
     Column("mentions", Integer, nullable=False),
     Column("confidence", Float, nullable=False),
     Index("ix_relations_id", "id"),
-    Index("ix_relations_source", "source_pk", "retired_at"),
-    Index("ix_relations_target", "target_pk", "retired_at"),
+    Index("ix_relations_pair", "source_pk", "target_pk", "retired_at"),
+    Index("ix_relations_source", "source_pk", "relation", "retired_at"),
+    Index("ix_relations_target", "target_pk", "relation", "retired_at"),
     Index("ix_relations_scope", "scope_id", "retired_at", "pk"),
 )
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import bindparam, delete, exists, insert, select, update
 
 from langmem_adapter.storage import meta
+from langmem_adapter.storage.feed import last_seq
 from langmem_adapter.storage.items import ITEMS, PLACES, item_vectors, items, namespaces, present
-from langmem_adapter.storage.ledger import last_seq
 from langmem_adapter.storage.namespaces import Namespace, encode, item_id
 from langmem_adapter.storage.prepared import Prepared, any_of
 from langmem_adapter.storage.tables import changes

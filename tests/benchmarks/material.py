@@ -13,9 +13,10 @@ from langmem_adapter.embedding.resolve import fingerprint
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import Decision
 from langmem_adapter.storage.database import Database
-from langmem_adapter.storage.ledger import Ledger, Write
+from langmem_adapter.storage.ledger import Ledger
 from langmem_adapter.storage.meta import prepare
 from langmem_adapter.storage.traces import TraceDraft
+from langmem_adapter.storage.writes import Write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

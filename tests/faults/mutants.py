@@ -19,7 +19,7 @@ from langmem_adapter.index.base import Batch
 from langmem_adapter.index.faiss import FaissIndex
 from langmem_adapter.index.indexer import Indexer
 from langmem_adapter.storage.database import Database
-from langmem_adapter.storage.ledger import last_seq
+from langmem_adapter.storage.feed import last_seq
 from langmem_adapter.storage.tables import memories
 
 if TYPE_CHECKING:

@@ -23,8 +23,10 @@ from langmem_adapter.search.query import Query
 from langmem_adapter.search.ranking import Weights
 from langmem_adapter.search.searcher import Searcher
 from langmem_adapter.storage.database import Database
-from langmem_adapter.storage.ledger import Ledger, Write, last_seq
+from langmem_adapter.storage.feed import last_seq
+from langmem_adapter.storage.ledger import Ledger
 from langmem_adapter.storage.meta import prepare
+from langmem_adapter.storage.writes import Write
 from langmem_adapter.testing.fakes import CountingEmbeddings
 
 if TYPE_CHECKING:

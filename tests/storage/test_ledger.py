@@ -16,9 +16,11 @@ from langmem_adapter.records.work import Change, Decision
 from langmem_adapter.storage import memories as reading
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.erasure import remove
-from langmem_adapter.storage.ledger import Ledger, Write, last_seq
+from langmem_adapter.storage.feed import last_seq
+from langmem_adapter.storage.ledger import Ledger
 from langmem_adapter.storage.meta import prepare
 from langmem_adapter.storage.tables import changes, history, memories, scopes, words
+from langmem_adapter.storage.writes import Write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

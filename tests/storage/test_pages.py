@@ -16,9 +16,10 @@ from langmem_adapter.filters import parse
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import Decision
 from langmem_adapter.storage.database import Database
-from langmem_adapter.storage.ledger import Ledger, Write
+from langmem_adapter.storage.ledger import Ledger
 from langmem_adapter.storage.memories import page
 from langmem_adapter.storage.meta import prepare
+from langmem_adapter.storage.writes import Write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

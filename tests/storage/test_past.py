@@ -18,9 +18,10 @@ from langmem_adapter.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import Decision
 from langmem_adapter.storage.erasure import remove
-from langmem_adapter.storage.ledger import Ledger, Write
+from langmem_adapter.storage.ledger import Ledger
 from langmem_adapter.storage.memories import page
 from langmem_adapter.storage.past import as_of, page_as_of, standing_vectors
+from langmem_adapter.storage.writes import Write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -79,8 +79,9 @@ def _relations() -> None:
         sa.Column("confidence", sa.Float, nullable=False),
     )
     op.create_index("ix_relations_id", "relations", ["id"])
-    op.create_index("ix_relations_source", "relations", ["source_pk", "retired_at"])
-    op.create_index("ix_relations_target", "relations", ["target_pk", "retired_at"])
+    op.create_index("ix_relations_pair", "relations", ["source_pk", "target_pk", "retired_at"])
+    op.create_index("ix_relations_source", "relations", ["source_pk", "relation", "retired_at"])
+    op.create_index("ix_relations_target", "relations", ["target_pk", "relation", "retired_at"])
     op.create_index("ix_relations_scope", "relations", ["scope_id", "retired_at", "pk"])
     op.create_table(
         "relation_memories",

@@ -1,0 +1,321 @@
+"""The rows of one write, collected in order and posted table by table."""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+from collections import defaultdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from sqlalchemy import bindparam, delete, func, insert, select, update
+
+from langmem_adapter.errors import ConflictError, EmbeddingMismatchError, InvalidInputError, MemoryNotFoundError
+from langmem_adapter.records.scope import Scope
+from langmem_adapter.records.work import Change, Decision, Event
+from langmem_adapter.storage import lexical
+from langmem_adapter.storage.graph_rows import Home, Rows
+from langmem_adapter.storage.graph_writes import Said, carry_out
+from langmem_adapter.storage.prepared import Prepared, any_of
+from langmem_adapter.storage.scopes import expand, key_of, of_row
+from langmem_adapter.storage.tables import MEMORIES, changes, history, memories, scopes
+from langmem_adapter.text import text_hash
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sqlalchemy import Connection
+
+    from langmem_adapter.records.graph import RelationChange, Triple
+    from langmem_adapter.storage.writes import Write
+
+__all__ = ["Entry"]
+
+_INSERT_CHANGE: Final = Prepared(insert(changes))
+_INSERT_MEMORY: Final = Prepared(insert(memories))
+_INSERT_HISTORY: Final = Prepared(insert(history))
+_INSERT_SCOPE: Final = Prepared(insert(scopes))
+_CHANGING: Final = "text context metadata actor_id role hash embedding updated_at expires_at seq revision".split()
+_UPDATE_MEMORY: Final = Prepared(
+    update(memories).where(memories.c.pk == bindparam("_pk")).values({name: bindparam(name) for name in _CHANGING})
+)
+_DELETE_MEMORIES: Final = Prepared(delete(memories).where(any_of(memories.c.pk, "pks")))
+_GROW_SCOPE: Final = Prepared(
+    update(scopes)
+    .where(scopes.c.id == bindparam("_id"))
+    .values(
+        memory_count=scopes.c.memory_count + bindparam("_memories"),
+        word_count=scopes.c.word_count + bindparam("_words"),
+    )
+)
+_TARGETS: Final = Prepared(
+    select(memories, scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id)
+    .join_from(memories, scopes, memories.c.scope_id == scopes.c.id)
+    .where(any_of(memories.c.id, "ids"))
+)
+_LAST_REVISIONS: Final = Prepared(
+    select(history.c.memory_id, func.max(history.c.revision))
+    .where(any_of(history.c.memory_id, "ids"))
+    .group_by(history.c.memory_id)
+)
+
+
+class Entry:
+    """The rows of one write, collected in order and posted table by table."""
+
+    def __init__(self, connection: Connection, write: Write, books: Any) -> None:
+        self.now = datetime.now(UTC)
+        self.scope_id: int | None = books.scope_id
+        self._connection = connection
+        self._write = write
+        self._seq = int(books.seq)
+        self._language: str = books.language
+        self._targets = _targets(connection, write)
+        self._last_revisions = _last_revisions(connection, write)
+        self._changes: list[dict[str, Any]] = []
+        self._history: list[dict[str, Any]] = []
+        self._scopes: list[dict[str, Any]] = []
+        self._added: list[dict[str, Any]] = []
+        self._updated: list[dict[str, Any]] = []
+        self._gone: list[int] = []
+        self._new_words: list[dict[str, Any]] = []
+        self._old_words: dict[int, int] = {}  # pk → scope id of memories whose word rows are to go
+        self._grown: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0])
+        self._place = -1  # of the decision at hand
+        self._told: dict[int, Said] = {}  # what decisions say and unsay of relations, by their places
+
+    def carry_out(self, decision: Decision) -> Change:
+        """Collect the rows of one decision."""
+        self._place += 1
+        match decision.event:
+            case "ADD":
+                return self._add(decision)
+            case "UPDATE":
+                return self._update(decision)
+            case "DELETE":
+                return self._delete(decision)
+            case "NONE":
+                return self._keep(decision)
+
+    def relations(self) -> dict[int, tuple[RelationChange, ...]]:
+        """Carry out what was said of relations, once everything else is posted: by the place of the decision."""
+        if not self._told:
+            return {}
+        within = self._write.within
+        scope_ids = () if within is None else expand(self._connection, within)
+        tell: list[dict[str, Any]] = []
+        rows = Rows(self._connection, self.now, self._draw, tell)
+        done = carry_out(rows, list(self._told.values()), scope_ids)
+        _INSERT_CHANGE.many(self._connection, tell)
+        rows.post()
+        return dict(zip(self._told, done, strict=True))
+
+    def relate(self, scope: Scope, triples: Sequence[Triple], time: datetime | None) -> tuple[RelationChange, ...]:
+        """State relations that no memory says."""
+        home = Home(self._scope(scope, self._seq + 1), scope)
+        self._told[0] = Said(home, time or self.now, tuple(triples), by_hand=True)
+        self.post()
+        return self.relations()[0]
+
+    def post(self) -> None:
+        """Write what was collected."""
+        _INSERT_CHANGE.many(self._connection, self._changes)
+        _INSERT_SCOPE.many(self._connection, self._scopes)
+        _INSERT_MEMORY.many(self._connection, self._added)
+        _UPDATE_MEMORY.many(self._connection, self._updated)
+        if self._gone:
+            _DELETE_MEMORIES.run(self._connection, {"pks": self._gone})
+        _INSERT_HISTORY.many(self._connection, self._history)
+        self._post_words()
+
+    def _post_words(self) -> None:
+        if self._old_words:
+            for pk, length in lexical.forget(self._connection, list(self._old_words)).items():
+                self._grown[self._old_words[pk]][1] -= length
+        lexical.INSERT_WORDS.many(self._connection, self._new_words)
+        grown = [{"_id": id_, "_memories": n, "_words": w} for id_, (n, w) in self._grown.items() if n or w]
+        _GROW_SCOPE.many(self._connection, grown)
+
+    # ── one decision ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _add(self, decision: Decision) -> Change:
+        if decision.memory_id is None or decision.text is None or self._write.scope is None:
+            raise InvalidInputError("an ADD needs the new memory's id, its text and the scope it belongs to")
+        seq = self._draw()
+        time = decision.time or self.now
+        row: dict[str, Any] = {
+            "pk": seq,
+            "id": decision.memory_id,
+            "scope_id": self._scope(self._write.scope, seq),
+            "text": decision.text,
+            "context": decision.context or "",
+            "metadata": dict(decision.metadata or {}),
+            "memory_type": decision.memory_type,
+            "actor_id": decision.actor_id,
+            "role": decision.role,
+            "hash": text_hash(decision.text),
+            "embedding": self._embedding(decision.text),
+            "created_at": time,
+            "updated_at": time,
+            "expires_at": decision.expires_at,
+            "seq": seq,
+            "revision": self._last_revisions.get(decision.memory_id, 0) + 1,
+        }
+        self._added.append(row)
+        self._index_words(row)
+        self._grown[row["scope_id"]][0] += 1
+        self._record(row, "put", "ADD", None, row["text"], decision)
+        self._tell(decision, Home(row["scope_id"], self._write.scope), None, row["text"], returns=row["revision"] > 1)
+        return Change(row["id"], row["text"], "ADD", reason=decision.reason)
+
+    def _update(self, decision: Decision) -> Change:
+        old = self._target(decision, changing=True)
+        seq = self._draw()
+        row: dict[str, Any] = {
+            **old,
+            "text": old["text"] if decision.text is None else decision.text,
+            "context": old["context"] if decision.context is None else decision.context,
+            "metadata": _merged(old["metadata"], decision),
+            "actor_id": decision.actor_id or old["actor_id"],
+            "role": decision.role or old["role"],
+            "updated_at": decision.time or self.now,
+            "expires_at": old["expires_at"] if decision.keep_expiry else decision.expires_at,
+            "seq": seq,
+            "revision": old["revision"] + 1,
+        }
+        if row["text"] != old["text"]:
+            row.update(hash=text_hash(row["text"]), embedding=self._embedding(row["text"]))
+        if (row["text"], row["context"]) != (old["text"], old["context"]):
+            self._old_words[row["pk"]] = row["scope_id"]
+            self._index_words(row)
+        self._updated.append({"_pk": row["pk"], **{name: row[name] for name in _CHANGING}})
+        self._record(row, "put", "UPDATE", old["text"], row["text"], decision)
+        self._tell(decision, _home(old), old["text"], row["text"])
+        return Change(row["id"], row["text"], "UPDATE", previous_text=old["text"], reason=decision.reason)
+
+    def _delete(self, decision: Decision) -> Change:
+        old = self._target(decision, changing=True)
+        row = {**old, "seq": self._draw(), "revision": old["revision"] + 1}
+        self._gone.append(row["pk"])
+        self._old_words[row["pk"]] = row["scope_id"]
+        self._grown[row["scope_id"]][0] -= 1
+        self._record(row, "delete", "DELETE", old["text"], None, decision)
+        self._tell(decision, _home(old), old["text"], None)
+        return Change(row["id"], old["text"], "DELETE", reason=decision.reason)
+
+    def _keep(self, decision: Decision) -> Change:
+        if decision.memory_id is not None:
+            row = self._target(decision)
+            self._tell(decision, _home(row), row["text"], row["text"])
+        return Change(decision.memory_id, decision.text or "", "NONE", reason=decision.reason)
+
+    def _target(self, decision: Decision, *, changing: bool = False) -> dict[str, Any]:
+        row = self._targets.get(str(decision.memory_id))
+        if decision.seen is not None and (row is None or row["seq"] != decision.seen):
+            raise ConflictError(f"memory {decision.memory_id} changed after it was looked at; try again")
+        if row is None:
+            raise MemoryNotFoundError(str(decision.memory_id))
+        if changing and row["id"] in {entry["memory_id"] for entry in self._history}:
+            raise InvalidInputError(f"memory {row['id']} is changed twice in one list of decisions")
+        return row
+
+    def _tell(
+        self, decision: Decision, home: Home, before: str | None, after: str | None, *, returns: bool = False
+    ) -> None:
+        said = Said(
+            home=home,
+            time=decision.time or self.now,
+            triples=decision.relations,
+            memory_id=decision.memory_id,
+            before=before,
+            after=after,
+            by_hand=decision.time is None,
+            returns=returns,
+            heir=decision.heir,
+        )
+        if said.triples or said.unsays:
+            self._told[self._place] = said
+
+    # ── their rows ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _draw(self) -> int:
+        self._seq += 1
+        return self._seq
+
+    def _scope(self, scope: Scope, seq: int) -> int:
+        if self.scope_id is None:
+            self.scope_id = seq
+            fields = {"user_id": scope.user_id, "agent_id": scope.agent_id, "run_id": scope.run_id}
+            self._scopes.append({"id": seq, "key": key_of(scope), **fields, "memory_count": 0, "word_count": 0})
+        return self.scope_id
+
+    def _embedding(self, text: str) -> bytes:
+        vector = self._write.vectors.get(text)
+        if vector is None:
+            raise EmbeddingMismatchError(f"no vector was prepared for {text[:60]!r}; embed every text before apply")
+        return np.ascontiguousarray(vector, np.float32).tobytes()
+
+    def _index_words(self, row: dict[str, Any]) -> None:
+        new = lexical.postings(
+            row["scope_id"], row["pk"], row["text"], row["context"], row["created_at"], self._language
+        )
+        self._new_words += new
+        self._grown[row["scope_id"]][1] += new[0]["length"] if new else 0
+
+    def _record(
+        self, row: dict[str, Any], op: str, event: Event, old: str | None, new: str | None, decision: Decision
+    ) -> None:
+        change = {"seq": row["seq"], "nonce": secrets.token_bytes(8), "space": MEMORIES, "row": row["pk"], "op": op}
+        self._changes.append(change)
+        copied = {
+            name: row[name]
+            for name in ("seq", "scope_id", "revision", "context", "metadata", "memory_type", "expires_at")
+        }
+        self._history.append(
+            {
+                **copied,
+                "id": str(uuid.uuid4()),
+                "memory_id": row["id"],
+                "old_memory": old,
+                "new_memory": new,
+                "event": event,
+                "created_at": row["created_at"],
+                "updated_at": None if event == "ADD" else row["updated_at"] if event == "UPDATE" else self.now,
+                "is_deleted": int(event == "DELETE"),
+                "actor_id": decision.actor_id or row["actor_id"],
+                "role": decision.role or row["role"],
+                "recorded_at": self.now,
+                "reason": decision.reason,
+            }
+        )
+
+
+def _home(row: Mapping[str, Any]) -> Home:
+    return Home(row["scope_id"], Scope(row["user_id"], row["agent_id"], row["run_id"]))
+
+
+def _targets(connection: Connection, write: Write) -> dict[str, dict[str, Any]]:
+    ids = [d.memory_id for d in write.decisions if d.event != "ADD" and d.memory_id is not None]
+    rows = _TARGETS.rows(connection, {"ids": ids}) if ids else []
+    return {row.id: row._asdict() for row in rows if write.within is None or write.within.covers(of_row(row))}
+
+
+def _last_revisions(connection: Connection, write: Write) -> dict[str, int]:
+    # A memory that comes back (restore) goes on counting where it stopped. A run of the pipeline makes new ids only.
+    if write.key is not None:
+        return {}
+    ids = [d.memory_id for d in write.decisions if d.event == "ADD"]
+    return dict(_LAST_REVISIONS.rows(connection, {"ids": ids})) if ids else {}
+
+
+def _merged(old: Mapping[str, Any], decision: Decision) -> dict[str, Any]:
+    if decision.metadata is None:
+        return dict(old)
+    if decision.replace_metadata:
+        return dict(decision.metadata)
+    return {
+        key: value
+        for key, value in {**old, **decision.metadata}.items()
+        if value is not None or key not in decision.metadata
+    }

@@ -1,0 +1,43 @@
+"""A write: what the ledger is asked to carry out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from langmem_adapter.records.scope import Scope
+    from langmem_adapter.records.work import Decision
+    from langmem_adapter.storage.traces import TraceDraft
+
+__all__ = ["Write"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Write:
+    """A list of decisions, and what the ledger needs to carry them out.
+
+    Attributes:
+        decisions: In order; no memory is changed by two of them.
+        scope: The exact scope of new memories; only needed where there is an ADD.
+        within: Fields that every memory named must match; `None` where the ids were found another way.
+        vectors: The unit vector (float32) of every text that is added or put in place of another.
+        seen: Number of the last change that the decisions took into account; `None` skips the check against newcomers.
+        near: Cosine from which on a memory written since then makes the decisions stale.
+        key: Names the run; a second write of the same key changes nothing and gives the first one's result.
+        trace: What to keep of the run that led here; it is written even where nothing else is.
+    """
+
+    decisions: tuple[Decision, ...]
+    scope: Scope | None = None
+    within: Scope | None = None
+    vectors: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
+    seen: int | None = None
+    near: float = 1.0
+    key: str | None = None
+    trace: TraceDraft | None = None
