@@ -54,6 +54,8 @@ class Memory(Adding, Finding, Editing):
         embeddings: LangChain `Embeddings`, a name for `init_embeddings`, or `"hash:512"` (offline); `None`: the setting.
         index: `"faiss"` (in this process), `"exact"` (the same in plain numpy), `"pgvector"` (inside Postgres), or any
             LangChain `VectorStore`, which is fed from the database; `None` takes the setting.
+        graph: Keep a knowledge graph as well: entities and relations, found in the same call as the facts (see `Memory.graph`);
+            `None` takes the setting.
         fact_extraction_prompt: Replaces our instructions for finding facts.
         update_memory_prompt: Replaces our instructions for comparing facts with what is known.
         vision: Let the chat model describe images in messages, one call each; otherwise the result's notes name them.
@@ -81,6 +83,7 @@ class Memory(Adding, Finding, Editing):
         model: str | BaseChatModel | None = None,
         embeddings: str | Embeddings | None = None,
         index: Kind | VectorStore | None = None,
+        graph: bool | None = None,
         fact_extraction_prompt: str | None = None,
         update_memory_prompt: str | None = None,
         vision: bool = False,
@@ -94,6 +97,7 @@ class Memory(Adding, Finding, Editing):
             index=index,
             prompts=prompts,
             vision=vision,
+            graph=graph,
             settings=settings or Settings(),
         )
 

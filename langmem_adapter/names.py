@@ -19,6 +19,7 @@ __all__ = [
     "entity_key",
     "is_single",
     "is_symmetric",
+    "keys_in",
     "opposites",
     "relation_name",
     "says",
@@ -29,9 +30,13 @@ LONGEST_NAME: Final = 200
 LONGEST_RELATION: Final = 100
 """Characters of a name."""
 
+_MOST_PIECES: Final = 2_000
+_LONGEST_RUN: Final = 4
+_LONGEST_CJK_RUN: Final = 8
+_CJK_RUN: Final = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+")
 _EDGE: Final = " \t\r\n.,;:!?\"'()[]{}<>。，、；：！？“”‘’（）【】《》…~"
 _LEADING: Final = re.compile(
-    r"(?:(?:the|an?|my|our|his|her|their|mr|mrs|ms|miss|dr|prof)\b\.?\s+)+(?=\S)|(?:我的|我们的)(?=.)"
+    r"^(?:(?:the|an?|my|our|his|her|their|mr|mrs|ms|miss|dr|prof)\b\.?\s+)+(?=\S)|^(?:我的|我们的)(?=.)"
 )
 _SPEAKERS: Final = {
     **dict.fromkeys("user|the user|user id|i|me|my|myself|我|我自己|用户|本人".split("|"), SELF),
@@ -98,6 +103,25 @@ def entity_key(name: str) -> str:
     """
     plain = " ".join(unicodedata.normalize("NFKC", name).casefold().replace("_", " ").split()).strip(_EDGE)
     return (_LEADING.sub("", plain, count=1) or plain)[:256]
+
+
+def keys_in(text: str) -> set[str]:
+    """Every key that a name in a text could have: of its words up to four in a row, of Chinese letters up to eight.
+
+    Args:
+        text: Any text; of a long one the first 2,000 pieces are read.
+
+    Example:
+        >>> sorted(keys_in("Is Anna in New York?"))[:4], "小红" in keys_in("我妹妹小红很好")
+        (['anna', 'anna in', 'anna in new', 'anna in new york'], True)
+    """
+    plain = unicodedata.normalize("NFKC", text).casefold()
+    pieces = [piece.strip(_EDGE) for piece in plain.replace("_", " ").split()[:_MOST_PIECES]]
+    pieces = [part.removesuffix("'s").removesuffix("’s") for part in pieces if part]
+    keys = {" ".join(pieces[at : at + size]) for at in range(len(pieces)) for size in range(1, _LONGEST_RUN + 1)}
+    for run in _CJK_RUN.findall(plain[:_MOST_PIECES]):
+        keys |= {run[at : at + size] for at in range(len(run)) for size in range(1, _LONGEST_CJK_RUN + 1)}
+    return {entity_key(key) for key in keys} - {""}
 
 
 def speaker(name: str) -> str | None:

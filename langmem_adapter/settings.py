@@ -40,6 +40,7 @@ class Settings(BaseSettings):
         base_url: An OpenAI-compatible server for both; a key is then optional.
         api_key: Its key; never shown, logged or traced.
         index: `"faiss"`, `"exact"` (plain numpy), or `"pgvector"` (inside Postgres).
+        graph: Whether to keep a knowledge graph beside the memories.
         language: By whose rules words are stemmed, by its English name (`"german"`, see `langmem_adapter.languages.LANGUAGES`),
             or `"none"`. It decides for what is written in Latin letters and for languages that share another script; Russian,
             Greek, Arabic, Hindi … are known by theirs, in any case. `None` keeps that of the database, which begins as English.
@@ -85,6 +86,7 @@ class Settings(BaseSettings):
     base_url: str | None = None
     api_key: SecretStr | None = None
     index: Literal["faiss", "exact", "pgvector"] = "faiss"
+    graph: bool = False
     language: str | None = None
     neighbours: int = Field(default=5, ge=1, le=100)
     near: float = Field(default=0.25, ge=-1, le=1)

@@ -70,6 +70,7 @@ class Engine:
 
     Attributes:
         settings: The settings in use.
+        uses_graph: Whether facts are to say their relations, and relations help to find memories.
         reasoner: Finds and compares facts.
         describer: Puts images into words, or `None`.
         database: The truth.
@@ -88,6 +89,7 @@ class Engine:
         index: The same.
         prompts: The caller's own `fact_extraction_prompt` and `update_memory_prompt`.
         vision: See `Memory`.
+        graph: The same.
         settings: The same.
     """
 
@@ -100,9 +102,11 @@ class Engine:
         index: Kind | VectorStore | None,
         prompts: dict[str, str | None],
         vision: bool,
+        graph: bool | None,
         settings: Settings,
     ) -> None:
         self.settings = settings
+        self.uses_graph = settings.graph if graph is None else graph
         self.writers: WeakSet[Closing] = WeakSet()
         self._feeds: dict[tuple[str, str], VectorFeed] = {}
         self._opening = Lock()
@@ -152,6 +156,7 @@ class Engine:
             near=self.settings.near,
             attempts=self.settings.attempts,
             trace_days=self.settings.trace_days,
+            graph=self.uses_graph,
         )
 
     @cached_property

@@ -43,6 +43,7 @@ class Parts:
         near: Cosine from which on a memory counts as near.
         attempts: How often a run starts over after a conflict.
         trace_days: How long to keep what each run saw; 0 keeps nothing.
+        graph: Whether facts are to say their relations, for the knowledge graph.
     """
 
     reasoner: Reasoner
@@ -54,6 +55,7 @@ class Parts:
     near: float
     attempts: int
     trace_days: float
+    graph: bool = False
 
 
 def build_pipeline(
@@ -80,7 +82,8 @@ def build_pipeline(
         PipelineState, input_schema=PipelineInput, output_schema=PipelineState if dry else PipelineOutput
     )
     graph.add_node("parse", parse_stage(parts.describer, served=served), retry_policy=RETRIES)
-    graph.add_node("extract", extract_stage(parts.reasoner), retry_policy=RETRIES, destinations=("retrieve", "decide"))
+    extract = extract_stage(parts.reasoner, parts.ledger.database if parts.graph else None)
+    graph.add_node("extract", extract, retry_policy=RETRIES, destinations=("retrieve", "decide"))
     # Nobody waits for what is never written, nor for a person.
     turns = Turns(lease=0) if dry or review else turns_of(parts.ledger.database)
     retrieve = retrieve_stage(parts.searcher, parts.embedder, turns, limit=parts.neighbours, near=parts.near)

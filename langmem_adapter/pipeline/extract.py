@@ -17,23 +17,40 @@ from langgraph.types import Command
 from langmem_adapter.pipeline.clock import finished
 from langmem_adapter.pipeline.stage import Ask, AskingStage, Step
 from langmem_adapter.pipeline.state import PipelineState, scope_of
-from langmem_adapter.reasoning.base import Extraction, Question, Reasoner
+from langmem_adapter.reasoning.base import Extraction, KnownNames, Question, Reasoner
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.work import PROCEDURAL, Fact, Turn
+from langmem_adapter.storage.known_names import known_names
 from langmem_adapter.text import text_hash
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from langmem_adapter.storage.database import Database
+
 __all__ = ["extract_stage"]
 
 
-def extract_stage(reasoner: Reasoner) -> AskingStage:
-    """The second stage: `turns` to `facts`. Several conversations are read at once, each on its own."""
-    return AskingStage(partial(_extract, reasoner))
+def extract_stage(reasoner: Reasoner, graph: Database | None = None) -> AskingStage:
+    """The second stage: `turns` to `facts`. Several conversations are read at once, each on its own.
+
+    Args:
+        reasoner: Who reads.
+        graph: Where the names of the knowledge graph are looked up, if relations are wanted as well.
+    """
+    if graph is None:
+        return AskingStage(partial(_extract, reasoner))
+    return AskingStage(partial(_extract, reasoner), look=partial(_known, reasoner, graph))
 
 
-def _extract(reasoner: Reasoner, state: PipelineState) -> Step | Ask:
+def _known(reasoner: Reasoner, graph: Database, state: PipelineState) -> KnownNames:
+    if not reasoner.calls_model or not state["task"]["infer"]:  # rules use the names as they are said
+        return KnownNames()
+    with graph.read() as connection:
+        return KnownNames(*known_names(connection, scope_of(state), (turn["text"] for turn in state["turns"])))
+
+
+def _extract(reasoner: Reasoner, state: PipelineState, known: KnownNames | None = None) -> Step | Ask:
     turns = [Turn.from_json(turn) for turn in state["turns"]]
     places = _by_item(turns)
     if state["task"]["memory_type"] == PROCEDURAL:
@@ -42,7 +59,7 @@ def _extract(reasoner: Reasoner, state: PipelineState) -> Step | Ask:
     if not state["task"]["infer"]:
         return _found(state, _verbatim(turns), Usage())
     about = "assistant" if scope_of(state).agent_id and any(turn.role == "assistant" for turn in turns) else "user"
-    questions = [_question(state, turns, item, about) for item in places]
+    questions = [_question(state, turns, item, about, known) for item in places]
     return Ask(reasoner.extract, questions, partial(_collected, state, places))
 
 
@@ -59,9 +76,11 @@ def _by_item(turns: Sequence[Turn]) -> list[list[int]]:
     return [places[item] for item in sorted(places)]
 
 
-def _question(state: PipelineState, turns: Sequence[Turn], item: Sequence[int], about: str) -> Question:
+def _question(
+    state: PipelineState, turns: Sequence[Turn], item: Sequence[int], about: str, known: KnownNames | None = None
+) -> Question:
     told = tuple(turns[place] for place in item)
-    return Question(told, about, told[-1].time.date(), state["task"]["prompt"])
+    return Question(told, about, told[-1].time.date(), state["task"]["prompt"], known)
 
 
 def _collected(state: PipelineState, places: list[list[int]], extractions: list[Extraction]) -> Step:

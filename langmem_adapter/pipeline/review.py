@@ -29,7 +29,8 @@ _ACTIONS: Final = ("accept", "reject", "edit")
 def review(state: PipelineState) -> dict[str, Any]:
     """Stop with the decisions, resume with what became of them.
 
-    The interrupt's value is `{"decisions": [{"number", "event", "text", "previous_text", "memory_id", "reason", "relations"}, …]}`.
+    The interrupt's value is `{"decisions": [{"number", "event", "text", "previous_text", "memory_id", "reason",
+    "relations"}, …]}`.
     Resume with `Command(resume=…)`: `"accept"` or `"reject"` for all, or a mapping from number, as text, to `"accept"`,
     `"reject"` or `{"action": "edit", "text": …}`, which keeps the relations that the new text still speaks of; what is not
     named is accepted. A rejected decision becomes NONE, with

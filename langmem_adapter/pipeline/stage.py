@@ -7,6 +7,7 @@ in a trace: the node does, and whoever was asked stands right below it.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -47,21 +48,25 @@ class AskingStage(Runnable["PipelineState", Step]):
 
     Args:
         plan: From the state to its update, or to an `Ask`. It runs on the event loop where there is one: it must not block.
+        look: What has to be looked up first, blocking; the plan then gets what it found as well.
     """
 
-    def __init__(self, plan: Callable[[PipelineState], Step | Ask]) -> None:
+    def __init__(self, plan: Callable[..., Step | Ask], *, look: Callable[[PipelineState], Any] | None = None) -> None:
         self._plan = plan
+        self._look = look
 
     def invoke(self, input: PipelineState, config: RunnableConfig | None = None, **_: Any) -> Step:  # noqa: A002 - LangChain's name
         """The stage's update."""
-        planned = self._plan(input)
+        seen = [] if self._look is None else [self._look(input)]
+        planned = self._plan(input, *seen)
         if isinstance(planned, Ask):
             return planned.then(planned.whom.batch(list(planned.questions), config))
         return planned
 
     async def ainvoke(self, input: PipelineState, config: RunnableConfig | None = None, **_: Any) -> Step:  # noqa: A002 - LangChain's name
         """The same without blocking the event loop."""
-        planned = self._plan(input)
+        seen = [] if self._look is None else [await asyncio.to_thread(self._look, input)]
+        planned = self._plan(input, *seen)
         if isinstance(planned, Ask):
             return planned.then(await planned.whom.abatch(list(planned.questions), config))
         return planned
