@@ -10,11 +10,13 @@ The house, from the ground up; a room imports only from the rooms above it in th
     records     owns the words that all rooms speak: Scope, MemoryItem, Hit, Change, Revision …
     settings    owns the environment and the configuration files; nobody else reads them.
     vocabulary  owns word lists, English and Chinese.
+    arguments   owns the checks of what callers give.
     languages   owns whose rules a word is stemmed by.
     text        owns what counts as a word, and when two texts are the same.
     filters     owns the filter language.
     twins       owns how a method is written once and called sync and async.
     providers   owns how models are made by name: server, key, errors.
+    names       owns when two names of the knowledge graph mean the same.
     scoping     owns the one rule for whose memory it is.
     tracing     owns what traces see of it.
     storage     owns the truth: tables, transactions, migrations, and the one writer of memories.
@@ -22,6 +24,7 @@ The house, from the ground up; a room imports only from the rooms above it in th
     reasoning   owns judgement: which facts a conversation holds, and what they mean for what is known.
     embedding   owns vectors of texts: from a model, or from hashes without one.
     search      owns ranking: meaning, words, speakers and time joined into one order.
+    knowledge   owns the knowledge graph as it is read: walks, pictures, evidence for a search, `Memory.graph`.
     pipeline    owns the way in: parse, extract, retrieve, decide, apply, as a LangGraph graph.
     engine      owns the wiring of the parts, and the methods of `Memory`, a group of them in each module.
     memory      owns `Memory`, which users hold.
@@ -67,7 +70,7 @@ if TYPE_CHECKING:
         UnknownArgumentError,
     )
     from langmem_adapter.memory import Memory
-    from langmem_adapter.records.graph import Entity, Relation
+    from langmem_adapter.records.graph import Entity, Neighbour, Relation, RelationChange
     from langmem_adapter.records.results import AddResult, Hit, MemoryItem, Page, Revision
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.records.work import Change
@@ -93,8 +96,10 @@ __all__ = [
     "MemoryNotFoundError",
     "MissingDependencyError",
     "ModelReplyError",
+    "Neighbour",
     "Page",
     "Relation",
+    "RelationChange",
     "RelationNotFoundError",
     "Revision",
     "Scope",
@@ -115,8 +120,10 @@ _HOMES: Final = {
     "MemoryContext": "scoping",
     "MemoryItem": "records.results",
     "MemoryMiddleware": "adapters.middleware",
+    "Neighbour": "records.graph",
     "Page": "records.results",
     "Relation": "records.graph",
+    "RelationChange": "records.graph",
     "Revision": "records.results",
     "Scope": "records.scope",
     "Settings": "settings",

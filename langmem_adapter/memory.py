@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from langmem_adapter.adapters.retriever import MemoryRetriever
     from langmem_adapter.index.base import Verification
     from langmem_adapter.index.build import Kind
+    from langmem_adapter.knowledge.memory import GraphMemory
     from langmem_adapter.storage.meta import Stats
     from langmem_adapter.storage.scopes import ScopeCount
 
@@ -117,6 +118,22 @@ class Memory(Adding, Finding, Editing):
     def settings(self) -> Settings:
         """The settings in use."""
         return self.engine.settings
+
+    @property
+    def graph(self) -> GraphMemory:
+        """The knowledge graph: entities and relations, as of any moment; searched, walked, drawn, and edited by hand.
+
+        It can always be read and edited. `Memory(graph=True)` fills it from conversations, and lets it lead searches to
+        memories that are related to what the question names.
+
+        Example:
+            >>> memory = Memory(":memory:", graph=True)
+            >>> added = memory.add("I live in Lyon. I have a sister named Jesica.", user_id="alice")
+            >>> [relation.text for relation in memory.graph.relations(user_id="alice")]
+            ['alice has sister Jesica', 'alice lives in Lyon']
+            >>> memory.close()
+        """
+        return self.engine.graph
 
     @property
     def pipeline(self) -> CompiledStateGraph[Any, Any, Any, Any]:

@@ -17,12 +17,14 @@ __all__ = [
     "LONGEST_NAME",
     "LONGEST_RELATION",
     "entity_key",
+    "gives_up",
     "is_single",
     "is_symmetric",
     "keys_in",
     "opposites",
     "relation_name",
     "says",
+    "says_all",
     "speaker",
 ]
 
@@ -35,9 +37,13 @@ _LONGEST_RUN: Final = 4
 _LONGEST_CJK_RUN: Final = 8
 _CJK_RUN: Final = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+")
 _EDGE: Final = " \t\r\n.,;:!?\"'()[]{}<>。，、；：！？“”‘’（）【】《》…~"
-_LEADING: Final = re.compile(
-    r"^(?:(?:the|an?|my|our|his|her|their|mr|mrs|ms|miss|dr|prof)\b\.?\s+)+(?=\S)|^(?:我的|我们的)(?=.)"
+_NUMBERED: Final = re.compile(r"[.<>~]\w")  # these signs belong to what they stand before: .5, <5, .NET
+# Not "his" and "Mr": his sister is not mine, and Mr and Mrs Smith are two people.
+_LEADING: Final = re.compile(r"^(?:(?:the|an?|my|our|dr|prof)\b\.?\s+)+(?=\S)|^(?:我的|我们的)(?=.)")
+_UNSEEN: Final = dict.fromkeys(
+    map(ord, "\u00ad\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff")
 )
+"""Marks of direction and of places to break a line."""
 _SPEAKERS: Final = {
     **dict.fromkeys("user|the user|user id|i|me|my|myself|我|我自己|用户|本人".split("|"), SELF),
     **dict.fromkeys("assistant|the assistant|ai assistant|助手|助理".split("|"), ASSISTANT),
@@ -48,7 +54,7 @@ _SAME: Final = {
     name: line.split()[0]
     for line in (
         "lives_in live_in resides_in reside_in living_in home based_in is_based_in moved_to relocated_to has_home_in",
-        "works_at work_at works_for work_for employed_by employed_at is_employed_by employer has_employer joined",
+        "works_at work_at works_for work_for employed_by employed_at is_employed_by employer has_employer",
         "works_as work_as is_a_by_profession occupation profession job has_job job_title has_job_title has_profession",
         "born_in was_born_in is_born_in birthplace has_birthplace",
         "born_on was_born_on birthday has_birthday birth_date date_of_birth",
@@ -60,7 +66,7 @@ _SAME: Final = {
         "engaged_to is_engaged_to fiance fiancee",
         "friend_of is_friend_of is_friends_with friends_with friend has_friend",
         "sibling_of is_sibling_of",
-        "colleague_of is_colleague_of works_with coworker_of",
+        "colleague_of is_colleague_of coworker_of",
         "likes like loves love enjoys enjoy is_fond_of fond_of is_a_fan_of",
         "dislikes dislike hates hate does_not_like doesnt_like",
         "has_status status marital_status relationship_status",
@@ -80,7 +86,7 @@ _SAME: Final = {
 }
 _SINGLE: Final = frozenset(
     "lives_in works_at works_as born_in born_on comes_from has_age named married_to engaged_to partner_of has_status "
-    "follows_diet 住在 工作于 职业 出生于 来自 年龄 名字 结婚对象".split()
+    "follows_diet 住在 工作于 职业 出生于 来自 年龄 名字 结婚对象 生日 婚姻状况 饮食".split()
 )
 _SYMMETRIC: Final = frozenset(
     "married_to engaged_to partner_of friend_of sibling_of colleague_of related_to same_as knows 结婚对象 朋友 同事".split()
@@ -101,8 +107,15 @@ def entity_key(name: str) -> str:
         >>> entity_key("The  Eiffel_Tower."), entity_key("my sister"), entity_key("Dr. Chen"), entity_key("Ｌｙｏｎ")
         ('eiffel tower', 'sister', 'chen', 'lyon')
     """
-    plain = " ".join(unicodedata.normalize("NFKC", name).casefold().replace("_", " ").split()).strip(_EDGE)
+    folded = unicodedata.normalize("NFKC", name.translate(_UNSEEN)).casefold()
+    plain = _stripped(" ".join(folded.replace("_", " ").split()))
     return (_LEADING.sub("", plain, count=1) or plain)[:256]
+
+
+def _stripped(name: str) -> str:
+    bare = name.strip(_EDGE)
+    start = name.find(bare) - 1
+    return name[start:].rstrip(_EDGE) if start >= 0 and _NUMBERED.match(name, start) else bare
 
 
 def keys_in(text: str) -> set[str]:
@@ -116,7 +129,7 @@ def keys_in(text: str) -> set[str]:
         (['anna', 'anna in', 'anna in new', 'anna in new york'], True)
     """
     plain = unicodedata.normalize("NFKC", text).casefold()
-    pieces = [piece.strip(_EDGE) for piece in plain.replace("_", " ").split()[:_MOST_PIECES]]
+    pieces = [_stripped(piece) for piece in plain.replace("_", " ").split()[:_MOST_PIECES]]
     pieces = [part.removesuffix("'s").removesuffix("’s") for part in pieces if part]
     keys = {" ".join(pieces[at : at + size]) for at in range(len(pieces)) for size in range(1, _LONGEST_RUN + 1)}
     for run in _CJK_RUN.findall(plain[:_MOST_PIECES]):
@@ -181,3 +194,27 @@ def says(text: str, name: str) -> bool:
     """
     told = content_words(name.replace("_", " "))
     return not told.isdisjoint(content_words(text)) if told else name.casefold() in text.casefold()
+
+
+def says_all(text: str, name: str) -> bool:
+    """The same, of a text that holds all words of the name.
+
+    Example:
+        >>> says_all("Moved to New York", "new_york"), says_all("Moved to New Delhi", "New York")
+        (True, False)
+    """
+    told = content_words(name.replace("_", " "))
+    return told <= content_words(text) if told else name.casefold() in text.casefold()
+
+
+def gives_up(before: str, after: str, name: str) -> bool:
+    """Whether a text speaks no longer of the thing of this name, as the text before it did: a word of the name is gone.
+
+    Example:
+        >>> gives_up("Likes green tea", "Likes black tea", "green tea"), gives_up("Likes tea", "Likes black tea", "tea")
+        (True, False)
+    """
+    told = content_words(name.replace("_", " "))
+    if not told:
+        return name.casefold() in before.casefold() and name.casefold() not in after.casefold()
+    return not told.isdisjoint(content_words(before) - content_words(after))

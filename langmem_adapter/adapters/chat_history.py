@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from langchain_core.chat_history import BaseChatMessageHistory
 
-from langmem_adapter.engine.arguments import bounded, scope_if_given
+from langmem_adapter.arguments import bounded, scope_if_given
 from langmem_adapter.storage import conversations
 from langmem_adapter.storage.conversations import Conversation
 from langmem_adapter.storage.messages import drafts_of, messages_of

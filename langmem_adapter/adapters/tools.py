@@ -14,7 +14,7 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import BaseModel, Field
 
 from langmem_adapter.adapters.calls import scope_of_call
-from langmem_adapter.engine.arguments import bounded
+from langmem_adapter.arguments import bounded
 from langmem_adapter.errors import (
     ConflictError,
     FilterError,

@@ -12,7 +12,7 @@ import typer
 
 from langmem_adapter.cli import pictures
 from langmem_adapter.cli.failures import CommandError, ExitCode, Failure, failure_of, known_errors
-from langmem_adapter.cli.options import Call
+from langmem_adapter.cli.options import Call, GraphOption
 from langmem_adapter.cli.output import as_data
 from langmem_adapter.cli.progress import Patience, Steps
 from langmem_adapter.cli.reading import Item, items_of, joined, read_source
@@ -90,9 +90,11 @@ def add(
     timestamp: Annotated[
         str | None, typer.Option(metavar="TIME", help="When it was said, ISO 8601.", show_default=False)
     ] = None,
+    *,
     expires_at: Annotated[
         str | None, typer.Option(metavar="TIME", help="When to forget it, ISO 8601.", show_default=False)
     ] = None,
+    graph: GraphOption = None,
 ) -> None:
     """Remember what was said: find the facts, compare them with what is known, keep them up to date.
 
@@ -104,11 +106,12 @@ def add(
     [bold]Examples[/bold]
     $ langmem-adapter add "I live in Lyon and I have a dog" -u alice
     $ langmem-adapter add --file chat.jsonl -u alice
+    $ langmem-adapter add "My sister Jesica lives in Oslo" -u alice --graph
     $ cat notes.txt | langmem-adapter add -u alice --no-infer
     """
     items = _items(text, file)
     given = {"metadata": json_object(metadata), "timestamp": timestamp, "expires_at": expires_at}
-    with call.memory(create=True) as memory:
+    with call.memory(create=True, graph=graph) as memory:
         common = {**call.whose(memory), **{k: v for k, v in given.items() if v is not None}, "infer": not no_infer}
         outcome = _store(call, memory, items, common)
     if len(items) == 1 and outcome.failed:
@@ -233,6 +236,8 @@ def _tell(call: Call, outcome: _Outcome, total: int) -> None:
     words = {"ADD": "added", "UPDATE": "updated", "DELETE": "deleted", "NONE": "unchanged"}
     told = ", ".join(f"{counts[event]} {words[event]}" for event in EVENTS)
     call.output.note(f"{told} · {outcome.accepted} of {total} messages taken in")
+    if related := Counter(each.event for _, change in outcome.changes for each in change.relations):
+        call.output.note(f"relations: {related['ADD']} added, {related['END'] + related['DELETE']} ended")
     if outcome.under_way:
         span = f"{outcome.under_way[0].where} to {outcome.under_way[-1].where}"
         call.output.note(f"broken off at {span}: these may or may not be stored; list shows", "yellow")

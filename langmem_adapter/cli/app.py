@@ -8,6 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from langmem_adapter._version import __version__
+from langmem_adapter.cli import graph, graph_edit
 from langmem_adapter.cli.add import add
 from langmem_adapter.cli.change import delete, update
 from langmem_adapter.cli.demo import demo
@@ -72,7 +73,22 @@ _COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "doctor": doctor,
 }
 _EVALUATIONS: Final[dict[str, Callable[..., None]]] = {"locomo": locomo, "questions": questions}
-_GROUPS: Final = {"eval": (_EVALUATIONS, "Measure how well memories are found.")}
+_GRAPH: Final[dict[str, Callable[..., None]]] = {
+    "show": graph.show,
+    "entities": graph.entities,
+    "path": graph.path,
+    "search": graph.search,
+    "add": graph_edit.add,
+    "end": graph_edit.end,
+    "delete": graph_edit.delete,
+    "merge": graph_edit.merge,
+    "split": graph_edit.split,
+}
+_GROUPS: Final = {
+    "graph": (_GRAPH, "Look at the knowledge graph, or edit it: graph -u NAME, graph ENTITY -u NAME."),
+    "eval": (_EVALUATIONS, "Measure how well memories are found."),
+}
+_KINDS: Final = {"graph": graph.GraphGroup}
 _NOBODYS: Final = (doctor, reindex, locomo)  # they are about no scope
 
 
@@ -84,7 +100,8 @@ def _put_together(group: typer.Typer, commands: Mapping[str, Callable[..., None]
 
 _put_together(app, _COMMANDS)
 for _name, (_commands, _help) in _GROUPS.items():
-    app.add_typer(_put_together(typer.Typer(no_args_is_help=True), _commands), name=_name, help=_help)
+    _group = typer.Typer(cls=_KINDS.get(_name), no_args_is_help=_name not in _KINDS)
+    app.add_typer(_put_together(_group, _commands), name=_name, help=_help)
 
 
 def _version(asked: bool) -> None:

@@ -7,7 +7,7 @@ engine while the demo runs, so it tells the truth about your own model, too: `la
 import shlex
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,15 +15,17 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from langmem_adapter.cli import pictures
+from langmem_adapter.cli import graph_pictures, pictures
 from langmem_adapter.cli.options import Call
 from langmem_adapter.cli.output import as_data, visible
+from langmem_adapter.records.graph import SELF
 from langmem_adapter.records.results import AddResult, Hit, Revision
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from langmem_adapter.memory import Memory
+    from langmem_adapter.records.graph import Relation
 
 __all__ = ["demo"]
 
@@ -31,6 +33,7 @@ _MESSAGES: Final = (
     "Hi! My name is Ada, I live in Kyoto and I love jazz.",
     "Lovely weather today, isn't it?",
     "I have a dog named Rex. I drink coffee every morning.",
+    "My sister Mia works at Bosch.",
     "I live in Lyon now.",
     "I have a dog named Rex!",
     "I stopped drinking coffee, I drink green tea now.",
@@ -38,6 +41,7 @@ _MESSAGES: Final = (
     "I live in the old town of Lyon.",
 )
 _QUESTIONS: Final = ("Where does she live?", "她喜欢吃什么？")
+_RELATIONS: Final = 20
 _LEAST: Final = 0.1  # cosine of an answer; below it there is nothing in common
 _WIDEST: Final = 108
 _INDENT: Final = 4
@@ -58,14 +62,16 @@ def demo(call: Call) -> None:
         call.options["database"] = str(Path(tempfile.mkdtemp(prefix="langmem-adapter-demo-")) / "memory.db")
     whose: dict[str, Any] = dict(call.scope or {"user_id": "ada"})
     stage = _Stage(call)
-    with call.memory(create=True, quiet=True) as memory:
+    with call.memory(create=True, quiet=True, graph=True) as memory:
         stage.title(memory)
         told = [_play(stage, memory, whose, number) for number in range(len(_MESSAGES))]
         asked = [_ask(stage, memory, whose, question) for question in _QUESTIONS]
         life = _life(stage, memory, told)
+        related = _related(stage, memory, whose)
         stage.farewell(memory, whose, life)
         if call.output.as_json:
-            call.output.show(told, columns=(), picture=Text, questions=asked, history=life, database=memory.location)
+            rest = {"questions": asked, "history": life, "relations": related, "database": memory.location}
+            call.output.show(told, columns=(), picture=Text, **rest)
 
 
 def _play(stage: "_Stage", memory: "Memory", whose: dict[str, Any], number: int) -> dict[str, Any]:
@@ -88,6 +94,15 @@ def _life(stage: "_Stage", memory: "Memory", told: list[dict[str, Any]]) -> list
     longest = max(lives, key=len, default=[])
     stage.life(longest)
     return [as_data(revision) for revision in longest]
+
+
+def _related(stage: "_Stage", memory: "Memory", whose: dict[str, Any]) -> list[dict[str, Any]]:
+    ever = memory.graph.relations(history=True, k=_RELATIONS, **whose)
+    believed = [relation for relation in ever if relation.retired_at is None]
+    far = [near.entity.name for near in memory.graph.neighbours(SELF, hops=2, **whose) if near.hops > 1]
+    way = memory.graph.path(SELF, far[0], **whose) if far else []
+    stage.graph(believed, way)
+    return [as_data(relation) for relation in believed]
 
 
 class _Stage:
@@ -142,6 +157,20 @@ class _Stage:
         if revisions:
             self._say(pictures.life(revisions, marks=self._marks), indent=1)
 
+    def graph(self, relations: Sequence["Relation"], way: Sequence["Relation"]) -> None:
+        """Who is what to whom, and how the first is connected to somebody two steps away."""
+        self._heading("Who is what to whom")
+        rows = Table.grid(padding=(0, 2), expand=True)
+        rows.add_column(ratio=5, overflow="fold")
+        rows.add_column(ratio=6, overflow="fold")
+        for relation in relations:
+            when = graph_pictures.held(relation).replace("\n", ", ")
+            rows.add_row(pictures.edge(relation), Text(when, style="dim"))
+        self._say(rows if relations else Text("nothing", style="dim italic"), indent=1)
+        if way:
+            steps = Text(" → ").join(map(pictures.edge, way))
+            self._say(Text.assemble(("connected: ", "dim"), steps), indent=1, above=1)
+
     def farewell(self, memory: "Memory", whose: Mapping[str, str], life: list[dict[str, Any]]) -> None:
         """Where the data lie, and what to try next."""
         stats = memory.stats()
@@ -186,7 +215,8 @@ def _next_steps(location: str, whose: Mapping[str, str], life: list[dict[str, An
     others = {name.removesuffix("_id"): value for name, value in whose.items() if name != "user_id"}
     flags = "".join(f" --{name} {shlex.quote(value)}" for name, value in others.items())
     yield f"langmem-adapter list{flags}"
-    yield f'langmem-adapter add "I work at a bakery"{flags}'
+    yield f'langmem-adapter add "I work at a bakery" --graph{flags}'
     yield f"langmem-adapter search where does she work --explain{flags}"
+    yield f"langmem-adapter graph{flags}"
     if life:
         yield f"langmem-adapter history {life[0]['memory_id']}"

@@ -159,7 +159,8 @@ def _database(call: Call, path: Path | None) -> Iterator[_Check]:
     try:
         with call.memory(quiet=True) as memory:
             stats = memory.stats()
-            told = f"{memory.location}: {stats.memories} memories, {stats.scopes} scopes, {_bytes(stats.size)}"
+            counts = f"{stats.memories} memories, {stats.scopes} scopes, {stats.entities} entities, {stats.relations} relations"
+            told = f"{memory.location}: {counts}, {_bytes(stats.size)}"
             yield _Check("database", "OK", f"{told}; the schema is up to date")
             yield _index(memory)
     except known_errors() as error:

@@ -13,12 +13,14 @@ from typing import Final
 from langmem_adapter.errors import (
     ConflictError,
     EmbeddingMismatchError,
+    EntityNotFoundError,
     FilterError,
     InvalidInputError,
     LangmemAdapterError,
     MemoryNotFoundError,
     MissingDependencyError,
     ModelReplyError,
+    RelationNotFoundError,
     ScopeError,
     StorageError,
 )
@@ -76,6 +78,8 @@ _KINDS: Final[tuple[tuple[type[BaseException], str, ExitCode, str], ...]] = (
     (FilterError, "filter", ExitCode.USAGE, ""),
     (InvalidInputError, "invalid_input", ExitCode.USAGE, ""),
     (MemoryNotFoundError, "not_found", ExitCode.NOTHING_FOUND, "langmem-adapter list -u NAME shows the ids"),
+    (RelationNotFoundError, "not_found", ExitCode.NOTHING_FOUND, "langmem-adapter graph -u NAME shows the ids"),
+    (EntityNotFoundError, "not_found", ExitCode.NOTHING_FOUND, "langmem-adapter graph entities -u NAME lists them"),
     (MissingDependencyError, "missing_dependency", ExitCode.CONFIGURATION, ""),
     (EmbeddingMismatchError, "embedding_mismatch", ExitCode.CONFIGURATION, _DOCTOR),
     (ModelReplyError, "model_reply", ExitCode.UNREACHABLE, "try again, or another --model"),

@@ -6,7 +6,7 @@ import typer
 
 from langmem_adapter.cli import pictures
 from langmem_adapter.cli.failures import ExitCode
-from langmem_adapter.cli.options import Call, known_scopes, named
+from langmem_adapter.cli.options import Call, GraphOption, known_scopes, named
 from langmem_adapter.cli.output import as_data
 
 __all__ = ["history", "list_", "search", "show"]
@@ -25,6 +25,7 @@ def search(
         str | None, typer.Option("--type", help="Only memories of this type.", show_default=False)
     ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Say how each score came about.")] = False,
+    graph: GraphOption = None,
 ) -> None:
     r"""Find memories by meaning and words, best first.
 
@@ -35,7 +36,7 @@ def search(
     $ langmem-adapter search "favourite food" -u alice -k 3 --explain
     $ langmem-adapter search lyon -u alice --json | jq '.data\[].text'
     """
-    with call.memory() as memory:
+    with call.memory(graph=graph) as memory:
         whose = call.whose(memory)
         hits = memory.search(
             " ".join(query), **whose, k=k, threshold=threshold, memory_type=memory_type, explain=explain

@@ -28,6 +28,7 @@ __all__ = [
     "Call",
     "DatabaseOption",
     "EmbeddingsOption",
+    "GraphOption",
     "JsonOption",
     "ModelOption",
     "command",
@@ -66,6 +67,14 @@ EmbeddingsOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON envelope on stdout.", rich_help_panel=_HOW)]
+GraphOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--graph/--no-graph",
+        help="Use the knowledge graph, too.  [env var: LANGMEM_ADAPTER_GRAPH]",
+        show_default=False,
+    ),
+]
 UserOption = Annotated[
     str | None,
     typer.Option(
@@ -114,17 +123,18 @@ class Call:
         self.options = options
 
     @contextmanager
-    def memory(self, *, create: bool = False, quiet: bool = False) -> Iterator[Memory]:
+    def memory(self, *, create: bool = False, quiet: bool = False, graph: bool | None = None) -> Iterator[Memory]:
         """The opened memory; says on stderr who decides and where the data lie.
 
         Args:
             create: Make the database where there is none; else that is an error, since a mistyped path holds nothing.
             quiet: Say nothing on stderr; the command tells it itself.
+            graph: Whether facts say their relations, and these lead searches; `None` takes the setting.
 
         Raises:
             CommandError: The settings do not fit, a part is missing, or there is no database.
         """
-        with _open(self.options, create=create) as memory:
+        with _open(self.options, create=create, graph=graph) as memory:
             self.output.mode = memory.mode
             if not (self.output.as_json or quiet):
                 who = "offline: rules, no model" if memory.mode == "offline" else f"model: {memory.mode}"
@@ -198,7 +208,7 @@ def _path(ctx: typer.Context) -> str:
     return own if ctx.parent is None or ctx.parent.parent is None else f"{ctx.parent.info_name} {own}"
 
 
-def _open(options: dict[str, Any], *, create: bool) -> Memory:
+def _open(options: dict[str, Any], *, create: bool, graph: bool | None) -> Memory:
     from langmem_adapter.memory import Memory
     from langmem_adapter.settings import Settings
 
@@ -206,7 +216,8 @@ def _open(options: dict[str, Any], *, create: bool) -> Memory:
         settings = Settings()
         if not create:
             refuse_absent(options["database"], settings)
-        return Memory(options["database"], model=options["model"], embeddings=options["embeddings"], settings=settings)
+        chosen = {name: options[name] for name in ("database", "model", "embeddings")}
+        return Memory(**chosen, graph=graph, settings=settings)
     except (InvalidInputError, MissingDependencyError) as error:
         raise CommandError(
             str(error), code="configuration", exit_code=ExitCode.CONFIGURATION, hint="langmem-adapter doctor"

@@ -77,6 +77,13 @@ class Output:
             for row in data:
                 sys.stdout.write("\t".join(one_line(row[column]) for column in columns) + "\n")
 
+    def write(self, text: str, **extra: object) -> None:
+        """Say a text that is the data, line by line as it is, on a terminal and in a pipe; with `--json` under `"text"`."""
+        if self.as_json:
+            self._envelope({"data": [{"text": text, **extra}], "count": 1})
+        else:
+            sys.stdout.write(text)
+
     def note(self, text: str, style: str = "dim") -> None:
         """Say something that is no data, on stderr."""
         self._tell(Text(visible(text), style=style))
@@ -110,11 +117,15 @@ def as_data(record: object) -> dict[str, Any]:
             data.update({name: getattr(value, name) for name in SCOPE_FIELDS})
         elif isinstance(value, datetime):
             data[part.name] = value.isoformat()
-        elif dataclasses.is_dataclass(value):
-            data[part.name] = as_data(value)
         else:
-            data[part.name] = value
+            data[part.name] = _plain(value)
     return data
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return as_data(value)
+    return [_plain(part) for part in value] if isinstance(value, tuple) else value
 
 
 def visible(text: str) -> str:

@@ -21,18 +21,22 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from langmem_adapter.records.graph import Relation, RelationChange
     from langmem_adapter.records.results import Explanation, Hit, MemoryItem, Revision
     from langmem_adapter.records.work import Change
 
 __all__ = [
     "card",
+    "changed",
     "changes_table",
+    "edge",
     "event_text",
     "hits_table",
     "items_table",
     "life",
     "moment",
     "plain_table",
+    "relation_lines",
     "word_diff",
 ]
 
@@ -43,7 +47,14 @@ _EVENTS: Final = {
     "DELETE": ("-", "bold red"),
     "NONE": ("=", "bold blue"),
 }
+_RELATIONS: Final = {
+    "ADD": ("+", "bold green", ""),
+    "UPDATE": ("~", "bold yellow", "other dates"),
+    "END": ("-", "bold red", "ended"),
+    "DELETE": ("-", "bold red", "withdrawn"),
+}
 _WORDS: Final = re.compile("\\s+|[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]|\\w+|[^\\w\\s]")
+_WIDE: Final = frozenset({"memory", "relation", "relations", "also called", "why"})  # columns that share what is left
 _CARD: Final = ("id", "scope", "metadata", "memory_type", "said by", "created", "updated", "expires", "revision")
 
 
@@ -53,7 +64,7 @@ def plain_table(*columns: str, title: str | None = None) -> Table:
         box=box.SIMPLE_HEAD, title=title, title_justify="left", header_style="bold", pad_edge=False, expand=True
     )
     for column in columns:
-        table.add_column(column, overflow="fold", ratio=1 if column in {"memory", "why"} else None)
+        table.add_column(column, overflow="fold", ratio=1 if column in _WIDE else None)
     return table
 
 
@@ -99,7 +110,8 @@ def changes_table(changes: Iterable[Change], *, marks: bool) -> Table:
     """What an add did, with the reasons."""
     table = plain_table("event", "memory", "why")
     for change in changes:
-        table.add_row(event_text(change.event), changed(change, marks=marks), Text(visible(change.reason), style="dim"))
+        told = Text("\n").join([changed(change, marks=marks), *relation_lines(change.relations)])
+        table.add_row(event_text(change.event), told, Text(visible(change.reason), style="dim"))
     return table
 
 
@@ -109,6 +121,23 @@ def changed(change: Change, *, marks: bool) -> Text:
         return word_diff(change.previous_text, change.text, marks=marks)
     style = {"DELETE": "red", "NONE": "dim"}.get(change.event, "")
     return Text(visible(change.text), style=style)
+
+
+def relation_lines(changes: Iterable[RelationChange]) -> list[Text]:
+    """What became of relations, a line each; those that were only said again are left out."""
+    return [_relation_line(change) for change in changes if change.event != "NONE"]
+
+
+def _relation_line(change: RelationChange) -> Text:
+    sign, style, note = _RELATIONS[change.event]
+    line = Text.assemble((f"  {sign} ", style), edge(change.relation))
+    return line.append(f" ({note})", style="dim") if note else line
+
+
+def edge(relation: Relation) -> Text:
+    """A relation in words, the middle one in colour."""
+    words = visible(relation.relation.replace("_", " "))
+    return Text.assemble(visible(relation.source), " ", (words, "cyan"), " ", visible(relation.target))
 
 
 def card(item: MemoryItem) -> RenderableType:

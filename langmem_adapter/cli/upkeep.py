@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["purge", "reindex"]
 
-_COUNTED: Final = ("memories", "revisions", "words", "traces", "runs", "scopes", "snapshots", "freed")
+_COUNTED: Final = tuple("memories revisions words relations entities traces runs scopes snapshots freed".split())
 _BATCH: Final = 256
 
 
@@ -25,7 +25,7 @@ def purge(
     call: Call,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Erase a user, agent or run for good: memories, vectors, history, traces.
+    """Erase a user, agent or run for good: memories, vectors, relations, history.
 
     Nothing can be restored. No file of the database holds a byte of it
     afterwards; an SQLite file is rewritten for that. Exit code 6 if something

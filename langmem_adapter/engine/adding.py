@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from langmem_adapter.engine.arguments import memory_id_of, scope_if_given
+from langmem_adapter.arguments import memory_id_of, scope_if_given
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.pipeline.background import BackgroundWriter
 from langmem_adapter.pipeline.replay import said_again, would_be

@@ -7,9 +7,8 @@ from functools import partial
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Final
 
-from langmem_adapter.engine.arguments import filled, memory_id_of, scope_if_given
+from langmem_adapter.arguments import filled, memory_id_of, parse_time, scope_if_given
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
-from langmem_adapter.pipeline.parse import parse_time
 from langmem_adapter.records.checks import check_metadata
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.records.work import Decision

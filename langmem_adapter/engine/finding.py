@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from langmem_adapter.engine.arguments import bounded, cosine, filled, memory_id_of, scope_if_given
+from langmem_adapter.arguments import bounded, cosine, filled, memory_id_of, parse_time, scope_if_given
 from langmem_adapter.filters import parse
-from langmem_adapter.pipeline.parse import parse_time
 from langmem_adapter.records.results import Page
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.search.query import Query

@@ -19,6 +19,8 @@ from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.index.build import open_feed, open_index
 from langmem_adapter.index.indexer import Indexer
 from langmem_adapter.index.snapshot import erase
+from langmem_adapter.knowledge.evidence import GraphEvidence
+from langmem_adapter.knowledge.memory import GraphMemory
 from langmem_adapter.pipeline.build import Parts, build_pipeline
 from langmem_adapter.reasoning.models import resolve_model
 from langmem_adapter.records.results import AddResult
@@ -139,7 +141,19 @@ class Engine:
             snapshot_every=self.settings.snapshot_every,
         )
         weights = Weights.of(self.settings)
-        self.searcher = Searcher(self.database, self.indexer, self.embedder, weights=weights, near=self.settings.near)
+        self.searcher = Searcher(
+            self.database,
+            self.indexer,
+            self.embedder,
+            weights=weights,
+            near=self.settings.near,
+            graph=GraphEvidence() if self.uses_graph else None,
+        )
+
+    @cached_property
+    def graph(self) -> GraphMemory:
+        """The knowledge graph."""
+        return GraphMemory(self.database, self.ledger, self.searcher)
 
     # ── the pipeline ────────────────────────────────────────────────────────────────────────────────────────────────
 

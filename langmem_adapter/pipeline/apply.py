@@ -139,6 +139,7 @@ def _result(state: PipelineState, decisions: Sequence[Decision], changes: Sequen
 def _notes(state: PipelineState, item: int, items: Sequence[int], turns: Sequence[Turn]) -> list[str]:
     own = [turn for turn in turns if turn.item == item]
     notes = [note for turn in own for note in turn.notes]
+    notes += [note for told in state["work"].get("notes", [])[item : item + 1] for note in told]
     if item not in items:
         notes.append(f"found no fact worth keeping in {len(own)} message{'s' if len(own) > 1 else ''}")
     if not state["task"]["infer"] and any(turn.role == "system" for turn in own):

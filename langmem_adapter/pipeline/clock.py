@@ -21,6 +21,7 @@ def begun() -> Work:
         "milliseconds": {},
         "compared": None,
         "attempts": 0,
+        "notes": [],
     }
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from langmem_adapter.arguments import parse_time
 from langmem_adapter.pipeline.around import around
 from langmem_adapter.pipeline.clock import finished
-from langmem_adapter.pipeline.parse import parse_time
 from langmem_adapter.pipeline.stage import Ask, AskingStage, Update
 from langmem_adapter.reasoning.base import Answer, Comparison, Known, Reasoner
 from langmem_adapter.records.cost import Usage

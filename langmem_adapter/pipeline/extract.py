@@ -89,12 +89,13 @@ def _collected(state: PipelineState, places: list[list[int]], extractions: list[
         for item, extraction in zip(places, extractions, strict=True)
         for fact in _distinct(extraction.facts)
     ]
-    return _found(state, facts, sum((extraction.usage for extraction in extractions), Usage()))
+    notes = [list(extraction.notes) for extraction in extractions]
+    return _found(state, facts, sum((extraction.usage for extraction in extractions), Usage()), notes)
 
 
-def _found(state: PipelineState, facts: Sequence[Fact], usage: Usage) -> Step:
+def _found(state: PipelineState, facts: Sequence[Fact], usage: Usage, notes: Sequence[list[str]] = ()) -> Step:
     total = Usage.from_json(state["work"]["usage"]) + usage
-    work = finished(state, "extract", {"usage": total.to_json()}, facts=len(facts))
+    work = finished(state, "extract", {"usage": total.to_json(), "notes": list(notes)}, facts=len(facts))
     # A command costs half of what a conditional edge does, which reads the whole state once more.
     compared = facts and not facts[0].verbatim
     return Command(

@@ -16,6 +16,7 @@ from langchain_core.messages import BaseMessage, BaseMessageChunk, convert_to_me
 from langchain_core.runnables.config import ensure_config
 from langgraph.runtime import get_runtime
 
+from langmem_adapter.arguments import parse_time
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.clock import begun, finished
 from langmem_adapter.pipeline.images import address, image_parts, is_image, parts_of
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from langmem_adapter.pipeline.state import PipelineState, Task
     from langmem_adapter.reasoning.base import Describer, Description
 
-__all__ = ["parse_stage", "parse_time", "turns_of"]
+__all__ = ["parse_stage", "turns_of"]
 
 _ROLES: Final = {
     "human": "user",
@@ -77,24 +78,6 @@ def turns_of(
     if all(turn.notes == (_no_text(number),) for number, turn in enumerate(turns, start=1)):
         raise InvalidInputError("there is nothing to remember: every message is empty")
     return turns
-
-
-def parse_time(value: object, name: str) -> datetime:
-    """An aware UTC datetime from a datetime, an ISO 8601 text or a Unix time in seconds; without a zone it means UTC.
-
-    Raises:
-        InvalidInputError: It is none of these.
-    """
-    try:
-        if isinstance(value, str):
-            value = datetime.fromisoformat(value)
-        elif isinstance(value, int | float) and not isinstance(value, bool):
-            value = datetime.fromtimestamp(value, UTC)
-        if isinstance(value, datetime):
-            return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-    except (ValueError, OverflowError, OSError) as error:
-        raise InvalidInputError(f"{name}={value!r} is no point in time: {error}") from None
-    raise InvalidInputError(f"{name} must be a datetime, ISO 8601 text or Unix seconds, not {type(value).__name__}")
 
 
 def _parse_served(describer: Describer | None, state: PipelineState) -> Update | Ask:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from langmem_adapter.arguments import parse_time
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.pipeline.parse import parse_time, turns_of
+from langmem_adapter.pipeline.parse import turns_of
 from langmem_adapter.records.checks import check_metadata, check_text
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.results import AddResult

@@ -89,6 +89,7 @@ class Work(TypedDict, total=False):
         milliseconds: Time spent in each stage so far.
         compared: The candidates that the decisions were made for.
         attempts: How often the run went back to retrieve.
+        notes: For each conversation, what was seen in it and not used.
     """
 
     usage: dict[str, Any]
@@ -96,6 +97,7 @@ class Work(TypedDict, total=False):
     milliseconds: dict[str, float]
     compared: dict[str, Any] | None
     attempts: int
+    notes: list[list[str]]
 
 
 class PipelineState(PipelineInput, PipelineOutput, total=False):

@@ -73,10 +73,12 @@ class Extraction:
         facts: Each names the turn that it came from, as an index into `Question.turns`; with `Question.graph` each carries
             the relations that it states.
         usage: Model calls and tokens.
+        notes: What was seen and not used, in words.
     """
 
     facts: tuple[Fact, ...]
     usage: Usage = Usage()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

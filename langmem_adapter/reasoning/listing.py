@@ -1,4 +1,4 @@
-"""Replies that are one list under one key, in whatever disguise a model sends them.
+"""Replies that are one list under one key, with further lists beside it or without, in whatever disguise a model sends them.
 
 Weak models send the list under another key, wrapped, bare, as a string, or entry by entry; all of that says the same
 and is read. What would have to be guessed is refused with words that the model can act on.
@@ -6,6 +6,8 @@ and is read. What would have to be guessed is refused with words that the model 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -46,6 +48,7 @@ class ReplyModel(BaseModel):
         name: What the tool or schema is called when the model is asked.
         root: The key.
         aliases: Other keys under which models send the same list.
+        further: Keys of the lists that may stand beside it, each with its other names.
         wire: The JSON schema that models are asked for: every field required, as strict modes want it.
     """
 
@@ -54,6 +57,7 @@ class ReplyModel(BaseModel):
     name: ClassVar[str]
     root: ClassVar[str]
     aliases: ClassVar[frozenset[str]]
+    further: ClassVar[Mapping[str, frozenset[str]]] = MappingProxyType({})
     wire: ClassVar[dict[str, Any]]
 
     @classmethod
@@ -73,12 +77,13 @@ class ReplyModel(BaseModel):
             UnusableReplyError: None of them is such a reply, several are, or its content is not acceptable.
         """
         shapes = [shape for value in found.values if (shape := cls._shape(value)) is not None]
-        if joined and 0 < len(shapes) < len(found.values):
+        beside = [lists for value in found.values if (lists := cls._beside(value))]
+        if joined and 0 < len(shapes) < len(found.values) - len(beside):
             raise UnusableReplyError(f'one of the calls has no "{cls.root}"; make one call with everything in it')
         several = joined and len(shapes) > 1
-        picked = _joined(cls.root, shapes) if several else cls._pick(shapes, found.damage)
+        picked = cls._joined(shapes) if several else cls._pick(shapes, found.damage)
         try:
-            return cls.model_validate(picked)
+            return cls.model_validate(cls._joined([picked, *beside]) if beside else picked)
         except ValidationError as error:
             raise UnusableReplyError(_explain(error)) from None
 
@@ -87,7 +92,7 @@ class ReplyModel(BaseModel):
         named = [shape for shape in shapes if _BARE not in shape]
         bare = [] if named or damage else [shape for shape in shapes if _BARE in shape]
         if len(bare) > 1 and all(shape[_BARE] == "entry" for shape in bare):
-            bare = [_joined(cls.root, bare)]  # one entry per line
+            bare = [cls._joined(bare)]  # one entry per line
         candidates = named or bare
         if not candidates:
             why = f" ({damage})" if damage else ""
@@ -116,23 +121,53 @@ class ReplyModel(BaseModel):
             return {cls.root: value, _BARE: "list"}
         shapes = [cls._shape(item, depth + 1) for item in value]
         named = [shape for shape in shapes if shape is not None and _BARE not in shape]
-        return _joined(cls.root, named) if len(named) == len(value) else None
+        beside = [lists for item in value if (lists := cls._beside(item))]
+        return cls._joined([*named, *beside]) if named and len(named) + len(beside) == len(value) else None
 
     @classmethod
     def _shape_of_object(cls, value: dict[str, Any], depth: int) -> dict[str, Any] | None:
         if cls.is_entry(value):
             return {cls.root: [value], _BARE: "entry"}
         members = members_of(value)
+        lists = cls._further(members)
         if cls.root in members:
-            return members
+            return {**members, **lists}
         for names in (cls.aliases, _WRAPPERS | {cls.name}):
             present = [member for name, member in members.items() if name in names]
             if len(present) == 1 and names is cls.aliases and isinstance(present[0], list):
-                return {cls.root: present[0]}
+                return {cls.root: present[0], **lists}
             shapes = [shape for member in present if (shape := cls._shape(member, depth + 1)) is not None]
             if len(shapes) == 1:
-                return {key: member for key, member in shapes[0].items() if key != _BARE}
+                inner = {key: member for key, member in shapes[0].items() if key != _BARE}
+                return cls._joined([inner, lists]) if lists else inner
         return None
+
+    @classmethod
+    def _further(cls, members: dict[str, Any]) -> dict[str, Any]:
+        """The further lists among the members of an object, by their proper keys; what stands under two keys is joined."""
+        found: dict[str, Any] = {}
+        for key, names in cls.further.items():
+            present = [
+                member for name, member in members.items() if name == key or (name in names and _is_list(member))
+            ]
+            if present:
+                found[key] = present[0] if len(present) == 1 else [item for part in present for item in _listed(part)]
+        return found
+
+    @classmethod
+    def _beside(cls, value: Any) -> dict[str, Any]:
+        """The further lists of an object that came without the list itself."""
+        if not cls.further or not isinstance(value, dict) or cls._shape(value) is not None:
+            return {}
+        return cls._further(members_of(value))
+
+    @classmethod
+    def _joined(cls, shapes: list[dict[str, Any]]) -> dict[str, Any]:
+        joined: dict[str, Any] = {cls.root: [item for shape in shapes for item in _entries(shape.get(cls.root))]}
+        for key in cls.further:
+            if any(key in shape for shape in shapes):
+                joined[key] = [item for shape in shapes for item in _listed(shape.get(key))]
+        return joined
 
 
 def members_of(value: dict[str, Any]) -> dict[str, Any]:
@@ -157,12 +192,16 @@ def inner_or_self(value: Any) -> Any:
     return value if inner is None else inner
 
 
-def _joined(root: str, shapes: list[dict[str, Any]]) -> dict[str, Any]:
-    joined: list[Any] = []
-    for shape in shapes:
-        part = inner_or_self(shape[root])
-        joined += part if isinstance(part, list) else [] if part is None else [part]
-    return {root: joined}
+def _entries(part: Any) -> list[Any]:
+    return _listed(inner_or_self(part))
+
+
+def _listed(part: Any) -> list[Any]:
+    return part if isinstance(part, list) else [] if part is None else [part]
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list | dict) or (isinstance(value, str) and value.lstrip().startswith(("[", "{")))
 
 
 def _explain(error: ValidationError) -> str:

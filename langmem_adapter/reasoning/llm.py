@@ -9,8 +9,10 @@ from langchain_core.runnables import Runnable, RunnableLambda, RunnableSequence
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.reasoning.base import Answer, Comparison, Description, Extraction, Question, Verdict
+from langmem_adapter.reasoning.graph_replies import GraphReply
 from langmem_adapter.reasoning.prompts import comparison_messages, extraction_messages
 from langmem_adapter.reasoning.prose import describing, recording
+from langmem_adapter.reasoning.relations import Finding, Findings, GraphReader, distinct
 from langmem_adapter.reasoning.replies import DecisionReply, FactsReply
 from langmem_adapter.reasoning.structured import Channel, Reply, structured
 from langmem_adapter.reasoning.verdicts import verdicts_of
@@ -19,6 +21,8 @@ from langmem_adapter.records.work import Fact
 from langmem_adapter.text import content_words, text_hash
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from langchain_core.messages import BaseMessage
 
     from langmem_adapter.records.work import Turn
@@ -32,8 +36,9 @@ class LLMReasoner:
     """Finds facts and compares them with what is known by asking any LangChain chat model.
 
     Two calls an add on the clean path, in the reply formats of Mem0 (Chhikara et al. 2025, arXiv:2504.19413): one for
-    the facts, one for what they mean. A reply that cannot be used is sent back once with what was wrong. Two cases
-    need no call: nobody of the wanted role spoke, or nothing is known to compare with.
+    the facts, and with them the relations for a knowledge graph where one is kept; one for what the facts mean. A reply
+    that cannot be used is sent back once with what was wrong. Two cases need no call: nobody of the wanted role spoke, or
+    nothing is known to compare with.
 
     Args:
         model: Any chat model; it needs neither tool calls nor structured output.
@@ -99,16 +104,22 @@ class LLMReasoner:
     def _find(self, question: Question) -> Extraction | Runnable[Any, Extraction]:
         if not _sources(question):
             return Extraction(())
-        ask = structured(self._channel, FactsReply, lambda reply, _last: _distinct(reply.facts))
 
         def prompt(question: Question) -> list[BaseMessage]:
             return extraction_messages(question, self._fact_prompt)
 
-        def attribute(reply: Reply[list[str]]) -> Extraction:
-            return Extraction(_facts(reply.value, question), reply.usage)
+        def attribute(reply: Reply[Findings]) -> Extraction:
+            return Extraction(_facts(reply.value.facts, question), reply.usage, reply.value.notes)
 
+        ask = self._asking(question)
         steps = (RunnableLambda(prompt, name="prompt"), ask, RunnableLambda(attribute, name="attribute to turns"))
         return RunnableSequence(*steps, name="facts of the turns")
+
+    def _asking(self, question: Question) -> Runnable[list[BaseMessage], Reply[Findings]]:
+        if question.graph is None:
+            return structured(self._channel, FactsReply, lambda reply, _last: _without_graph(reply))
+        reader = GraphReader(question.about)
+        return structured(self._channel, GraphReply, reader.read, reader.fallback)
 
     def _compare(self, comparison: Comparison) -> Answer | Runnable[Any, Answer]:
         if not comparison.known or not comparison.facts:
@@ -145,15 +156,17 @@ def _sources(question: Question) -> list[int]:
     return [place for place, turn in enumerate(question.turns) if turn.role == question.about and turn.text.strip()]
 
 
-def _distinct(facts: list[str]) -> list[str]:
-    return list({text_hash(fact): fact for fact in reversed(facts)}.values())[::-1]
+def _without_graph(reply: FactsReply) -> Findings:
+    return Findings(tuple(map(Finding, distinct(reply.facts))))
 
 
-def _facts(texts: list[str], question: Question) -> tuple[Fact, ...]:
-    sources = _sources(question)
-    told = {place: content_words(question.turns[place].text) for place in sources}
-    found = [(text, _turn_of(text, told)) for text in texts]
-    return tuple(Fact(text, place, _context(question.turns[place])) for text, place in found)
+def _facts(found: Sequence[Finding], question: Question) -> tuple[Fact, ...]:
+    told = {place: content_words(question.turns[place].text) for place in _sources(question)}
+    places = [_turn_of(finding.text, told) for finding in found]
+    return tuple(
+        Fact(finding.text, place, _context(question.turns[place]), relations=finding.relations)
+        for finding, place in zip(found, places, strict=True)
+    )
 
 
 def _turn_of(text: str, told: dict[int, set[str]]) -> int:

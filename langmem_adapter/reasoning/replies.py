@@ -11,9 +11,20 @@ from langmem_adapter.reasoning.listing import ReplyModel, inner_or_self, inner_v
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.records.work import Event
 
-__all__ = ["DecisionReply", "Entry", "FactsReply"]
+__all__ = [
+    "MOST_FACTS",
+    "DecisionReply",
+    "Entry",
+    "FactsReply",
+    "first_of",
+    "number_of",
+    "statements",
+    "text_of",
+    "texts_of",
+]
 
-_MOST_FACTS: Final = 1_000
+MOST_FACTS: Final = 1_000
+"""Of one reply."""
 _MOST_ENTRIES: Final = 6_000  # a thousand facts, five neighbours of each, and as many additions
 _LONGEST_TEXT: Final = 10_000
 
@@ -44,16 +55,13 @@ class FactsReply(ReplyModel):
             return True
         if not isinstance(value, dict) or cls.root in members_of(value):
             return False
-        texts = _texts(value)
+        texts = texts_of(value)
         return len(texts) == 1 and inner_value(texts[0]) is None
 
     @field_validator("facts", mode="before")
     @classmethod
     def _read(cls, value: Any) -> list[str]:
-        facts = [text for text in map(str.strip, _statements(value)) if text]
-        if len(facts) > _MOST_FACTS:
-            raise ValueError(f"{len(facts):,} facts are too many; at most {_MOST_FACTS:,}, the most important ones")
-        return [_short_text(text, f"facts[{place}]") for place, text in enumerate(facts)]
+        return [text for place, item in enumerate(statements(value)) if (text := text_of(item, place))]
 
 
 class Entry(BaseModel):
@@ -83,19 +91,19 @@ class Entry(BaseModel):
         if not isinstance(value, dict):
             raise ValueError(f"an entry must be an object with id, text and event, not {type(value).__name__}")  # noqa: TRY004 - pydantic collects ValueError
         members = members_of(value)
-        fact, text = _first(members, "fact"), _first(members, "text", "memory", "new_memory", "content", "data")
-        number = _number(fact)
+        fact, text = first_of(members, "fact"), first_of(members, "text", "memory", "new_memory", "content", "data")
+        number = number_of(fact)
         if text is None and number is None and isinstance(fact, str):
             text = fact
         return {
-            "id": _id(_first(members, "id", "memory_id", "number", "index", "key")),
+            "id": _id(first_of(members, "id", "memory_id", "number", "index", "key")),
             "text": _optional_text(text, "text"),
             "event": _event(members),
             "old_memory": _optional_text(
-                _first(members, "old_memory", "previous_memory", "old_text", "old"), "old_memory"
+                first_of(members, "old_memory", "previous_memory", "old_text", "old"), "old_memory"
             ),
             "fact": number,
-            "reason": _optional_text(_first(members, "reason", "why", "explanation"), "reason"),
+            "reason": _optional_text(first_of(members, "reason", "why", "explanation"), "reason"),
         }
 
 
@@ -154,50 +162,67 @@ class DecisionReply(ReplyModel):
 # ── lists ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _statements(value: Any) -> list[str]:
-    """The texts of a list of facts. `null` and a blank string hold nothing, so reading them as "none" loses nothing."""
+def statements(value: Any) -> list[Any]:
+    """The items of a list of facts, as sent. `null` holds nothing, so reading it as "none" loses nothing.
+
+    Raises:
+        ValueError: It is no list of facts in any disguise, or too long.
+    """
+    items = _items(value)
+    count = sum(bool(item.strip()) if isinstance(item, str) else item is not None for item in items)
+    if count > MOST_FACTS:
+        raise ValueError(f"{count:,} facts are too many; at most {MOST_FACTS:,}, the most important ones")
+    return items
+
+
+def text_of(item: Any, place: int) -> str:
+    """The text of an item of a list of facts, blank for `null`.
+
+    Raises:
+        ValueError: It holds no text, or several, or one that cannot be kept.
+    """
+    texts = [""] if item is None else texts_of(item)
+    if len(texts) != 1:
+        raise ValueError(f"[{place}] must be a string, not {type(item).__name__}")
+    return _short_text(texts[0].strip(), f"facts[{place}]")
+
+
+def _items(value: Any) -> list[Any]:
     if value is None:
         return []
     if isinstance(value, str):
-        return _statements_of_text(value)
+        return _items_of_text(value)
     if isinstance(value, dict):
-        return _statements_of_object(value)
+        return _items_of_object(value)
     if not isinstance(value, list):
         raise ValueError(f"must be a list of strings, not {type(value).__name__}")  # noqa: TRY004 - pydantic collects ValueError
-    return [_statement(item, place) for place, item in enumerate(value) if item is not None]
+    return value
 
 
-def _statements_of_text(value: str) -> list[str]:
+def _items_of_text(value: str) -> list[Any]:
     inner = inner_value(value)
     if inner is not None:
-        return _statements(inner)
+        return _items(inner)
     if len(value.strip().splitlines()) > 1:
         raise ValueError("must be a list with one string per fact, not one text of several lines")
     return [value]
 
 
-def _statements_of_object(value: dict[str, Any]) -> list[str]:
+def _items_of_object(value: dict[str, Any]) -> list[Any]:
     """One fact as an object, numbered facts, or facts by kind; attributes (`{"name": "Ann"}`) say too little."""
-    texts = _texts(value)
-    if len(texts) == 1:
-        return texts
+    if len(texts_of(value)) == 1:
+        return [value]
     grouped = [(key, inner_or_self(member)) for key, member in value.items()]
     if not all(isinstance(member, list) or (key.isdigit() and isinstance(member, str)) for key, member in grouped):
         raise ValueError("must be a list of strings, each a full statement, not an object")
-    return [text for _, member in grouped for text in _statements(member)]
+    return [item for _, member in grouped for item in _items(member)]
 
 
-def _statement(item: Any, place: int) -> str:
-    if isinstance(item, str):
-        return item
-    texts = _texts(item) if isinstance(item, dict) else []
-    if len(texts) != 1:
-        raise ValueError(f"[{place}] must be a string, not {type(item).__name__}")
-    return texts[0]
-
-
-def _texts(value: dict[str, Any]) -> list[str]:
-    members = members_of(value)
+def texts_of(value: Any) -> list[str]:
+    """The texts in an item of a list of facts: itself, or those members of an object that could be its fact."""
+    if isinstance(value, str):
+        return [value]
+    members = members_of(value) if isinstance(value, dict) else {}
     names = ("fact", "text", "memory", "content", "statement", "value", "data")
     return [member for name in names if isinstance(member := members.get(name), str)]
 
@@ -245,11 +270,12 @@ def _event(members: dict[str, Any]) -> str:
 
 
 def _id(value: Any) -> str:
-    number = _number(value)
+    number = number_of(value)
     return str(number) if number is not None else "" if value is None else str(value)[:100]
 
 
-def _number(value: Any) -> int | None:
+def number_of(value: Any) -> int | None:
+    """The whole number that a value is, or is written as (`"#2"`)."""
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, float):
@@ -271,5 +297,6 @@ def _short_text(value: Any, name: str) -> str:
     return text
 
 
-def _first(members: dict[str, Any], *names: str) -> Any:
+def first_of(members: dict[str, Any], *names: str) -> Any:
+    """The first of these members that is there and not `null`."""
     return next((members[name] for name in names if members.get(name) is not None), None)

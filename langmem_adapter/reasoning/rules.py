@@ -12,6 +12,7 @@ from langmem_adapter.reasoning.base import Answer, Comparison, Extraction, Quest
 from langmem_adapter.reasoning.rules_chinese import chinese_facts, is_chinese
 from langmem_adapter.reasoning.rules_compare import compare
 from langmem_adapter.reasoning.rules_english import english_facts
+from langmem_adapter.reasoning.rules_relations import related
 from langmem_adapter.reasoning.rules_sentences import dated, sentences
 from langmem_adapter.records.work import Fact
 from langmem_adapter.text import text_hash
@@ -74,7 +75,10 @@ class RuleReasoner:
 
     @cached_property
     def extract(self) -> Runnable[Question, Extraction]:
-        """Turns to facts; "tomorrow" and "yesterday" become dates, counted from `Question.today`."""
+        """Turns to facts; "tomorrow" and "yesterday" become dates, counted from `Question.today`.
+
+        With `Question.graph` each fact carries the relations that are plainly read off it; many facts state none.
+        """
         return RunnableLambda(_extract, name="rules_extract")
 
     @cached_property
@@ -92,7 +96,7 @@ def _extract(question: Question) -> Extraction:
         found = list(_of_turn(index, turn, question.today, names))
         names = f"{names}; {'; '.join(fact.text for fact in found)}"[-_OWN_NAMES:]
         facts += found
-    return Extraction(tuple(facts))
+    return Extraction(tuple(facts) if question.graph is None else related(facts, question.about, question.graph))
 
 
 _STEPS: Final = {"user": "Request", "assistant": "Agent Action", "tool": "Action Result"}

@@ -70,7 +70,7 @@ class Reply(Generic[T]):
 
 
 def structured(
-    channel: Channel, schema: type[M], read: Callable[[M, bool], T]
+    channel: Channel, schema: type[M], read: Callable[[M, bool], T], fallback: Callable[[], T | None] = lambda: None
 ) -> Runnable[list[BaseMessage], Reply[T]]:
     """Ask for a reply of a form, and once more with the error quoted if it cannot be used.
 
@@ -79,12 +79,13 @@ def structured(
         schema: The form.
         read: Turns the parsed reply into the value. It raises `UnusableReplyError` with words for the model where the
             reply makes no sense; its second argument says whether this is the last chance.
+        fallback: What to take where the repair cannot be used either, if there is anything.
 
     Raises:
         ModelReplyError: The reply stayed unusable after the repair, or the model declined.
         Exception: Whatever else the model raises, unchanged.
     """
-    return RunnableLambda(_Talk(channel, schema, read).open, name="ask the model")
+    return RunnableLambda(_Talk(channel, schema, read, fallback).open, name="ask the model")
 
 
 def model_name(model: BaseChatModel) -> str:
@@ -99,10 +100,13 @@ def model_name(model: BaseChatModel) -> str:
 class _Talk(Generic[M, T]):
     """A question, its answer, and at most one repair."""
 
-    def __init__(self, channel: Channel, schema: type[M], read: Callable[[M, bool], T]) -> None:
+    def __init__(
+        self, channel: Channel, schema: type[M], read: Callable[[M, bool], T], fallback: Callable[[], T | None]
+    ) -> None:
         self._channel = channel
         self._schema = schema
         self._read = read
+        self._fallback = fallback
 
     def open(self, messages: list[BaseMessage]) -> Runnable[Any, Reply[T]]:
         return self._round(messages, Usage(), last=False)
@@ -131,9 +135,16 @@ class _Talk(Generic[M, T]):
             return Reply(self._read(read_reply(message, self._schema), last), usage)
         except UnusableReplyError as error:
             quoted = quote(message)
+            kept = self._fallback() if last else None
+            if kept is not None:
+                return Reply(kept, usage)
             if last or error.final:
                 raise ModelReplyError(self._told(error, last=last), reply=quoted) from None
-            again = [*messages, AIMessage(quoted or "(empty)"), HumanMessage(repair(error.problem, self._schema.root))]
+            again = [
+                *messages,
+                AIMessage(quoted or "(empty)"),
+                HumanMessage(repair(error.problem, self._schema.root, *self._schema.further)),
+            ]
         return self._round(again, usage, last=True)
 
     def _told(self, error: UnusableReplyError, *, last: bool) -> str:

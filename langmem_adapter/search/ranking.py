@@ -34,6 +34,7 @@ class Weights:
         time: Of telling a time, where the question asks for one.
         conversation: Of standing in a conversation that is about the question.
         recency: Of being the most recent of all.
+        graph: Of what the knowledge graph leads to.
         newest_first: Whether a newer version of a statement goes before the older one.
     """
 
@@ -44,6 +45,7 @@ class Weights:
     time: float = 0.0
     conversation: float = 0.0
     recency: float = 0.0
+    graph: float = 0.0
     newest_first: bool = False
 
     @classmethod
@@ -57,6 +59,7 @@ class Weights:
             time=settings.time_weight,
             conversation=settings.conversation_weight,
             recency=settings.recency_weight,
+            graph=settings.graph_weight,
             newest_first=settings.newest_first,
         )
 
@@ -111,6 +114,7 @@ class Evidence:
         timed: It tells a time, and the question asks for one; `None` where it does not.
         conversations: The conversations that they stand in.
         recency: 0 (the oldest of the scope) to 1.
+        graph: How much the knowledge graph leads to it, 0 to 1.
     """
 
     pks: NDArray[np.int64]
@@ -121,6 +125,7 @@ class Evidence:
     timed: _Bools | None
     conversations: Groups | None
     recency: _Floats | None
+    graph: _Floats | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -191,6 +196,8 @@ def fuse(
         add("conversation", unit(evidence.conversations.best(scores), weights.conversation))
     if evidence.recency is not None and weights.recency:
         add("recency", evidence.recency * weights.recency)
+    if evidence.graph is not None and weights.graph:
+        add("graph", evidence.graph * weights.graph)
     order = _first(scores, len(scores) if most is None else most)
     return Ranked(evidence.pks, scores, evidence.meaning, evidence.words, parts, strategy).at(order)
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from langmem_adapter.index.base import VectorFeed, Vectors, VectorView
     from langmem_adapter.records.results import MemoryItem
     from langmem_adapter.records.scope import Scope
+    from langmem_adapter.search.base import EvidenceSource
     from langmem_adapter.search.question import Question
     from langmem_adapter.search.shelf import Load, Shelf
     from langmem_adapter.search.shelves import Standing
@@ -47,6 +48,7 @@ __all__ = ["Searcher", "evidence"]
 _STRATEGY: Final = "{} cosine + BM25, weighted sum"
 _CANDIDATES: Final = 1_000  # compared in full; a scope up to this size is compared whole
 _SPARE: Final = 4  # times as many as are wanted are ordered
+_LEADING: Final = 20  # best memories that the knowledge graph is asked to lead on from
 _LOOKED_AT: Final = 10  # first hits, among which newer versions are looked for, however many are wanted
 
 
@@ -59,16 +61,25 @@ class Searcher:
         embedder: Turns texts into vectors.
         weights: How much each kind of evidence counts.
         near: Cosine from which on a memory counts as near.
+        graph: Leads to memories from elsewhere.
     """
 
     def __init__(
-        self, database: Database, indexer: VectorFeed, embedder: Embedder, *, weights: Weights, near: float
+        self,
+        database: Database,
+        indexer: VectorFeed,
+        embedder: Embedder,
+        *,
+        weights: Weights,
+        near: float,
+        graph: EvidenceSource | None = None,
     ) -> None:
         self._database = database
         self._indexer = indexer
         self._embedder = embedder
         self._weights = weights
         self._near = near
+        self._graph = graph
         self._shelves = Shelves()
 
     def search(self, query: Query) -> list[Hit]:
@@ -162,7 +173,26 @@ class Searcher:
         allowed = self._allowed(connect, query, shelf)
         places, meaning, strategy = _candidates(index, vector, standing, words, allowed, 4 * query.k)
         told = evidence(shelf, asked, places, meaning, words, load, weights)
+        if leads := self._leads(connect, standing, query, told, weights):
+            if places is not None:
+                places, meaning = _more(index, vector, shelf.roll.pks, allowed, places, meaning, leads)
+                told = evidence(shelf, asked, places, meaning, words, load, weights)
+            told = replace(told, graph=_at(told.pks, leads))
         return fuse(told, weights, most=most, explain=query.explain, strategy=strategy)
+
+    def _leads(
+        self,
+        connect: Callable[[], Connection],
+        standing: Standing,
+        query: Query,
+        told: Evidence,
+        weights: Weights,
+    ) -> Mapping[int, float]:
+        if self._graph is None or not weights.graph:
+            return {}
+        best = fuse(told, weights, most=_LEADING)
+        scores = dict(zip(best.pks.tolist(), best.scores.tolist(), strict=True))
+        return self._graph.leads(connect(), standing.scope_ids, query.text, scores)
 
     def _allowed(self, connect: Callable[[], Connection], query: Query, shelf: Shelf) -> NDArray[np.bool_] | None:
         allowed = shelf.shown(time.time(), query.memory_type)
@@ -283,6 +313,36 @@ def _candidates(
         return None, meaning, near.strategy
     places = np.flatnonzero(indexed)
     return places, meaning[places], near.strategy
+
+
+def _more(
+    index: VectorView,
+    vector: NDArray[np.float32],
+    pks: NDArray[np.int64],
+    allowed: NDArray[np.bool_] | None,
+    places: NDArray[np.int64],
+    meaning: NDArray[np.floating[Any]],
+    leads: Mapping[int, float],
+) -> tuple[NDArray[np.int64], NDArray[np.floating[Any]]]:
+    """The candidates, and the memories that something leads to, with their cosines."""
+    wanted = np.array(sorted(leads), np.int64)
+    found = np.searchsorted(pks, wanted)
+    found = found[_known(pks, found, wanted)]
+    found = np.setdiff1d(found if allowed is None else found[allowed[found]], places)
+    scores = index.scores(vector, pks[found])
+    found, scores = found[~np.isnan(scores)], scores[~np.isnan(scores)]  # the rest comes with the next pull
+    order = np.argsort(np.concatenate([places, found]), kind="stable")
+    return np.concatenate([places, found])[order], np.concatenate([meaning, scores])[order]
+
+
+def _at(pks: NDArray[np.int64], leads: Mapping[int, float]) -> NDArray[np.float64]:
+    """How much is led to each of some memories, which stand in order."""
+    wanted = np.array(sorted(leads), np.int64)
+    places = np.searchsorted(pks, wanted)
+    here = _known(pks, places, wanted)
+    told = np.zeros(len(pks))
+    told[places[here]] = [leads[pk] for pk in wanted[here].tolist()]
+    return told
 
 
 def _known(pks: NDArray[np.int64], places: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.bool_]:

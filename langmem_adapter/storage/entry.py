@@ -15,8 +15,10 @@ from langmem_adapter.errors import ConflictError, EmbeddingMismatchError, Invali
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import Change, Decision, Event
 from langmem_adapter.storage import lexical
-from langmem_adapter.storage.graph_rows import Home, Rows
-from langmem_adapter.storage.graph_writes import Said, carry_out
+from langmem_adapter.storage.graph_beliefs import Home
+from langmem_adapter.storage.graph_rows import Rows
+from langmem_adapter.storage.graph_said import Said, relates_two
+from langmem_adapter.storage.graph_writes import carry_out
 from langmem_adapter.storage.prepared import Prepared, any_of
 from langmem_adapter.storage.scopes import expand, key_of, of_row
 from langmem_adapter.storage.tables import MEMORIES, changes, history, memories, scopes
@@ -113,8 +115,11 @@ class Entry:
 
     def relate(self, scope: Scope, triples: Sequence[Triple], time: datetime | None) -> tuple[RelationChange, ...]:
         """State relations that no memory says."""
+        of_two = tuple(triple for triple in triples if relates_two(triple, scope))
+        if not of_two:  # and a scope that is new takes its number from the first entity
+            return ()
         home = Home(self._scope(scope, self._seq + 1), scope)
-        self._told[0] = Said(home, time or self.now, tuple(triples), by_hand=True)
+        self._told[0] = Said(home, time or self.now, of_two, by_hand=True)
         self.post()
         return self.relations()[0]
 

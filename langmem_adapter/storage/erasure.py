@@ -1,9 +1,9 @@
 """Erasure: what is purged is in no table, no log and no free page any more.
 
-Deleting a row is not enough. Its text also stands in the history, in the rows of its words, in what an add saw (traces)
-and answered (runs), and its bytes in the write-ahead log and in free pages. `remove` takes it out of every table in one
-transaction, `clean` out of the files after that; the snapshots of the vector index are the index's own affair. The change
-feed stays, since it holds numbers only: it tells every index, in every process, which rows to forget.
+Deleting a row is not enough. Its text also stands in the history, in the rows of its words, in the knowledge graph, in what
+an add saw (traces) and answered (runs), and its bytes in the write-ahead log and in free pages. `remove` takes it out of every
+table in one transaction, `clean` out of the files after that; the snapshots of the vector index are the index's own affair. The
+change feed stays, since it holds numbers only: it tells every index, in every process, which rows to forget.
 
 Also here: `Sweeper`, which deletes what is past its `expires_at`. That is an ordinary deletion, and its history stays.
 """
@@ -13,23 +13,25 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import Select, and_, column, delete, insert, inspect, or_, select, table, true, update
+from sqlalchemy import Select, and_, column, delete, insert, inspect, or_, select, table, true
 
 from langmem_adapter.errors import ConflictError, MemoryNotFoundError, StorageError
-from langmem_adapter.records.work import Change, Decision
-from langmem_adapter.storage import checkpoints, conversations, item_writes, items, meta, threads
+from langmem_adapter.records.work import Decision
+from langmem_adapter.storage import checkpoints, conversations, graph_erasure, item_writes, items, meta, threads
 from langmem_adapter.storage.feed import last_seq
+from langmem_adapter.storage.graph_tables import ENTITIES, RELATIONS, entities, relations
 from langmem_adapter.storage.scopes import within
+from langmem_adapter.storage.strays import Strays, strays_of
 from langmem_adapter.storage.tables import MEMORIES, changes, history, memories, reembedded, runs, scopes, traces, words
 from langmem_adapter.storage.writes import Write
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from sqlalchemy import ColumnElement, Connection, Table
@@ -48,6 +50,7 @@ _HOLDING: Final = (
     memories,
     history,
     words,
+    *graph_erasure.HOLDING,
     traces,
     runs,
     scopes,
@@ -79,7 +82,9 @@ class Erasure:
         memories: Memories, with their vectors.
         revisions: Rows of their histories.
         words: Rows of their words.
-        traces: Records of what an add saw and did; also those of other scopes that show one of the memories.
+        relations: Relations of the knowledge graph, with all that was ever believed of them.
+        entities: Entities of it, with their names.
+        traces: Records of what an add saw and did; also those of other scopes that show one of the memories or names.
         runs: Records of what an add answered.
         turns: Messages of conversations.
         items: Items of the LangGraph store, which belong to no scope: only where everything is erased.
@@ -93,6 +98,8 @@ class Erasure:
     memories: int = 0
     revisions: int = 0
     words: int = 0
+    relations: int = 0
+    entities: int = 0
     traces: int = 0
     turns: int = 0
     items: int = 0
@@ -128,21 +135,23 @@ def erased_until(connection: Connection) -> int:
 
 def _remove(connection: Connection, scope: Scope | None) -> Erasure:
     ids = select(scopes.c.id).where(true() if scope is None else within(scope))
-    known = _memory_ids(connection, ids)
+    strays = Strays() if scope is None else strays_of(connection, scope)
     _tell_indexes(connection, ids)
+    related, named = graph_erasure.erase(connection, ids, partial(_tell, connection))
     found = Erasure(
+        relations=related,
+        entities=named,
         words=_delete(connection, words, words.c.scope_id.in_(ids)),
         memories=_delete(connection, memories, memories.c.scope_id.in_(ids)),
         revisions=_delete(connection, history, history.c.scope_id.in_(ids)),
         runs=_delete(connection, runs, or_(runs.c.scope_id.in_(ids), _own_runs(scope))),
-        traces=_delete(connection, traces, _own(traces.c.state["scope"], scope)),
+        traces=_delete(connection, traces, _own(traces.c.state["task"]["scope"], scope)),
         turns=conversations.erase(connection, scope),
         items=item_writes.erase(connection) if scope is None else 0,
         checkpoints=threads.erase(connection) if scope is None else 0,
     )
-    if scope is not None and known:
-        strays = _stray_traces(connection, scope, known)
-        found = replace(found, traces=found.traces + strays, runs=found.runs + _stray_runs(connection, scope, known))
+    told = strays.traces(connection), strays.runs(connection)
+    found = replace(found, traces=found.traces + told[0], runs=found.runs + told[1])
     for name in (
         reembedded.name,
         *_derived_tables(connection),
@@ -153,17 +162,16 @@ def _remove(connection: Connection, scope: Scope | None) -> Erasure:
     return replace(found, scopes=_delete(connection, scopes, true() if scope is None else within(scope)))
 
 
-def _memory_ids(connection: Connection, ids: Select[tuple[int]]) -> frozenset[str]:
-    return frozenset(
-        connection.execute(select(history.c.memory_id).where(history.c.scope_id.in_(ids)).distinct()).scalars()
-    )
-
-
 def _tell_indexes(connection: Connection, ids: Select[tuple[int]]) -> None:
-    pks = connection.execute(select(memories.c.pk).where(memories.c.scope_id.in_(ids)).order_by(memories.c.pk))
+    for space, kept in ((MEMORIES, memories), (RELATIONS, relations), (ENTITIES, entities)):
+        pks = connection.execute(select(kept.c.pk).where(kept.c.scope_id.in_(ids)).order_by(kept.c.pk)).scalars().all()
+        _tell(connection, space, pks)
+
+
+def _tell(connection: Connection, space: str, pks: Sequence[int]) -> None:
     rows = [
-        {"seq": seq, "nonce": secrets.token_bytes(8), "space": MEMORIES, "row": pk, "op": "delete"}
-        for seq, pk in enumerate(pks.scalars(), last_seq(connection) + 1)
+        {"seq": seq, "nonce": secrets.token_bytes(8), "space": space, "row": pk, "op": "delete"}
+        for seq, pk in enumerate(pks, last_seq(connection) + 1)
     ]
     if rows:
         connection.execute(insert(changes), rows)
@@ -184,44 +192,6 @@ def _own_runs(scope: Scope | None) -> ColumnElement[bool]:
     # Those of the first versions do not say whose they are unless they added something: rather all of them than one too few.
     silent = and_(runs.c.scope.is_(None), runs.c.scope_id.is_(None))
     return or_(_own(runs.c.scope, scope), silent)
-
-
-def _may_see(owner: Any, scope: Scope) -> ColumnElement[bool]:
-    """The same: an add of this owner compares with memories within *scope*, since it leaves some of its fields free."""
-    fields = ((owner[name].as_string(), value) for name, value in scope.named.items())
-    return and_(*(or_(field.is_(None), field == value) for field, value in fields))
-
-
-def _stray_traces(connection: Connection, scope: Scope, known: frozenset[str]) -> int:
-    query = select(traces.c.id, traces.c.state).where(_may_see(traces.c.state["scope"], scope))
-    with connection.execute(query, execution_options={"yield_per": 100}) as rows:
-        gone = [row.id for row in rows if _names(row.state, known)]
-    for start in range(0, len(gone), _CHUNK):
-        _delete(connection, traces, traces.c.id.in_(gone[start : start + _CHUNK]))
-    return len(gone)
-
-
-def _stray_runs(connection: Connection, scope: Scope, known: frozenset[str]) -> int:
-    # They stay, without the texts: a run of another scope must still know that it was done.
-    query = select(runs.c.key, runs.c.result).where(_may_see(runs.c.scope, scope))
-    with connection.execute(query, execution_options={"yield_per": 100}) as rows:
-        told = [(row.key, row.result) for row in rows if _names(row.result, known)]
-    for key, result in told:
-        blank = [_blank(change) if change["id"] in known else change for change in result]
-        connection.execute(update(runs).where(runs.c.key == key).values(result=blank))
-    return len(told)
-
-
-def _blank(change: Mapping[str, Any]) -> dict[str, Any]:
-    return replace(Change.from_json(change), text="", previous_text=None, reason="purged").to_json()
-
-
-def _names(value: object, known: frozenset[str]) -> bool:
-    if isinstance(value, Mapping):
-        return any(_names(part, known) for part in value.values())
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return any(_names(part, known) for part in value)
-    return isinstance(value, str) and value in known
 
 
 # ── files ─────────────────────────────────────────────────────────────────────────────────────────────────────────────

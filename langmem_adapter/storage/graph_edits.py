@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from sqlalchemy import bindparam, insert, select, update
 
 from langmem_adapter.errors import EntityNotFoundError, InvalidInputError, RelationNotFoundError
-from langmem_adapter.names import entity_key, is_symmetric
+from langmem_adapter.names import entity_key
 from langmem_adapter.storage import graph_writes
 from langmem_adapter.storage.feed import last_seq
-from langmem_adapter.storage.graph_rows import Belief, Rows
-from langmem_adapter.storage.graph_tables import entities, entity_names, merges, relations
+from langmem_adapter.storage.graph_rows import Rows
+from langmem_adapter.storage.graph_tables import entity_names, merges, relations
 from langmem_adapter.storage.prepared import Prepared
 from langmem_adapter.storage.scopes import expand
 from langmem_adapter.storage.tables import changes
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.records.graph import RelationChange
     from langmem_adapter.records.scope import Scope
-    from langmem_adapter.storage.graph_rows import Node
+    from langmem_adapter.storage.graph_beliefs import Belief, Node
 
 __all__ = ["end", "merge", "split", "withdraw", "withdraw_all"]
 
@@ -46,8 +46,7 @@ _RENAME: Final = Prepared(
 def end(connection: Connection, relation_id: str, at: datetime | None, within: Scope | None) -> RelationChange:
     """End a relation at a moment, default now. See `Ledger.end_relation`."""
     rows = _rows(connection)
-    _find(rows, relation_id, within)
-    done = graph_writes.end(rows, relation_id, rows.now if at is None else at)
+    done = graph_writes.end(rows, _find(rows, relation_id, within), rows.now if at is None else at)
     if not done:
         raise InvalidInputError("the relation had ended by then")
     _post(rows)
@@ -57,7 +56,7 @@ def end(connection: Connection, relation_id: str, at: datetime | None, within: S
 def withdraw(connection: Connection, relation_id: str, within: Scope | None) -> RelationChange:
     """Believe a relation no longer. See `Ledger.withdraw_relation`."""
     rows = _rows(connection)
-    done = graph_writes.withdraw(rows, _find(rows, relation_id, within))
+    done = graph_writes.withdraw(rows, [_find(rows, relation_id, within)])
     _post(rows)
     return done[0]
 
@@ -67,25 +66,24 @@ def withdraw_all(connection: Connection, scope: Scope) -> int:
     rows = _rows(connection)
     of_scope = relations.c.scope_id.in_(expand(connection, scope)), relations.c.retired_at.is_(None)
     rows.read_ids(connection.execute(select(relations.c.id).where(*of_scope)).scalars().all())
-    done = graph_writes.withdraw(rows, rows.believed())
+    done = graph_writes.withdraw(rows, rows.beliefs.believed())
     _post(rows)
     return len(done)
 
 
 def merge(connection: Connection, name: str, into: str, within: Scope) -> int:
     """Make two entities one. See `Ledger.merge_entities`."""
-    rows, time = _rows(connection), datetime.now(UTC)
-    scope_ids = expand(connection, within)
-    rows.read_names(scope_ids, {entity_key(name), entity_key(into)})
-    losers = [node for (_, key), node in list(rows.names.items()) if key == entity_key(name)]
+    rows, key, other = _rows(connection), entity_key(name), entity_key(into)
+    rows.read_names(expand(connection, within), {key, other})
+    losers = list(rows.called(key))
     if not losers:
         raise EntityNotFoundError(name)
-    pairs = [(loser, rows.names.get((loser.home.id, entity_key(into)))) for loser in losers]
+    pairs = [(loser, rows.names.get((loser.home.id, other))) for loser in losers]
     if any(loser is winner for loser, winner in pairs):
         raise InvalidInputError(f"{name!r} and {into!r} are the same already")
-    joined = [(loser, winner or rows.node(loser.home, into, loser.type, time)) for loser, winner in pairs]
+    joined = [(loser, winner or rows.node(loser.home, into, loser.type, rows.now)) for loser, winner in pairs]
     rows.read_all([node.pk for pair in joined for node in pair if not node.new])
-    rows.read_support({belief.id for belief in rows.beliefs.values()})
+    rows.read_support({belief.id for belief in rows.beliefs})
     merged = [_Merge(rows, loser, winner).carry_out() for loser, winner in joined]
     _post(rows)
     for each in merged:
@@ -101,11 +99,10 @@ def split(connection: Connection, name: str, within: Scope) -> int:
     if not found:
         raise EntityNotFoundError(name)
     latest = {row.scope_id: row for row in reversed(found)}
-    moved = sum(_undo(rows, row) for row in latest.values())
+    moved = sum(_Split(rows, row).carry_out() for row in latest.values())
     _post(rows)
     for row in latest.values():
         _name(connection, row.scope_id, row.moved["keys"], row.loser_pk)
-        connection.execute(update(entities).where(entities.c.pk == row.loser_pk).values(merged_into=None))
         connection.execute(update(merges).where(merges.c.pk == row.pk).values(undone_at=rows.now))
     return moved
 
@@ -122,11 +119,11 @@ def _post(rows: Rows) -> None:
     rows.post()
 
 
-def _find(rows: Rows, relation_id: str, within: Scope | None) -> list[Belief]:
+def _find(rows: Rows, relation_id: str, within: Scope | None) -> Belief:
     rows.read_ids([relation_id])
     rows.read_support([relation_id])
-    found = [b for b in rows.believed() if within is None or within.covers(b.source.home.scope)]
-    if not found:
+    found = rows.beliefs.of_id(relation_id)
+    if found is None or (within is not None and not within.covers(found.source.home.scope)):
         raise RelationNotFoundError(relation_id)
     return found
 
@@ -135,24 +132,63 @@ def _name(connection: Connection, scope_id: int, keys: Sequence[str], entity_pk:
     _RENAME.many(connection, [{"_scope": scope_id, "_key": key, "_entity": entity_pk} for key in keys])
 
 
+class _Joiner:
+    """Makes one of several relations that say the same."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._written: dict[int, int | None] = {}  # for each row that was retired, the one written in its place
+        self._links: list[tuple[str, str]] = []  # memories that came to say the relation of the other
+
+    def _alike(self, claim: Belief) -> list[Belief]:
+        """What is believed of the same triple with no moment between."""
+        near = self._rows.beliefs.between([claim.source], claim.relation, [claim.target])
+        return [belief for belief in near if belief.span.meets(claim.span)]
+
+    def _join(self, alike: Sequence[Belief], claim: Belief) -> None:
+        """Widen what is believed of the same triple: the oldest of its relations takes the others in."""
+        first, *more = alike
+        joined = first if first.new else self._anew(first)
+        for other in (*more, claim):
+            joined.span = joined.span.joined(other.span)
+            joined.mentions += other.mentions
+            joined.confidence = max(joined.confidence, other.confidence)
+            for memory_id in self._rows.speakers(other.id):
+                if self._rows.link(joined, memory_id, self._rows.links[other.id][memory_id].created_at):
+                    self._links.append((joined.id, memory_id))
+        for other in more:
+            self._take_in(other)
+
+    def _anew(self, belief: Belief) -> Belief:
+        self._rows.retire(belief)
+        joined = self._rows.believe(belief, belief.span, relation_id=belief.id)
+        self._written[belief.pk] = joined.pk
+        return joined
+
+    def _take_in(self, belief: Belief) -> None:
+        self._rows.retire(belief)
+        if belief.new:  # an earlier step of this merge wrote it
+            self._written = {old: None if new == belief.pk else new for old, new in self._written.items()}
+        else:
+            self._written[belief.pk] = None
+
+
 # ── making two entities one ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class _Merge:
+class _Merge(_Joiner):
     """One entity on its way into another."""
 
     def __init__(self, rows: Rows, loser: Node, winner: Node) -> None:
+        super().__init__(rows)
         self.moved = 0
-        self._rows = rows
         self._loser = loser
         self._winner = winner
-        self._pairs: list[tuple[int, int | None]] = []  # each row that was retired, and the one written in its place
-        self._links: list[tuple[str, str]] = []  # memories that came to say the relation of the other
         self._pk = rows.drawn(_MERGES)
 
     def carry_out(self) -> Self:
         """Move its relations."""
-        held = [b for b in self._rows.believed() if self._loser in {b.source, b.target}]
+        held = [belief for belief in self._rows.beliefs.believed() if self._loser in {belief.source, belief.target}]
         for belief in held:
             self._move(belief)
         self._loser.merged_into, self._loser.changed = self._winner.pk, True
@@ -175,74 +211,91 @@ class _Merge:
                 "loser_pk": self._loser.pk,
                 "created_at": self._rows.now,
                 "undone_at": None,
-                "moved": {"rows": self._pairs, "links": self._links, "keys": keys},
+                "moved": {"rows": list(self._written.items()), "links": self._links, "keys": keys},
             },
         )
 
     def _move(self, old: Belief) -> None:
         source, target = (self._winner if node is self._loser else node for node in (old.source, old.target))
         self._rows.retire(old)
+        self._written[old.pk] = None
         if source is target:
-            self._pairs.append((old.pk, None))
             return
         claim = replace(old, source=source, target=target)
-        same = next((b for b in self._rows.believed() if _says_the_same(b, claim)), None)
-        if same is None:
-            self._pairs.append((old.pk, self._rows.believe(claim, old.span, relation_id=old.id).pk))
-            return
-        self._pairs.append((old.pk, None))
-        self._join(same, claim)
-
-    def _join(self, same: Belief, claim: Belief) -> None:
-        joined = same
-        if not same.new:
-            self._rows.retire(same)
-            joined = self._rows.believe(same, same.span, relation_id=same.id)
-            self._pairs.append((same.pk, joined.pk))
-        joined.span = joined.span.joined(claim.span)
-        joined.mentions += claim.mentions
-        for memory_id in self._rows.speakers(claim.id):
-            if memory_id not in self._rows.speakers(joined.id):
-                self._rows.link(joined, memory_id, self._rows.now)
-                self._links.append((joined.id, memory_id))
+        alike = self._alike(claim)
+        if alike:
+            self._join(alike, claim)
+        else:
+            self._written[old.pk] = self._rows.believe(claim, old.span, relation_id=old.id).pk
 
 
-def _says_the_same(belief: Belief, claim: Belief) -> bool:
-    if belief.relation != claim.relation or not belief.span.meets(claim.span):
-        return False
-    ends = (belief.source, belief.target)
-    return ends == (claim.source, claim.target) or (
-        is_symmetric(claim.relation) and ends == (claim.target, claim.source)
-    )
+# ── undoing that ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _undo(rows: Rows, merged: Any) -> int:
-    pairs = merged.moved["rows"]
-    once = {belief.pk: belief for belief in rows.read_rows([old for old, _ in pairs])}
-    written = {belief.pk: belief for belief in rows.read_rows([new for _, new in pairs if new is not None])}
-    rows.read_ids({belief.id for belief in once.values()})
-    rows.read_support({belief.id for belief in once.values()})
-    for old, new in pairs:
-        if old in once:
-            _bring_back(rows, once[old], written.get(new))
-    for relation_id, memory_id in merged.moved["links"]:
-        rows.drop(relation_id, memory_id)
-    return len({old for old, new in pairs if new is None or _moved(once.get(old), written.get(new))})
+class _Split(_Joiner):
+    """One entity on its way out of another: its relations come back as they have gone on since."""
 
+    def __init__(self, rows: Rows, merged: Any) -> None:
+        super().__init__(rows)
+        self._merged = merged
+        self._pairs: list[tuple[int, int | None]] = merged.moved["rows"]
+        rows.read_all([merged.loser_pk, merged.winner_pk])
+        self._loser, self._winner = rows.nodes[merged.loser_pk], rows.nodes[merged.winner_pk]
+        self._once = rows.read_rows([old for old, _ in self._pairs])
+        self._after = rows.read_rows([new for _, new in self._pairs if new is not None])
+        rows.read_ids({belief.id for belief in self._once.values()})
+        rows.read_support({belief.id for belief in [*self._once.values(), *rows.beliefs]})
 
-def _bring_back(rows: Rows, once: Belief, written: Belief | None) -> None:
-    """Believe again what a merge retired, as it has gone on since."""
-    if written is None:
-        rows.believe(once, once.span, relation_id=once.id)
-        return
-    for now in rows.of_relation(once.id):
-        if now.pk == written.pk or _moved(once, written):
-            rows.retire(now)
-            rows.believe(once, once.span if now.pk == written.pk else now.span, relation_id=once.id)
+    def carry_out(self) -> int:
+        """Bring them back, and say how many."""
+        self._loser.merged_into, self._loser.changed = None, True
+        self._winner.mentions, self._winner.changed = max(0, self._winner.mentions - self._loser.mentions), True
+        for relation_id, memory_id in self._merged.moved["links"]:
+            link = self._rows.links[relation_id].get(memory_id)
+            if link is not None and link.dropped_at is None:
+                self._rows.drop(link)
+        pairs = sorted(
+            self._pairs, key=lambda pair: pair[1] is None
+        )  # what may have to be joined with others comes last
+        known = [(self._once[old], None if new is None else self._after.get(new)) for old, new in pairs]
+        return sum(self._bring_back(once, after) for once, after in known)
 
+    def _bring_back(self, once: Belief, written: Belief | None) -> bool:
+        now = self._rows.beliefs.of_id(once.id)
+        if written is None:
+            return now is None and self._believe_again(once)
+        unchanged = now is not None and now.pk == written.pk
+        moved = (once.source, once.target) != (written.source, written.target)
+        if now is None or not (moved or unchanged):
+            return False
+        self._rows.retire(now)
+        back = replace(
+            once if unchanged else now,
+            source=self._end(once.source, now.source),
+            target=self._end(once.target, now.target),
+        )
+        self._rows.believe(back, back.span, relation_id=once.id)
+        return moved
 
-def _moved(once: Belief | None, written: Belief | None) -> bool:
-    """Whether a row was written for another entity, rather than for a longer span."""
-    if once is None or written is None:
-        return False
-    return (once.source, once.target) != (written.source, written.target)
+    def _end(self, once: Node, now: Node) -> Node:
+        """An end of a relation that moves: only this merge is undone, whatever became of the other end since."""
+        return self._loser if once is self._loser else now
+
+    def _believe_again(self, once: Belief) -> bool:
+        """A relation that another one took in; unless the last memory that said it is gone meanwhile."""
+        if self._rows.links[once.id] and not self._rows.speakers(once.id):
+            return False
+        back = replace(once, source=self._now(once.source), target=self._now(once.target))
+        if back.source is back.target:
+            return False
+        alike = self._alike(back)
+        if alike:
+            self._join(alike, back)
+        else:
+            self._rows.believe(back, back.span, relation_id=once.id)
+        return True
+
+    def _now(self, node: Node) -> Node:
+        while node.merged_into is not None:
+            node = self._rows.known(node.merged_into)
+        return node

@@ -1,8 +1,6 @@
-"""Reading the knowledge graph: relations, entities, and who is whom.
+"""Reading the relations of the knowledge graph: as they are believed now, or were at any moment, about any moment.
 
-A read names fields of a scope and sees several exact scopes; an entity of the same name in two of them is one entity to the
-reader, and so is one that was merged into another. Who is whom is always read as it is known now; what is asked of the past
-are the relations. Newest recorded first means the order of `pk`, which is drawn in the order of commits.
+Newest recorded first means the order of `pk`, which is drawn in the order of commits.
 """
 
 from __future__ import annotations
@@ -18,30 +16,50 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from sqlalchemy import Integer, String, bindparam, literal, or_, select
+from sqlalchemy import BigInteger, Integer, bindparam, column, func, or_, select, true, union_all
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.names import entity_key, speaker
-from langmem_adapter.records.graph import SELF, Relation
-from langmem_adapter.storage.graph_tables import entities, entity_names, merges, relation_memories, relations
+from langmem_adapter.records.graph import Relation
+from langmem_adapter.storage.graph_people import People, called
+from langmem_adapter.storage.graph_tables import entities, relation_memories, relations
 from langmem_adapter.storage.prepared import Prepared, any_of
-from langmem_adapter.storage.scopes import expand, of_row, within
-from langmem_adapter.storage.tables import scopes
+from langmem_adapter.storage.scopes import expand, of_row
+from langmem_adapter.storage.tables import UTCDateTime, scopes
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Sequence
 
     from sqlalchemy import ColumnElement, Connection
 
     from langmem_adapter.records.scope import Scope
 
-__all__ = ["NOW", "People", "When", "by_pks", "called", "conditions", "cursor", "of_memories", "page", "parse_cursor"]
+__all__ = [
+    "ALL",
+    "NOW",
+    "When",
+    "around",
+    "by_pks",
+    "conditions",
+    "cursor",
+    "newest",
+    "of_memories",
+    "page",
+    "parse_cursor",
+]
 
 _EVER: Final = datetime.min.replace(tzinfo=UTC)
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 _LAST: Final = 2**63 - 1
+ALL: Final = 2**31 - 1
+"""More than there can be."""
 _APART: Final = 64
 """Up to so many scopes or entities are read one by one, each in the order of an index, and more in one statement."""
+
+# One object each, however often they stand in a statement: `Prepared` converts a parameter's value once for each.
+_UNTIL, _SINCE, _RECORDED, _RETIRED = (
+    bindparam(name, type_=UTCDateTime()) for name in ("until", "since", "recorded", "retired")
+)
 
 Column: TypeAlias = Literal["scope_id", "source_pk", "target_pk"]
 
@@ -86,16 +104,21 @@ def conditions(*, past: bool) -> list[ColumnElement[bool]]:
     Args:
         past: Rows that are retired are wanted as well (`When.past`). Else an index leads past them.
     """
-    held = [
-        or_(relations.c.valid_from.is_(None), relations.c.valid_from <= bindparam("until")),
-        or_(relations.c.valid_to.is_(None), relations.c.valid_to > bindparam("since")),
-    ]
+    return [*_believed(past=past), *_HELD]
+
+
+_HELD: Final = (
+    or_(relations.c.valid_from.is_(None), relations.c.valid_from <= _UNTIL),
+    or_(relations.c.valid_to.is_(None), relations.c.valid_to > _SINCE),
+)
+
+
+def _believed(*, past: bool) -> list[ColumnElement[bool]]:
     if not past:
-        return [relations.c.retired_at.is_(None), *held]
+        return [relations.c.retired_at.is_(None)]
     return [
-        relations.c.recorded_at <= bindparam("recorded"),
-        or_(relations.c.retired_at.is_(None), relations.c.retired_at > bindparam("retired")),
-        *held,
+        relations.c.recorded_at <= _RECORDED,
+        or_(relations.c.retired_at.is_(None), relations.c.retired_at > _RETIRED),
     ]
 
 
@@ -125,8 +148,8 @@ _SAID: Final = {
         select(_said.relation_id, _said.memory_id)
         .where(
             any_of(_said.relation_id, "ids"),
-            *([or_(_said.dropped_at.is_(None), _said.dropped_at > bindparam("retired"))] if past else []),
-            *([_said.created_at <= bindparam("recorded")] if past else [_said.dropped_at.is_(None)]),
+            *([or_(_said.dropped_at.is_(None), _said.dropped_at > _RETIRED)] if past else []),
+            *([_said.created_at <= _RECORDED] if past else [_said.dropped_at.is_(None)]),
         )
         .order_by(_said.created_at, _said.memory_id)
     )
@@ -167,7 +190,7 @@ def page(
     last = _LAST if after is None else parse_cursor(after, 1)[0]
     pks = newest(connection, scope, when, k=k + 1, entity=entity, relation=relation, last=last)
     following = cursor(pks[k - 1]) if len(pks) > k else None
-    return by_pks(connection, pks[:k], when), following
+    return list(by_pks(connection, pks[:k], when).values()), following
 
 
 def newest(
@@ -210,7 +233,11 @@ def _newest_of(
         each = _newest_statement(column, past=when.past, named=named, several=False)
         lists = [each.tuples(connection, {**values, "id": one}) for one in ids]
     else:
-        lists = [_newest_statement(column, past=when.past, named=named, several=True).tuples(connection, {**values, "ids": ids})]
+        lists = [
+            _newest_statement(column, past=when.past, named=named, several=True).tuples(
+                connection, {**values, "ids": ids}
+            )
+        ]
     return [[pk for (pk,) in rows] for rows in lists]
 
 
@@ -222,7 +249,7 @@ def _newest_statement(column: Column, *, past: bool, named: bool, several: bool)
     return Prepared(query.order_by(relations.c.pk.desc()).limit(bindparam("k", type_=Integer)))
 
 
-def by_pks(connection: Connection, pks: Sequence[int], when: When = NOW) -> list[Relation]:
+def by_pks(connection: Connection, pks: Collection[int], when: When = NOW) -> dict[int, Relation]:
     """Relations by pk, newest recorded first, each with the memories that say it.
 
     Args:
@@ -231,13 +258,13 @@ def by_pks(connection: Connection, pks: Sequence[int], when: When = NOW) -> list
         when: The memories that said so then.
     """
     if not pks:
-        return []
+        return {}
     rows = _RELATIONS.rows(connection, {"pks": pks})
     said: defaultdict[str, list[str]] = defaultdict(list)
     values = {**when.values, "ids": list({row.id for row in rows})}
     for relation_id, memory_id in _SAID[when.past].tuples(connection, values):
         said[relation_id].append(memory_id)
-    return [_relation(row, tuple(said[row.id]) if row.id in said else ()) for row in rows]
+    return {row.pk: _relation(row, tuple(said.get(row.id, ()))) for row in rows}
 
 
 def of_memories(connection: Connection, memory_ids: Sequence[str], when: When) -> dict[str, list[int]]:
@@ -273,94 +300,70 @@ def _relation(row: Any, memory_ids: tuple[str, ...]) -> Relation:
     )
 
 
-# ── who is whom ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the relations around some entities ──────────────────────────────────────────────────────────────────────────────────
 
-_NAMED: Final = Prepared(
-    select(entity_names.c.key, entity_names.c.entity_pk).where(
-        any_of(entity_names.c.scope_id, "scopes"), any_of(entity_names.c.key, "keys")
-    )
-)
-_NAMES: Final = Prepared(
-    select(entity_names.c.key, entity_names.c.entity_pk).where(any_of(entity_names.c.entity_pk, "pks"))
-)
-_WINNERS: Final = Prepared(
-    select(entities.c.pk, entities.c.merged_into).where(any_of(entities.c.pk, "pks"), entities.c.merged_into.is_not(None))
-)
-_LOSERS: Final = Prepared(
-    select(merges.c.loser_pk, merges.c.winner_pk).where(any_of(merges.c.winner_pk, "pks"), merges.c.undone_at.is_(None))
-)
+_EDGE: Final = (relations.c.pk, relations.c.source_pk, relations.c.target_pk)
+_ENDS: Final = (relations.c.source_pk, relations.c.target_pk)
 
 
-def called(connection: Connection, scope: Scope, scope_ids: Sequence[int], name: str) -> list[int]:
-    """Pks of the entities of a name, ascending; the words for the user and the assistant mean those of the scope.
+def around(connection: Connection, pks: Sequence[int], when: When, *, most: int = ALL) -> list[tuple[int, int, int]]:
+    """The relations of some entities: pk, source and target, newest recorded first.
 
     Args:
         connection: A read transaction.
-        scope: The fields that were named.
-        scope_ids: What they expand to.
-        name: As somebody writes it.
+        pks: Of which entities.
+        when: Which beliefs.
+        most: Of an entity with more relations in one direction, only the newest are looked at.
     """
-    keys = _keys(connection, scope, name)
-    return sorted({pk for _, pk in with_keys(connection, scope_ids, keys)})
+    if connection.dialect.name == "postgresql":  # one question, since each has to travel
+        rows = _AROUND_MANY[when.past].tuples(connection, {**when.values, "pks": pks, "most": most})
+    else:
+        values = {**when.values, "most": most}
+        rows = [row for pk in pks for row in _AROUND[when.past].tuples(connection, {**values, "pk": pk})]
+    return sorted(set(rows), reverse=True)
 
 
-def with_keys(connection: Connection, scope_ids: Sequence[int], keys: Collection[str]) -> list[tuple[str, int]]:
-    """Key and pk of every entity with one of some keys (`names.entity_key`)."""
-    return _NAMED.tuples(connection, {"scopes": scope_ids, "keys": keys}) if keys else []
+def _newest(end: ColumnElement[int], entity: ColumnElement[int], *, past: bool) -> Any:
+    """The newest are found in an index, before anything else is read of them."""
+    query = select(relations.c.pk).where(end == entity, *_believed(past=past)).order_by(relations.c.pk.desc())
+    newest = query.limit(bindparam("most", type_=Integer)).subquery()
+    return select(*_EDGE).join_from(newest, relations, relations.c.pk == newest.c.pk).where(*_HELD)
 
 
-def _keys(connection: Connection, scope: Scope, name: str) -> set[str]:
-    stands_for = speaker(name)
-    if stands_for is None:
-        return {key} if (key := entity_key(name)) else set()
-    field = "user_id" if stands_for == SELF else "agent_id"
-    if field in scope.named:
-        return {entity_key(scope.named[field])}
-    owners = connection.execute(select(scopes.c[field]).where(within(scope)).distinct()).scalars()
-    return {entity_key(stands_for if owner is None else owner) for owner in owners}
+def _around(*, past: bool) -> Prepared:
+    return Prepared(union_all(*(_newest(end, bindparam("pk"), past=past) for end in _ENDS)))
 
 
-class People:
-    """Which entities are one to the reader of some scopes: equal in a name, or merged.
+def _around_many(*, past: bool) -> Prepared:
+    each = (
+        func.unnest(bindparam("pks", type_=ARRAY(BigInteger))).table_valued(column("pk", BigInteger)).render_derived()
+    )
+    parts = [_newest(end, each.c.pk, past=past).lateral() for end in _ENDS]
+    return Prepared(union_all(*(select(part).select_from(each).join(part, true()) for part in parts)))
 
-    Asked about more and more entities, it reads what it does not know yet.
 
-    Args:
-        connection: A read transaction, for as long as it is asked.
-        scope_ids: What the scope expands to.
+_AROUND: Final = {past: _around(past=past) for past in (False, True)}
+_AROUND_MANY: Final = {past: _around_many(past=past) for past in (False, True)}
+
+
+# ── pages ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def cursor(*place: int) -> str:
+    """The cursor of a page that ends at a place in the order."""
+    return base64.urlsafe_b64encode(json.dumps(place).encode()).decode()
+
+
+def parse_cursor(after: str, length: int) -> list[int]:
+    """The inverse of `cursor`, for a place of so many numbers.
+
+    Raises:
+        InvalidInputError: The cursor is none of ours.
     """
-
-    def __init__(self, connection: Connection, scope_ids: Sequence[int]) -> None:
-        self._connection = connection
-        self._scope_ids = scope_ids
-        self._parents: dict[int, int] = {}
-        self._members: dict[int, list[int]] = {}
-        self._by_key: dict[str, int] = {}
-
-    def who(self, pk: int) -> int:
-        """The least pk of those that are one with an entity."""
-        self.meet([pk])
-        return self._root(pk)
-
-    def members(self, pk: int) -> list[int]:
-        """All that are one with an entity, itself among them."""
-        return self._members[self.who(pk)]
-
-    def everyone(self, pks: Iterable[int]) -> list[int]:
-        """All that are one with any of some entities, ascending."""
-        known = list(pks)
-        self.meet(known)
-        return sorted({member for pk in known for member in self.members(pk)})
-
-    def meet(self, pks: Iterable[int]) -> None:
-        """Read about some entities at once; then asking about each reads nothing."""
-        fresh = {pk for pk in pks if pk not in self._parents}
-        while fresh:
-            for pk in fresh:
-                self._parents[pk], self._members[pk] = pk, [pk]
-            pairs = self._same(list(fresh))
-            fresh = {pk for pair in pairs for pk in pair if pk not in self._parents}
-            for pk in fresh:
-                self._parents[pk], self._members[pk] = pk, [pk]
-            for one, other in pairs:
-                self._join(one, other)
+    try:
+        place = json.loads(base64.urlsafe_b64decode(after.encode()))
+        if [type(number) for number in place] == [int] * length and max(place) <= _LAST:
+            return list(place)
+    except (ValueError, TypeError, AttributeError, binascii.Error):
+        pass
+    raise InvalidInputError(f"after={after!r} is no cursor of ours; give the `next` of the page before")

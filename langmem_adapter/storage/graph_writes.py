@@ -8,53 +8,25 @@ employer ends where the next begins, a late message bounds itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
-from langmem_adapter.names import entity_key, is_single, is_symmetric, opposites, relation_name, says
-from langmem_adapter.records.graph import ASSISTANT, SELF, RelationChange, RelationEvent, Triple
-from langmem_adapter.storage.graph_rows import Belief, Home
+from langmem_adapter.names import entity_key, is_single, is_symmetric, opposites
+from langmem_adapter.records.graph import RelationChange, RelationEvent
+from langmem_adapter.storage.graph_beliefs import Belief
+from langmem_adapter.storage.graph_said import dates, ends, normal, relates_two, single, still_said, unsaid
 from langmem_adapter.storage.spans import Span
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from datetime import datetime
 
-    from langmem_adapter.storage.graph_rows import Link, Node, Rows
+    from langmem_adapter.records.graph import Relation, Triple
+    from langmem_adapter.storage.graph_beliefs import Home
+    from langmem_adapter.storage.graph_rows import Rows
+    from langmem_adapter.storage.graph_said import Said
 
-__all__ = ["Said", "carry_out", "end", "withdraw"]
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What one decision says and unsays.
-
-    Attributes:
-        home: The scope of its memory; where it states relations without a memory, the scope that they shall have.
-        time: The date of the statement.
-        triples: What is stated.
-        memory_id: By which memory; `None` for relations that are written by hand.
-        before: The memory's text before; `None` where it is new.
-        after: Its text after; `None` where it is deleted.
-        by_hand: It was edited or deleted by hand: then what it no longer says was never so, instead of being over.
-        returns: It was there before, and comes back.
-        heir: The memory that says from now on what this one said.
-    """
-
-    home: Home
-    time: datetime
-    triples: tuple[Triple, ...] = ()
-    memory_id: str | None = None
-    before: str | None = None
-    after: str | None = None
-    by_hand: bool = False
-    returns: bool = False
-    heir: str | None = None
-
-    @property
-    def unsays(self) -> bool:
-        """Whether the memory may no longer say what it said, or say again what it did not."""
-        return self.memory_id is not None and (self.returns or self.before not in {None, self.after})
+__all__ = ["carry_out", "end", "withdraw"]
 
 
 def carry_out(rows: Rows, told: Sequence[Said], within: Collection[int]) -> list[tuple[RelationChange, ...]]:
@@ -66,266 +38,310 @@ def carry_out(rows: Rows, told: Sequence[Said], within: Collection[int]) -> list
         within: Numbers of the scopes whose relations it is compared with.
 
     Returns:
-        For each of them, what became of relations.
+        For each of them, what became of relations in the end; those that gave way come before the one that they gave way to.
     """
-    told = [replace(said, triples=tuple(map(_normal, said.triples))) for said in told]
-    links = _read(rows, told, within)
-    writer = _Writer(rows, within)
-    return [tuple(writer.write(said, [k for k in links if k.memory_id == said.memory_id])) for said in told]
-
-
-def end(rows: Rows, relation_id: str, at: datetime) -> list[RelationChange]:
-    """End a relation at a moment; none where it had ended by then."""
-    return _Writer(rows, ()).end(rows.of_relation(relation_id), at)
-
-
-def withdraw(rows: Rows, beliefs: Sequence[Belief]) -> list[RelationChange]:
-    """Believe some relations no longer."""
-    return _Writer(rows, ()).withdraw(beliefs)
-
-
-def _read(rows: Rows, told: Sequence[Said], within: Collection[int]) -> list[Link]:
-    ends = {(said.home.id, entity_key(name)) for said in told for t in said.triples for name in _ends(t, said.home)}
-    if ends:
-        rows.read_names({*within, *(home for home, _ in ends)}, {key for _, key in ends})
-    single = [(said, t) for said in told for t in said.triples if _single(t)]
-    if single:
-        sources = {pk for said, t in single for pk in _pks(rows, _ends(t, said.home)[0])}
-        mutual = {
-            pk for said, t in single if is_symmetric(t.relation) for n in _ends(t, said.home) for pk in _pks(rows, n)
-        }
-        rows.read_relations(sources | mutual, mutual, {t.relation for _, t in single})
+    told = [replace(said, triples=tuple(map(normal, said.triples))) for said in told]
     unsaying = [str(said.memory_id) for said in told if said.unsays]
-    links = rows.read_links(unsaying) if unsaying else []
-    rows.read_support({belief.id for belief in rows.beliefs.values()})
-    return links
+    if unsaying:
+        rows.read_sayings(unsaying)
+    _look(rows, [_aim(triple, said.home) for said in told for triple in said.triples], within)
+    return [_Writer(rows, within).write(said) for said in told]
 
 
-def _normal(triple: Triple) -> Triple:
-    return replace(triple, relation=relation_name(triple.relation))
+def end(rows: Rows, belief: Belief, at: datetime) -> tuple[RelationChange, ...]:
+    """End a relation at a moment; none where it had ended by then."""
+    writer = _Writer(rows, ())
+    writer.end(belief, at)
+    return writer.changes()
 
 
-def _ends(triple: Triple, home: Home) -> tuple[str, str]:
-    """The names of a triple's two ends, the speakers' replaced by those of the scope."""
-    stands = {SELF: home.scope.user_id or SELF, ASSISTANT: home.scope.agent_id or ASSISTANT}
-    return stands.get(triple.source, triple.source), stands.get(triple.target, triple.target)
+def withdraw(rows: Rows, beliefs: Sequence[Belief]) -> tuple[RelationChange, ...]:
+    """Believe some relations no longer."""
+    writer = _Writer(rows, ())
+    for belief in beliefs:
+        writer.become(belief)
+    return writer.changes()
 
 
-def _pks(rows: Rows, name: str) -> set[int]:
-    key = entity_key(name)
-    return {node.pk for (_, known), node in rows.names.items() if known == key}
+# ── what it may concern ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _single(triple: Triple) -> bool:
-    return is_single(triple.relation) if triple.single is None else triple.single
+class _Aim(NamedTuple):
+    """A relation that is about to be written."""
+
+    home: int
+    source: str  # names.entity_key
+    relation: str
+    target: str
+    single: bool
+
+
+def _aim(triple: Triple, home: Home) -> _Aim:
+    source, target = map(entity_key, ends(triple, home.scope))
+    return _Aim(home.id, source, triple.relation, target, single(triple))
+
+
+def _aim_again(belief: Belief) -> _Aim:
+    source, target = entity_key(belief.source.name), entity_key(belief.target.name)
+    return _Aim(belief.home_id, source, belief.relation, target, is_single(belief.relation))
+
+
+def _look(rows: Rows, aims: Collection[_Aim], within: Collection[int]) -> None:
+    """Read what some relations have to be compared with, and which memories say all that was read."""
+    if aims:
+        scope_ids = {*within, *(aim.home for aim in aims)}
+        rows.read_names(scope_ids, {key for aim in aims for key in (aim.source, aim.target)})
+        known = {aim: [[node.pk for node in rows.called(key)] for key in (aim.source, aim.target)] for aim in aims}
+        pairs = {(one, other) for sources, targets in known.values() for one in sources for other in targets}
+        rows.read_between(pairs | {(other, one) for one, other in pairs})
+        _look_for_rivals(rows, {aim: pks for aim, pks in known.items() if aim.single})
+    rows.read_support({belief.id for belief in rows.beliefs})
+
+
+def _look_for_rivals(rows: Rows, known: dict[_Aim, list[list[int]]]) -> None:
+    mutual = {pk for aim, pks in known.items() if is_symmetric(aim.relation) for each in pks for pk in each}
+    sources = {pk for pks in known.values() for pk in pks[0]}
+    rows.read_held(sources | mutual, mutual, {aim.relation for aim in known})
+
+
+# ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Claim(NamedTuple):
+    """That a relation holds: the belief it would be, and how far its dates go.
+
+    Where `starts`, somebody said when it began, and where `ends`, when it ended: those dates stand against what is known of
+    others, and the rest gives way to it.
+    """
+
+    belief: Belief
+    starts: bool
+    ends: bool
+    single: bool
 
 
 class _Writer:
-    """Changes the rows of one write."""
+    """Changes the rows of one write, for one decision."""
 
     def __init__(self, rows: Rows, within: Collection[int]) -> None:
         self._rows = rows
         self._within = within
+        self._before: dict[str, Relation | None] = {}  # what was believed of those relations that it touched
 
-    def write(self, said: Said, links: Sequence[Link]) -> list[RelationChange]:
+    def write(self, said: Said) -> tuple[RelationChange, ...]:
         """What one decision does."""
-        changes = self._unsay(said, links) if said.before not in {None, said.after} else []
+        if said.before not in {None, said.after}:
+            self._unsay(said)
         if said.returns or (said.by_hand and said.after is not None):
-            changes += self._say_again(said, links)
+            self._say_again(said)
         for triple in said.triples:
-            changes += self._state(triple, said)
-        return changes
+            self._state(triple, said)
+        return self.changes()
+
+    def changes(self) -> tuple[RelationChange, ...]:
+        """What became of the relations that it touched."""
+        told = (self._change(relation_id, before) for relation_id, before in self._before.items())
+        return tuple(change for change in told if change is not None)
+
+    def _change(self, relation_id: str, before: Relation | None) -> RelationChange | None:
+        belief = self._rows.beliefs.of_id(relation_id)
+        if belief is None:  # what this very decision had begun is not worth a word
+            return None if before is None else RelationChange("DELETE", replace(before, retired_at=self._rows.now))
+        return RelationChange(_event(before, belief.span), self._rows.record(belief))
+
+    def _touch(self, relation_id: str) -> None:
+        """Note what is believed of a relation before it is changed; the one that was touched last comes last."""
+        if relation_id in self._before:
+            self._before[relation_id] = self._before.pop(relation_id)
+        else:
+            belief = self._rows.beliefs.of_id(relation_id)
+            self._before[relation_id] = None if belief is None else self._rows.record(belief)
 
     # ── a memory no longer says it ──────────────────────────────────────────────────────────────────────────────────
 
-    def _unsay(self, said: Said, links: Sequence[Link]) -> list[RelationChange]:
-        changes: list[RelationChange] = []
-        for link in links:
-            beliefs = self._rows.of_relation(link.relation_id)
-            if link.dropped_at is not None or not beliefs or not _unsaid(said, beliefs[0]):
+    def _unsay(self, said: Said) -> None:
+        for link in self._rows.sayings(str(said.memory_id)):
+            belief = self._rows.beliefs.of_id(link.relation_id)
+            if link.dropped_at is not None or not unsaid(said, belief):
                 continue
-            self._rows.drop(link.relation_id, link.memory_id)
+            if belief is not None:
+                self._touch(belief.id)
+            self._rows.drop(link)
+            if belief is None:  # it was withdrawn by hand
+                continue
             if said.heir is not None:
-                self._rows.link(beliefs[0], said.heir, link.created_at)
-            if self._rows.speakers(link.relation_id):  # another memory says it, too
-                continue
-            changes += self.withdraw(beliefs) if said.by_hand else self.end(beliefs, said.time)
-        return changes
+                self._rows.link(belief, said.heir, link.created_at)
+            if self._rows.speakers(belief.id):  # another memory says it, too
+                del self._before[belief.id]
+            elif said.by_hand:
+                self.become(belief)
+            else:
+                self.end(belief, said.time)
 
-    def end(self, beliefs: Sequence[Belief], at: datetime) -> list[RelationChange]:
-        """End what is believed of a relation; what would begin then or later is withdrawn."""
-        changes: list[RelationChange] = []
-        for belief in beliefs:
-            if belief.span.ends > at:
-                changes += self._become(belief, () if belief.span.begins >= at else (belief.span.until(at),))
-        return changes
+    def end(self, belief: Belief, at: datetime) -> None:
+        """End a relation; it is withdrawn where it would begin then or later."""
+        if belief.span.ends > at:
+            self.become(belief, *(() if belief.span.begins >= at else (belief.span.until(at),)))
 
-    def withdraw(self, beliefs: Sequence[Belief]) -> list[RelationChange]:
-        """Believe it no longer."""
-        return [change for belief in beliefs for change in self._become(belief, ())]
+    def become(self, belief: Belief, *spans: Span) -> None:
+        """Leave of a belief a shorter span, two of them, or nothing."""
+        self._touch(belief.id)
+        self._rows.retire(belief)
+        for number, span in enumerate(spans):
+            part = self._rows.believe(belief, span, relation_id=None if number else belief.id)
+            if number:
+                self._touch_new(part)
+                self._hand_on(belief.id, part)
 
-    def _say_again(self, said: Said, links: Sequence[Link]) -> list[RelationChange]:
-        """A memory that comes back says again what it said when it was dropped."""
+    def _touch_new(self, belief: Belief) -> None:
+        self._before[belief.id] = None
+
+    def _hand_on(self, relation_id: str, to: Belief) -> None:
+        """Whoever says one relation says another."""
+        for memory_id in self._rows.speakers(relation_id):
+            self._rows.link(to, memory_id, self._rows.links[relation_id][memory_id].created_at)
+
+    # ── a memory says it again ──────────────────────────────────────────────────────────────────────────────────────
+
+    def _say_again(self, said: Said) -> None:
+        """A memory that comes back says again what it said when it was dropped, as far as its text still does."""
+        links = self._rows.sayings(str(said.memory_id))
         back = [link for link in links if link.dropped_at not in {None, self._rows.now}]
-        changes: list[RelationChange] = []
-        for once in self._rows.retired([link.relation_id for link in back]) if back else []:
-            link = next(link for link in back if link.relation_id == once.id)
-            if once.retired_at == link.dropped_at and _still_said(said.after or "", once):
-                self._rows.read_around(once)
-                changes += self._place(replace(once, retired_at=None, changed=False), said, once.span)
-        return changes
+        if not back:
+            return
+        texts = self._rows.texts(str(said.memory_id))
+        once = self._rows.last_retired([link.relation_id for link in back])
+        _look(self._rows, [_aim_again(belief) for belief in once.values()], self._within)
+        for link in back:
+            belief = once.get(link.relation_id) or self._rows.beliefs.of_id(link.relation_id)
+            if belief is not None and link.dropped_at in texts and still_said(said, texts[link.dropped_at], belief):
+                self._return(belief, said)
+
+    def _return(self, once: Belief, said: Said) -> None:
+        """Believe again what was retired when the last memory dropped it; what was retired otherwise stays so."""
+        dropped = {link.dropped_at for link in self._rows.links[once.id].values()} - {None}
+        standing = self._rows.beliefs.of_id(once.id)
+        if once.retired_at in dropped:
+            source, target = map(self._rows.current, (once.source, once.target))
+            claim = replace(once, source=source, target=target, retired_at=None, changed=False)
+            self._place(_Claim(claim, once.span.start is not None, ends=False, single=is_single(once.relation)), said)
+        elif standing is not None:
+            self._say(standing, said)
 
     # ── a memory says it ────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _state(self, triple: Triple, said: Said) -> list[RelationChange]:
-        source, target = _ends(triple, said.home)
-        if entity_key(source) == entity_key(target):
-            return []
-        nodes = [
-            self._rows.node(said.home, name, kind, said.time)
-            for name, kind in ((source, triple.source_type), (target, triple.target_type))
-        ]
-        if nodes[0] is nodes[1]:  # they were merged: it is nobody's relation to himself
-            return []
-        claim = Belief(
+    def _state(self, triple: Triple, said: Said) -> None:
+        names, kinds = ends(triple, said.home.scope), (triple.source_type, triple.target_type)
+        if not relates_two(triple, said.home.scope):
+            return
+        source, target = (self._rows.node(said.home, *end, said.time) for end in zip(names, kinds, strict=True))
+        if source is target:  # they were merged: it is nobody's relation to himself
+            return
+        span, starts, finishes = dates(triple, said.time)
+        belief = Belief(
             pk=0,
             id="",
             home_id=said.home.id,
-            source=nodes[0],
+            source=source,
             relation=triple.relation,
-            target=nodes[1],
-            span=_span(triple, said.time),
+            target=target,
+            span=span,
             recorded_at=self._rows.now,
             mentions=1,
             confidence=triple.confidence,
         )
+        claim = _Claim(belief, starts, finishes, single(triple))
         if triple.ended:
-            return self._state_end(claim, said)
-        return self._place(claim, said, claim.span, single=_single(triple))
+            self._state_end(claim, said)
+        else:
+            self._place(claim, said)
 
-    def _state_end(self, claim: Belief, said: Said) -> list[RelationChange]:
-        """It is said that something is over: it ends, or is written down as something that was."""
-        same = [belief for belief in self._same(claim) if belief.span.meets(claim.span)]
-        running = [belief for belief in same if belief.span.begins < claim.span.ends < belief.span.ends]
-        if not same:
-            return self._added(claim, claim.span, said)
-        return [change for belief in running for change in self._become(belief, (belief.span.until(claim.span.ends),))]
+    def _state_end(self, claim: _Claim, said: Said) -> None:
+        """It is said that something is over: it ends, and what was not known of it is written down."""
+        over = claim.belief.span.ends
+        same = [belief for belief in self._same(claim.belief) if belief.span.meets(claim.belief.span)]
+        for belief in same:
+            if belief.span.begins <= over:
+                self.end(belief, over)
+        if not same or claim.starts:
+            self._place(claim, said)
 
-    def _place(self, claim: Belief, said: Said, span: Span, *, single: bool | None = None) -> list[RelationChange]:
+    def _place(self, claim: _Claim, said: Said) -> None:
         """Give a claim its place among what is believed."""
-        others = self._others(claim, single=is_single(claim.relation) if single is None else single)
-        span = _bounded(span, [other.span for other in others])
-        changes: list[RelationChange] = []
-        same = [belief for belief in self._same(claim) if belief.span.meets(span)]
+        rivals = self._rivals(claim)
+        spans = [rival.span for rival in rivals]
+        span = claim.belief.span.giving_way(spans, at_start=not claim.starts, at_end=not claim.ends)
+        if span is None:
+            return
+        for rival in rivals:
+            if rival.span.overlaps(span):
+                self.become(rival, *rival.span.without(span))
+        same = [belief for belief in self._same(claim.belief) if belief.span.meets(span)]
+        here = [belief for belief in same if belief.home_id == claim.belief.home_id] or same[:1]
+        if here:
+            self._mention(here, claim.belief, span, said)
+        else:
+            added = self._rows.believe(claim.belief, span, relation_id=self._free_id(claim.belief))
+            self._touch_new(added)
+            self._say(added, said)
+
+    def _free_id(self, claim: Belief) -> str | None:
+        return claim.id if claim.id and self._rows.beliefs.of_id(claim.id) is None else None
+
+    def _mention(self, same: Sequence[Belief], claim: Belief, span: Span, said: Said) -> None:
+        """What is said is believed already, at least in part."""
+        first, *more = same
         for belief in same:
             span = span.joined(belief.span)
-        span = _bounded(span, [other.span for other in others])
-        for other in [*others, *self._opposite(claim)]:
-            if other.span.overlaps(span):
-                changes += self._become(other, other.span.without(span))
-        return [*changes, *(self._mentioned(same, claim, span, said) if same else self._added(claim, span, said))]
-
-    def _added(self, claim: Belief, span: Span, said: Said) -> list[RelationChange]:
-        belief = self._rows.believe(claim, span, relation_id=claim.id or None)
-        return [self._said_by(belief, said, "ADD")]
-
-    def _mentioned(self, same: Sequence[Belief], claim: Belief, span: Span, said: Said) -> list[RelationChange]:
-        first = same[0]
+            self._touch(belief.id)
+        self._touch(first.id)
         again = 0 if claim.id else 1  # what comes back was counted when it was said
         first.mentions, first.changed = sum(belief.mentions for belief in same) + again, True
         first.confidence = max(claim.confidence, *(belief.confidence for belief in same))
-        if len(same) == 1 and first.span == span:
-            return [self._said_by(first, said, "NONE")]
-        belief = self._rows.believe(first, span, relation_id=first.id)
-        for old in same:
-            for memory_id in self._rows.speakers(old.id) if old.id != first.id else ():
-                self._rows.link(belief, memory_id, said.time)
-            self._rows.retire(old)
-        return [self._said_by(belief, said, "UPDATE")]
+        if not more and first.span == span:
+            self._say(first, said)
+            return
+        for belief in same:
+            self._rows.retire(belief)
+        joined = self._rows.believe(first, span, relation_id=first.id)
+        for belief in more:
+            self._hand_on(belief.id, joined)
+        self._say(joined, said)
 
-    def _said_by(self, belief: Belief, said: Said, event: RelationEvent) -> RelationChange:
+    def _say(self, belief: Belief, said: Said) -> None:
+        self._touch(belief.id)
         if said.memory_id is not None and said.after is not None:
             self._rows.link(belief, said.memory_id, said.time)
-        return RelationChange(event, self._rows.record(belief))
-
-    def _become(self, belief: Belief, spans: Sequence[Span]) -> list[RelationChange]:
-        """What is left of a belief: nothing, a shorter span, or two."""
-        self._rows.retire(belief)
-        if not spans:
-            return [RelationChange("DELETE", self._rows.record(belief))]
-        first, *more = spans
-        kept = self._rows.believe(belief, first, relation_id=belief.id)
-        later = [self._rows.believe(belief, span) for span in more]
-        for part in later:
-            for memory_id in self._rows.speakers(belief.id):
-                self._rows.link(part, memory_id, belief.recorded_at)
-        event: RelationEvent = "END" if first.ends < belief.span.ends else "UPDATE"
-        return [
-            RelationChange(event, self._rows.record(kept)),
-            *(RelationChange("ADD", self._rows.record(p)) for p in later),
-        ]
 
     # ── what it is compared with ────────────────────────────────────────────────────────────────────────────────────
 
     def _same(self, claim: Belief) -> list[Belief]:
-        return [
-            belief for belief in self._near(claim, claim.relation) if self._joins(belief, claim.source, claim.target)
-        ]
+        return self._between(claim, claim.relation)
 
-    def _opposite(self, claim: Belief) -> list[Belief]:
-        relation = opposites(claim.relation)
-        near = self._near(claim, relation) if relation else []
-        return [belief for belief in near if self._joins(belief, claim.source, claim.target)]
+    def _rivals(self, claim: _Claim) -> list[Belief]:
+        """What cannot hold beside it."""
+        belief = claim.belief
+        opposite = opposites(belief.relation)
+        rivals = [] if opposite is None else self._between(belief, opposite)
+        if claim.single:
+            mutual = is_symmetric(belief.relation)
+            holders = [*self._rows.equals(belief.source), *(self._rows.equals(belief.target) if mutual else ())]
+            held = self._near(belief, self._rows.beliefs.held_by(holders, belief.relation, mutual=mutual))
+            same = {each.pk for each in self._same(belief)}
+            rivals += [each for each in held if each.pk not in same]
+        return rivals
 
-    def _others(self, claim: Belief, *, single: bool) -> list[Belief]:
-        if not single:
-            return []
-        mutual = is_symmetric(claim.relation)
-        ends = [claim.source, claim.target] if mutual else [claim.source]
-        near = self._near(claim, claim.relation)
-        held = [b for b in near if any(_equal(b.source, e) or (mutual and _equal(b.target, e)) for e in ends)]
-        return [belief for belief in held if not self._joins(belief, claim.source, claim.target)]
+    def _between(self, claim: Belief, relation: str) -> list[Belief]:
+        sources, targets = self._rows.equals(claim.source), self._rows.equals(claim.target)
+        return self._near(claim, self._rows.beliefs.between(sources, relation, targets))
 
-    def _near(self, claim: Belief, relation: str) -> list[Belief]:
+    def _near(self, claim: Belief, beliefs: Iterable[Belief]) -> list[Belief]:
         scopes = {*self._within, claim.home_id}
-        return [b for b in self._rows.believed() if b.relation == relation and b.home_id in scopes]
-
-    def _joins(self, belief: Belief, source: Node, target: Node) -> bool:
-        if _equal(belief.source, source) and _equal(belief.target, target):
-            return True
-        return is_symmetric(belief.relation) and _equal(belief.source, target) and _equal(belief.target, source)
+        return [belief for belief in beliefs if belief.home_id in scopes]
 
 
-def _equal(one: Node, other: Node) -> bool:
-    """Whether two entities are the same; in different scopes of one owner by their names."""
-    return one is other or (one.home.id != other.home.id and entity_key(one.name) == entity_key(other.name))
-
-
-def _span(triple: Triple, time: datetime) -> Span:
-    if triple.ended:
-        over = triple.valid_to or time
-        return Span(triple.valid_from if triple.valid_from and triple.valid_from < over else None, over)
-    if triple.valid_to is not None and (triple.valid_from is None or triple.valid_from < triple.valid_to):
-        return Span(triple.valid_from, triple.valid_to)
-    return Span(triple.valid_from or time, None)
-
-
-def _bounded(span: Span, others: Sequence[Span]) -> Span:
-    """A span that gives way to what is known to begin later."""
-    later = [other.begins for other in others if span.begins < other.begins < span.ends]
-    return span.until(min(later)) if later and span.end is None else span
-
-
-def _unsaid(said: Said, belief: Belief) -> bool:
-    if said.after is None:
-        return True
-    names = [name for name in (belief.source.name, belief.target.name) if name not in _owners(said.home)]
-    return any(says(said.before or "", name) and not says(said.after, name) for name in names)
-
-
-def _still_said(text: str, belief: Belief) -> bool:
-    return says(text, belief.target.name) or says(text, belief.source.name)
-
-
-def _owners(home: Home) -> set[str]:
-    return {name for name in (home.scope.user_id, home.scope.agent_id) if name is not None}
+def _event(before: Relation | None, after: Span) -> RelationEvent:
+    if before is None:
+        return "ADD"
+    was = Span(before.valid_from, before.valid_to)
+    return "END" if after.ends < was.ends else "NONE" if after == was else "UPDATE"

@@ -12,12 +12,13 @@ from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError, St
 from langmem_adapter.languages import ENGLISH, checked
 from langmem_adapter.storage import lexical
 from langmem_adapter.storage.feed import VECTORS
+from langmem_adapter.storage.graph_tables import entities, relations
 from langmem_adapter.storage.migrations.runner import migrate
 from langmem_adapter.storage.tables import changes, history, memories, meta, scopes
 from langmem_adapter.text import TOKENIZER
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Table
+    from sqlalchemy import ColumnElement, Connection, Table
 
     from langmem_adapter.storage.database import Database
     from langmem_adapter.storage.feed import Space
@@ -54,6 +55,8 @@ class Stats:
         revisions: Rows of the history.
         changes: Number of the last change.
         size: Bytes of the database's files; `None` in memory and on a server.
+        entities: Entities of the knowledge graph; those that were merged are one.
+        relations: Relations of it that are believed, those that have ended among them.
     """
 
     memories: int
@@ -61,6 +64,8 @@ class Stats:
     revisions: int
     changes: int
     size: int | None
+    entities: int
+    relations: int
 
 
 def prepare(database: Database, language: str | None = None) -> None:
@@ -152,12 +157,14 @@ def stats(database: Database) -> Stats:
     """How much a database holds."""
     with database.read() as connection:
         kept, owners, revisions = (_count(connection, table) for table in (memories, scopes, history))
+        named = _count(connection, entities, entities.c.merged_into.is_(None))
+        related = _count(connection, relations, relations.c.retired_at.is_(None))
         last = int(connection.execute(select(func.coalesce(func.max(changes.c.seq), 0))).scalar_one())
-    return Stats(kept, owners, revisions, last, _size(database))
+    return Stats(kept, owners, revisions, last, _size(database), named, related)
 
 
-def _count(connection: Connection, table: Table) -> int:
-    return int(connection.execute(select(func.count()).select_from(table)).scalar_one())
+def _count(connection: Connection, table: Table, *conditions: ColumnElement[bool]) -> int:
+    return int(connection.execute(select(func.count()).select_from(table).where(*conditions)).scalar_one())
 
 
 def _is_ready(connection: Connection, wanted: str) -> bool:

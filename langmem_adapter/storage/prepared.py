@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from sqlalchemy import ARRAY, JSON, ColumnElement, Text, TypeDecorator, bindparam
+from sqlalchemy import ARRAY, JSON, ColumnElement, Float, Text, TypeDecorator, bindparam
 from sqlalchemy.exc import DBAPIError, StatementError
 from sqlalchemy.ext.compiler import compiles
 
@@ -222,6 +222,8 @@ class _Form:
 def _from_driver(type_: TypeEngine[Any], dialect: Dialect) -> Callable[[Any], Any] | None:
     if isinstance(type_, JSON) and dialect.name == "sqlite":
         return _from_json
+    if isinstance(type_, Float):  # both drivers give floats, and SQLAlchemy asks for the type's number to know that
+        return None
     return type_.dialect_impl(dialect).result_processor(dialect, None)
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 __all__ = ["Span"]
 
@@ -41,7 +44,7 @@ class Span:
 
     def overlaps(self, other: Span) -> bool:
         """Whether some moment lies in both."""
-        return self.begins < other.ends and other.begins < self.ends
+        return max(self.begins, other.begins) < min(self.ends, other.ends)
 
     def meets(self, other: Span) -> bool:
         """Whether no moment lies between the two."""
@@ -54,7 +57,11 @@ class Span:
 
     def until(self, moment: datetime) -> Span:
         """Its part before a moment."""
-        return Span(self.start, min(self.ends, moment)) if moment < self.ends else self
+        return Span(self.start, moment) if moment < self.ends else self
+
+    def since(self, moment: datetime) -> Span:
+        """Its part from a moment on."""
+        return Span(moment, self.end) if moment > self.begins else self
 
     def without(self, other: Span) -> tuple[Span, ...]:
         """Its parts outside another: none, one or two, in order.
@@ -70,3 +77,33 @@ class Span:
         parts = Span(self.start, other.start), Span(other.end, self.end)
         kept = (other.start is not None, other.end is not None)
         return tuple(part for part, may in zip(parts, kept, strict=True) if may and not part.empty)
+
+    def giving_way(self, others: Iterable[Span], *, at_start: bool, at_end: bool) -> Span | None:
+        """What is left of it where it gives way to others, at those of its two ends that nobody stated.
+
+        Args:
+            others: The others, which do not overlap each other.
+            at_start: It may begin later: where the last of those that end before it does ends.
+            at_end: It may end earlier: where the first of those that begin after it begins.
+
+        Returns:
+            `None` where it may give way at both ends, and others fill all of it.
+
+        Example:
+            >>> year = lambda number: datetime(number, 1, 1, tzinfo=UTC)
+            >>> late = Span(year(2019), None).giving_way([Span(year(2021), None)], at_start=False, at_end=True)
+            >>> late.start.year, late.end.year
+            (2019, 2021)
+        """
+        near = [other for other in others if other.overlaps(self)]
+        if at_start and at_end:
+            return self._last_without(near)
+        begin = [other.begins for other in near if at_end and other.begins > self.begins]
+        end = [other.ends for other in near if at_start and other.ends < self.ends]
+        return self.until(min(begin)) if begin else self.since(max(end)) if end else self
+
+    def _last_without(self, others: Iterable[Span]) -> Span | None:
+        parts: tuple[Span, ...] = (self,)
+        for other in others:
+            parts = tuple(part for whole in parts for part in whole.without(other))
+        return parts[-1] if parts else None

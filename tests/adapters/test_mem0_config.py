@@ -205,7 +205,14 @@ def embedder(provider: str = "openai", **config: Any) -> dict[str, Any]:
 
 
 REFUSED = [
-    ({"graph_store": {"provider": "neo4j"}}, "graph_store.*leave it out"),
+    ({"graph_store": {"provider": "neo4j", "config": {"url": "x"}}}, "graph_store.*neo4j.*'provider': 'sql'"),
+    ({"graph_store": {"provider": "kuzu"}}, "graph_store.*kuzu.*'provider': 'sql'"),
+    ({"graph_store": {"config": {"url": "x"}}}, "graph_store.*provider is missing"),
+    ({"graph_store": {"provider": "sql", "config": {"url": "x"}}}, "graph_store.config.*'url'.*leave it out"),
+    ({"graph_store": {"provider": "sql", "threshold": 0.7}}, "threshold.*names.*leave it out"),
+    ({"graph_store": {"provider": "sql", "llm": {}}}, "graph_store.*'llm'.*config.llm"),
+    ({"graph_store": {"provider": "sql", "custom_prompt": "x"}}, "custom_prompt.*custom_fact_extraction_prompt"),
+    ({"graph_store": "neo4j"}, "config.graph_store must be"),
     ({"reranker": {"provider": "cohere"}}, "reranker.*leave it out"),
     ({"custom_instructions": "x"}, "custom_instructions.*custom_fact_extraction_prompt"),
     ({"collection_name": "x"}, "collection_name.*vector_store"),

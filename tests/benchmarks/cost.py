@@ -51,22 +51,29 @@ def conversation() -> list[str]:
 
 
 def bench_cost(report: Callable[[str, float, str], None], *, messages: int = 100) -> None:
-    """Print calls and tokens per add, without graph memory.
+    """Print calls and tokens per add, with and without a knowledge graph.
 
     Args:
         report: Prints a line.
         messages: How many messages of the conversation to use.
     """
-    total = Usage()
-    told = conversation()[:messages]
-    with Memory(":memory:", model=ScriptedChatModel(replies=[_answer] * (4 * messages))) as memory:
+    for graph in (False, True):
+        _bench_one(report, conversation()[:messages], graph=graph)
+
+
+def _bench_one(report: Callable[[str, float, str], None], told: list[str], *, graph: bool) -> None:
+    total, mode = Usage(), "on" if graph else "off"
+    model = ScriptedChatModel(replies=[_answer] * (4 * len(told)))
+    with Memory(":memory:", model=model, graph=graph) as memory:
         for line in told:
             total += memory.add(line, user_id="bench").usage
-        kept = memory.stats().memories
-    report("conversation: model calls per add, graph off", total.model_calls / len(told), "calls")
-    report("conversation: tokens sent per add, graph off", total.input_tokens / len(told), "tokens")
-    report("conversation: tokens received per add, graph off", total.output_tokens / len(told), "tokens")
-    report("conversation: memories kept", kept, "memories")
+        stats = memory.stats()
+        relations = len(memory.graph.relations(user_id="bench", k=10_000))
+    report(f"conversation: model calls per add, graph {mode}", total.model_calls / len(told), "calls")
+    report(f"conversation: tokens sent per add, graph {mode}", total.input_tokens / len(told), "tokens")
+    report(f"conversation: tokens received per add, graph {mode}", total.output_tokens / len(told), "tokens")
+    report(f"conversation: memories kept, graph {mode}", stats.memories, "memories")
+    report(f"conversation: relations kept, graph {mode}", relations, "relations")
 
 
 def _answer(messages: list[Any]) -> str:

@@ -20,8 +20,9 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
+from langmem_adapter.arguments import parse_time
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.pipeline.parse import parse_time, turns_of
+from langmem_adapter.pipeline.parse import turns_of
 from langmem_adapter.records.work import Turn
 
 NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import json
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -26,6 +27,7 @@ from langmem_adapter.records.scope import Scope
 from langmem_adapter.settings import Settings
 from langmem_adapter.storage import tables
 from langmem_adapter.storage.erasure import Erasure, clean, remove
+from langmem_adapter.storage.graph_erasure import HOLDING
 from langmem_adapter.testing import ScriptedChatModel
 
 if TYPE_CHECKING:
@@ -70,17 +72,23 @@ def count_of(memory: Memory, table: Any) -> int:
         return int(connection.execute(select(func.count()).select_from(table)).scalar_one())
 
 
-def reply(*facts: str) -> str:
-    return json.dumps({"facts": list(facts)})
+def reply(*facts: str, relations: Sequence[dict[str, Any]] = ()) -> str:
+    return json.dumps({"facts": list(facts), "entities": [], "relations": list(relations)})
+
+
+CALLED = {"source": "user", "relation": "is called", "target": SECRET, "fact": 0}
+FEEDS = {"source": SECRET, "relation": f"feeds {SECRET}", "target": CHINESE, "fact": 0}
 
 
 def tell_secrets(memory: Memory, user_id: str = f"{SECRET}@{CHINESE}") -> None:
-    """The secret in a text, its context, metadata, prompts and replies, names, reasons, history and words."""
+    """The secret in a text, its context, metadata, prompts and replies, names, relations, reasons, history and words."""
     said = f"My name is {SECRET} {CHINESE}, by the way."
     (change,) = memory.add(said, user_id=user_id, run_id=f"run {SECRET}", metadata={SECRET: [CHINESE]}).results
     memory.update(str(change.id), f"{FACT} junior", metadata={"note": CHINESE})
     (gone,) = memory.add(f"I know {SECRET}", user_id=user_id, infer=False, idempotency_key=SECRET).results
     memory.delete(str(gone.id))
+    memory.graph.add(f"{SECRET} senior", "knows", CHINESE, user_id=user_id, source_type=SECRET)
+    memory.graph.merge(f"{SECRET} senior", SECRET, user_id=user_id)
 
 
 @pytest.fixture
@@ -92,11 +100,8 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def memory(folder: Path) -> Iterator[Memory]:
-    opened = Memory(
-        folder / "memory.db",
-        model=ScriptedChatModel(replies=[reply(FACT), reply("Likes tea")]),
-        embeddings="hash:64",
-    )
+    replies = [reply(FACT, relations=[CALLED, FEEDS]), reply("Likes tea")]
+    opened = Memory(folder / "memory.db", model=ScriptedChatModel(replies=replies), embeddings="hash:64", graph=True)
     with opened:
         yield opened
 
@@ -113,6 +118,7 @@ def test_after_a_purge_no_file_holds_a_byte_of_it(folder: Path, memory: Memory) 
     erased = memory.purge(user_id=f"{SECRET}@{CHINESE}")
     assert (erased.memories, erased.revisions, erased.traces, erased.scopes) == (1, 4, 2, 2)
     assert erased.words and erased.runs == 2 and erased.snapshots == 1 and erased.freed > 0
+    assert (erased.relations, erased.entities) == (3, 6)
     assert erased.complete and erased.remains == ()
     assert scan(folder, needles) == {}
     assert [item.text for item in memory.get_all(user_id="bob")] == ["Likes tea"]
@@ -128,7 +134,7 @@ def test_a_reset_leaves_nothing_of_anybody(folder: Path, memory: Memory) -> None
     erased = memory.reset()
     assert (erased.memories, erased.complete) == (2, True)
     assert scan(folder, [*needles, b"bob", b"Likes tea"]) == {}
-    for table in (tables.memories, tables.history, tables.words, tables.traces, tables.runs, tables.scopes):
+    for table in (tables.memories, tables.history, tables.words, tables.traces, tables.runs, tables.scopes, *HOLDING):
         assert count_of(memory, table) == 0
     assert replace(memory.reset(), freed=0, snapshots=0) == Erasure()
     assert memory.verify().ok
@@ -321,14 +327,15 @@ def everything(memory: Memory) -> str:
 
 
 def test_on_every_database_no_table_holds_it(database_url: str) -> None:
-    model = ScriptedChatModel(replies=[reply(FACT), reply("Likes tea"), reply("Likes tea")])
-    with Memory(database_url, model=model, embeddings="hash:64") as memory:
+    model = ScriptedChatModel(replies=[reply(FACT, relations=[CALLED, FEEDS]), reply("Likes tea")])
+    with Memory(database_url, model=model, embeddings="hash:64", graph=True) as memory:
         tell_secrets(memory)
         memory.add("I like tea.", user_id="bob")
         vector = repr(HashEmbeddings(64).vector(f"{FACT} junior").tobytes())
         assert all(part in everything(memory) for part in (SECRET, CHINESE, vector))
         erased = memory.purge(user_id=f"{SECRET}@{CHINESE}")
         assert (erased.memories, erased.revisions, erased.runs, erased.traces, erased.scopes) == (1, 4, 2, 2, 2)
+        assert (erased.relations, erased.entities) == (3, 6)
         assert erased.complete
         found = everything(memory)
         assert not [part for part in (SECRET, SECRET.lower(), "quagmir", CHINESE, "貔貅", vector) if part in found]
@@ -372,6 +379,116 @@ def test_what_an_add_of_a_wider_scope_saw_of_it_goes_as_well(database_url: str) 
         assert memory.trace(str(other.trace_id)).turns
         with pytest.raises(MemoryNotFoundError):
             memory.trace(str(seen.trace_id))
+
+
+def test_an_add_that_found_nothing_leaves_no_trace_either(database_url: str) -> None:
+    with Memory(database_url, embeddings="hash:64") as memory:
+        assert not memory.add(f"Lovely weather, {SECRET}!", user_id="a").results
+        assert SECRET in everything(memory)
+        assert memory.purge(user_id="a").traces == 1
+        assert SECRET not in everything(memory)
+
+
+# ── the knowledge graph of others ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def told(fact: str, source: str, relation: str, target: str) -> str:
+    return reply(fact, relations=[{"source": source, "relation": relation, "target": target, "fact": 0}])
+
+
+def test_a_prompt_that_showed_a_name_of_it_to_a_wider_scope_goes_as_well(database_url: str) -> None:
+    replies = [told("Lives there", "user", "lives in", SECRET), *[reply("Likes tea")] * 3]
+    with Memory(database_url, model=ScriptedChatModel(replies=replies), embeddings="hash:64", graph=True) as memory:
+        memory.add("I live there.", user_id="alice", agent_id="bot")
+        memory.add("I like tea.", agent_id="other")
+        shown = memory.add("I like tea.", agent_id="bot", run_id="1")  # sees nothing of alice's
+        prompted = memory.add("I like tea.", agent_id="bot")
+        assert SECRET in json.dumps(memory.trace(str(prompted.trace_id)).state)
+        erased = memory.purge(user_id="alice")
+        assert (erased.traces, erased.relations, erased.entities) == (2, 1, 2)
+        assert SECRET not in everything(memory)
+        assert memory.trace(str(shown.trace_id)).turns
+        assert {item.text for item in memory.get_all(agent_id="bot")} == {"Likes tea"}
+
+
+def test_an_answer_to_a_wider_scope_forgets_the_relations_of_it(database_url: str) -> None:
+    added = {"memory": [{"id": "9", "text": "Anna lives in Rome", "event": "ADD"}]}
+    replies = [
+        told("Anna lives there", "Anna", "lives in", SECRET),
+        told("Anna lives in Rome", "Anna", "lives in", "Rome"),
+        json.dumps(added),
+    ]
+    with Memory(database_url, model=ScriptedChatModel(replies=replies), embeddings="hash:64", graph=True) as memory:
+        memory.add("Anna lives there.", user_id="alice", agent_id="bot")
+        result = memory.add("Anna lives in Rome.", agent_id="bot", idempotency_key="k")
+        assert [relation.target for relation in result.relations.ended] == [SECRET]
+        erased = memory.purge(user_id="alice")
+        assert (erased.traces, erased.runs, erased.relations, erased.entities) == (2, 2, 1, 2)
+        assert SECRET not in everything(memory)
+        (again,) = memory.add("Anna lives in Rome.", agent_id="bot", idempotency_key="k").results
+        assert again.text == "Anna lives in Rome"
+        assert [(change.event, change.relation.target) for change in again.relations] == [("ADD", "Rome")]
+
+
+def renamed(messages: list[Any]) -> str:
+    """What a model decides that takes "Has a dog named Rex" for a new version of "Has a dog"."""
+    (known,) = re.findall(r'"id": "(\d+)", "text": "Has a dog"', str(messages[-1].content))
+    return json.dumps({"memory": [{"id": known, "text": "Has a dog named Rex", "event": "UPDATE"}]})
+
+
+def said_from_a_run(memory: Memory) -> str:
+    """A memory of alice's run that comes to say a relation of alice's own; gives its id."""
+    (dog,) = memory.add("I have a dog.", user_id="alice", run_id="1").results
+    memory.add("My dog is called Rex, I like him.", user_id="alice")
+    (relation,) = memory.graph.relations(user_id="alice", relation="likes")
+    assert dog.id in relation.memory_ids
+    return relation.id
+
+
+LIKES_REX = told("Likes Rex", "user", "likes", "Rex")
+HAS_A_DOG = [told("Has a dog", "user", "has", "dog"), told("Has a dog named Rex", "user", "likes", "Rex"), renamed]
+
+
+def test_a_relation_that_only_a_purged_run_still_says_is_believed_no_longer(database_url: str) -> None:
+    model = ScriptedChatModel(replies=[LIKES_REX, *HAS_A_DOG])
+    with Memory(database_url, model=model, embeddings="hash:64", graph=True) as memory:
+        (mine,) = memory.add("I like Rex.", user_id="alice").results
+        relation_id = said_from_a_run(memory)
+        memory.delete(str(mine.id))
+        assert memory.graph.relations(user_id="alice", relation="likes")[0].id == relation_id
+        assert memory.purge(user_id="alice", run_id="1").relations == 1  # "has", of the run itself
+        assert not memory.graph.relations(user_id="alice")
+        (once,) = memory.graph.relations(user_id="alice", history=True)
+        assert once.id == relation_id and once.retired_at is not None
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_a_relation_that_others_say_or_that_was_written_by_hand_stays(database_url: str, *, by_hand: bool) -> None:
+    model = ScriptedChatModel(replies=[*([] if by_hand else [LIKES_REX]), *HAS_A_DOG])
+    with Memory(database_url, model=model, embeddings="hash:64", graph=True) as memory:
+        if by_hand:
+            memory.graph.add("Alice", "likes", "Rex", user_id="alice")
+        else:
+            memory.add("I like Rex.", user_id="alice")
+        relation_id = said_from_a_run(memory)
+        memory.purge(user_id="alice", run_id="1")
+        (relation,) = memory.graph.relations(user_id="alice")
+        assert relation.id == relation_id
+        assert len(relation.memory_ids) == (0 if by_hand else 1)
+
+
+def test_what_is_counted_of_the_graph(database_url: str) -> None:
+    with Memory(database_url, embeddings="hash:64") as memory:
+        assert (memory.stats().entities, memory.stats().relations) == (0, 0)
+        for city in ("Lyon", "Oslo"):
+            memory.graph.add("Anna", "lives in", city, user_id="alice")
+        memory.graph.add("Annie", "likes", "tea", user_id="alice")
+        memory.graph.merge("Annie", "Anna", user_id="alice")
+        assert (memory.stats().entities, memory.stats().relations) == (4, 3)  # one of the relations has ended
+        memory.graph.delete_all(user_id="alice")
+        assert (memory.stats().entities, memory.stats().relations) == (4, 0)
+        assert memory.reset().relations == 3
+        assert (memory.stats().entities, memory.stats().relations) == (0, 0)
 
 
 def test_a_run_that_added_nothing_is_erased_too(database_url: str) -> None:

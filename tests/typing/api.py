@@ -10,12 +10,27 @@ from datetime import datetime
 from typing import Any, assert_type
 
 import langmem_adapter
-from langmem_adapter import AddResult, Change, Hit, Memory, MemoryItem, Page, Revision, Scope, Settings
+from langmem_adapter import (
+    AddResult,
+    Change,
+    Entity,
+    Hit,
+    Memory,
+    MemoryItem,
+    Neighbour,
+    Page,
+    Relation,
+    RelationChange,
+    Revision,
+    Scope,
+    Settings,
+)
 from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.errors import LangmemAdapterError, MemoryNotFoundError, ModelReplyError, StorageError
 from langmem_adapter.index.base import Verification
 from langmem_adapter.records.cost import Usage
-from langmem_adapter.records.results import Explanation
+from langmem_adapter.records.graph import GraphChanges
+from langmem_adapter.records.results import EntityPage, Explanation, RelationPage
 from langmem_adapter.records.work import Event
 from langmem_adapter.storage.erasure import Erasure
 from langmem_adapter.storage.meta import Stats
@@ -148,3 +163,21 @@ async def twins(kettle: Twins) -> None:
     assert_type(await kettle.aboil(1.5, tea="oolong"), bytes)
     kettle.boil("much")  # type: ignore[arg-type]
     await kettle.aboil(1, milk=True)  # type: ignore[call-arg]
+
+
+def the_graph(memory: Memory, result: AddResult) -> None:
+    assert_type(result.relations, GraphChanges)
+    assert_type(result.relations.added, tuple[Relation, ...])
+    assert_type(memory.graph.relations(user_id="a"), RelationPage)
+    assert_type(memory.graph.relations(user_id="a")[0], Relation)
+    assert_type(memory.graph.entities(user_id="a"), EntityPage)
+    assert_type(memory.graph.entities(user_id="a")[0], Entity)
+    assert_type(memory.graph.neighbours("x", user_id="a"), list[Neighbour])
+    assert_type(memory.graph.path("x", "y", user_id="a"), list[Relation])
+    assert_type(memory.graph.add("a", "b", "c", user_id="a"), RelationChange)
+    assert_type(memory.graph.draw(user_id="a"), str)
+    memory.graph.draw(format="svg", user_id="a")  # type: ignore[arg-type]
+
+
+async def the_graph_awaited(memory: Memory) -> None:
+    assert_type(await memory.graph.arelations(user_id="a"), RelationPage)

@@ -5,28 +5,29 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from langmem_adapter.adapters.mem0 import shapes
-from langmem_adapter.adapters.mem0.filters import count, expiry, scoped
+from langmem_adapter.adapters.mem0.filters import beyond_scope, count, expiry, scoped
 from langmem_adapter.adapters.mem0.shapes import Results, Row
 from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import date, datetime
 
     from langmem_adapter.memory import Memory as Engine
+    from langmem_adapter.records.graph import Relation
     from langmem_adapter.records.results import AddResult, Revision
 
 __all__ = ["Calls", "Guest"]
 
-A = TypeVar("A")
-B = TypeVar("B")
-
 _MANY = 100  # what Mem0 1.x gives where nothing is said
+_MOST = 10_000  # relations among which those of the memories found are looked for
+_RELATIONS = 5  # what its search shows of the graph at most, whatever the limit
 
 
 class Guest(Protocol):
@@ -40,12 +41,17 @@ class Guest(Protocol):
     def bare(self) -> bool:
         """Whether results are lists (`version="v1.0"`)."""
 
+    @property
+    def shows_graph(self) -> bool:
+        """Whether results have `"relations"`."""
+
 
 class Calls:
     """The plans. Nobody is of this class: the doors take its functions one by one, each with its own way to wait."""
 
     engine: Engine
     bare: bool
+    shows_graph: bool
 
     def add(  # noqa: PLR0913 - Mem0's parameters
         self: Guest,
@@ -78,7 +84,8 @@ class Calls:
         Returns:
             `{"results": [{"id", "memory", "event"}]}`, with `"previous_memory"` on an UPDATE, and `"actor_id"` and
             `"role"` with `infer=False`. As with Mem0 1.x, facts that changed nothing (NONE) are not listed; `engine.add`
-            lists them, with reasons.
+            lists them, with reasons. With a graph there is also `"relations": {"deleted_entities": [[relation]],
+            "added_entities": [[relation]]}`, a list for each `{"source", "relationship", "target"}` that ended or is new.
 
         Raises:
             ScopeError: No field of the scope is given, or one is blank.
@@ -92,16 +99,12 @@ class Calls:
 
         def run() -> Any:
             result = self.engine.add(messages, **arguments)
-            return _results(
-                self, _added(result, None if infer else [self.engine.history(each)[0] for each in _ids(result)])
-            )
+            return _added(self, result, None if infer else [self.engine.history(each)[0] for each in _ids(result)])
 
         async def arun() -> Any:
             result = await self.engine.aadd(messages, **arguments)
-            return _results(
-                self,
-                _added(result, None if infer else [(await self.engine.ahistory(each))[0] for each in _ids(result)]),
-            )
+            steps = None if infer else [(await self.engine.ahistory(each))[0] for each in _ids(result)]
+            return _added(self, result, steps)
 
         return Plan(run, arun)
 
@@ -133,20 +136,29 @@ class Calls:
         Returns:
             `{"results": [row, …]}`, best first; a row has `"id"`, `"memory"`, `"hash"`, `"metadata"`, `"score"`,
             `"created_at"`, `"updated_at"` (`None` before the first change), and those of `"user_id"`, `"agent_id"`,
-            `"run_id"`, `"actor_id"`, `"role"`, `"expiration_date"` that are set.
+            `"run_id"`, `"actor_id"`, `"role"`, `"expiration_date"` that are set. With a graph there is also `"relations"`: the
+            five best `{"source", "relationship", "destination"}`, best first. With filters on more than the scope only what
+            the memories found say is among them.
 
         Raises:
             ScopeError: No scope is given, or two that contradict each other.
             FilterError: A filter cannot be understood.
             InvalidInputError: An argument cannot be used.
         """
-        where = scoped(filters, user_id=user_id, agent_id=agent_id, run_id=run_id)
-        arguments = {**where, "k": count(limit, top_k, _MANY), "threshold": threshold}
-        return _then(
-            lambda: self.engine.search(query, **arguments),
-            lambda: self.engine.asearch(query, **arguments),
-            lambda hits: _results(self, shapes.found(hits)),
-        )
+        where, most = scoped(filters, user_id=user_id, agent_id=agent_id, run_id=run_id), count(limit, top_k, _MANY)
+        arguments = {**where, "k": most, "threshold": threshold}
+        rows = Plan(
+            lambda: self.engine.search(query, **arguments), lambda: self.engine.asearch(query, **arguments)
+        ).then(shapes.found)
+
+        def related(k: int) -> Plan[Sequence[Relation]]:
+            whose = _scope(where)
+            return Plan(
+                lambda: self.engine.graph.search(query, k=k, **whose),
+                lambda: self.engine.graph.asearch(query, k=k, **whose),
+            )
+
+        return _beside(self, rows, related, filters, min(most, _RELATIONS), "destination")
 
     def get_all(
         self: Guest,
@@ -170,20 +182,27 @@ class Calls:
             filters: Mem0's filters on scope fields, metadata and fields of the memory: see `langmem_adapter.filters`.
 
         Returns:
-            `{"results": [row, …]}`, with the rows of `search` without `"score"`.
+            `{"results": [row, …]}`, with the rows of `search` without `"score"`. With a graph there is also `"relations"`: as
+            many `{"source", "relationship", "target"}` that hold now, the newest first; with filters as in `search`.
 
         Raises:
             ScopeError: No scope is given, or two that contradict each other.
             FilterError: A filter cannot be understood.
             InvalidInputError: An argument cannot be used.
         """
-        where = scoped(filters, user_id=user_id, agent_id=agent_id, run_id=run_id)
-        arguments = {**where, "k": count(limit, top_k, _MANY)}
-        return _then(
-            lambda: self.engine.get_all(**arguments),
-            lambda: self.engine.aget_all(**arguments),
-            lambda page: _results(self, shapes.listed(page)),
+        where, most = scoped(filters, user_id=user_id, agent_id=agent_id, run_id=run_id), count(limit, top_k, _MANY)
+        arguments = {**where, "k": most}
+        rows = Plan(lambda: self.engine.get_all(**arguments), lambda: self.engine.aget_all(**arguments)).then(
+            shapes.listed
         )
+
+        def related(k: int) -> Plan[Sequence[Relation]]:
+            whose = _scope(where)
+            return Plan(
+                lambda: self.engine.graph.relations(k=k, **whose), lambda: self.engine.graph.arelations(k=k, **whose)
+            )
+
+        return _beside(self, rows, related, filters, most, "target")
 
     def get(self: Guest, memory_id: str) -> Plan[Row | None]:
         """One memory by its id, an expired one too; `None` where there is none.
@@ -229,11 +248,8 @@ class Calls:
             raise InvalidInputError("data and text both give the new text and differ; give one of them")
         until = expiration_date if isinstance(expiration_date, EllipsisType) else expiry(expiration_date)
         new: dict[str, Any] = {"text": text if data is None else data, "metadata": metadata, "expires_at": until}
-        return _then(
-            lambda: self.engine.update(memory_id, **new),
-            lambda: self.engine.aupdate(memory_id, **new),
-            lambda _: {"message": "Memory updated successfully!"},
-        )
+        changed = Plan(lambda: self.engine.update(memory_id, **new), lambda: self.engine.aupdate(memory_id, **new))
+        return changed.then(lambda _: {"message": "Memory updated successfully!"})
 
     def delete(self: Guest, memory_id: str) -> Plan[dict[str, str]]:
         """Delete a memory; its history stays.
@@ -244,16 +260,13 @@ class Calls:
         Raises:
             MemoryNotFoundError: There is none.
         """
-        return _then(
-            lambda: self.engine.delete(memory_id),
-            lambda: self.engine.adelete(memory_id),
-            lambda _: {"message": "Memory deleted successfully!"},
-        )
+        gone = Plan(lambda: self.engine.delete(memory_id), lambda: self.engine.adelete(memory_id))
+        return gone.then(lambda _: {"message": "Memory deleted successfully!"})
 
     def delete_all(
         self: Guest, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None
     ) -> Plan[dict[str, str]]:
-        """Delete every memory of a scope, in one transaction; their history stays.
+        """Delete every memory of a scope, in one transaction, then every relation of its graph; their history stays.
 
         Args:
             user_id: Whose memories; at least one of the three is needed. `"*"` is a user like any other, not everybody.
@@ -264,10 +277,11 @@ class Calls:
             ScopeError: No field of the scope is given; to delete everything there is `reset`.
         """
         scope = {"user_id": user_id, "agent_id": agent_id, "run_id": run_id}
-        return _then(
-            lambda: self.engine.delete_all(**scope),
-            lambda: self.engine.adelete_all(**scope),
-            lambda _: {"message": "Memories deleted successfully!"},
+        by_hand = Plan(lambda: self.engine.graph.delete_all(**scope), lambda: self.engine.graph.adelete_all(**scope))
+        return (
+            Plan(lambda: self.engine.delete_all(**scope), lambda: self.engine.adelete_all(**scope))
+            .and_then(lambda _: by_hand)
+            .then(lambda _: {"message": "Memories deleted successfully!"})
         )
 
     def history(self: Guest, memory_id: str) -> Plan[list[dict[str, Any]]]:
@@ -290,8 +304,8 @@ class Calls:
         return Plan(run)
 
     def reset(self: Guest) -> Plan[None]:
-        """Remove every memory of everybody, with its history."""
-        return _then(self.engine.reset, self.engine.areset, lambda _: None)
+        """Remove every memory and relation of everybody, with its history."""
+        return Plan(self.engine.reset, self.engine.areset).then(lambda _: None)
 
     def chat(self: Guest, query: str) -> Plan[NoReturn]:
         """Not there, as in Mem0.
@@ -304,22 +318,46 @@ class Calls:
         )
 
 
-def _then(run: Callable[[], A], arun: Callable[[], Coroutine[Any, Any, A]], shape: Callable[[A], B]) -> Plan[B]:
-    async def awaited() -> B:
-        return shape(await arun())
-
-    return Plan(lambda: shape(run()), awaited)
-
-
-def _results(self: Guest, rows: list[Row]) -> Any:
+def _results(self: Guest, rows: list[Row], relations: Any = None) -> Any:
     # Any: which of the two it is depends on the configuration, and a program of either age must pass a type checker.
-    return rows if self.bare else Results(rows)
+    return rows if self.bare else Results(rows, relations)
 
 
 def _ids(result: AddResult) -> list[str]:
     return [change.id for change in result.results if change.id is not None]
 
 
-def _added(result: AddResult, steps: Sequence[Revision] | None) -> list[Row]:
+def _added(self: Guest, result: AddResult, steps: Sequence[Revision] | None) -> Any:
     rows = shapes.changes(result.results)
-    return rows if steps is None else shapes.verbatim(rows, steps)
+    told = shapes.related(result.relations) if self.shows_graph else None
+    return _results(self, rows if steps is None else shapes.verbatim(rows, steps), told)
+
+
+def _scope(where: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in where.items() if name != "filters"}
+
+
+def _beside(
+    self: Guest,
+    found: Plan[list[Row]],
+    related: Callable[[int], Plan[Sequence[Relation]]],
+    filters: Mapping[str, Any] | None,
+    most: int,
+    target: str,
+) -> Plan[Any]:
+    """The rows that are found, and beside them what the graph says."""
+    if not self.shows_graph:
+        return found.then(lambda rows: _results(self, rows))
+    if not beyond_scope(filters):
+        return found.and_then(lambda rows: related(most).then(partial(_with_relations, self, rows, target)))
+
+    def of_these(rows: list[Row]) -> Plan[Any]:
+        ids = {row["id"] for row in rows}
+        said = related(_MOST).then(lambda all_: [each for each in all_ if not ids.isdisjoint(each.memory_ids)][:most])
+        return said.then(partial(_with_relations, self, rows, target))
+
+    return found.and_then(of_these)
+
+
+def _with_relations(self: Guest, rows: list[Row], target: str, relations: Sequence[Relation]) -> Any:
+    return _results(self, rows, shapes.relations(relations, target=target))

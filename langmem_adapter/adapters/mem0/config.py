@@ -15,6 +15,7 @@ _KNOWN: Final = (
     "llm",
     "embedder",
     "vector_store",
+    "graph_store",
     "history_db_path",
     "version",
     "custom_fact_extraction_prompt",
@@ -24,7 +25,6 @@ _VERSIONS: Final = ("v1.0", "v1.1")
 _MEMORY: Final = ":memory:"
 
 _ELSEWHERE: Final = {
-    "graph_store": "relations are not kept in a graph database here; leave it out, facts are kept and found without one",
     "reranker": "leave it out: search joins meaning and words into one order by itself",
     "custom_instructions": "give the instructions as custom_fact_extraction_prompt",
     "custom_prompt": "give the instructions as custom_fact_extraction_prompt",
@@ -41,6 +41,12 @@ _STORES: Final = {
     "langchain": "leave it out, the vectors lie in the database",
 }
 _STORE_FIX: Final = "use 'faiss' with the folder of the data in vector_store.config.path, or leave vector_store out"
+_GRAPH: Final = "sql"
+_GRAPH_ELSEWHERE: Final = {
+    "llm": "config.llm finds facts and relations in one call; leave it out",
+    "custom_prompt": "facts and relations come of one call; put the instructions into custom_fact_extraction_prompt",
+    "threshold": "entities are one where their names are, however near they are in meaning; leave it out",
+}
 
 
 class MemoryConfig:
@@ -53,9 +59,13 @@ class MemoryConfig:
             provider `"langchain"` takes LangChain embeddings as `model`.
         vector_store: `{"provider": "faiss", "config": {"path": folder, "collection_name": name}}`: the data lie in
             `folder/name.db`, the name is `mem0` if not given.
+        graph_store: `{"provider": "sql"}` keeps a knowledge graph as well, in the same database: entities and relations, found
+            with the facts. Without it our setting decides, by default there is none. Graph databases (`"neo4j"`,
+            `"memgraph"`, `"kuzu"`, …) are refused: nothing would be written there.
         history_db_path: The SQLite file that everything is kept in, memories and history; `":memory:"` keeps nothing.
             An SQLAlchemy URL serves too.
-        version: `"v1.1"`: results are `{"results": [...]}`; `"v1.0"`: the bare list.
+        version: `"v1.1"`: results are `{"results": [...]}`, and `"relations"` beside them where there is a graph; `"v1.0"`:
+            the bare list.
         custom_fact_extraction_prompt: Replaces the instructions for finding facts.
         custom_update_memory_prompt: Replaces the instructions for comparing facts with what is known.
 
@@ -67,15 +77,16 @@ class MemoryConfig:
         True
         >>> MemoryConfig(graph_store={"provider": "neo4j"})  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        langmem_adapter.errors.InvalidInputError: config has no 'graph_store' here: relations are not kept ...
+        langmem_adapter.errors.InvalidInputError: config.graph_store.provider 'neo4j' is not here: the graph lies in the ...
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - Mem0's keys
         self,
         *,
         llm: Mapping[str, Any] | None = None,
         embedder: Mapping[str, Any] | None = None,
         vector_store: Mapping[str, Any] | None = None,
+        graph_store: Mapping[str, Any] | None = None,
         history_db_path: str | Path | None = None,
         version: Literal["v1.0", "v1.1"] = "v1.1",
         custom_fact_extraction_prompt: str | None = None,
@@ -88,6 +99,7 @@ class MemoryConfig:
         self.llm = None if llm is None else section(llm, "llm")
         self.embedder = None if embedder is None else section(embedder, "embedder")
         self.vector_store = None if vector_store is None else section(vector_store, "vector_store")
+        self.graph = None if graph_store is None else _graph(graph_store)
         self.history_db_path = history_db_path
         self.bare = version == "v1.0"
         self.custom_fact_extraction_prompt = custom_fact_extraction_prompt
@@ -106,8 +118,13 @@ class MemoryConfig:
         return cls(**config)
 
 
-def section(given: object, name: str) -> tuple[str, dict[str, Any]]:
+def section(given: object, name: str, elsewhere: Mapping[str, str] | None = None) -> tuple[str, dict[str, Any]]:
     """Provider and options of one section of the configuration.
+
+    Args:
+        given: The section.
+        name: Its key.
+        elsewhere: What to do instead of certain other keys of it.
 
     Raises:
         InvalidInputError: It is no such section.
@@ -115,7 +132,7 @@ def section(given: object, name: str) -> tuple[str, dict[str, Any]]:
     shape = f"config.{name} must be {{'provider': '…', 'config': {{…}}}}"
     if not isinstance(given, Mapping):
         raise InvalidInputError(f"{shape}, not {type(given).__name__}")
-    only(given, ("provider", "config"), f"config.{name}")
+    only(given, ("provider", "config"), f"config.{name}", elsewhere)
     provider, options = given.get("provider"), given.get("config")
     if not isinstance(provider, str):
         raise InvalidInputError(
@@ -150,6 +167,18 @@ def _instead(key: str, known: tuple[str, ...], elsewhere: Mapping[str, str]) -> 
         return elsewhere[key]
     near = difflib.get_close_matches(key, known, n=1)
     return f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
+
+
+def _graph(given: Mapping[str, Any]) -> Literal[True]:
+    provider, options = section(given, "graph_store", _GRAPH_ELSEWHERE)
+    if provider != _GRAPH:
+        raise InvalidInputError(
+            f"config.graph_store.provider {provider!r} is not here: the graph lies in the database of the memories; say "
+            f"{{'provider': {_GRAPH!r}}}, without a config"
+        )
+    beside = "the graph lies in the database of the memories; leave it out"
+    only(options, (), "config.graph_store.config", dict.fromkeys(options, beside))
+    return True
 
 
 # ── where the data lie ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -39,6 +39,11 @@ class _Guest:
         """Whether results are lists (`version="v1.0"`)."""
         return self.config.bare
 
+    @property
+    def shows_graph(self) -> bool:
+        """Whether results have `"relations"`: there is a graph, and a dict to put it into."""
+        return self._engine.engine.uses_graph and not self.bare
+
     def close(self) -> None:
         """Write the index's snapshot and close every connection; the object is of no use afterwards."""
         self._engine.close()
@@ -172,6 +177,7 @@ def _open(config: MemoryConfig) -> Engine:
         config.database,
         model=None if config.llm is None else chat_model(config.llm),
         embeddings=None if config.embedder is None else embeddings(config.embedder),
+        graph=config.graph,
         fact_extraction_prompt=config.custom_fact_extraction_prompt,
         update_memory_prompt=config.custom_update_memory_prompt,
         vision=vision(config.llm),

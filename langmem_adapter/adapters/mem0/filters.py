@@ -12,7 +12,7 @@ from langmem_adapter.records.scope import SCOPE_FIELDS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["count", "expiry", "scoped"]
+__all__ = ["beyond_scope", "count", "expiry", "scoped"]
 
 _MOST: Final = 10_000
 _ELSEWHERE: Final = {
@@ -55,6 +55,24 @@ def scoped(
         if condition.key in SCOPE_FIELDS and condition.operator == "eq":
             _join(scope, condition.key, condition.operand)
     return {**scope, "filters": filters}
+
+
+def beyond_scope(filters: Mapping[str, Any] | None) -> bool:
+    """Whether filters ask for more than a scope, so that of the graph only what the memories found say can be shown.
+
+    Args:
+        filters: Mem0's filters.
+
+    Example:
+        >>> (
+        ...     beyond_scope({"AND": [{"user_id": "alice"}]}),
+        ...     beyond_scope({"OR": [{"user_id": "alice"}, {"user_id": "bob"}]}),
+        ... )
+        (False, True)
+    """
+    wanted = parse(filters)
+    known = {condition.key for condition in wanted.conditions if condition.operator == "eq"}
+    return not wanted.fields <= known & {*SCOPE_FIELDS}
 
 
 def _join(scope: dict[str, Any], key: str, value: Any) -> None:

@@ -8,10 +8,23 @@ from typing import TYPE_CHECKING, Any, Final, SupportsIndex, overload
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from langmem_adapter.records.graph import GraphChanges, Relation
     from langmem_adapter.records.results import Hit, MemoryItem, Revision
     from langmem_adapter.records.work import Change
 
-__all__ = ["Results", "Row", "changes", "expiry_shown", "found", "listed", "one", "revision", "verbatim"]
+__all__ = [
+    "Results",
+    "Row",
+    "changes",
+    "expiry_shown",
+    "found",
+    "listed",
+    "one",
+    "related",
+    "relations",
+    "revision",
+    "verbatim",
+]
 
 _TEXT: Final = "text"  # what Mem0 0.0.x called "memory"
 _DAY: Final = timedelta(days=1)
@@ -44,13 +57,15 @@ class Row(dict[str, Any]):
 class Results(dict[str, Any]):
     """`{"results": [rows]}` of Mem0 1.x and 2.x, which is also walked and counted like the list of rows of Mem0 0.0.x.
 
-    As a dict: `[...]`, `get`, `in`, `keys`, `items`, `|`, `**`, `dict()`, `copy`, `json`, pydantic and pickle see one key,
-    `"results"`. As a list: `for`, `len`, a number or slice in `[...]`, and `==` with a list see the rows. Truth is Mem0's
+    As a dict: `[...]`, `get`, `in`, `keys`, `items`, `|`, `**`, `dict()`, `copy`, `json`, pydantic and pickle see the key
+    `"results"`, and `"relations"` where there is a knowledge graph. As a list: `for`, `len`, a number or slice in `[...]`, and
+    `==` with a list see the rows. Truth is Mem0's
     own, a dict with a key, and so true without rows: Python's JSON encoder writes a dict that is false as `{}`, and the
     key would be lost. Ask `len(result)` or `result["results"]`; with `version="v1.0"` it is a list in everything.
 
     Args:
         rows: What it holds.
+        relations: What the graph says, in the dicts of each method; `None` where there is none.
 
     Example:
         >>> result = Results([Row(id="1", memory="Likes tea")])
@@ -63,8 +78,8 @@ class Results(dict[str, Any]):
 
     __slots__ = ()
 
-    def __init__(self, rows: Iterable[Row]) -> None:
-        super().__init__(results=list(rows))
+    def __init__(self, rows: Iterable[Row], relations: Any = None) -> None:
+        super().__init__(results=list(rows), **({} if relations is None else {"relations": relations}))
 
     def __iter__(self) -> Iterator[Any]:
         """The rows."""
@@ -89,11 +104,11 @@ class Results(dict[str, Any]):
         return super().__getitem__(key) if isinstance(key, str) else super().__getitem__("results")[key]
 
     def __contains__(self, key: object) -> bool:
-        """Whether it is the key, or one of the rows."""
+        """Whether it is a key, or one of the rows."""
         return super().__contains__(key) if isinstance(key, str) else key in self["results"]
 
     def __eq__(self, other: object) -> bool:
-        """Equal to a dict by its key, to a list by its rows."""
+        """Equal to a dict by its keys, to a list by its rows."""
         return self["results"] == other if isinstance(other, list) else super().__eq__(other)
 
     def __ne__(self, other: object) -> bool:
@@ -102,9 +117,9 @@ class Results(dict[str, Any]):
 
     __hash__ = None  # as any dict
 
-    def __reduce__(self) -> tuple[type[Results], tuple[list[Row]]]:
-        """Copy and pickle by the rows."""
-        return type(self), (self["results"],)
+    def __reduce__(self) -> tuple[type[Results], tuple[list[Row], Any]]:
+        """Copy and pickle by what it holds."""
+        return type(self), (self["results"], self.get("relations"))
 
 
 # ── memories ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -201,3 +216,23 @@ def revision(step: Revision) -> dict[str, Any]:
 def verbatim(rows: Sequence[Row], steps: Sequence[Revision]) -> list[Row]:
     """Rows of an `add(infer=False)`: also who spoke, and in which role."""
     return [Row(row, actor_id=_named(step), role=step.role) for row, step in zip(rows, steps, strict=True)]
+
+
+# ── the knowledge graph ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def related(made: GraphChanges) -> dict[str, list[list[dict[str, str]]]]:
+    """What an `add` changed in the graph: a list for each relation, since Mem0 gives the rows of a query for each."""
+    return {
+        "deleted_entities": [[_triple(relation, "target")] for relation in made.ended],
+        "added_entities": [[_triple(relation, "target")] for relation in made.added],
+    }
+
+
+def relations(found: Iterable[Relation], *, target: str) -> list[dict[str, str]]:
+    """Relations as `search` shows them (*target* `"destination"`), or `get_all` (`"target"`)."""
+    return [_triple(relation, target) for relation in found]
+
+
+def _triple(relation: Relation, target: str) -> dict[str, str]:
+    return {"source": relation.source, "relationship": relation.relation, target: relation.target}

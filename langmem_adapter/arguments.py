@@ -1,0 +1,68 @@
+"""What callers give, checked: each function returns it ready for use, or raises an error that names the fix."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.records.checks import check_text
+from langmem_adapter.records.scope import Scope
+
+__all__ = ["bounded", "cosine", "filled", "memory_id_of", "parse_time", "scope_if_given"]
+
+_MOST_HITS: Final = 10_000
+
+
+def scope_if_given(user_id: str | None, agent_id: str | None, run_id: str | None) -> Scope | None:
+    """The scope that an id must lie in, where any field of it is named."""
+    given = user_id is not None or agent_id is not None or run_id is not None
+    return Scope(user_id, agent_id, run_id) if given else None
+
+
+def memory_id_of(memory_id: object, *, whose: str = "a memory's id") -> str:
+    """An id, which is a text with something in it; *whose* is what it is called in the error."""
+    if not isinstance(memory_id, str) or not memory_id.strip():
+        raise InvalidInputError(f"{whose} is a text, not {memory_id!r}")
+    return check_text(memory_id, "the id")
+
+
+def filled(text: object, name: str) -> str:
+    """A text with something in it; *name* is what it is called in the error."""
+    if not check_text(text, name).strip():
+        raise InvalidInputError(f"{name} is empty")
+    return str(text)
+
+
+def bounded(k: object, name: str = "k", *, most: int = _MOST_HITS) -> int:
+    """How many at most: a whole number from 1 to *most*, by default 10,000; *name* is what it is called in the error."""
+    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= most:
+        raise InvalidInputError(f"{name} must be a whole number from 1 to {most:,}, not {k!r}")
+    return k
+
+
+def cosine(threshold: object) -> float | None:
+    """A cosine from -1 to 1, or `None`."""
+    if threshold is None:
+        return None
+    if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not -1 <= threshold <= 1:
+        raise InvalidInputError(f"threshold is a cosine from -1 to 1, not {threshold!r}")
+    return float(threshold)
+
+
+def parse_time(value: object, name: str) -> datetime:
+    """An aware UTC datetime from a datetime, an ISO 8601 text or a Unix time in seconds; without a zone it means UTC.
+
+    Raises:
+        InvalidInputError: It is none of these.
+    """
+    try:
+        if isinstance(value, str):
+            value = datetime.fromisoformat(value)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            value = datetime.fromtimestamp(value, UTC)
+        if isinstance(value, datetime):
+            return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    except (ValueError, OverflowError, OSError) as error:
+        raise InvalidInputError(f"{name}={value!r} is no point in time: {error}") from None
+    raise InvalidInputError(f"{name} must be a datetime, ISO 8601 text or Unix seconds, not {type(value).__name__}")

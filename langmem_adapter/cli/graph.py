@@ -1,0 +1,202 @@
+"""Commands that look at the knowledge graph: `graph`, `graph entities`, `graph path`, `graph search`."""
+
+import difflib
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
+
+import typer
+from typer.core import TyperGroup
+
+from langmem_adapter.cli import graph_pictures
+from langmem_adapter.cli.failures import CommandError, ExitCode
+from langmem_adapter.cli.options import Call, named
+from langmem_adapter.cli.output import as_data
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from langmem_adapter.memory import Memory
+    from langmem_adapter.records.graph import Neighbour, Relation
+
+__all__ = ["GraphGroup", "entities", "path", "search", "show"]
+
+_DEFAULT: Final = "show"
+_FARTHEST: Final = 5
+_NAMES: Final = 200  # among which one is looked for that was meant
+_RELATION: Final = ("id", "source", "relation", "target", "valid_from", "valid_to")
+
+Format: TypeAlias = Literal["table", "mermaid", "dot", "graphml"]
+AsOf = Annotated[str | None, typer.Option(metavar="TIME", help="What held then, ISO 8601.", show_default=False)]
+KnownAt = Annotated[str | None, typer.Option(metavar="TIME", help="What was believed then.", show_default=False)]
+Limit = Annotated[int, typer.Option("-k", "--limit", min=1, max=10_000, help="At most so many.")]
+After = Annotated[
+    str | None, typer.Option(metavar="CURSOR", help="Go on after this page's cursor.", show_default=False)
+]
+
+
+class GraphGroup(TyperGroup):
+    """A group that takes anything but one of its commands for what `show` shall show."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the command's name in front where there is none."""
+        known = bool(args) and (args[0] in self.commands or args[0] in ctx.help_option_names)
+        return super().parse_args(ctx, args if known else [_DEFAULT, *args])
+
+
+def show(
+    call: Call,
+    entity: Annotated[
+        str | None,
+        typer.Argument(metavar="ENTITY", help="Whom or what to look at; all if not given.", show_default=False),
+    ] = None,
+    *,
+    hops: Annotated[
+        int | None,
+        typer.Option(min=1, max=_FARTHEST, help="How far around it: 1, in drawings 2.", show_default=False),
+    ] = None,
+    as_of: AsOf = None,
+    known_at: KnownAt = None,
+    history: Annotated[bool, typer.Option("--history", help="Everything that was ever believed.")] = False,
+    format: Annotated[Format, typer.Option(help="A table, or a drawing as text.")] = "table",  # noqa: A002 - the option's name
+    limit: Limit = 100,
+    after: After = None,
+) -> None:
+    """Show who and what is related, since when and until when, the newest first.
+
+    The word "show" may be left out.
+
+    [bold]Examples[/bold]
+    $ langmem-adapter graph -u alice
+    $ langmem-adapter graph Jesica -u alice --hops 2
+    $ langmem-adapter graph alice -u alice --as-of 2025-01-01
+    $ langmem-adapter graph -u alice --format dot | dot -Tsvg > graph.svg
+    """
+    far = entity if hops is not None and hops > 1 else None
+    if history and (far is not None or format != "table"):
+        raise _usage("--history shows a table of relations", "leave out --hops and --format")
+    if entity is None and hops is not None:
+        raise _usage("--hops goes around an entity", "name one: langmem-adapter graph ENTITY --hops 2")
+    with call.memory() as memory:
+        when: dict[str, Any] = {"as_of": as_of, "known_at": known_at, **call.whose(memory)}
+        if format != "table":
+            drawing = memory.graph.draw(format=format, entity=entity, hops=hops or 2, **when)
+            call.output.write(drawing, format=format)
+        elif far is not None:
+            _neighbours(call, memory, far, memory.graph.neighbours(far, hops=hops or 1, k=limit, **when))
+        else:
+            page = memory.graph.relations(entity=entity, history=history, k=limit, after=after, **when)
+            _relations(call, page, history=history, next=page.next)
+            if not page:
+                _nothing(call, memory, entity)
+
+
+def entities(
+    call: Call,
+    type: Annotated[str | None, typer.Option(metavar="TYPE", help="Only of this type.", show_default=False)] = None,  # noqa: A002 - the option's name
+    as_of: AsOf = None,
+    known_at: KnownAt = None,
+    limit: Limit = 50,
+    after: After = None,
+) -> None:
+    """List whom and what the graph knows, those that are mentioned most first.
+
+    [bold]Examples[/bold]
+    $ langmem-adapter graph entities -u alice
+    $ langmem-adapter graph entities -u alice --type person
+    """
+    with call.memory() as memory:
+        whose = call.whose(memory)
+        page = memory.graph.entities(type=type, as_of=as_of, known_at=known_at, k=limit, after=after, **whose)
+        if page or not call.output.on_terminal:
+            call.output.show(
+                [as_data(entity) for entity in page],
+                columns=("id", "name", "type", "mentions"),
+                picture=lambda: graph_pictures.entities_table(page),
+                next=page.next,
+            )
+        if page.next is not None:
+            call.output.note(f"more: --after {page.next}")
+        if not page:
+            _nothing(call, memory, None)
+
+
+def path(
+    call: Call,
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="From whom or what.")],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="To whom or what.")],
+    hops: Annotated[int, typer.Option(min=1, max=10, help="At most so many relations.")] = 4,
+    as_of: AsOf = None,
+    known_at: KnownAt = None,
+) -> None:
+    """Show how two are connected: the relations on a shortest way.
+
+    No way ends with exit code 3.
+
+    [bold]Examples[/bold]
+    $ langmem-adapter graph path alice Tom -u alice
+    """
+    with call.memory() as memory:
+        whose = call.whose(memory)
+        way = memory.graph.path(source, target, max_hops=hops, as_of=as_of, known_at=known_at, **whose)
+        _relations(call, way)
+        if not way:
+            call.output.note(f"no way of {hops} relations or fewer from {source} to {target} for {named(whose)}")
+            raise typer.Exit(ExitCode.NOTHING_FOUND)
+
+
+def search(
+    call: Call,
+    query: Annotated[list[str], typer.Argument(metavar="QUERY", help="What to look for; quotes are not needed.")],
+    limit: Limit = 10,
+) -> None:
+    """Find relations by a question, best first.
+
+    Nothing found ends with exit code 3.
+
+    [bold]Examples[/bold]
+    $ langmem-adapter graph search where does my sister live -u alice
+    """
+    with call.memory() as memory:
+        found = memory.graph.search(" ".join(query), k=limit, **call.whose(memory))
+        _relations(call, found)
+        if not found:
+            _nothing(call, memory, None)
+            raise typer.Exit(ExitCode.NOTHING_FOUND)
+
+
+def _relations(call: Call, relations: "Sequence[Relation]", *, history: bool = False, **extra: Any) -> None:
+    if relations or call.output.as_json or not call.output.on_terminal:
+        call.output.show(
+            [as_data(relation) for relation in relations],
+            columns=_RELATION,
+            picture=lambda: graph_pictures.relations_table(relations, history=history),
+            **extra,
+        )
+    if extra.get("next") is not None:
+        call.output.note(f"more: --after {extra['next']}")
+
+
+def _neighbours(call: Call, memory: "Memory", entity: str, found: "Sequence[Neighbour]") -> None:
+    rows = [{**as_data(each.entity), "hops": each.hops, "relations": as_data(each)["relations"]} for each in found]
+    if found or call.output.as_json or not call.output.on_terminal:
+        call.output.show(
+            rows, columns=("hops", "id", "name", "type"), picture=lambda: graph_pictures.neighbours_table(found)
+        )
+    if not found:
+        _nothing(call, memory, entity)
+
+
+def _nothing(call: Call, memory: "Memory", entity: str | None) -> None:
+    """Say why there is nothing, and what to do; a name that is not known ends the command."""
+    whose = call.scope
+    known = [each.name for each in memory.graph.entities(k=_NAMES, unrelated=True, **whose)]
+    if entity is None or not known:
+        how = 'add something with --graph, or: langmem-adapter graph add Anna "lives in" Lyon'
+        call.output.note(f"no relations of {named(whose)}{'' if known else f'; {how}'}")
+        return
+    near = difflib.get_close_matches(entity, known, n=3, cutoff=0.5) or known[:3]
+    call.output.note(f"no relations of {entity} for {named(whose)}; it knows {', '.join(near)}")
+    raise typer.Exit(ExitCode.NOTHING_FOUND)
+
+
+def _usage(message: str, hint: str) -> CommandError:
+    return CommandError(message, code="usage", exit_code=ExitCode.USAGE, hint=hint)

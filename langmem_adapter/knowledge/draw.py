@@ -1,0 +1,209 @@
+"""Drawings of the knowledge graph as text: Mermaid, Graphviz DOT, GraphML.
+
+Names come from conversations, so from anybody. Each format has one way by which a name gets into it, and none out of it.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from xml.sax.saxutils import escape, quoteattr
+
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.names import entity_key
+from langmem_adapter.records.plain import as_iso
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from langmem_adapter.records.graph import Relation
+
+__all__ = ["MOST_NODES", "Form", "checked", "drawing"]
+
+Form: TypeAlias = Literal["mermaid", "dot", "graphml"]
+MOST_NODES: Final = 400
+"""Entities of a drawing; more can nobody look at, and viewers give up."""
+
+_CUT: Final = f"cut to {MOST_NODES} entities, those of the newest relations"
+_JOINERS: Final = "\u200c\u200d"  # parts of Persian words and of emojis
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrow:
+    source: int
+    target: int
+    relation: Relation
+    holds: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Picture:
+    """What is drawn: names and types by number, the arrows between them, and whether some were left out."""
+
+    nodes: Sequence[tuple[str, str]]
+    arrows: Sequence[_Arrow]
+    cut: bool
+
+
+def drawing(relations: Sequence[Relation], form: Form, moment: datetime, *, cut: bool = False) -> str:
+    """Relations as a drawing; those that do not hold at a moment are dashed, with their dates.
+
+    Args:
+        relations: Newest first; where they are between more than `MOST_NODES` entities, the older ones are left out.
+        form: `"mermaid"`, `"dot"` or `"graphml"`.
+        moment: What "now" means.
+        cut: Some were left out before; the drawing says so.
+
+    Raises:
+        InvalidInputError: There is no such form.
+    """
+    return "\n".join(_FORMS[checked(form)](_picture(relations, moment, cut=cut))) + "\n"
+
+
+def checked(form: object) -> Form:
+    """The name of a form.
+
+    Raises:
+        InvalidInputError: There is no such form.
+    """
+    known = next((name for name in _FORMS if name == form), None)
+    if known is None:
+        raise InvalidInputError(f"format is one of {', '.join(map(repr, _FORMS))}, not {form!r}")
+    return known
+
+
+def _picture(relations: Sequence[Relation], moment: datetime, *, cut: bool) -> _Picture:
+    kept: list[Relation] = []
+    keys: set[str] = set()
+    for relation in relations:
+        ends = {entity_key(relation.source), entity_key(relation.target)}
+        if len(keys | ends) <= MOST_NODES:
+            keys |= ends
+            kept.append(relation)
+    nodes: dict[str, tuple[str, str]] = {}
+    for relation in reversed(kept):  # the oldest first, so that numbers stay as the graph grows
+        for name, kind in ((relation.source, relation.source_type), (relation.target, relation.target_type)):
+            nodes.setdefault(entity_key(name), (_line(name), _line(kind) if kind else ""))
+    numbers = {key: number for number, key in enumerate(nodes)}
+    arrows = [
+        _Arrow(numbers[entity_key(each.source)], numbers[entity_key(each.target)], each, _holds(each, moment))
+        for each in reversed(kept)
+    ]
+    return _Picture(list(nodes.values()), arrows, cut or len(kept) < len(relations))
+
+
+def _holds(relation: Relation, moment: datetime) -> bool:
+    begun = relation.valid_from is None or relation.valid_from <= moment
+    return begun and (relation.valid_to is None or moment < relation.valid_to)
+
+
+def _line(text: str) -> str:
+    """A text on one line, without control characters, which XML refuses, and without those that turn writing around."""
+    shown = (letter if _is_shown(letter) else " " for letter in text)
+    return " ".join("".join(shown).split()) or "?"
+
+
+def _is_shown(letter: str) -> bool:
+    return letter in _JOINERS or not unicodedata.category(letter).startswith("C")
+
+
+def _label(arrow: _Arrow) -> str:
+    told = _line(arrow.relation.relation.replace("_", " "))
+    if arrow.holds:
+        return told
+    days = [
+        moment.date().isoformat() if moment else "" for moment in (arrow.relation.valid_from, arrow.relation.valid_to)
+    ]
+    return f"{told}, {days[0]} – {days[1]}"
+
+
+# ── Mermaid ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _mermaid(picture: _Picture) -> Iterator[str]:
+    yield "flowchart LR"
+    if picture.cut:
+        yield f"  %% {_CUT}"
+    for number, (name, _) in enumerate(picture.nodes):
+        yield f'  n{number}["{_in_mermaid(name)}"]'
+    for arrow in picture.arrows:
+        line = "-->" if arrow.holds else "-.->"
+        yield f'  n{arrow.source} {line}|"{_in_mermaid(_label(arrow))}"| n{arrow.target}'
+
+
+def _in_mermaid(text: str) -> str:
+    """All but letters, digits and harmless marks as Mermaid's entity codes; "1." and "-" would begin a list."""
+    return "".join(
+        letter if letter.isalnum() or (place and letter in " ,'/-–_") else f"#{ord(letter)};"
+        for place, letter in enumerate(text)
+    )
+
+
+# ── Graphviz ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _dot(picture: _Picture) -> Iterator[str]:
+    yield "digraph memory {"
+    if picture.cut:
+        yield f"  // {_CUT}"
+    yield "  rankdir=LR;"
+    for number, (name, _) in enumerate(picture.nodes):
+        yield f"  n{number} [label={_in_dot(name)}];"
+    for arrow in picture.arrows:
+        style = "" if arrow.holds else ", style=dashed"
+        yield f"  n{arrow.source} -> n{arrow.target} [label={_in_dot(_label(arrow))}{style}];"
+    yield "}"
+
+
+def _in_dot(text: str) -> str:
+    plain = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{plain}"'
+
+
+# ── GraphML ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_KEYS: Final = {
+    "node": ("name", "type"),
+    "edge": ("id", "relation", "valid_from", "valid_to", "holds", "mentions", "confidence"),
+}
+
+
+def _graphml(picture: _Picture) -> Iterator[str]:
+    yield '<?xml version="1.0" encoding="UTF-8"?>'
+    if picture.cut:
+        yield f"<!-- {_CUT} -->"
+    yield '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">'
+    for part, names in _KEYS.items():
+        for name in names:
+            yield f'  <key id="{part}_{name}" for="{part}" attr.name="{name}" attr.type="string"/>'
+    yield '  <graph id="memory" edgedefault="directed">'
+    for number, (name, kind) in enumerate(picture.nodes):
+        yield f'    <node id="n{number}">{_data("node", {"name": name, "type": kind})}</node>'
+    for arrow in picture.arrows:
+        told = _data("edge", _told(arrow))
+        yield f'    <edge source="n{arrow.source}" target="n{arrow.target}">{told}</edge>'
+    yield "  </graph>"
+    yield "</graphml>"
+
+
+def _told(arrow: _Arrow) -> dict[str, str | None]:
+    relation = arrow.relation
+    return {
+        "id": relation.id,
+        "relation": _line(relation.relation),
+        "valid_from": as_iso(relation.valid_from),
+        "valid_to": as_iso(relation.valid_to),
+        "holds": str(arrow.holds).lower(),
+        "mentions": str(relation.mentions),
+        "confidence": str(relation.confidence),
+    }
+
+
+def _data(part: str, values: Mapping[str, str | None]) -> str:
+    told = ((f"{part}_{name}", value) for name, value in values.items() if value)
+    return "".join(f"<data key={quoteattr(key)}>{escape(value)}</data>" for key, value in told)
+
+
+_FORMS: Final[dict[Form, Callable[[_Picture], Iterator[str]]]] = {"mermaid": _mermaid, "dot": _dot, "graphml": _graphml}

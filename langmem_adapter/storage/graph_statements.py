@@ -1,0 +1,150 @@
+"""The statements by which a write reads and writes the rows of the knowledge graph, prepared once."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import ColumnElement, Text, TypeDecorator, bindparam, func, insert, select, update
+from sqlalchemy.ext.compiler import compiles
+
+from langmem_adapter.storage.graph_tables import entities, entity_names, relation_memories, relations
+from langmem_adapter.storage.prepared import Prepared, any_of
+from langmem_adapter.storage.tables import history, scopes
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Dialect
+    from sqlalchemy.sql.compiler import SQLCompiler
+
+__all__ = [
+    "ALL_OF",
+    "BETWEEN",
+    "BY_ID",
+    "BY_PK",
+    "COUNT",
+    "FROM",
+    "INSERT_BELIEF",
+    "INSERT_LINK",
+    "INSERT_NAME",
+    "INSERT_NODE",
+    "LAST_RETIRED",
+    "LINKS",
+    "NAMES",
+    "NODES",
+    "RETIRE",
+    "SAID",
+    "SUPPORT",
+    "TO",
+    "UPDATE_LINK",
+    "UPDATE_NODE",
+]
+
+
+class _Pairs(TypeDecorator[Any]):
+    """Pairs of numbers as one value."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str:  # noqa: ARG002 - SQLAlchemy's signature
+        return json.dumps(list(value))
+
+
+class _Between(ColumnElement[bool]):
+    """The condition that source and target are one of the pairs of a list.
+
+    Two conditions, each with a list of its own, would look into the index for every source with every target.
+    """
+
+    inherit_cache = False
+
+    def __init__(self, name: str) -> None:
+        self.values: Final = bindparam(name, type_=_Pairs())
+
+
+_LISTED: Final = {
+    "sqlite": "SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each({})",
+    "postgresql": "SELECT (p->>0)::bigint, (p->>1)::bigint FROM jsonb_array_elements(({})::jsonb) AS p",
+}
+
+
+@compiles(_Between)
+def _between(element: _Between, compiler: SQLCompiler, **options: Any) -> str:
+    listed = _LISTED[compiler.dialect.name].format(compiler.process(element.values, **options))
+    return f"(relations.source_pk, relations.target_pk) IN ({listed})"
+
+
+_believed: Final = relations.c.retired_at.is_(None)
+
+# ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+NAMES: Final = Prepared(
+    select(entity_names.c.scope_id, entity_names.c.key, entity_names.c.entity_pk).where(
+        any_of(entity_names.c.scope_id, "scopes"), any_of(entity_names.c.key, "keys")
+    )
+)
+NODES: Final = Prepared(
+    select(entities, scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id)
+    .join_from(entities, scopes, entities.c.scope_id == scopes.c.id)
+    .where(any_of(entities.c.pk, "pks"))
+)
+BETWEEN: Final = Prepared(select(relations).where(_Between("pairs"), _believed))
+FROM: Final = Prepared(
+    select(relations).where(any_of(relations.c.source_pk, "pks"), any_of(relations.c.relation, "names"), _believed)
+)
+TO: Final = Prepared(
+    select(relations).where(any_of(relations.c.target_pk, "pks"), any_of(relations.c.relation, "names"), _believed)
+)
+ALL_OF: Final = tuple(
+    Prepared(select(relations).where(any_of(column, "pks"), _believed))
+    for column in (relations.c.source_pk, relations.c.target_pk)
+)
+BY_ID: Final = Prepared(select(relations).where(any_of(relations.c.id, "ids"), _believed))
+BY_PK: Final = Prepared(select(relations).where(any_of(relations.c.pk, "pks")))
+_last: Final = (
+    select(relations.c.id, func.max(relations.c.retired_at).label("at"))
+    .where(any_of(relations.c.id, "ids"))
+    .group_by(relations.c.id)
+    .subquery()
+)
+LAST_RETIRED: Final = Prepared(
+    select(relations).join_from(
+        _last, relations, (relations.c.id == _last.c.id) & (relations.c.retired_at == _last.c.at)
+    )
+)
+LINKS: Final = Prepared(select(relation_memories).where(any_of(relation_memories.c.memory_id, "ids")))
+SUPPORT: Final = Prepared(
+    select(relation_memories)
+    .where(any_of(relation_memories.c.relation_id, "ids"))
+    .order_by(relation_memories.c.created_at, relation_memories.c.memory_id)
+)
+SAID: Final = Prepared(
+    select(history.c.recorded_at, history.c.old_memory).where(history.c.memory_id == bindparam("memory"))
+)
+
+# ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+INSERT_NODE: Final = Prepared(insert(entities))
+INSERT_NAME: Final = Prepared(insert(entity_names))
+INSERT_BELIEF: Final = Prepared(insert(relations))
+INSERT_LINK: Final = Prepared(insert(relation_memories))
+UPDATE_NODE: Final = Prepared(
+    update(entities)
+    .where(entities.c.pk == bindparam("_pk"))
+    .values({name: bindparam(name) for name in ("type", "mentions", "updated_at", "merged_into")})
+)
+RETIRE: Final = Prepared(
+    update(relations).where(relations.c.pk == bindparam("_pk")).values(retired_at=bindparam("_at"))
+)
+COUNT: Final = Prepared(
+    update(relations)
+    .where(relations.c.pk == bindparam("_pk"))
+    .values(mentions=bindparam("mentions"), confidence=bindparam("confidence"))
+)
+UPDATE_LINK: Final = Prepared(
+    update(relation_memories)
+    .where(
+        relation_memories.c.relation_id == bindparam("_relation"), relation_memories.c.memory_id == bindparam("_memory")
+    )
+    .values(dropped_at=bindparam("dropped_at"))
+)

@@ -1,0 +1,121 @@
+"""What is left of an erased scope with others: what their adds saw of it (traces), and what they answered (runs)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import and_, delete, false, or_, select, update
+
+from langmem_adapter.records.scope import Scope
+from langmem_adapter.records.work import Change
+from langmem_adapter.storage.graph_tables import entities, entity_names, relations
+from langmem_adapter.storage.scopes import of_row, within
+from langmem_adapter.storage.tables import history, runs, scopes, traces
+
+if TYPE_CHECKING:
+    from sqlalchemy import ColumnElement, Connection, Select
+
+__all__ = ["Strays", "strays_of"]
+
+_CHUNK: Final = 500
+_PAGE: Final = {"yield_per": 100}
+
+
+@dataclass(frozen=True, slots=True)
+class Strays:
+    """What is known of a scope that is to be erased, and may stand in traces and runs of others.
+
+    Attributes:
+        scope: The fields that it was named by; `None` where there are no others.
+        owners: The exact scopes; nobody saw anything of none.
+        memories: Ids of its memories.
+        relations: Ids of its relations.
+        names: Names of its entities.
+    """
+
+    scope: Scope | None = None
+    owners: tuple[Scope, ...] = ()
+    memories: frozenset[str] = frozenset()
+    relations: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
+
+    def traces(self, connection: Connection) -> int:
+        """Remove the traces that show something of it; how many there were."""
+        query = select(traces.c.id, traces.c.state).where(self._seen_by(traces.c.state["task"]["scope"]))
+        with connection.execute(query, execution_options=_PAGE) as rows:
+            gone = [row.id for row in rows if self._shows(row.state)]
+        for start in range(0, len(gone), _CHUNK):
+            connection.execute(delete(traces).where(traces.c.id.in_(gone[start : start + _CHUNK])))
+        return len(gone)
+
+    def runs(self, connection: Connection) -> int:
+        """Take it out of the answers that hold some of it; how many there were.
+
+        The runs stay, without the texts: a run of another scope must still know that it was done.
+        """
+        query = select(runs.c.key, runs.c.result).where(self._seen_by(runs.c.scope))
+        with connection.execute(query, execution_options=_PAGE) as rows:
+            told = [(row.key, row.result, [self._blank(change) for change in row.result]) for row in rows]
+        changed = [(key, blank) for key, result, blank in told if blank != result]
+        for key, blank in changed:
+            connection.execute(update(runs).where(runs.c.key == key).values(result=blank))
+        return len(changed)
+
+    def _seen_by(self, owner: Any) -> ColumnElement[bool]:
+        """Condition on a JSON column with the three fields: an add of this owner may have looked at it."""
+        if self.scope is None or not self.owners:
+            return false()
+        fields = ((owner[name].as_string(), value) for name, value in self.scope.named.items())
+        return and_(*(or_(field.is_(None), field == value) for field, value in fields))
+
+    def _shows(self, state: Mapping[str, Any]) -> bool:
+        known = self.memories | self.relations
+        if any(text in known for text in _texts(state)):
+            return True
+        owner = Scope(**state["task"]["scope"])
+        if not any(owner.covers(each) for each in self.owners):
+            return False
+        # A prompt lists names that the graph knows, and says of none of them whose it is.
+        told = "\n".join(_texts(state["work"]["usage"]["calls"]))
+        return any(name in told for name in self.names)
+
+    def _blank(self, change: dict[str, Any]) -> dict[str, Any]:
+        if change["id"] in self.memories:
+            gone = replace(Change.from_json(change), text="", previous_text=None, reason="purged", relations=())
+            return gone.to_json()
+        kept = [each for each in change.get("relations", ()) if each["relation"]["id"] not in self.relations]
+        return change if kept == change.get("relations", []) else {**change, "relations": kept}
+
+
+def strays_of(connection: Connection, scope: Scope) -> Strays:
+    """What to look for in the traces and runs of others; to be asked before anything is removed.
+
+    Args:
+        connection: The transaction that removes it.
+        scope: What is to be erased.
+    """
+    rows = connection.execute(select(scopes).where(within(scope))).all()
+    ids = select(scopes.c.id).where(within(scope))
+    memories, related, named, called = (
+        frozenset[str](connection.execute(_distinct(column, ids)).scalars())
+        for column in (history.c.memory_id, relations.c.id, entities.c.name, entity_names.c.name)
+    )
+    return Strays(scope, tuple(map(of_row, rows)), memories, related, named | called)
+
+
+def _distinct(column: Any, ids: Select[tuple[int]]) -> Select[Any]:
+    return select(column).where(column.table.c.scope_id.in_(ids)).distinct()
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Every text in a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for part in value.values():
+            yield from _texts(part)
+    elif isinstance(value, Sequence):
+        for part in value:
+            yield from _texts(part)

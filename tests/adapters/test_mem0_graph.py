@@ -1,0 +1,173 @@
+"""Mem0's graph memory on both classes: who turns it on, and the dicts that come of it."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import json
+import pickle
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pytest
+
+from langmem_adapter.adapters.mem0 import AsyncMemory, Memory, Results
+from langmem_adapter.testing import ScriptedChatModel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Either: TypeAlias = Memory | AsyncMemory
+GRAPH = {"graph_store": {"provider": "sql"}, "history_db_path": ":memory:"}
+# The conversation of Mem0's own users: what a model answers to each message, for extraction and for comparison.
+SISTER = "Has a sister named Jesica"
+
+
+@pytest.fixture(params=[Memory, AsyncMemory])
+def kind(request: pytest.FixtureRequest) -> type[Either]:
+    chosen: type[Either] = request.param
+    return chosen
+
+
+async def ask(memory: Either, method: str, *arguments: Any, **options: Any) -> Any:
+    result = getattr(memory, method)(*arguments, **options)
+    return await result if inspect.isawaitable(result) else result
+
+
+def triple(source: str, relation: str, target: str, **more: Any) -> dict[str, Any]:
+    return {"source": source, "relation": relation, "target": target, "fact": 0, **more}
+
+
+def facts(text: str, *relations: dict[str, Any]) -> str:
+    return json.dumps({"facts": [text], "entities": [], "relations": list(relations)})
+
+
+def opened(kind: type[Either], *replies: str | Callable[..., str], **config: Any) -> Either:
+    model = ScriptedChatModel(replies=replies)
+    return kind.from_config({**GRAPH, "llm": {"provider": "langchain", "config": {"model": model}}, **config})
+
+
+def row(source: str, relationship: str, **target: str) -> dict[str, str]:
+    return {"source": source, "relationship": relationship, **target}
+
+
+async def test_desmond_his_sister_and_her_dog(kind: type[Either]) -> None:
+    memory = opened(
+        kind,
+        facts("Name is Desmond", triple("user", "named", "Desmond")),
+        facts("Has a sister", triple("Desmond", "has", "sister")),
+        json.dumps({"memory": [{"id": "9", "text": "Has a sister", "event": "ADD"}]}),
+        facts(SISTER, triple("Desmond", "has sister", "Jesica")),
+        lambda messages: json.dumps(
+            {
+                "memory": [
+                    {"id": "0" if '"id": "0", "text": "Has a sister"' in messages[-1].content else "1", "text": SISTER}
+                    | {"event": "UPDATE"}
+                ]
+            }
+        ),
+    )
+    first = await ask(memory, "add", "Hi, my name is Desmond.", user_id="desmond")
+    assert first["relations"] == {"deleted_entities": [], "added_entities": []}  # he is himself
+    second = await ask(memory, "add", "I have a sister.", user_id="desmond")
+    assert list(second.keys()) == ["results", "relations"]
+    assert second["relations"]["added_entities"] == [[row("Desmond", "has", target="sister")]]
+    third = await ask(memory, "add", "Her name is Jesica.", user_id="desmond")
+    assert third["relations"]["added_entities"] == [[row("Desmond", "has_sister", target="Jesica")]]
+    found = await ask(memory, "search", "What is the name of the sister?", user_id="desmond")
+    assert row("Desmond", "has_sister", destination="Jesica") in found["relations"]
+    listed = await ask(memory, "get_all", user_id="desmond")
+    assert listed["relations"][0] == row("Desmond", "has_sister", target="Jesica")
+    assert json.loads(json.dumps(listed)) == listed
+    memory.close()
+
+
+async def test_what_a_message_ends_is_told_as_deleted(kind: type[Either]) -> None:
+    memory = kind.from_config(GRAPH)
+    await ask(memory, "add", "I live in Lyon.", user_id="alice")
+    added = await ask(memory, "add", "I moved to Oslo.", user_id="alice")
+    assert added["relations"] == {
+        "deleted_entities": [[row("alice", "lives_in", target="Lyon")]],
+        "added_entities": [[row("alice", "lives_in", target="Oslo")]],
+    }
+    assert (await ask(memory, "get_all", user_id="alice"))["relations"] == [row("alice", "lives_in", target="Oslo")]
+    memory.close()
+
+
+async def test_without_inference_nothing_is_read_into_the_graph(kind: type[Either]) -> None:
+    memory = kind.from_config(GRAPH)
+    added = await ask(memory, "add", "I live in Lyon.", user_id="alice", infer=False)
+    assert added["relations"] == {"deleted_entities": [], "added_entities": []}
+    assert added["results"][0]["role"] == "user"
+    memory.close()
+
+
+async def test_a_limit_bounds_the_relations_and_a_search_shows_five(kind: type[Either]) -> None:
+    memory = kind.from_config(GRAPH)
+    for number in range(7):
+        memory.engine.graph.add("Anna", "likes", f"tea {number}", user_id="alice")
+    assert len((await ask(memory, "get_all", user_id="alice"))["relations"]) == 7
+    assert len((await ask(memory, "get_all", user_id="alice", limit=2))["relations"]) == 2
+    assert len((await ask(memory, "search", "What does Anna like?", user_id="alice"))["relations"]) == 5
+    assert len((await ask(memory, "search", "What does Anna like?", user_id="alice", top_k=2))["relations"]) == 2
+    memory.close()
+
+
+async def test_filters_never_show_relations_of_memories_that_they_hide(kind: type[Either]) -> None:
+    memory = kind.from_config(GRAPH)
+    for user, city in (("alice", "Lyon"), ("bob", "Oslo"), ("carol", "Rome")):
+        await ask(memory, "add", f"I live in {city}.", user_id=user, agent_id="x", metadata={"city": city})
+    scoped = {"AND": [{"user_id": "alice"}, {"agent_id": "x"}]}
+    either = {"agent_id": "x", "OR": [{"user_id": "alice"}, {"user_id": "bob"}]}
+    for filters, cities in (
+        (scoped, {"Lyon"}),
+        (either, {"Lyon", "Oslo"}),
+        ({"agent_id": "x", "city": "Rome"}, {"Rome"}),
+    ):
+        found = await ask(memory, "search", "Who lives where?", filters=filters)
+        listed = await ask(memory, "get_all", filters=filters)
+        assert {each["destination"] for each in found["relations"]} == cities
+        assert {each["target"] for each in listed["relations"]} == cities
+    memory.close()
+
+
+async def test_deleting_takes_the_relations_along(kind: type[Either]) -> None:
+    memory = kind.from_config(GRAPH)
+    added = await ask(memory, "add", "I live in Lyon.", user_id="alice")
+    await ask(memory, "delete", added[0]["id"])
+    assert (await ask(memory, "get_all", user_id="alice"))["relations"] == []
+    for user in ("alice", "bob"):
+        await ask(memory, "add", "I live in Lyon.", user_id=user)
+        memory.engine.graph.add("Anna", "knows", "Ben", user_id=user)
+    await ask(memory, "delete_all", user_id="alice")
+    assert (await ask(memory, "get_all", user_id="alice"))["relations"] == []
+    assert len((await ask(memory, "get_all", user_id="bob"))["relations"]) == 2
+    await ask(memory, "reset")
+    assert (await ask(memory, "get_all", user_id="bob"))["relations"] == []
+    assert memory.engine.stats().entities == 0
+    memory.close()
+
+
+async def test_version_1_0_gives_bare_lists_with_a_graph_too(kind: type[Either]) -> None:
+    memory = kind.from_config({**GRAPH, "version": "v1.0"})
+    assert type(await ask(memory, "add", "I live in Lyon.", user_id="alice")) is list
+    assert type(await ask(memory, "search", "Lyon", user_id="alice")) is list
+    assert type(await ask(memory, "get_all", user_id="alice")) is list
+    assert len(memory.engine.graph.relations(user_id="alice")) == 1
+    memory.close()
+
+
+async def test_without_a_graph_store_there_are_no_relations_unless_the_settings_say_so(
+    kind: type[Either], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for wanted, keys in (("0", ["results"]), ("1", ["results", "relations"])):
+        monkeypatch.setenv("LANGMEM_ADAPTER_GRAPH", wanted)
+        memory = kind.from_config({"history_db_path": ":memory:"})
+        assert list((await ask(memory, "add", "I live in Lyon.", user_id="alice")).keys()) == keys
+        assert list((await ask(memory, "search", "Lyon", user_id="alice")).keys()) == keys
+        memory.close()
+
+
+def test_results_with_relations_are_copied_whole() -> None:
+    result = Results([], relations=[row("a", "likes", target="b")])
+    assert pickle.loads(pickle.dumps(result)) == copy.deepcopy(result) == result  # noqa: S301 - our own bytes
+    assert result.get("relations") == [row("a", "likes", target="b")] and len(result) == 0
