@@ -3,16 +3,17 @@
 "Where does my sister's husband work?" shares a word with everybody's employer. The memories about the sister lead to her
 husband, and he to where he works: a personalised PageRank over the entities and memories around the question, as in HippoRAG
 (Gutiérrez et al. 2024, arXiv:2405.14831), without its calls of a model. Only what lies within three steps is read, so a search
-costs a handful of statements, however large the graph is.
+costs five statements, however large the graph is.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from collections import OrderedDict
+from threading import Lock
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
-from sqlalchemy import select
+from sqlalchemy import or_, select
 
 from langmem_adapter.knowledge.walk import pagerank
 from langmem_adapter.names import entity_key, keys_in
@@ -32,13 +33,13 @@ __all__ = ["GraphEvidence"]
 _HOPS: Final = 2
 _MOST: Final = 1_000  # relations read at each step
 _BESIDE: Final = 0.3  # what the memories that answer a question best count beside a name in it
-
-_SHARPNESS: Final = 6  # and how much more one that stands out counts than the others
+_SHARPNESS: Final = 6  # how much more one of them that stands out counts than the others
 _DAMPING: Final = 0.8
 _POWER: Final = 0.5  # three steps away little of a walk is left
+_SCOPES_KEPT: Final = 1_024
 
 _believed: Final = relations.c.retired_at.is_(None)
-_ends: Final = relations.c.pk, relations.c.id, relations.c.source_pk, relations.c.target_pk
+_ends: Final = relations.c.id, relations.c.source_pk, relations.c.target_pk
 _OWNERS: Final = Prepared(select(scopes.c.user_id, scopes.c.agent_id).where(any_of(scopes.c.id, "scopes")).distinct())
 _SAID: Final = Prepared(
     select(*_ends)
@@ -46,8 +47,11 @@ _SAID: Final = Prepared(
     .join(relations, relations.c.id == relation_memories.c.relation_id)
     .where(any_of(memories.c.pk, "pks"), relation_memories.c.dropped_at.is_(None), _believed)
 )
-_FROM: Final = Prepared(select(*_ends).where(any_of(relations.c.source_pk, "pks"), _believed).limit(_MOST))
-_TO: Final = Prepared(select(*_ends).where(any_of(relations.c.target_pk, "pks"), _believed).limit(_MOST))
+_AROUND: Final = Prepared(
+    select(*_ends)
+    .where(or_(any_of(relations.c.source_pk, "pks"), any_of(relations.c.target_pk, "pks")), _believed)
+    .limit(_MOST)
+)
 _SPEAKERS: Final = Prepared(
     select(relation_memories.c.relation_id, memories.c.pk)
     .join_from(relation_memories, memories, memories.c.id == relation_memories.c.memory_id)
@@ -60,109 +64,134 @@ _SPEAKERS: Final = Prepared(
 
 
 class GraphEvidence:
-    """Leads to memories whose relations are near to those of the question."""
+    """Leads to memories whose relations are near to those of the question. Safe to use from many threads."""
+
+    def __init__(self) -> None:
+        self._owners: OrderedDict[tuple[int, ...], frozenset[str]] = OrderedDict()
+        self._lock = Lock()
 
     def leads(
         self, connection: Connection, scope_ids: Sequence[int], text: str, best: Mapping[int, float]
     ) -> Mapping[int, float]:
         """See `search.base.EvidenceSource.leads`."""
-        around = _Around(connection, scope_ids)
+        around = _Around(connection, scope_ids, self._owners_of(connection, scope_ids))
         named = around.named(text)
         around.take(_SAID, best)
         for _ in range(_HOPS):
             around.widen()
-        return around.ranked(named, best) if around.relations else {}
+        return _ranked(around, named, best) if around.relations else {}
+
+    def _owners_of(self, connection: Connection, scope_ids: Sequence[int]) -> frozenset[str]:
+        """Names of whoever the scopes belong to; whose a scope is never changes."""
+        key = tuple(scope_ids)
+        with self._lock:
+            known = self._owners.get(key)
+        if known is None:
+            rows = _OWNERS.tuples(connection, {"scopes": key})
+            known = frozenset(entity_key(name) for row in rows for name in row if name is not None)
+            with self._lock:
+                self._owners[key] = known
+                if len(self._owners) > _SCOPES_KEPT:
+                    self._owners.popitem(last=False)
+        return known
 
 
-@dataclass(slots=True, eq=False)
+class _Ends(NamedTuple):
+    """The two ends of a relation, without those whom the memories are about."""
+
+    source: int
+    target: int
+    led: tuple[int, ...]
+
+
 class _Around:
-    """The part of the graph around a question."""
+    """The part of the graph around a question. Entities are told apart as the reader of several scopes does."""
 
-    connection: Connection
-    scope_ids: Sequence[int]
-    people: People = field(init=False)
-    owners: set[int] = field(init=False)
-    relations: dict[int, Any] = field(default_factory=dict)
-    ends: set[int] = field(default_factory=set)
-    seen: set[int] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        self.people = People(self.connection, self.scope_ids)
-        # Nearly everything is said of them: nothing is near because it is near to them.
-        rows = _OWNERS.tuples(self.connection, {"scopes": self.scope_ids})
-        keys = {entity_key(name) for row in rows for name in row if name is not None}
-        self.owners = self._entities(keys)
+    def __init__(self, connection: Connection, scope_ids: Sequence[int], owners: Collection[str]) -> None:
+        self.relations: dict[str, _Ends] = {}
+        self._connection = connection
+        self._scope_ids = scope_ids
+        self._people = People(connection, scope_ids) if len(scope_ids) > 1 else None
+        self._fresh: set[int] = set()
+        self._seen: set[int] = set()
+        self._owner_keys = owners
+        self._owners: set[int] = set()
 
     def named(self, text: str) -> set[int]:
-        """The entities whose names stand in a text; the step begins with them."""
-        found = self._entities(keys_in(text)) - self.owners
-        self.ends |= found
-        return found
+        """The entities whose names stand in a text; the walk begins with them."""
+        found = with_keys(self._connection, self._scope_ids, keys_in(text) | set(self._owner_keys))
+        # Nearly everything is said of the owners: nothing is near because it is near to them.
+        self._owners = {self._who(pk) for key, pk in found if key in self._owner_keys}
+        named = {self._who(pk) for key, pk in found} - self._owners
+        self._fresh |= named
+        return named
 
     def take(self, statement: Prepared, pks: Iterable[int]) -> None:
         """Read relations."""
-        for row in statement.rows(self.connection, {"pks": list(pks)}):
-            self.relations[row.pk] = row
-            self.ends |= {row.source_pk, row.target_pk}
+        found = [row for row in statement.tuples(self._connection, {"pks": list(pks)}) if row[0] not in self.relations]
+        if self._people is not None:
+            self._people.meet(pk for _, *ends in found for pk in ends)
+        for relation_id, *ends in found:
+            source, target = map(self._who, ends)
+            led = tuple({source, target} - self._owners)
+            self.relations[relation_id] = _Ends(source, target, led)
+            self._fresh.update(led)
 
     def widen(self) -> None:
         """Read the relations of every entity that was met last."""
-        fresh = self.ends - self.seen - self.owners
+        fresh = self._fresh - self._seen
+        self._seen |= fresh
         if fresh:
-            self.seen |= fresh
-            everyone = self.people.everyone(fresh)
-            self.take(_FROM, everyone)
-            self.take(_TO, everyone)
+            self.take(_AROUND, fresh if self._people is None else self._people.everyone(fresh))
 
-    def ranked(self, named: set[int], best: Mapping[int, float]) -> dict[int, float]:
-        """Memories by how much of the walk from the question comes by them."""
-        said = self._speakers()
-        memory = {pk: number for number, pk in enumerate(dict.fromkeys((*best, *(pk for _, pk in said))))}
-        entity = self._numbered(len(memory))
-        edges = {(memory[pk], entity[end]) for relation, pk in said for end in self._walked(relation)}
-        edges |= {
-            (entity[r.source_pk], entity[r.target_pk]) for r in self.relations.values() if len(self._walked(r)) > 1
-        }
-        seeds = np.zeros(1 + max((*memory.values(), *entity.values())))
-        begins = named & entity.keys()
-        for pk, strength in _strengths(best).items():
-            seeds[memory[pk]] = strength * (_BESIDE if begins else 1)
-        for pk in begins:
-            seeds[entity[pk]] = 1
-        one, other = _leading_on(np.array(sorted(edges), np.int64).reshape(-1, 2), len(memory))
-        ranks = pagerank(one, other, seeds, damping=_DAMPING)
-        ranks[np.setdiff1d(np.arange(len(memory)), one)] = 0  # nothing leads there
-        ranks -= seeds / max(seeds.sum(), 1e-9) * (1 - _DAMPING)  # what came by, without what began there
-        most = max(ranks[number] for number in memory.values())
-        told = {pk: ranks[number] / most for pk, number in memory.items() if most > 0 and ranks[number] > 0}
-        return {pk: float(share) ** _POWER for pk, share in told.items()}
+    def speakers(self) -> list[tuple[str, int]]:
+        """Which memories say the relations."""
+        return _SPEAKERS.tuples(self._connection, {"ids": list(self.relations), "scopes": self._scope_ids})
 
-    def _walked(self, relation: Any) -> list[int]:
-        return [end for end in (relation.source_pk, relation.target_pk) if end not in self.owners]
+    def _who(self, pk: int) -> int:
+        return pk if self._people is None else self._people.who(pk)
 
-    def _numbered(self, first: int) -> dict[int, int]:
-        self.people.meet(self.ends)
-        numbers: dict[int, int] = {}
-        return {pk: numbers.setdefault(self.people.who(pk), first + len(numbers)) for pk in sorted(self.ends)}
 
-    def _speakers(self) -> list[tuple[Any, int]]:
-        by_id = {row.id: row for row in self.relations.values()}
-        rows = _SPEAKERS.tuples(self.connection, {"ids": list(by_id), "scopes": self.scope_ids})
-        return [(by_id[relation_id], pk) for relation_id, pk in rows]
+def _ranked(around: _Around, named: Collection[int], best: Mapping[int, float]) -> dict[int, float]:
+    """Memories by how much of the walk from the question comes by them."""
+    said = around.speakers()
+    memory = {pk: number for number, pk in enumerate(dict.fromkeys((*best, *(pk for _, pk in said))))}
+    entity: dict[int, int] = {}
+    for pk in (*named, *(end for ends in around.relations.values() for end in ends.led)):
+        entity.setdefault(pk, len(memory) + len(entity))
+    edges = {(memory[pk], entity[end]) for relation_id, pk in said for end in around.relations[relation_id].led}
+    edges |= {(entity[r.source], entity[r.target]) for r in around.relations.values() if len(r.led) > 1}
+    if not edges:
+        return {}
+    seeds = np.zeros(len(memory) + len(entity))
+    for pk, strength in _strengths(best).items():
+        seeds[memory[pk]] = strength * (_BESIDE if named else 1)
+    seeds[[entity[pk] for pk in named]] = 1
+    met = _met(np.array(sorted(edges), np.int64), seeds, len(memory))
+    most = met.max(initial=0.0)
+    return {pk: float(met[number] / most) ** _POWER for pk, number in memory.items() if met[number] > 0}
 
-    def _entities(self, keys: Collection[str]) -> set[int]:
-        return set(self.people.everyone({pk for _, pk in with_keys(self.connection, self.scope_ids, keys)}))
+
+def _met(edges: NDArray[np.int64], seeds: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+    """How often a walk from the seeds comes by each of the memories, which are the first *count* numbers."""
+    one, other = _leading_on(edges, count)
+    ranks = pagerank(one, other, seeds, damping=_DAMPING)
+    ranks -= seeds / max(seeds.sum(), 1e-9) * (1 - _DAMPING)  # what came by, without what began there
+    led = np.zeros(len(seeds), np.bool_)
+    led[one] = True
+    met: NDArray[np.float64] = np.where(led, ranks, 0.0)[:count]
+    return met
+
+
+def _leading_on(edges: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The edges without those to entities that only one memory speaks of: they lead nowhere else."""
+    one, other = edges.T
+    degrees = np.bincount(edges.ravel())
+    kept = (degrees[other] > 1) & ((one < count) | (degrees[one] > 1))
+    return one[kept], other[kept]
 
 
 def _strengths(best: Mapping[int, float]) -> dict[int, float]:
     """How much the walk begins at each of the best memories: much more at one that stands out."""
     least, most = min(best.values(), default=0.0), max(best.values(), default=0.0)
     return {pk: ((score - least) / (most - least)) ** _SHARPNESS for pk, score in best.items()} if most > least else {}
-
-
-def _leading_on(edges: NDArray[np.int64], first: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The edges without those to entities, numbered from *first*, that only one memory speaks of: they lead nowhere else."""
-    one, other = edges.T
-    degrees = np.bincount(edges.ravel(), minlength=first)
-    kept = (degrees[other] > 1) & ((one < first) | (degrees[one] > 1))
-    return one[kept], other[kept]

@@ -183,11 +183,12 @@ class _Form:
         self.sql: Final[str] = compiled.string
         self._fixed: Final = {name: value for name, value in compiled.params.items() if value is not None}
         self._order: Final[list[str] | None] = compiled.positiontup if compiled.positional else None
-        self._to_driver: Final = [
-            (name, convert)
+        # By name: a parameter that a statement names twice is converted once.
+        self._to_driver: Final = {
+            name: convert
             for bind, name in compiled.bind_names.items()
             if (convert := bind.type.dialect_impl(dialect).bind_processor(dialect)) is not None
-        ]
+        }
         self._from_driver: Final = [
             (place, convert)
             for place, column in enumerate(columns)
@@ -199,7 +200,7 @@ class _Form:
         """Values as the driver wants them."""
         given = {**self._fixed, **values}
         try:
-            for name, convert in self._to_driver:
+            for name, convert in self._to_driver.items():
                 given[name] = convert(given[name])
             return given if self._order is None else [given[name] for name in self._order]
         except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.memory import Memory
-from langmem_adapter.reasoning.base import Comparison, Known, Question
+from langmem_adapter.reasoning.base import Comparison, Known, KnownNames, Question
 from langmem_adapter.reasoning.rules import RuleReasoner
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.work import Fact, Turn
@@ -76,12 +76,23 @@ def _bench_one(report: Callable[[str, float, str], None], told: list[str], *, gr
     report(f"conversation: relations kept, graph {mode}", relations, "relations")
 
 
+def _found(shown: dict[str, Any]) -> str:
+    turns = tuple(Turn(turn["role"], turn["text"], turn["role"], _NOW) for turn in shown["conversation"])
+    graph = KnownNames() if "known_entities" in shown else None
+    facts = _RULES.extract.invoke(Question(turns, "user", _NOW.date(), graph=graph)).facts
+    reply: dict[str, Any] = {"facts": [fact.text for fact in facts]}
+    if graph is not None:
+        told = [(place, triple) for place, fact in enumerate(facts) for triple in fact.relations]
+        named = [(t.source, t.source_type) for _, t in told] + [(t.target, t.target_type) for _, t in told]
+        reply["entities"] = [{"name": name, "type": kind} for name, kind in dict.fromkeys(named)]
+        reply["relations"] = [{**triple.to_json(), "fact": place} for place, triple in told]
+    return json.dumps(reply)
+
+
 def _answer(messages: list[Any]) -> str:
     shown = json.loads(next(line for line in str(messages[1].content).splitlines() if line.startswith("{")))
     if "conversation" in shown:
-        turns = tuple(Turn(turn["role"], turn["text"], turn["role"], _NOW) for turn in shown["conversation"])
-        found = _RULES.extract.invoke(Question(turns, "user", _NOW.date()))
-        return json.dumps({"facts": [fact.text for fact in found.facts]})
+        return _found(shown)
     known = tuple(Known(int(memory["id"]), memory["text"]) for memory in shown["memories"])
     facts = tuple(Fact(fact["text"], 0) for fact in shown["facts"])
     near = tuple(tuple(range(len(known))) for _ in facts)

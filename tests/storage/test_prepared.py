@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import bindparam, column, delete, func, insert, literal, select, update
+from sqlalchemy import bindparam, column, delete, func, insert, literal, or_, select, update
 
 from langmem_adapter.errors import StorageError
 from langmem_adapter.storage.database import Database
@@ -119,6 +119,13 @@ def test_any_of_takes_texts_as_they_are(ready: Database) -> None:
     chosen = Prepared(select(meta.c.key).where(any_of(meta.c.key, "keys")))
     with ready.read() as connection:
         assert {row.key for row in chosen.rows(connection, {"keys": [*keys, "another"]})} == set(keys)
+
+
+def test_a_list_may_be_named_twice(ready: Database) -> None:
+    ready.write(lambda connection: INSERT_CHANGE.many(connection, [change(seq) for seq in range(1, 4)]))
+    either = Prepared(select(changes.c.seq).where(or_(any_of(changes.c.seq, "n"), any_of(changes.c.row, "n"))))
+    with ready.read() as connection:
+        assert sorted(row.seq for row in either.rows(connection, {"n": [1, 3]})) == [1, 3]
 
 
 def test_any_of_is_understood_by_sqlalchemy_itself(ready: Database) -> None:
