@@ -18,47 +18,68 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 THINGS = "tea chess jazz hiking sushi violin tennis opera cactus bicycle".split()
-FACTS = [f"Likes {thing} with {friend}" for thing in THINGS for friend in ("Ann", "Bob", "Cy", "Dee", "Eve")]
+FRIENDS = "Ann Bob Cy Dee Eve".split()
+FACTS = [f"Likes {thing} with {friend}" for thing in THINGS for friend in FRIENDS]
 
 
 def answer(messages: list[Any]) -> str:
     """Finds the message itself as the fact, and adds every fact that it is asked about."""
     shown = json.loads(next(line for line in str(messages[-1].content).splitlines() if line.startswith("{")))
     if "conversation" in shown:
-        return json.dumps({"facts": [shown["conversation"][0]["text"]]})
+        text = shown["conversation"][0]["text"]
+        return json.dumps({"facts": [text], **(graph_of(text) if "known_entities" in shown else {})})
     added = [{"id": f"n{fact['number']}", "text": fact["text"], "event": "ADD"} for fact in shown["facts"]]
     return json.dumps({"memory": added})
+
+
+def graph_of(text: str) -> dict[str, Any]:
+    _, thing, _, friend = text.split()
+    said = [("likes", thing), ("knows", friend)]
+    return {
+        "entities": [{"name": name, "type": "thing"} for _, name in said],
+        "relations": [{"source": "user", "relation": verb, "target": name, "fact": 0} for verb, name in said],
+    }
 
 
 def model() -> ScriptedChatModel:
     return ScriptedChatModel(replies=[answer] * 20_000)
 
 
-async def add_all(path: Path, start: int = 0, count: int = 200) -> None:
-    async with Memory(path, model=model()) as memory:
+async def add_all(path: Path, start: int = 0, count: int = 200, *, graph: bool = False) -> None:
+    async with Memory(path, model=model(), graph=graph) as memory:
         said = (FACTS[(start + i) % len(FACTS)] for i in range(count))
         results = await asyncio.gather(*(memory.aadd(text, user_id="a") for text in said))
         assert all(len(result.results) == 1 for result in results)
 
 
-def check(path: Path) -> None:
+def check(path: Path, adds: int, *, graph: bool) -> None:
     with Memory(path) as memory:
         assert sorted(item.text for item in memory.get_all(user_id="a", k=1000)) == sorted(FACTS)
-        assert memory.stats().changes == len(FACTS)
+        assert len(memory.history(memory.get_all(user_id="a")[0].id)) == 1
+        assert memory.stats().revisions == len(FACTS)
         assert memory.verify().ok
+        relations = memory.graph.relations(user_id="a", k=1000)
+        said = {(relation.relation, relation.target, len(relation.memory_ids)) for relation in relations}
+        expected = {("likes", thing, 5) for thing in THINGS} | {("knows", friend, 10) for friend in FRIENDS}
+        assert said == (expected if graph else set())
+        assert len(relations) == len(said)
+        assert sum(relation.mentions for relation in relations) == (2 * adds if graph else 0)
 
 
-async def test_two_hundred_tasks_with_fifty_facts_end_in_fifty_memories(tmp_path: Path) -> None:
-    await add_all(tmp_path / "m.db")
-    check(tmp_path / "m.db")
+@pytest.mark.parametrize("graph", [False, True], ids=["memories", "graph"])
+async def test_two_hundred_tasks_with_fifty_facts_end_in_fifty_memories(tmp_path: Path, graph: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    await add_all(tmp_path / "m.db", graph=graph)
+    check(tmp_path / "m.db", 200, graph=graph)
 
 
-def test_two_processes_with_fifty_facts_end_in_fifty_memories(tmp_path: Path) -> None:
+@pytest.mark.parametrize("graph", [False, True], ids=["memories", "graph"])
+def test_two_processes_with_fifty_facts_end_in_fifty_memories(tmp_path: Path, graph: bool) -> None:  # noqa: FBT001 - a parameter of the test
     path = tmp_path / "m.db"
-    code = f"import asyncio, runpy; t = runpy.run_path({__file__!r}); asyncio.run(t['add_all'](__import__('sys').argv[1], %d))"
+    call = f"t['add_all'](__import__('sys').argv[1], %d, graph={graph})"
+    code = f"import asyncio, runpy; t = runpy.run_path({__file__!r}); asyncio.run({call})"
     running = [subprocess.Popen([sys.executable, "-c", code % start, str(path)]) for start in (0, 25)]
     assert [process.wait(timeout=110) for process in running] == [0, 0]
-    check(path)
+    check(path, 400, graph=graph)
 
 
 def test_a_slow_model_of_one_scope_keeps_no_other_waiting(tmp_path: Path) -> None:

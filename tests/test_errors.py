@@ -22,6 +22,8 @@ SAMPLES = [
     errors.UnknownArgumentError("add() has no argument 'user'"),
     errors.FilterError("no filter"),
     errors.MemoryNotFoundError("4711"),
+    errors.RelationNotFoundError("4711"),
+    errors.EntityNotFoundError("Ann"),
     errors.ModelReplyError("unreadable", reply="<think>"),
     errors.EmbeddingMismatchError("other model"),
     errors.ConflictError("changed meanwhile"),

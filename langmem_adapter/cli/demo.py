@@ -164,7 +164,7 @@ class _Stage:
         rows.add_column(ratio=5, overflow="fold")
         rows.add_column(ratio=6, overflow="fold")
         for relation in relations:
-            when = graph_pictures.held(relation).replace("\n", ", ")
+            when = graph_pictures.held(relation).splitlines()[-1]  # "since", or "until" of one that has ended
             rows.add_row(pictures.edge(relation), Text(when, style="dim"))
         self._say(rows if relations else Text("nothing", style="dim italic"), indent=1)
         if way:

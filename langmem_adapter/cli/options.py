@@ -71,7 +71,7 @@ GraphOption = Annotated[
     bool | None,
     typer.Option(
         "--graph/--no-graph",
-        help="Use the knowledge graph, too.  [env var: LANGMEM_ADAPTER_GRAPH]",
+        help="Use the knowledge graph; else LANGMEM_ADAPTER_GRAPH decides.",
         show_default=False,
     ),
 ]

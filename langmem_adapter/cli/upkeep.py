@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["purge", "reindex"]
 
-_COUNTED: Final = tuple("memories revisions words relations entities traces runs scopes snapshots freed".split())
+_COUNTED: Final = tuple("memories revisions words traces runs scopes snapshots freed relations entities".split())
 _BATCH: Final = 256
 
 

@@ -65,7 +65,7 @@ class Rows:
     def read_between(self, pairs: Collection[tuple[int, int]]) -> None:
         """Every relation that is believed from the first to the second of some pairs of entities."""
         if pairs:
-            self._take(sql.BETWEEN.rows(self.connection, {"pairs": pairs}))
+            self._take(sql.BETWEEN.rows(self.connection, sql.pairs_of(pairs)))
 
     def read_held(self, sources: Collection[int], targets: Collection[int], names: Collection[str]) -> None:
         """Those of these names that are believed from some entities, or to some."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import ColumnElement, Text, TypeDecorator, bindparam, func, insert, select, update
+from sqlalchemy import ARRAY, BigInteger, ColumnElement, Text, bindparam, func, insert, select, update
 from sqlalchemy.ext.compiler import compiles
 
 from langmem_adapter.storage.graph_tables import entities, entity_names, relation_memories, relations
@@ -13,7 +13,8 @@ from langmem_adapter.storage.prepared import Prepared, any_of
 from langmem_adapter.storage.tables import history, scopes
 
 if TYPE_CHECKING:
-    from sqlalchemy.engine import Dialect
+    from collections.abc import Collection
+
     from sqlalchemy.sql.compiler import SQLCompiler
 
 __all__ = [
@@ -37,41 +38,47 @@ __all__ = [
     "TO",
     "UPDATE_LINK",
     "UPDATE_NODE",
+    "pairs_of",
 ]
 
 
-class _Pairs(TypeDecorator[Any]):
-    """Pairs of numbers as one value."""
-
-    impl = Text
-    cache_ok = True
-
-    def process_bind_param(self, value: Any, dialect: Dialect) -> str:  # noqa: ARG002 - SQLAlchemy's signature
-        return json.dumps(list(value))
-
-
 class _Between(ColumnElement[bool]):
-    """The condition that source and target are one of the pairs of a list.
+    """The condition that source and target are one of the pairs of a list: `pairs_of` makes the parameters.
 
     Two conditions, each with a list of its own, would look into the index for every source with every target.
     """
 
     inherit_cache = False
 
-    def __init__(self, name: str) -> None:
-        self.values: Final = bindparam(name, type_=_Pairs())
+    def __init__(self) -> None:
+        self.pairs: Final = bindparam("pairs", type_=Text())
+        self.sources, self.targets = (bindparam(name, type_=ARRAY(BigInteger)) for name in ("sources", "targets"))
 
 
-_LISTED: Final = {
-    "sqlite": "SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each({})",
-    "postgresql": "SELECT (p->>0)::bigint, (p->>1)::bigint FROM jsonb_array_elements(({})::jsonb) AS p",
-}
+@compiles(_Between, "sqlite")
+def _between_json(element: _Between, compiler: SQLCompiler, **options: Any) -> str:
+    return _AMONG.format(_FROM_JSON.format(compiler.process(element.pairs, **options)))
 
 
 @compiles(_Between)
-def _between(element: _Between, compiler: SQLCompiler, **options: Any) -> str:
-    listed = _LISTED[compiler.dialect.name].format(compiler.process(element.values, **options))
-    return f"(relations.source_pk, relations.target_pk) IN ({listed})"
+def _between_arrays(element: _Between, compiler: SQLCompiler, **options: Any) -> str:
+    # Of arrays, unlike JSON, Postgres knows how long they are.
+    lists = (compiler.process(each, **options) for each in (element.sources, element.targets))
+    return _AMONG.format(_FROM_ARRAYS.format(*lists))
+
+
+_FROM_JSON: Final = "SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each({})"
+_FROM_ARRAYS: Final = "SELECT * FROM unnest({}, {})"
+_AMONG: Final = "(relations.source_pk, relations.target_pk) IN ({})"
+
+
+def pairs_of(pairs: Collection[tuple[int, int]]) -> dict[str, Any]:
+    """The parameters of `BETWEEN`, of either kind of database."""
+    return {
+        "pairs": json.dumps(list(pairs)),
+        "sources": [source for source, _ in pairs],
+        "targets": [target for _, target in pairs],
+    }
 
 
 _believed: Final = relations.c.retired_at.is_(None)
@@ -88,7 +95,7 @@ NODES: Final = Prepared(
     .join_from(entities, scopes, entities.c.scope_id == scopes.c.id)
     .where(any_of(entities.c.pk, "pks"))
 )
-BETWEEN: Final = Prepared(select(relations).where(_Between("pairs"), _believed))
+BETWEEN: Final = Prepared(select(relations).where(_Between(), _believed))
 FROM: Final = Prepared(
     select(relations).where(any_of(relations.c.source_pk, "pks"), any_of(relations.c.relation, "names"), _believed)
 )

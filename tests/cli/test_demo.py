@@ -14,7 +14,7 @@ Data = Callable[..., dict[str, Any]]
 def test_the_demo_shows_every_event_and_leaves_its_data_where_it_says() -> None:
     result = CliRunner().invoke(app, ["demo"])
     assert result.exit_code == 0
-    for event in ("+ ADD", "~ UPDATE", "- DELETE", "= NONE", "found no fact"):
+    for event in ("+ ADD", "~ UPDATE", "- DELETE", "= NONE", "found no fact", "connected: ada has sister Mia"):
         assert event in result.stdout
     assert "offline: rules decide" in result.stdout
     found = re.search(r"LANGMEM_ADAPTER_DATABASE=(\S+)", result.stdout)
@@ -34,6 +34,8 @@ def test_what_the_demo_tells_is_what_the_database_holds(data: Data) -> None:
     assert {change["event"] for change in told} == {"ADD", "UPDATE", "DELETE", "NONE"}
     assert [revision["revision"] for revision in envelope["history"]] == [1, 2, 3]
     assert all(question["hits"] for question in envelope["questions"])
+    related = {(row["source"], row["relation"], row["target"]): row["valid_to"] for row in envelope["relations"]}
+    assert related["ada", "lives_in", "Lyon"] is None and related["ada", "lives_in", "Kyoto"] is not None
 
 
 def test_the_next_steps_of_the_demo_work_as_they_stand(data: Data, cli: Callable[..., Any]) -> None:

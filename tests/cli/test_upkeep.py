@@ -45,7 +45,7 @@ def test_what_remains_ends_with_the_code_for_a_part(data: Data, database: Path, 
 
 
 def test_a_pipe_gets_the_numbers(cli: Cli, two: None) -> None:
-    assert re.fullmatch(r"1\t1\t\d+\t1\t1\t1\t\d\t\d+\n", cli("purge", "-u", "alice", "-y").stdout)
+    assert re.fullmatch(r"1\t1\t\d+\t1\t1\t1\t\d\t\d+\t0\t0\n", cli("purge", "-u", "alice", "-y").stdout)
 
 
 def test_other_embeddings_are_refused_with_the_command_that_changes_them(

@@ -84,6 +84,14 @@ def test_the_store_of_a_graph_remembers_from_one_run_to_the_next(run: Run) -> No
         ("conversation_chain.py", ["- Is vegetarian", "Human: I am vegetarian.", "Human: What shall I cook?"]),
         ("chat_history.py", ["Hello Ann!", "You said: I am Ann."]),
         ("lcel_recall.py", ["- Is vegetarian", "- Lives in Lyon"]),
+        (
+            "graph.py",
+            [
+                "ended: ada lives in Kyoto",
+                "in 2025: ada lives in Kyoto",
+                "Tom: ada has sister Mia -> Mia married to Tom",
+            ],
+        ),
         ("agent_tools.py", ["I will remember Rex.", "I found: The user's dog is called Rex."]),
     ],
 )

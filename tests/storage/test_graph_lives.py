@@ -225,7 +225,7 @@ def counted(graph: Graph, write: Callable[[], object]) -> list[str]:
     def trace(connection: object, *_: object) -> None:
         connection.set_trace_callback(found.append)  # type: ignore[attr-defined]
 
-    engine = graph.ledger.database._engine  # noqa: SLF001 - the driver's own trace is nowhere else to be had
+    engine = graph.ledger.database._engine
     event.listen(engine, "checkout", trace)
     try:
         write()

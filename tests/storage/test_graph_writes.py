@@ -214,7 +214,7 @@ def test_said_in_one_write_it_is_the_same(graph: Graph, case: str) -> None:
     decisions = [
         graph.decision(
             "ADD",
-            f"{graph.scope.user_id[:8]}{place}",
+            f"{graph.scope.user_id}/{place}",
             f"fact {place}",
             triple(text, **(more[0] if more else {})),
             when=when,

@@ -64,7 +64,7 @@ def test_an_empty_span_overlaps_nothing() -> None:
 
 @given(one=SPANS, others=OTHERS, at_start=st.booleans(), at_end=st.booleans())
 def test_what_gives_way_keeps_the_ends_that_were_stated(
-    one: Span, others: list[Span], at_start: bool, at_end: bool
+    one: Span, others: list[Span], *, at_start: bool, at_end: bool
 ) -> None:
     left = one.giving_way(others, at_start=at_start, at_end=at_end)
     taken = {day for other in others for day in days(other)}

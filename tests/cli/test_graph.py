@@ -1,0 +1,227 @@
+import json
+from collections.abc import Callable
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+from typer.testing import CliRunner
+
+from langmem_adapter.cli.app import app
+
+Data = Callable[..., dict[str, Any]]
+Cli = Callable[..., Any]
+
+ADA = ("-u", "ada")
+COMMANDS = ["show", "entities", "path", "search", "add", "end", "delete", "merge", "split"]
+
+
+@pytest.fixture
+def ada(data: Data) -> dict[str, str]:
+    """Relations of ada, one of which ended at the beginning of 2024; gives their ids by target."""
+    rows = [
+        data("graph", "add", "me", "lives in", "Kyoto", "--from", "2020-01-01", *ADA),
+        data("graph", "add", "me", "lives in", "Lyon", "--from", "2024-01-01", *ADA),
+        data("graph", "add", "me", "has sister", "小红", "--from", "2020-01-01", "--target-type", "person", *ADA),
+        data("graph", "add", "小红", "works at", "Bosch", "--from", "2021-06-01", *ADA),
+    ]
+    return {envelope["data"][0]["target"]: envelope["data"][0]["id"] for envelope in rows}
+
+
+def edges(envelope: dict[str, Any]) -> list[tuple[str, str, str]]:
+    return [(row["source"], row["relation"], row["target"]) for row in envelope["data"]]
+
+
+# ── looking ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_graph_is_shown_the_newest_first(data: Data, ada: dict[str, str]) -> None:
+    envelope = data("graph", *ADA)
+    assert envelope["command"] == "graph show"
+    assert edges(envelope) == [
+        ("小红", "works_at", "Bosch"),
+        ("ada", "has_sister", "小红"),
+        ("ada", "lives_in", "Lyon"),
+    ]
+    row = envelope["data"][2]
+    assert (row["id"], row["user_id"], row["valid_to"], row["memory_ids"]) == (ada["Lyon"], "ada", None, [])
+    assert row["valid_from"] == "2024-01-01T00:00:00+00:00"
+    assert edges(data("graph", "show", *ADA)) == edges(envelope)
+
+
+def test_one_entity_is_shown_by_any_spelling_of_its_name(data: Data, ada: dict[str, str]) -> None:
+    assert edges(data("graph", "LYON", *ADA)) == [("ada", "lives_in", "Lyon")]
+    assert len(data("graph", "me", *ADA)["data"]) == 2
+
+
+def test_as_of_and_known_at_are_two_times(data: Data, ada: dict[str, str]) -> None:
+    assert ("ada", "lives_in", "Kyoto") in edges(data("graph", "me", "--as-of", "2022-01-01", *ADA))
+    assert data("graph", "--known-at", "2022-01-01", *ADA)["data"] == []
+
+
+def test_history_shows_what_is_believed_no_longer(data: Data, ada: dict[str, str]) -> None:
+    rows = data("graph", "me", "--history", *ADA)["data"]
+    kyoto = [row for row in rows if row["target"] == "Kyoto"]
+    assert [row["valid_to"] and row["valid_to"][:10] for row in kyoto] == ["2024-01-01", None]
+    assert [row["retired_at"] is None for row in kyoto] == [True, False]
+
+
+def test_hops_lead_farther(data: Data, ada: dict[str, str]) -> None:
+    rows = data("graph", "me", "--hops", "2", *ADA)["data"]
+    assert [(row["hops"], row["name"]) for row in rows][-1] == (2, "Bosch")
+    assert [each["relation"] for each in rows[-1]["relations"]] == ["works_at"]
+
+
+def test_pages_go_to_the_end(data: Data, cli: Cli, ada: dict[str, str]) -> None:
+    first = data("graph", "--limit", "2", *ADA)
+    second = data("graph", "--limit", "2", "--after", first["next"], *ADA)
+    assert len(first["data"]) == 2 and len(second["data"]) == 1 and second["next"] is None
+    assert "more: --after " in cli("graph", "--limit", "2", *ADA).stderr
+
+
+def test_a_path_is_shown_and_its_absence_ends_with_3(data: Data, cli: Cli, ada: dict[str, str]) -> None:
+    assert edges(data("graph", "path", "ada", "Bosch", *ADA)) == [
+        ("ada", "has_sister", "小红"),
+        ("小红", "works_at", "Bosch"),
+    ]
+    assert data("graph", "path", "Lyon", "Nowhere", *ADA, code=3)["data"] == []
+    assert "no way of 4 relations" in cli("graph", "path", "Lyon", "Nowhere", *ADA, code=3).stderr
+
+
+def test_a_question_finds_relations(data: Data, ada: dict[str, str]) -> None:
+    assert edges(data("graph", "search", "who", "works", "at", "Bosch", *ADA))[0] == ("小红", "works_at", "Bosch")
+    assert data("graph", "search", "anything", "-u", "nobody", code=3)["data"] == []
+
+
+def test_entities_are_listed_the_most_mentioned_first(data: Data, ada: dict[str, str]) -> None:
+    rows = data("graph", "entities", *ADA)["data"]
+    assert (rows[0]["name"], rows[0]["mentions"]) == ("ada", 3)
+    assert [row["name"] for row in data("graph", "entities", "--type", "person", *ADA)["data"]] == ["小红"]
+
+
+@pytest.mark.parametrize(("form", "begin"), [("mermaid", "flowchart LR"), ("dot", "digraph"), ("graphml", "<?xml")])
+def test_a_drawing_is_printed_as_it_is(data: Data, cli: Cli, ada: dict[str, str], form: str, begin: str) -> None:
+    drawing = cli("graph", "--format", form, *ADA).stdout
+    assert drawing.startswith(begin) and "小红" in drawing
+    if form == "graphml":
+        ET.fromstring(drawing)  # noqa: S314 - our own
+    (row,) = data("graph", "me", "--hops", "1", "--format", form, *ADA)["data"]
+    assert row["format"] == form and "Bosch" not in row["text"]
+
+
+def test_a_pipe_gets_one_tab_separated_line_per_relation(cli: Cli, ada: dict[str, str]) -> None:
+    lines = cli("graph", *ADA).stdout.splitlines()
+    assert lines[0].split("\t") == [
+        *lines[0].split("\t")[:1],
+        "小红",
+        "works_at",
+        "Bosch",
+        "2021-06-01T00:00:00+00:00",
+        "",
+    ]
+    assert len(lines) == 3
+
+
+def test_a_name_that_is_not_known_ends_with_3_and_says_who_may_be_meant(cli: Cli, ada: dict[str, str]) -> None:
+    assert "it knows Lyon" in cli("graph", "Lyonn", *ADA, code=3).stderr
+    assert "it knows Bosch" in cli("graph", "Bosh", "--hops", "2", *ADA, code=3).stderr
+
+
+def test_an_empty_graph_says_how_to_begin(cli: Cli, data: Data) -> None:
+    data("add", "I like tea", *ADA)
+    assert "--graph" in cli("graph", *ADA).stderr
+    assert data("graph", "entities", *ADA)["data"] == []
+
+
+def test_options_that_do_not_go_together_are_refused(data: Data, ada: dict[str, str]) -> None:
+    assert "ENTITY" in data("graph", "--hops", "2", *ADA, code=2)["error"]["hint"]
+    assert "--history" in data("graph", "--history", "--format", "dot", *ADA, code=2)["error"]["message"]
+    assert data("graph", "--as-of", "soon", *ADA, code=2)["error"]["code"] == "invalid_input"
+    assert data("graph", code=2)["error"]["code"] == "scope"
+
+
+# ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_relation_that_is_known_is_one_more_mention(data: Data, ada: dict[str, str]) -> None:
+    (row,) = data("graph", "add", "ADA", "resides in", "lyon", *ADA)["data"]
+    assert (row["event"], row["id"], row["mentions"]) == ("NONE", ada["Lyon"], 2)
+
+
+def test_end_and_delete(data: Data, ada: dict[str, str]) -> None:
+    (ended,) = data("graph", "end", ada["Bosch"], "--at", "2022-01-01", *ADA)["data"]
+    assert (ended["event"], ended["valid_to"]) == ("END", "2022-01-01T00:00:00+00:00")
+    assert data("graph", "delete", ada["Lyon"])["data"][0]["event"] == "DELETE"
+    assert edges(data("graph", *ADA)) == [("ada", "has_sister", "小红")]
+    for command in ("end", "delete"):
+        error = data("graph", command, ada["Lyon"], code=3)["error"]
+        assert error["code"] == "not_found" and "langmem-adapter graph" in error["hint"]
+    assert data("graph", "delete", ada["小红"], "-u", "bob", code=3)["error"]["code"] == "not_found"
+
+
+def test_merge_and_split(data: Data, ada: dict[str, str]) -> None:
+    data("graph", "add", "Red", "likes", "tea", *ADA)
+    assert data("graph", "merge", "Red", "小红", *ADA)["data"][0]["moved"] == 1
+    assert ("小红", "likes", "tea") in edges(data("graph", "red", *ADA))
+    assert data("graph", "split", "Red", *ADA)["data"][0]["moved"] == 1
+    assert edges(data("graph", "red", *ADA)) == [("Red", "likes", "tea")]
+    error = data("graph", "merge", "Nobody", "小红", *ADA, code=3)["error"]
+    assert error["code"] == "not_found" and "graph entities" in error["hint"]
+
+
+# ── beside the other commands ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_add_tells_what_it_did_to_the_graph_where_it_is_asked_to(
+    data: Data, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert data("add", "I live in Kyoto", *ADA)["data"][0]["relations"] == []
+    (row,) = data("add", "I live in Oslo", *ADA, "--graph")["data"]
+    assert [(each["event"], each["relation"]["target"]) for each in row["relations"]] == [("ADD", "Oslo")]
+    monkeypatch.setenv("LANGMEM_ADAPTER_GRAPH", "true")
+    (row,) = data("add", "I moved to Lyon", *ADA)["data"]
+    assert [(each["event"], each["relation"]["target"]) for each in row["relations"]] == [
+        ("END", "Oslo"),
+        ("ADD", "Lyon"),
+    ]
+    assert row["relations"][0]["relation"]["valid_to"] is not None
+    assert "relations: 1 added, 1 ended" in cli("add", "I live in Rome now", *ADA).stderr
+    (row,) = data("add", "I live in Paris now", *ADA, "--no-graph")["data"]
+    assert [each["event"] for each in row["relations"]] == ["END"]  # the memory that said so says something else now
+    assert "relations" not in cli("add", "I live in Paris now", *ADA, "--no-graph").stderr
+
+
+def test_a_search_may_be_led_by_the_graph(data: Data) -> None:
+    data("add", "I live in Kyoto. My sister Mia works at Bosch.", *ADA, "--graph")
+    found = data("search", "where", "does", "my", "sister", "work", *ADA, "--graph")["data"]
+    assert "Bosch" in found[0]["text"]
+
+
+def test_purge_and_doctor_count_the_graph(data: Data, ada: dict[str, str]) -> None:
+    (check,) = [check for check in data("doctor")["data"] if check["name"] == "database"]
+    assert "5 entities, 4 relations" in check["detail"]
+    (erased,) = data("purge", *ADA, "--yes")["data"]
+    assert (erased["relations"], erased["entities"]) == (4, 5)
+    assert data("graph", *ADA)["data"] == []
+
+
+# ── help ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_every_command_has_examples_and_fits_80_columns(command: str) -> None:
+    result = CliRunner().invoke(app, ["graph", command, "--help"], env={"COLUMNS": "80", "TERM": "dumb"})
+    assert result.exit_code == 0
+    lines = [line.rstrip() for line in result.stdout.splitlines()]
+    assert all(len(line) <= 80 for line in lines)
+    name = "graph" if command == "show" else f"graph {command}"
+    assert any(line.startswith(f" $ langmem-adapter {name}") for line in lines)
+
+
+def test_the_help_of_the_group_names_them_all(cli: Cli) -> None:
+    said = cli("graph", "--help").stdout
+    assert all(command in said for command in COMMANDS)
+
+
+def test_wrong_usage_is_an_envelope_with_json(cli: Cli) -> None:
+    envelope = json.loads(cli("graph", "merge", "one", "--json", code=2).stdout)
+    assert (envelope["command"], envelope["error"]["code"]) == ("graph merge", "usage")
