@@ -55,7 +55,8 @@ class Writing:
             run_id: The run or session.
             source_type: What kind of thing the first is (`"person"`); known types stay.
             target_type: The same of the second.
-            valid_from: Since when it holds, datetime or ISO 8601; where only *valid_to* is given, since ever, else since now.
+            valid_from: Since when it holds, datetime or ISO 8601; left out it is unknown where *valid_to* lies in the past,
+                else now.
             valid_to: Until when it held; by default it still does.
             confidence: How sure it is, above 0 and at most 1.
             single: Whether somebody has one such target at a time, so that this one ends another; by default the name of the

@@ -195,7 +195,7 @@ def _kept(known: _Seen, gone: MemoryItem, text: str | None, reason: str) -> Deci
     expires_at = None if None in ends else max(end for end in ends if end is not None)
     if (text is None or text == item.text) and not lacking and expires_at == item.expires_at:
         return Decision("NONE", item.id, item.text, reason, seen=known.seq)
-    changed = Decision("UPDATE", item.id, text, reason, metadata=lacking or None, seen=known.seq)
+    changed = Decision("UPDATE", item.id, text, reason, metadata=lacking or None, time=gone.created_at, seen=known.seq)
     return replace(changed, expires_at=expires_at, keep_expiry=False)
 
 

@@ -31,13 +31,14 @@ from langmem_adapter.storage.tables import MEMORIES, changes, history, memories,
 from langmem_adapter.storage.writes import Write
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from sqlalchemy import ColumnElement, Connection, Table
 
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.storage.database import Database
+    from langmem_adapter.storage.feed import Rows
     from langmem_adapter.storage.ledger import Ledger
 
 __all__ = ["Erasure", "Sweeper", "clean", "erased_until", "remove"]
@@ -326,18 +327,18 @@ class Sweeper:
             _log.warning("expired memories were not swept: %s", error)
             return 0
 
-    def _expired(self, before: datetime | None) -> dict[str, int]:
-        query = select(memories.c.id, memories.c.seq).where(memories.c.expires_at <= (before or datetime.now(UTC)))
+    def _expired(self, before: datetime | None) -> Rows:
+        columns = memories.c.id, memories.c.seq, memories.c.expires_at
+        query = select(*columns).where(memories.c.expires_at <= (before or datetime.now(UTC)))
         if (
             before is not None
         ):  # a memory may be written with a date long past; it is shown as expired for a while as well
             query = query.join(history, history.c.seq == memories.c.seq).where(history.c.recorded_at <= before)
         with self._database.read() as connection:
-            return dict(connection.execute(query.order_by(memories.c.pk).limit(_CHUNK)).all())
+            return connection.execute(query.order_by(memories.c.pk).limit(_CHUNK)).all()
 
-    def _delete(self, targets: Mapping[str, int]) -> int:
-        now = datetime.now(UTC)
-        decisions = (Decision("DELETE", id_, None, "expired", time=now, seen=seq) for id_, seq in targets.items())
+    def _delete(self, targets: Rows) -> int:
+        decisions = (Decision("DELETE", row.id, None, "expired", time=row.expires_at, seen=row.seq) for row in targets)
         try:
             return len(self._ledger.apply(Write(tuple(decisions))))
         except (ConflictError, MemoryNotFoundError):  # somebody changed one of them meanwhile: look again

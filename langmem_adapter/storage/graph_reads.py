@@ -22,7 +22,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.graph import Relation
 from langmem_adapter.storage.graph_people import People, called
-from langmem_adapter.storage.graph_tables import entities, relation_memories, relations
+from langmem_adapter.storage.graph_tables import BY_HAND, entities, relation_memories, relations
 from langmem_adapter.storage.prepared import Prepared, any_of
 from langmem_adapter.storage.scopes import expand, of_row
 from langmem_adapter.storage.tables import UTCDateTime, scopes
@@ -148,6 +148,7 @@ _SAID: Final = {
         select(_said.relation_id, _said.memory_id)
         .where(
             any_of(_said.relation_id, "ids"),
+            _said.memory_id != BY_HAND,
             *([or_(_said.dropped_at.is_(None), _said.dropped_at > _RETIRED)] if past else []),
             *([_said.created_at <= _RECORDED] if past else [_said.dropped_at.is_(None)]),
         )

@@ -16,7 +16,7 @@ from langmem_adapter.names import entity_key
 from langmem_adapter.records.graph import Relation
 from langmem_adapter.storage import graph_statements as sql
 from langmem_adapter.storage.graph_beliefs import Belief, Beliefs, Home, Link, Node
-from langmem_adapter.storage.graph_tables import ENTITIES, RELATIONS
+from langmem_adapter.storage.graph_tables import BY_HAND, ENTITIES, RELATIONS
 from langmem_adapter.storage.scopes import of_row
 from langmem_adapter.storage.spans import Span
 
@@ -166,7 +166,7 @@ class Rows:
         return list(dict.fromkeys([node, *(each for key in node.keys for each in self._called[key])]))
 
     def speakers(self, relation_id: str) -> tuple[str, ...]:
-        """The memories that say a relation."""
+        """The memories that say a relation, and `BY_HAND`."""
         return tuple(link.memory_id for link in self.links[relation_id].values() if link.dropped_at is None)
 
     def sayings(self, memory_id: str) -> list[Link]:
@@ -189,7 +189,7 @@ class Rows:
             retired_at=belief.retired_at,
             mentions=belief.mentions,
             confidence=belief.confidence,
-            memory_ids=self.speakers(belief.id),
+            memory_ids=tuple(memory_id for memory_id in self.speakers(belief.id) if memory_id != BY_HAND),
         )
 
     # ── changing ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -13,11 +13,13 @@ from sqlalchemy import Column, Float, ForeignKey, Index, Integer, String, Table,
 
 from langmem_adapter.storage.tables import Json, Number, UTCDateTime, metadata
 
-__all__ = ["ENTITIES", "RELATIONS", "entities", "entity_names", "merges", "relation_memories", "relations"]
+__all__ = ["BY_HAND", "ENTITIES", "RELATIONS", "entities", "entity_names", "merges", "relation_memories", "relations"]
 
 ENTITIES: Final = "entities"
 RELATIONS: Final = "relations"
 """Names of the two spaces in the change feed."""
+BY_HAND: Final = ""
+"""Stands in `relation_memories` for whoever writes relations by hand: they stand although no memory says them."""
 
 
 def _scope() -> Column[int]:

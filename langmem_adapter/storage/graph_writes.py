@@ -15,6 +15,7 @@ from langmem_adapter.names import entity_key, is_single, is_symmetric, opposites
 from langmem_adapter.records.graph import RelationChange, RelationEvent
 from langmem_adapter.storage.graph_beliefs import Belief
 from langmem_adapter.storage.graph_said import dates, ends, normal, relates_two, single, still_said, unsaid
+from langmem_adapter.storage.graph_tables import BY_HAND
 from langmem_adapter.storage.spans import Span
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ class _Writer:
             if belief is None:  # it was withdrawn by hand
                 continue
             if said.heir is not None:
-                self._rows.link(belief, said.heir, link.created_at)
+                self._rows.link(belief, said.heir, self._rows.now)
             if self._rows.speakers(belief.id):  # another memory says it, too
                 del self._before[belief.id]
             elif said.by_hand:
@@ -310,8 +311,10 @@ class _Writer:
 
     def _say(self, belief: Belief, said: Said) -> None:
         self._touch(belief.id)
-        if said.memory_id is not None and said.after is not None:
-            self._rows.link(belief, said.memory_id, said.time)
+        if said.memory_id is None:
+            self._rows.link(belief, BY_HAND, self._rows.now)
+        elif said.after is not None:
+            self._rows.link(belief, said.memory_id, self._rows.now)
 
     # ── what it is compared with ────────────────────────────────────────────────────────────────────────────────────
 
