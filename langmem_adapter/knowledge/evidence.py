@@ -17,8 +17,8 @@ from sqlalchemy import or_, select
 
 from langmem_adapter.knowledge.walk import pagerank
 from langmem_adapter.names import entity_key, keys_in
-from langmem_adapter.storage.graph_people import People, with_keys
-from langmem_adapter.storage.graph_tables import relation_memories, relations
+from langmem_adapter.storage.graph.people import People, with_keys
+from langmem_adapter.storage.graph.tables import relation_memories, relations
 from langmem_adapter.storage.prepared import Prepared, any_of
 from langmem_adapter.storage.tables import memories, scopes
 

@@ -11,8 +11,8 @@ from math import log, sqrt
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.names import entity_key, keys_in
-from langmem_adapter.storage import graph_reads
-from langmem_adapter.storage.graph_people import People, with_keys
+from langmem_adapter.storage.graph import reads as graph_reads
+from langmem_adapter.storage.graph.people import People, with_keys
 from langmem_adapter.storage.meta import language_of
 from langmem_adapter.storage.scopes import expand
 from langmem_adapter.text import content_words, subjects
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.records.graph import Relation
     from langmem_adapter.records.scope import Scope
-    from langmem_adapter.storage.graph_reads import When
+    from langmem_adapter.storage.graph.reads import When
 
 __all__ = ["found"]
 

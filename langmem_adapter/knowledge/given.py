@@ -10,7 +10,7 @@ from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.names import LONGEST_NAME, LONGEST_RELATION, entity_key, relation_name, speaker
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.records.graph import ASSISTANT, SELF
-from langmem_adapter.storage.graph_reads import When
+from langmem_adapter.storage.graph.reads import When
 
 if TYPE_CHECKING:
     from langmem_adapter.records.scope import Scope

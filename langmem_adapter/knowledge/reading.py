@@ -14,8 +14,9 @@ from langmem_adapter.records.checks import check_text
 from langmem_adapter.records.results import EntityPage, RelationPage
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.search.query import Query
-from langmem_adapter.storage import graph_entities, graph_reads
-from langmem_adapter.storage.graph_reads import When
+from langmem_adapter.storage.graph import entities as graph_entities
+from langmem_adapter.storage.graph import reads as graph_reads
+from langmem_adapter.storage.graph.reads import When
 from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:

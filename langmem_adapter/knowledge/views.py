@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Final
 from langmem_adapter.knowledge.draw import MOST_NODES
 from langmem_adapter.knowledge.walk import Ground, reach, shortest
 from langmem_adapter.records.graph import Neighbour
-from langmem_adapter.storage import graph_entities, graph_reads
+from langmem_adapter.storage.graph import entities as graph_entities
+from langmem_adapter.storage.graph import reads as graph_reads
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from langmem_adapter.records.graph import Relation
     from langmem_adapter.records.scope import Scope
-    from langmem_adapter.storage.graph_reads import When
+    from langmem_adapter.storage.graph.reads import When
 
 __all__ = ["drawn", "neighbours", "path"]
 

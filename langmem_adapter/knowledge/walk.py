@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
-from langmem_adapter.storage import graph_reads
-from langmem_adapter.storage.graph_people import People, called
+from langmem_adapter.storage.graph import reads as graph_reads
+from langmem_adapter.storage.graph.people import People, called
 from langmem_adapter.storage.scopes import expand
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from langmem_adapter.records.scope import Scope
-    from langmem_adapter.storage.graph_reads import When
+    from langmem_adapter.storage.graph.reads import When
 
 __all__ = ["Around", "Edge", "Ground", "Reached", "pagerank", "reach", "shortest"]
 

@@ -20,7 +20,7 @@ from langmem_adapter.pipeline.state import PipelineState, scope_of
 from langmem_adapter.reasoning.base import Extraction, KnownNames, Question, Reasoner
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.work import PROCEDURAL, Fact, Turn
-from langmem_adapter.storage.known_names import known_names
+from langmem_adapter.storage.graph.known_names import known_names
 from langmem_adapter.text import text_hash
 
 if TYPE_CHECKING:

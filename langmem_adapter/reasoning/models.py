@@ -50,7 +50,7 @@ def resolve_model(
     if model == _OFFLINE:
         if fact_extraction_prompt or update_memory_prompt:
             raise InvalidInputError("prompts are instructions for a chat model; also give model='openai:…' or the like")
-        from langmem_adapter.reasoning.rules import RuleReasoner  # noqa: PLC0415 - only one of the two is needed
+        from langmem_adapter.reasoning.rules.reasoner import RuleReasoner  # noqa: PLC0415 - only one of the two is needed
 
         return RuleReasoner()
     chat_model = named_model(model, settings) if isinstance(model, str) else model

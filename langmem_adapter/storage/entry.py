@@ -15,10 +15,10 @@ from langmem_adapter.errors import ConflictError, EmbeddingMismatchError, Invali
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import Change, Decision, Event
 from langmem_adapter.storage import lexical
-from langmem_adapter.storage.graph_beliefs import Home
-from langmem_adapter.storage.graph_rows import Rows
-from langmem_adapter.storage.graph_said import Said, relates_two
-from langmem_adapter.storage.graph_writes import carry_out
+from langmem_adapter.storage.graph.beliefs import Home
+from langmem_adapter.storage.graph.rows import Rows
+from langmem_adapter.storage.graph.said import Said, relates_two
+from langmem_adapter.storage.graph.writes import carry_out
 from langmem_adapter.storage.prepared import Prepared, any_of
 from langmem_adapter.storage.scopes import expand, key_of, of_row
 from langmem_adapter.storage.tables import MEMORIES, changes, history, memories, scopes

@@ -22,9 +22,10 @@ from sqlalchemy import Select, and_, column, delete, insert, inspect, or_, selec
 
 from langmem_adapter.errors import ConflictError, MemoryNotFoundError, StorageError
 from langmem_adapter.records.work import Decision
-from langmem_adapter.storage import checkpoints, conversations, graph_erasure, item_writes, items, meta, threads
+from langmem_adapter.storage import checkpoints, conversations, item_writes, items, meta, threads
 from langmem_adapter.storage.feed import last_seq
-from langmem_adapter.storage.graph_tables import ENTITIES, RELATIONS, entities, relations
+from langmem_adapter.storage.graph import erasure as graph_erasure
+from langmem_adapter.storage.graph.tables import ENTITIES, RELATIONS, entities, relations
 from langmem_adapter.storage.scopes import within
 from langmem_adapter.storage.strays import Strays, strays_of
 from langmem_adapter.storage.tables import MEMORIES, changes, history, memories, reembedded, runs, scopes, traces, words

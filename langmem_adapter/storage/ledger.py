@@ -19,9 +19,10 @@ from langmem_adapter.errors import (
     LangmemAdapterError,
 )
 from langmem_adapter.records.work import Change, Decision
-from langmem_adapter.storage import graph_edits, meta, tables, traces
+from langmem_adapter.storage import meta, tables, traces
 from langmem_adapter.storage.entry import Entry
 from langmem_adapter.storage.feed import LAST_SEQ
+from langmem_adapter.storage.graph import edits as graph_edits
 from langmem_adapter.storage.prepared import Prepared
 from langmem_adapter.storage.scopes import key_of, within
 from langmem_adapter.storage.tables import memories, runs, scopes

@@ -12,7 +12,7 @@ from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError, St
 from langmem_adapter.languages import ENGLISH, checked
 from langmem_adapter.storage import lexical
 from langmem_adapter.storage.feed import VECTORS
-from langmem_adapter.storage.graph_tables import entities, relations
+from langmem_adapter.storage.graph.tables import entities, relations
 from langmem_adapter.storage.migrations.runner import migrate
 from langmem_adapter.storage.tables import changes, history, memories, meta, scopes
 from langmem_adapter.text import TOKENIZER

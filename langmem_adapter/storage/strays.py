@@ -10,7 +10,7 @@ from sqlalchemy import and_, delete, false, or_, select, update
 
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import Change
-from langmem_adapter.storage.graph_tables import entities, entity_names, relations
+from langmem_adapter.storage.graph.tables import entities, entity_names, relations
 from langmem_adapter.storage.scopes import of_row, within
 from langmem_adapter.storage.tables import history, runs, scopes, traces
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.memory import Memory
 from langmem_adapter.reasoning.base import Comparison, Known, KnownNames, Question
-from langmem_adapter.reasoning.rules import RuleReasoner
+from langmem_adapter.reasoning.rules.reasoner import RuleReasoner
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.work import Fact, Turn
 from langmem_adapter.testing.fakes import ScriptedChatModel

@@ -10,7 +10,7 @@ import pytest
 from langmem_adapter.maintenance.consolidate import Tidied, Tidier
 from langmem_adapter.memory import Memory
 from langmem_adapter.records.scope import Scope
-from tests.storage.small_graph import Graph
+from tests.storage.graph.small_graph import Graph
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,7 +22,7 @@ from langmem_adapter.records.graph import Triple
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import Decision
 from langmem_adapter.storage.database import Database
-from langmem_adapter.storage.graph_tables import entities, relation_memories, relations
+from langmem_adapter.storage.graph.tables import entities, relation_memories, relations
 from langmem_adapter.storage.ledger import Ledger
 from langmem_adapter.storage.meta import prepare
 from langmem_adapter.storage.tables import scopes

@@ -9,7 +9,7 @@ import pytest
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.ledger import Ledger
 from langmem_adapter.storage.meta import prepare
-from tests.storage.small_graph import Graph
+from tests.storage.graph.small_graph import Graph
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -27,7 +27,7 @@ from langmem_adapter.records.scope import Scope
 from langmem_adapter.settings import Settings
 from langmem_adapter.storage import tables
 from langmem_adapter.storage.erasure import Erasure, clean, remove
-from langmem_adapter.storage.graph_erasure import HOLDING
+from langmem_adapter.storage.graph.erasure import HOLDING
 from langmem_adapter.testing import ScriptedChatModel
 
 if TYPE_CHECKING:

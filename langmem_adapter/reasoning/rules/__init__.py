@@ -1,0 +1,1 @@
+"""Reasoning without a model: rules for English and Chinese."""

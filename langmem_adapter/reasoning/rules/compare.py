@@ -1,0 +1,275 @@
+"""New facts weighed against memories and against each other, one after the other, by rules.
+
+Memories and the facts of this round lie side by side as slots. A fact confirms a slot, changes its text, empties it, or
+opens a new one; the verdicts are read off at the end, so that two facts that concern one memory end in one change of it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from langmem_adapter.reasoning.base import Verdict
+from langmem_adapter.reasoning.rules.meaning import WHOLE_HABITS, Link, Statement, in_chinese, link
+from langmem_adapter.reasoning.rules.meaning_chinese import chinese_statement
+from langmem_adapter.reasoning.rules.meaning_english import english_statement
+from langmem_adapter.reasoning.rules.people import Person, call, mentioned, named, referent, resolved
+from langmem_adapter.text import refers_back, text_hash
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from langmem_adapter.reasoning.base import Comparison
+    from langmem_adapter.records.work import Fact
+
+__all__ = ["compare", "statement"]
+
+_SHOWN: Final = 80  # characters of a memory quoted in a reason
+_RECENT: Final = 50  # people that a pronoun may mean, the last ones named
+
+
+def compare(comparison: Comparison) -> tuple[Verdict, ...]:
+    """What becomes of each fact: at least one verdict each, in order, and no memory changed twice."""
+    desk = _Desk(comparison)
+    for index, fact in enumerate(comparison.facts):
+        desk.take(index, fact)
+    return tuple(desk.verdicts())
+
+
+def statement(text: str) -> Statement:
+    """Take a statement apart, by the rules of its language.
+
+    Example:
+        >>> statement("Lives in Rome").attribute, statement("住在罗马").attribute
+        ('home', 'home')
+    """
+    return chinese_statement(text) if in_chinese(text) else english_statement(text)
+
+
+@dataclass(slots=True, eq=False)
+class _Slot:
+    """A memory as it will be, or one that a fact of this round opens."""
+
+    text: str
+    number: int | None
+    said: Statement
+    people: tuple[Person, ...]
+    owner: int | None = None  # the fact that opened or changed it
+    gone: bool = False
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class _Note:
+    """What one fact did: the slot it changed, or why it changed nothing."""
+
+    fact: int
+    text: str
+    slot: _Slot | None
+    reason: str
+    deletes: bool = False
+
+
+_Place = tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Index:
+    """Slots by what they speak of, so that a long conversation is not compared pair by pair."""
+
+    by_hash: dict[str, list[_Slot]] = field(default_factory=lambda: defaultdict(list))
+    by_term: dict[_Place, dict[int, _Slot]] = field(default_factory=lambda: defaultdict(dict))
+    by_rarest: dict[_Place, dict[int, _Slot]] = field(default_factory=lambda: defaultdict(dict))
+
+    def put(self, slot: _Slot) -> None:
+        self.by_hash[text_hash(slot.text)].append(slot)
+        places = _places(slot.said)
+        for place in (*places, *_meeting(slot.said)):
+            self.by_term[place][id(slot)] = slot
+        if places:
+            self.by_rarest[self._rarest(places)][id(slot)] = slot
+
+    def near(self, said: Statement) -> list[_Slot]:
+        """The living slots that say the same, more, less or something else of the same thing.
+
+        Who says all that *said* says is found under the rarest of its words; who says less, by the rarest of its own.
+        """
+        places = _places(said)
+        found = dict(self.by_term.get(self._rarest(places), {})) if places else {}
+        for place in places:
+            found |= self.by_rarest.get(place, {})
+        for place in _meeting(said):
+            found |= self.by_term.get(place, {})
+        return [slot for slot in found.values() if not slot.gone and slot.said.key == said.key]
+
+    def _rarest(self, places: Sequence[_Place]) -> _Place:
+        return min(places, key=lambda place: len(self.by_term.get(place, ())))
+
+
+def _places(said: Statement) -> list[_Place]:
+    return [(*said.key, "word", term) for term in dict.fromkeys(said.terms)]
+
+
+def _meeting(said: Statement) -> list[_Place]:
+    """Where statements meet that need not share a word: values of a single attribute, and counts of the same."""
+    if said.single or not said.terms or said.attribute in WHOLE_HABITS:
+        return [(*said.key, "any")]
+    return [(*said.key, "count", *said.counted)] if said.counted else []
+
+
+class _Desk:
+    def __init__(self, comparison: Comparison) -> None:
+        self._original = {memory.number: memory.text for memory in comparison.known}
+        self._near = comparison.near
+        self._index = _Index()
+        self._notes: list[_Note] = []
+        self._recent: deque[Person] = deque(maxlen=_RECENT)
+        self._people = tuple(dict.fromkeys(p for memory in comparison.known for p in mentioned(memory.text)))
+        self._callable: dict[str, list[_Slot]] = defaultdict(list)  # by kind: those whose name is not known yet
+        for memory in comparison.known:
+            self._open(memory.text, memory.number, None)
+
+    def take(self, index: int, fact: Fact) -> None:
+        if fact.verbatim:
+            self._add(index, fact.text, "kept as it was said")
+            return
+        text, person = self._told(fact.text)
+        self._weigh(index, text, statement(text))
+        self._recent.extendleft(reversed(mentioned(text)))
+        if person and not named(fact.text):
+            self._recent.appendleft(person)
+
+    def verdicts(self) -> Iterable[Verdict]:
+        for note in self._notes:
+            slot = note.slot
+            if slot is None:
+                yield Verdict("NONE", note.text, note.reason, note.fact)
+            elif note.deletes:
+                yield Verdict("DELETE", note.text, note.reason, note.fact, slot.number)
+            else:
+                yield self._kept(note, slot)
+
+    def _kept(self, note: _Note, slot: _Slot) -> Verdict:
+        if slot.owner != note.fact:
+            return Verdict("NONE", note.text, note.reason, note.fact, slot.number)
+        if slot.gone:
+            return Verdict("NONE", note.text, "taken back later in the same conversation", note.fact)
+        if slot.number is None:
+            return Verdict("ADD", slot.text, note.reason, note.fact)
+        if slot.text == self._original[slot.number]:
+            return Verdict("NONE", note.text, "already known", note.fact, slot.number)
+        return Verdict("UPDATE", slot.text, slot.reason, note.fact, slot.number)
+
+    def _told(self, text: str) -> tuple[str, Person | None]:
+        """The statement with its pronoun resolved, where it has one and it is clear."""
+        person = referent(text, self._recent, self._people) if refers_back(text) else None
+        return (resolved(text, person), person) if person else (text, None)
+
+    def _weigh(self, index: int, text: str, said: Statement) -> None:
+        if slot := self._same_words(text):
+            self._none(index, text, slot)
+            return
+        if self._names(index, text):
+            return
+        links = self._links(index, said)
+        for kind in ("same", "covered"):
+            if slot := links.get(kind, [None])[0]:
+                self._none(index, text, slot)
+                return
+        if "contradicts" in links:
+            self._deny(index, text, said, links["contradicts"])
+        elif slot := links.get("replaces", links.get("refines", [None]))[0]:
+            self._change(index, text, slot, replaces="replaces" in links, said=text)
+        else:
+            self._add(index, text, _why_new(text))
+
+    def _links(self, index: int, said: Statement) -> dict[Link, list[_Slot]]:
+        rank = {number: place for place, number in enumerate(self._near[index])} if index < len(self._near) else {}
+        slots = sorted(
+            self._index.near(said), key=lambda slot: rank.get(-1 if slot.number is None else slot.number, len(rank))
+        )
+        links: dict[Link, list[_Slot]] = defaultdict(list)
+        for slot in slots:
+            links[link(said, slot.said)].append(slot)
+        return links
+
+    def _same_words(self, text: str) -> _Slot | None:
+        return next(
+            (
+                slot
+                for slot in self._index.by_hash.get(text_hash(text), ())
+                if not slot.gone and _alike(slot.text, text)
+            ),
+            None,
+        )
+
+    def _names(self, index: int, text: str) -> bool:
+        """Join "Sister's name is Jesica" to "Has a sister"; several sisters without a name leave it open."""
+        kinds = [person.kind for person in mentioned(text) if person.kind and person.name]
+        open_ = [slot for kind in kinds for slot in self._callable[kind] if not slot.gone and call(slot.text, text)]
+        if len(open_) != 1:
+            return False
+        merged = call(open_[0].text, text)
+        self._change(index, merged, open_[0], replaces=False, said=text)
+        return True
+
+    def _none(self, index: int, text: str, slot: _Slot) -> None:
+        where = "already known" if slot.owner is None else "already said in this conversation"
+        self._notes.append(_Note(index, text, _as_confirmed(slot, index), f"{where}: {_short(slot.text)}"))
+
+    def _change(self, index: int, text: str, slot: _Slot, *, replaces: bool, said: str) -> None:
+        old = slot.text
+        why = f"{_short(old)} is now {_short(text)}" if replaces else f"{_short(text)} says more than {_short(old)}"
+        if slot.owner is None:
+            slot.owner, slot.reason = index, why
+            self._notes.append(_Note(index, said, slot, why))
+        else:
+            slot.reason = f"{slot.reason}; {why}" if slot.reason else why
+            self._notes.append(_Note(index, said, slot, f"merged into {_short(text)}"))
+        self._rewrite(slot, text)
+
+    def _deny(self, index: int, text: str, said: Statement, slots: Sequence[_Slot]) -> None:
+        for slot in slots:
+            slot.gone = True
+            if slot.number is not None:
+                self._notes.append(_Note(index, text, slot, f"contradicts {_short(slot.text)}", deletes=True))
+        if not said.empty:
+            self._add(index, text, f"instead of {_short(slots[0].text)}")
+        elif all(slot.number is None for slot in slots):
+            self._notes.append(_Note(index, text, None, f"takes back {_short(slots[0].text)}"))
+
+    def _add(self, index: int, text: str, reason: str) -> None:
+        self._notes.append(_Note(index, text, self._open(text, None, index), reason))
+
+    def _open(self, text: str, number: int | None, owner: int | None) -> _Slot:
+        slot = _Slot(text, number, statement(text), mentioned(text), owner)
+        self._file(slot)
+        return slot
+
+    def _rewrite(self, slot: _Slot, text: str) -> None:
+        slot.text, slot.said, slot.people = text, statement(text), mentioned(text)
+        self._file(slot)
+
+    def _file(self, slot: _Slot) -> None:
+        self._index.put(slot)
+        for person in slot.people:
+            if not person.name:
+                self._callable[person.kind].append(slot)
+
+
+def _as_confirmed(slot: _Slot, index: int) -> _Slot | None:
+    """The slot to point at: a memory that this fact confirms; one of this round has no number to point at."""
+    return slot if slot.number is not None and slot.owner != index else None
+
+
+def _alike(old: str, new: str) -> bool:
+    return old == new or text_hash(old) == text_hash(new)
+
+
+def _why_new(text: str) -> str:
+    return "not known yet; whom it speaks of is unclear" if refers_back(text) else "not known yet"
+
+
+def _short(text: str) -> str:
+    return f"“{text}”" if len(text) <= _SHOWN else f"“{text[: _SHOWN - 1]}…”"

@@ -1,0 +1,134 @@
+"""The reasoner without a model: rules for English and Chinese, the same answer every time, nothing sent anywhere."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from langchain_core.runnables import Runnable, RunnableLambda
+
+from langmem_adapter.reasoning.base import Answer, Comparison, Extraction, Question
+from langmem_adapter.reasoning.rules.chinese import chinese_facts, is_chinese
+from langmem_adapter.reasoning.rules.compare import compare
+from langmem_adapter.reasoning.rules.english import english_facts
+from langmem_adapter.reasoning.rules.relations import related
+from langmem_adapter.reasoning.rules.sentences import dated, sentences
+from langmem_adapter.records.work import Fact
+from langmem_adapter.text import text_hash
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import date
+
+    from langmem_adapter.records.work import Turn
+
+__all__ = ["RuleReasoner"]
+
+_CONTEXT: Final = 500
+_OWN_NAMES: Final = 2_000  # characters of earlier facts in which a name is looked for
+_PASSING: Final = re.compile(r"(?:Will|Going to|Looking|Has to|Needs|Wants|Would like)\b|将|要|会为|正在|希望|需要")
+"""What an assistant says of its next steps: no traits of its own."""
+
+
+class RuleReasoner:
+    """Finds and compares facts by rules, for work without a model, a key or a network.
+
+    It knows the sentences in which people speak of themselves, in English and Chinese: names, family and pets, likes
+    and dislikes, home, work and origin, plans, activities, health, abilities, favourites, "my … is …", and their
+    denials; and what is said of a person named just before. It would rather overlook a fact than invent one.
+
+    What it does not do: it does not understand. A fact in an unusual wording, between the lines, in another language,
+    in quoted or reported speech, or spread over several sentences is overlooked; irony is taken at its word; two
+    wordings count as equal only where they share their words (or are one of a few known synonyms, as "love" and
+    "enjoy"); "Likes dogs" and "Likes hot dogs" look related; whom a pronoun means is settled only where one known
+    person fits. `prompt` is not used. Use a chat model where that matters.
+
+    Requests, questions, and orders to the memory ("forget everything") are never facts. Only what the speaker says of
+    himself can take back a memory ("I no longer have a dog").
+
+    Example:
+        >>> from datetime import UTC, date, datetime
+        >>> from langmem_adapter.records.work import Turn
+        >>> hello = Turn(
+        ...     "user", "Hi, my name is John. I am a software engineer.", "user", datetime(2025, 1, 1, tzinfo=UTC)
+        ... )
+        >>> found = RuleReasoner().extract.invoke(Question((hello,), "user", date(2025, 1, 1)))
+        >>> [fact.text for fact in found.facts]
+        ['Name is John', 'Is a software engineer']
+    """
+
+    @property
+    def mode(self) -> str:
+        """`"offline"`."""
+        return "offline"
+
+    @property
+    def calls_model(self) -> bool:
+        """Comparing costs nothing."""
+        return False
+
+    @cached_property
+    def record(self) -> Runnable[Question, Extraction]:
+        """Turns to a numbered list of what was said and done, word for word; rules do not summarise."""
+        return RunnableLambda(_record, name="rules_record")
+
+    @cached_property
+    def extract(self) -> Runnable[Question, Extraction]:
+        """Turns to facts; "tomorrow" and "yesterday" become dates, counted from `Question.today`.
+
+        With `Question.graph` each fact carries the relations that are plainly read off it; many facts state none.
+        """
+        return RunnableLambda(_extract, name="rules_extract")
+
+    @cached_property
+    def decide(self) -> Runnable[Comparison, Answer]:
+        """Facts and known memories to verdicts; facts of one comparison are also compared with each other."""
+        return RunnableLambda(_decide, name="rules_decide")
+
+
+def _extract(question: Question) -> Extraction:
+    facts: list[Fact] = []
+    names = ""
+    for index, turn in enumerate(question.turns):
+        if turn.role != question.about:
+            continue
+        found = list(_of_turn(index, turn, question.today, names))
+        names = f"{names}; {'; '.join(fact.text for fact in found)}"[-_OWN_NAMES:]
+        facts += found
+    return Extraction(tuple(facts) if question.graph is None else related(facts, question.about, question.graph))
+
+
+_STEPS: Final = {"user": "Request", "assistant": "Agent Action", "tool": "Action Result"}
+
+
+def _record(question: Question) -> Extraction:
+    told = [turn for turn in question.turns if turn.role in _STEPS and turn.text]
+    if not told:
+        return Extraction(())
+    steps = (f"{number}. **{_STEPS[turn.role]}**: {turn.text}" for number, turn in enumerate(told, start=1))
+    text = "\n".join((f"**Task Objective**: {told[0].text}", "", *steps))
+    return Extraction((Fact(text, len(question.turns) - 1, verbatim=True),))
+
+
+def _of_turn(index: int, turn: Turn, today: date, names: str) -> Iterator[Fact]:
+    told: set[str] = set()
+    passing = _PASSING if turn.role == "assistant" else None
+    for place, sentence in enumerate(sentences(turn.text)):
+        found = (
+            chinese_facts(sentence)
+            if is_chinese(sentence.text)
+            else english_facts(sentence, first=place == 0, seen=names)
+        )
+        for fact in found:
+            text = dated(fact, today)
+            names = f"{names}; {text}"[-_OWN_NAMES:]
+            if passing and passing.match(text):
+                continue
+            if (key := text_hash(text)) not in told:  # said twice in one message: one fact
+                told.add(key)
+                yield Fact(text, index, turn.text[:_CONTEXT])
+
+
+def _decide(comparison: Comparison) -> Answer:
+    return Answer(compare(comparison))

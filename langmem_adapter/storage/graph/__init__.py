@@ -1,0 +1,1 @@
+"""The tables of the knowledge graph: what is written to them, read from them, erased."""

@@ -1,0 +1,172 @@
+"""Reading the entities of the knowledge graph, the most mentioned first."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import Integer, and_, bindparam, exists, or_, select, union
+
+from langmem_adapter.names import entity_key
+from langmem_adapter.records.graph import Entity
+from langmem_adapter.storage.graph.people import People
+from langmem_adapter.storage.graph.reads import conditions, cursor, parse_cursor
+from langmem_adapter.storage.graph.tables import entities, entity_names, relations
+from langmem_adapter.storage.prepared import Prepared, any_of
+from langmem_adapter.storage.scopes import expand, of_row
+from langmem_adapter.storage.tables import scopes
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from sqlalchemy import Connection
+
+    from langmem_adapter.records.scope import Scope
+    from langmem_adapter.storage.graph.reads import When
+
+__all__ = ["by_pks", "page"]
+
+_FIRST: Final = (2**31 - 1, 2**63 - 1)
+_ENTITIES: Final = Prepared(
+    select(entities, scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id)
+    .join_from(entities, scopes, entities.c.scope_id == scopes.c.id)
+    .where(any_of(entities.c.pk, "pks"))
+    .order_by(entities.c.pk)
+)
+_NAMES: Final = Prepared(
+    select(entity_names.c.entity_pk, entity_names.c.key, entity_names.c.name)
+    .where(any_of(entity_names.c.entity_pk, "pks"))
+    .order_by(entity_names.c.entity_pk, entity_names.c.key)
+)
+_LIVING: Final = Prepared(
+    select(entities.c.pk).where(any_of(entities.c.scope_id, "scopes"), entities.c.merged_into.is_(None))
+)
+
+
+def page(
+    connection: Connection,
+    scope: Scope,
+    when: When,
+    *,
+    k: int,
+    kind: str | None = None,
+    unrelated: bool = False,
+    after: str | None = None,
+) -> tuple[list[Entity], str | None]:
+    """Entities within *scope*, the most mentioned first, and the cursor of the next page.
+
+    Args:
+        connection: A read transaction.
+        scope: Whose graph.
+        when: Only entities with a relation that is believed then.
+        k: At most so many.
+        kind: Only entities of this type.
+        unrelated: Those without such a relation as well.
+        after: The cursor that the page before gave.
+
+    Raises:
+        InvalidInputError: The cursor is none of ours.
+    """
+    scope_ids = expand(connection, scope)
+    people = People(connection, scope_ids)
+    place = _FIRST if after is None else parse_cursor(after, 2)
+    if len(scope_ids) == 1 and not when.past:
+        values = {
+            **when.values,
+            "scope": scope_ids[0],
+            "mentions": place[0],
+            "last": place[1],
+            "k": k + 1,
+            "kind": kind,
+        }
+        pks = _ranked(typed=kind is not None, unrelated=unrelated).tuples(connection, values)
+    elif unrelated:
+        pks = _LIVING.tuples(connection, {"scopes": scope_ids})
+    else:
+        pks = _ends(past=when.past).tuples(connection, {**when.values, "scopes": scope_ids})
+    groups = _groups(connection, people, [pk for (pk,) in pks]).values()
+    ranked = sorted((group for group in groups if kind in {None, _type(group)}), key=_place, reverse=True)
+    ranked = [group for group in ranked if _place(group) < tuple(place)]
+    following = cursor(*_place(ranked[k - 1])) if len(ranked) > k else None
+    return _entities(connection, people, ranked[:k]), following
+
+
+def by_pks(connection: Connection, people: People, pks: Collection[int]) -> dict[int, Entity]:
+    """Entities, each once for all that are one with it, by the least pk of these.
+
+    Args:
+        connection: A read transaction.
+        people: Who is whom.
+        pks: Which entities.
+    """
+    groups = _groups(connection, people, pks)
+    return dict(zip(groups, _entities(connection, people, list(groups.values())), strict=True))
+
+
+def _groups(connection: Connection, people: People, pks: Collection[int]) -> dict[int, list[Any]]:
+    """The rows of those that are one, oldest first, but for rows that were merged into another."""
+    groups: dict[int, list[Any]] = {}
+    for row in _ENTITIES.rows(connection, {"pks": people.everyone(pks)}) if pks else ():
+        if row.merged_into is None:
+            groups.setdefault(people.who(row.pk), []).append(row)
+    return groups
+
+
+def _place(group: Sequence[Any]) -> tuple[int, int]:
+    """Where a group stands in the order: by its mentions, and by its age."""
+    return sum(row.mentions for row in group), group[0].pk
+
+
+def _type(group: Sequence[Any]) -> str:
+    return next((row.type for row in group if row.type), "")
+
+
+def _entities(connection: Connection, people: People, groups: Sequence[Sequence[Any]]) -> list[Entity]:
+    names: dict[int, dict[str, str]] = {}
+    pks = [row.pk for group in groups for row in group]
+    for pk, key, name in _NAMES.tuples(connection, {"pks": pks}) if pks else ():
+        names.setdefault(people.who(pk), {}).setdefault(key, name)
+    return [_entity(group, names.get(people.who(group[0].pk), {})) for group in groups]
+
+
+def _entity(group: Sequence[Any], names: dict[str, str]) -> Entity:
+    """One entity of those that are one; it is called what the oldest is called."""
+    oldest = group[0]
+    return Entity(
+        id=oldest.id,
+        name=oldest.name,
+        type=_type(group),
+        scope=of_row(oldest),
+        aliases=_aliases(names, oldest.name) if len(names) > 1 else (),
+        mentions=_place(group)[0],
+        created_at=min(row.created_at for row in group),
+        updated_at=max(row.updated_at for row in group),
+    )
+
+
+def _aliases(names: dict[str, str], name: str) -> tuple[str, ...]:
+    own = entity_key(name)
+    return tuple(each for key, each in names.items() if key != own)
+
+
+@lru_cache
+def _ranked(*, typed: bool, unrelated: bool) -> Prepared:
+    place = or_(
+        entities.c.mentions < bindparam("mentions"),
+        and_(entities.c.mentions == bindparam("mentions"), entities.c.pk < bindparam("last")),
+    )
+    chosen = [entities.c.scope_id == bindparam("scope"), entities.c.merged_into.is_(None), place]
+    if typed:
+        chosen.append(entities.c.type == bindparam("kind"))
+    if not unrelated:
+        ends = (relations.c.source_pk, relations.c.target_pk)
+        chosen.append(or_(*(exists().where(end == entities.c.pk, *conditions(past=False)) for end in ends)))
+    query = select(entities.c.pk).where(*chosen).order_by(entities.c.mentions.desc(), entities.c.pk.desc())
+    return Prepared(query.limit(bindparam("k", type_=Integer)))
+
+
+@lru_cache
+def _ends(*, past: bool) -> Prepared:
+    """The entities at the ends of relations."""
+    chosen = [any_of(relations.c.scope_id, "scopes"), *conditions(past=past)]
+    return Prepared(union(*(select(end).where(*chosen) for end in (relations.c.source_pk, relations.c.target_pk))))

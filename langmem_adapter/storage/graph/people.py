@@ -1,0 +1,138 @@
+"""Who is whom in the knowledge graph.
+
+A read names fields of a scope and sees several exact scopes; an entity of the same name in two of them is one entity to the
+reader, and so is one that was merged into another. Who is whom is always read as it is known now; what is asked of the past
+are the relations.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import select
+
+from langmem_adapter.names import entity_key, speaker
+from langmem_adapter.records.graph import SELF
+from langmem_adapter.storage.graph.tables import entities, entity_names, merges
+from langmem_adapter.storage.prepared import Prepared, any_of
+from langmem_adapter.storage.scopes import within
+from langmem_adapter.storage.tables import scopes
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from sqlalchemy import Connection
+
+    from langmem_adapter.records.scope import Scope
+
+__all__ = ["People", "called", "with_keys"]
+
+_NAMED: Final = Prepared(
+    select(entity_names.c.key, entity_names.c.entity_pk).where(
+        any_of(entity_names.c.scope_id, "scopes"), any_of(entity_names.c.key, "keys")
+    )
+)
+_NAMES: Final = Prepared(
+    select(entity_names.c.key, entity_names.c.entity_pk).where(any_of(entity_names.c.entity_pk, "pks"))
+)
+_WINNERS: Final = Prepared(
+    select(entities.c.pk, entities.c.merged_into).where(
+        any_of(entities.c.pk, "pks"), entities.c.merged_into.is_not(None)
+    )
+)
+_LOSERS: Final = Prepared(
+    select(merges.c.winner_pk, merges.c.loser_pk).where(any_of(merges.c.winner_pk, "pks"), merges.c.undone_at.is_(None))
+)
+
+
+def called(connection: Connection, scope: Scope, scope_ids: Sequence[int], name: str) -> list[int]:
+    """Pks of the entities of a name, ascending; the words for the user and the assistant mean those of the scope.
+
+    Args:
+        connection: A read transaction.
+        scope: The fields that were named.
+        scope_ids: What they expand to.
+        name: As somebody writes it.
+    """
+    return sorted({pk for _, pk in with_keys(connection, scope_ids, _keys(connection, scope, name))})
+
+
+def with_keys(connection: Connection, scope_ids: Sequence[int], keys: Collection[str]) -> list[tuple[str, int]]:
+    """Key and pk of every entity with one of some keys (`names.entity_key`)."""
+    return _NAMED.tuples(connection, {"scopes": scope_ids, "keys": keys}) if keys else []
+
+
+def _keys(connection: Connection, scope: Scope, name: str) -> set[str]:
+    meant = speaker(name)
+    if meant is None:
+        return {key} if (key := entity_key(name)) else set()
+    field = "user_id" if meant == SELF else "agent_id"
+    if field in scope.named:
+        return {entity_key(scope.named[field])}
+    owners = connection.execute(select(scopes.c[field]).where(within(scope)).distinct()).scalars()
+    return {entity_key(meant if owner is None else owner) for owner in owners}
+
+
+class People:
+    """Which entities are one to the reader of some scopes: equal in a name, or merged.
+
+    Asked about more and more entities, it reads what it does not know yet.
+
+    Args:
+        connection: A read transaction, for as long as it is asked.
+        scope_ids: What the scope expands to.
+    """
+
+    def __init__(self, connection: Connection, scope_ids: Sequence[int]) -> None:
+        self._connection = connection
+        self._scope_ids = scope_ids
+        self._first: dict[int, int] = {}
+        self._members: dict[int, list[int]] = {}
+        self._by_key: dict[str, int] = {}
+
+    def who(self, pk: int) -> int:
+        """The least pk of those that are one with an entity."""
+        if pk not in self._first:
+            self.meet([pk])
+        return self._first[pk]
+
+    def members(self, pk: int) -> list[int]:
+        """All that are one with an entity, itself among them."""
+        return self._members[self.who(pk)]
+
+    def everyone(self, pks: Collection[int]) -> list[int]:
+        """All that are one with any of some entities, ascending."""
+        self.meet(pks)
+        return sorted(set(chain.from_iterable(map(self.members, pks))))
+
+    def meet(self, pks: Iterable[int]) -> None:
+        """Read about some entities at once; asking about each of them then reads nothing."""
+        fresh = self._greet(pks)
+        while fresh:
+            pairs = self._pairs(fresh)
+            fresh = self._greet(chain.from_iterable(pairs))
+            for one, other in pairs:
+                self._join(self._first[one], self._first[other])
+
+    def _greet(self, pks: Iterable[int]) -> list[int]:
+        fresh = [pk for pk in dict.fromkeys(pks) if pk not in self._first]
+        self._first.update(zip(fresh, fresh, strict=True))
+        self._members.update((pk, [pk]) for pk in fresh)
+        return fresh
+
+    def _pairs(self, pks: Sequence[int]) -> list[tuple[int, int]]:
+        """Pairs that are one: every one that has one of some entities in it, and maybe more."""
+        pairs = [pair for statement in (_WINNERS, _LOSERS) for pair in statement.tuples(self._connection, {"pks": pks})]
+        if len(self._scope_ids) > 1:  # within a scope no name is given twice
+            named = _NAMES.tuples(self._connection, {"pks": pks})
+            named += with_keys(self._connection, self._scope_ids, {key for key, _ in named})
+            pairs += [(self._by_key.setdefault(key, pk), pk) for key, pk in named]
+        return pairs
+
+    def _join(self, one: int, other: int) -> None:
+        first, later = min(one, other), max(one, other)
+        if first != later:
+            moved = self._members.pop(later)
+            self._members[first] += moved
+            self._first.update(dict.fromkeys(moved, first))

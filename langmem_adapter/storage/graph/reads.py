@@ -1,0 +1,370 @@
+"""Reading the relations of the knowledge graph: as they are believed now, or were at any moment, about any moment.
+
+Newest recorded first means the order of `pk`, which is drawn in the order of commits.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import heapq
+import json
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+from sqlalchemy import BigInteger, Integer, bindparam, column, func, or_, select, true, union_all
+from sqlalchemy.dialects.postgresql import ARRAY
+
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.records.graph import Relation
+from langmem_adapter.storage.graph.people import People, called
+from langmem_adapter.storage.graph.tables import BY_HAND, entities, relation_memories, relations
+from langmem_adapter.storage.prepared import Prepared, any_of
+from langmem_adapter.storage.scopes import expand, of_row
+from langmem_adapter.storage.tables import UTCDateTime, scopes
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from sqlalchemy import ColumnElement, Connection
+
+    from langmem_adapter.records.scope import Scope
+
+__all__ = [
+    "ALL",
+    "NOW",
+    "When",
+    "around",
+    "by_pks",
+    "conditions",
+    "cursor",
+    "newest",
+    "of_memories",
+    "page",
+    "parse_cursor",
+]
+
+_EVER: Final = datetime.min.replace(tzinfo=UTC)
+_NEVER: Final = datetime.max.replace(tzinfo=UTC)
+_LAST: Final = 2**63 - 1
+ALL: Final = 2**31 - 1
+"""More than there can be."""
+_APART: Final = 64
+"""Up to so many scopes or entities are read one by one, each in the order of an index, and more in one statement."""
+
+# One object each, however often they stand in a statement: `Prepared` converts a parameter's value once for each.
+_UNTIL, _SINCE, _RECORDED, _RETIRED = (
+    bindparam(name, type_=UTCDateTime()) for name in ("until", "since", "recorded", "retired")
+)
+
+Column: TypeAlias = Literal["scope_id", "source_pk", "target_pk"]
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """Which beliefs are read: what was known at one moment about another.
+
+    Attributes:
+        held: Relations that held at this moment; `None`: whenever.
+        known: What was believed at this moment; `None`: what is believed now.
+        history: Beliefs that are retired as well; *known* then bounds when they were recorded.
+    """
+
+    held: datetime | None = None
+    known: datetime | None = None
+    history: bool = False
+
+    @property
+    def past(self) -> bool:
+        """Whether rows are wanted that nobody believes any more."""
+        return self.history or self.known is not None
+
+    @property
+    def values(self) -> dict[str, datetime]:
+        """The parameters of `conditions`."""
+        return {
+            "until": self.held or _NEVER,
+            "since": self.held or _EVER,
+            "recorded": self.known or _NEVER,
+            "retired": _EVER if self.history else self.known or _NEVER,
+        }
+
+
+NOW: Final = When()
+"""What is believed now, about whatever time."""
+
+
+def conditions(*, past: bool) -> list[ColumnElement[bool]]:
+    """The conditions on rows of `relations` that `When.values` completes.
+
+    Args:
+        past: Rows that are retired are wanted as well (`When.past`). Else an index leads past them.
+    """
+    return [*_believed(past=past), *_HELD]
+
+
+_HELD: Final = (
+    or_(relations.c.valid_from.is_(None), relations.c.valid_from <= _UNTIL),
+    or_(relations.c.valid_to.is_(None), relations.c.valid_to > _SINCE),
+)
+
+
+def _believed(*, past: bool) -> list[ColumnElement[bool]]:
+    if not past:
+        return [relations.c.retired_at.is_(None)]
+    return [
+        relations.c.recorded_at <= _RECORDED,
+        or_(relations.c.retired_at.is_(None), relations.c.retired_at > _RETIRED),
+    ]
+
+
+# ── relations ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_source, _target = entities.alias("source"), entities.alias("target")
+_RELATIONS: Final = Prepared(
+    select(
+        *(column for column in relations.c if column.name not in {"scope_id", "source_pk", "target_pk"}),
+        _source.c.name.label("source"),
+        _source.c.type.label("source_type"),
+        _target.c.name.label("target"),
+        _target.c.type.label("target_type"),
+        scopes.c.user_id,
+        scopes.c.agent_id,
+        scopes.c.run_id,
+    )
+    .join_from(relations, _source, relations.c.source_pk == _source.c.pk)
+    .join(_target, relations.c.target_pk == _target.c.pk)
+    .join(scopes, relations.c.scope_id == scopes.c.id)
+    .where(any_of(relations.c.pk, "pks"))
+    .order_by(relations.c.pk.desc())
+)
+_said: Final = relation_memories.c
+_SAID: Final = {
+    past: Prepared(
+        select(_said.relation_id, _said.memory_id)
+        .where(
+            any_of(_said.relation_id, "ids"),
+            _said.memory_id != BY_HAND,
+            *([or_(_said.dropped_at.is_(None), _said.dropped_at > _RETIRED)] if past else []),
+            *([_said.created_at <= _RECORDED] if past else [_said.dropped_at.is_(None)]),
+        )
+        .order_by(_said.created_at, _said.memory_id)
+    )
+    for past in (False, True)
+}
+_OF_MEMORIES: Final = Prepared(
+    select(_said.memory_id, relations.c.pk)
+    .join_from(relation_memories, relations, _said.relation_id == relations.c.id)
+    .where(any_of(_said.memory_id, "ids"), _said.dropped_at.is_(None), *conditions(past=False))
+    .order_by(relations.c.pk)
+)
+
+
+def page(
+    connection: Connection,
+    scope: Scope,
+    when: When,
+    *,
+    k: int,
+    entity: str | None = None,
+    relation: str | None = None,
+    after: str | None = None,
+) -> tuple[list[Relation], str | None]:
+    """Relations within *scope*, newest recorded first, and the cursor of the next page.
+
+    Args:
+        connection: A read transaction.
+        scope: Whose graph.
+        when: Which beliefs.
+        k: At most so many.
+        entity: Only relations of the thing of this name, at either end.
+        relation: Only relations of this name, in the form of `names.relation_name`.
+        after: The cursor that the page before gave.
+
+    Raises:
+        InvalidInputError: The cursor is none of ours.
+    """
+    last = _LAST if after is None else parse_cursor(after, 1)[0]
+    pks = newest(connection, scope, when, k=k + 1, entity=entity, relation=relation, last=last)
+    following = cursor(pks[k - 1]) if len(pks) > k else None
+    return list(by_pks(connection, pks[:k], when).values()), following
+
+
+def newest(
+    connection: Connection,
+    scope: Scope,
+    when: When,
+    *,
+    k: int,
+    entity: str | None = None,
+    relation: str | None = None,
+    last: int = _LAST,
+) -> list[int]:
+    """Pks of relations, newest recorded first; see `page`.
+
+    Args:
+        connection: A read transaction.
+        scope: Whose graph.
+        when: Which beliefs.
+        k: At most so many.
+        entity: Only relations of the thing of this name.
+        relation: Only relations of this name.
+        last: Only relations with a smaller pk.
+    """
+    scope_ids = expand(connection, scope)
+    wanted: list[tuple[Column, Sequence[int]]] = [("scope_id", scope_ids)]
+    if entity is not None:
+        members = People(connection, scope_ids).everyone(called(connection, scope, scope_ids, entity))
+        wanted = [("source_pk", members), ("target_pk", members)]
+    values = {**when.values, "k": k, "last": last, "relation": relation}
+    found = [pks for column, ids in wanted for pks in _newest_of(connection, column, ids, when, values)]
+    return list(islice(dict.fromkeys(heapq.merge(*found, reverse=True)), k))
+
+
+def _newest_of(
+    connection: Connection, column: Column, ids: Sequence[int], when: When, values: dict[str, Any]
+) -> list[list[int]]:
+    """Pks of the newest relations whose column has one of some values, in descending lists."""
+    named = values["relation"] is not None
+    if len(ids) <= _APART:
+        each = _newest_statement(column, past=when.past, named=named, several=False)
+        lists = [each.tuples(connection, {**values, "id": one}) for one in ids]
+    else:
+        lists = [
+            _newest_statement(column, past=when.past, named=named, several=True).tuples(
+                connection, {**values, "ids": ids}
+            )
+        ]
+    return [[pk for (pk,) in rows] for rows in lists]
+
+
+@lru_cache
+def _newest_statement(column: Column, *, past: bool, named: bool, several: bool) -> Prepared:
+    chosen = any_of(relations.c[column], "ids") if several else relations.c[column] == bindparam("id")
+    called = [relations.c.relation == bindparam("relation")] if named else []
+    query = select(relations.c.pk).where(chosen, *called, relations.c.pk < bindparam("last"), *conditions(past=past))
+    return Prepared(query.order_by(relations.c.pk.desc()).limit(bindparam("k", type_=Integer)))
+
+
+def by_pks(connection: Connection, pks: Collection[int], when: When = NOW) -> dict[int, Relation]:
+    """Relations by pk, newest recorded first, each with the memories that say it.
+
+    Args:
+        connection: A read transaction.
+        pks: Which rows.
+        when: The memories that said so then.
+    """
+    if not pks:
+        return {}
+    rows = _RELATIONS.rows(connection, {"pks": pks})
+    said: defaultdict[str, list[str]] = defaultdict(list)
+    values = {**when.values, "ids": list({row.id for row in rows})}
+    for relation_id, memory_id in _SAID[when.past].tuples(connection, values):
+        said[relation_id].append(memory_id)
+    return {row.pk: _relation(row, tuple(said.get(row.id, ()))) for row in rows}
+
+
+def of_memories(connection: Connection, memory_ids: Sequence[str], when: When) -> dict[str, list[int]]:
+    """Pks of the relations that some memories say, by memory.
+
+    Args:
+        connection: A read transaction.
+        memory_ids: Which memories.
+        when: When the relations hold; only what is believed now is read.
+    """
+    found: defaultdict[str, list[int]] = defaultdict(list)
+    for memory_id, pk in _OF_MEMORIES.tuples(connection, {**when.values, "ids": memory_ids}):
+        found[memory_id].append(pk)
+    return dict(found)
+
+
+def _relation(row: Any, memory_ids: tuple[str, ...]) -> Relation:
+    return Relation(
+        id=row.id,
+        source=row.source,
+        relation=row.relation,
+        target=row.target,
+        source_type=row.source_type,
+        target_type=row.target_type,
+        scope=of_row(row),
+        valid_from=row.valid_from,
+        valid_to=row.valid_to,
+        recorded_at=row.recorded_at,
+        retired_at=row.retired_at,
+        mentions=row.mentions,
+        confidence=row.confidence,
+        memory_ids=memory_ids,
+    )
+
+
+# ── the relations around some entities ──────────────────────────────────────────────────────────────────────────────────
+
+_EDGE: Final = (relations.c.pk, relations.c.source_pk, relations.c.target_pk)
+_ENDS: Final = (relations.c.source_pk, relations.c.target_pk)
+
+
+def around(connection: Connection, pks: Sequence[int], when: When, *, most: int = ALL) -> list[tuple[int, int, int]]:
+    """The relations of some entities: pk, source and target, newest recorded first.
+
+    Args:
+        connection: A read transaction.
+        pks: Of which entities.
+        when: Which beliefs.
+        most: Of an entity with more relations in one direction, only the newest are looked at.
+    """
+    if connection.dialect.name == "postgresql":  # one question, since each has to travel
+        rows = _AROUND_MANY[when.past].tuples(connection, {**when.values, "pks": pks, "most": most})
+    else:
+        values = {**when.values, "most": most}
+        rows = [row for pk in pks for row in _AROUND[when.past].tuples(connection, {**values, "pk": pk})]
+    return sorted(set(rows), reverse=True)
+
+
+def _newest(end: ColumnElement[int], entity: ColumnElement[int], *, past: bool) -> Any:
+    """The newest are found in an index, before anything else is read of them."""
+    query = select(relations.c.pk).where(end == entity, *_believed(past=past)).order_by(relations.c.pk.desc())
+    newest = query.limit(bindparam("most", type_=Integer)).subquery()
+    return select(*_EDGE).join_from(newest, relations, relations.c.pk == newest.c.pk).where(*_HELD)
+
+
+def _around(*, past: bool) -> Prepared:
+    return Prepared(union_all(*(_newest(end, bindparam("pk"), past=past) for end in _ENDS)))
+
+
+def _around_many(*, past: bool) -> Prepared:
+    each = (
+        func.unnest(bindparam("pks", type_=ARRAY(BigInteger))).table_valued(column("pk", BigInteger)).render_derived()
+    )
+    parts = [_newest(end, each.c.pk, past=past).lateral() for end in _ENDS]
+    return Prepared(union_all(*(select(part).select_from(each).join(part, true()) for part in parts)))
+
+
+_AROUND: Final = {past: _around(past=past) for past in (False, True)}
+_AROUND_MANY: Final = {past: _around_many(past=past) for past in (False, True)}
+
+
+# ── pages ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def cursor(*place: int) -> str:
+    """The cursor of a page that ends at a place in the order."""
+    return base64.urlsafe_b64encode(json.dumps(place).encode()).decode()
+
+
+def parse_cursor(after: str, length: int) -> list[int]:
+    """The inverse of `cursor`, for a place of so many numbers.
+
+    Raises:
+        InvalidInputError: The cursor is none of ours.
+    """
+    try:
+        place = json.loads(base64.urlsafe_b64decode(after.encode()))
+        if [type(number) for number in place] == [int] * length and max(place) <= _LAST:
+            return list(place)
+    except (ValueError, TypeError, AttributeError, binascii.Error):
+        pass
+    raise InvalidInputError(f"after={after!r} is no cursor of ours; give the `next` of the page before")

@@ -1,0 +1,337 @@
+"""The rows of the knowledge graph that one write looks at and changes, in memory until they are posted.
+
+A write reads what it may concern with a fixed number of statements, however many relations it states, changes it here, and
+posts the difference, table by table. It holds the write lock all the while, so nothing it read can change beneath it.
+"""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from langmem_adapter.names import entity_key
+from langmem_adapter.records.graph import Relation
+from langmem_adapter.storage.graph import statements as sql
+from langmem_adapter.storage.graph.beliefs import Belief, Beliefs, Home, Link, Node
+from langmem_adapter.storage.graph.spans import Span
+from langmem_adapter.storage.graph.tables import BY_HAND, ENTITIES, RELATIONS
+from langmem_adapter.storage.scopes import of_row
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+    from datetime import datetime
+
+    from sqlalchemy import Connection
+
+__all__ = ["Rows"]
+
+
+@dataclass(slots=True, eq=False)
+class Rows:
+    """What one write looks at.
+
+    Attributes:
+        connection: Its transaction.
+        now: Its time.
+        draw: Draws the next number of the change feed.
+        tell: Takes the rows for the change feed.
+    """
+
+    connection: Connection
+    now: datetime
+    draw: Callable[[], int]
+    tell: list[dict[str, Any]]
+    nodes: dict[int, Node] = field(default_factory=dict)
+    names: dict[tuple[int, str], Node] = field(default_factory=dict)
+    beliefs: Beliefs = field(default_factory=Beliefs)
+    links: defaultdict[str, dict[str, Link]] = field(default_factory=lambda: defaultdict(dict))
+    _called: defaultdict[str, list[Node]] = field(default_factory=lambda: defaultdict(list))
+    _sayings: defaultdict[str, dict[str, Link]] = field(default_factory=lambda: defaultdict(dict))
+    _new_names: list[dict[str, Any]] = field(default_factory=list)
+
+    # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def read_names(self, scope_ids: Collection[int], keys: Collection[str]) -> None:
+        """The entities of these names."""
+        found = sql.NAMES.rows(self.connection, {"scopes": scope_ids, "keys": keys})
+        self._read_nodes(row.entity_pk for row in found)
+        for row in found:
+            if (row.scope_id, row.key) not in self.names:
+                self._name(self.nodes[row.entity_pk], row.key)
+
+    def read_between(self, pairs: Collection[tuple[int, int]]) -> None:
+        """Every relation that is believed from the first to the second of some pairs of entities."""
+        if pairs:
+            self._take(sql.BETWEEN.rows(self.connection, sql.pairs_of(pairs)))
+
+    def read_held(self, sources: Collection[int], targets: Collection[int], names: Collection[str]) -> None:
+        """Those of these names that are believed from some entities, or to some."""
+        for statement, pks in ((sql.FROM, sources), (sql.TO, targets)):
+            if pks:
+                self._take(statement.rows(self.connection, {"pks": pks, "names": names}))
+
+    def read_all(self, pks: Collection[int]) -> None:
+        """Every relation that is believed from or to some entities."""
+        self._read_nodes(pks)
+        for statement in sql.ALL_OF:
+            self._take(statement.rows(self.connection, {"pks": pks}))
+
+    def read_ids(self, ids: Collection[str]) -> None:
+        """What is believed of these relations."""
+        self._take(sql.BY_ID.rows(self.connection, {"ids": ids}))
+
+    def read_rows(self, pks: Collection[int]) -> dict[int, Belief]:
+        """These rows by pk, whether they are believed or not; they are given, and not kept here."""
+        return {belief.pk: belief for belief in self._beliefs(sql.BY_PK.rows(self.connection, {"pks": pks}))}
+
+    def last_retired(self, ids: Collection[str]) -> dict[str, Belief]:
+        """What was believed last of these relations and is so no longer; it is given, and not kept here."""
+        found = self._beliefs(sql.LAST_RETIRED.rows(self.connection, {"ids": ids}))
+        return {belief.id: belief for belief in found}
+
+    def read_sayings(self, memory_ids: Collection[str]) -> None:
+        """What these memories say or said."""
+        ids = {row.relation_id for row in sql.LINKS.rows(self.connection, {"ids": memory_ids})}
+        if ids:
+            self.read_ids(ids)
+            self.read_support(ids)
+
+    def read_support(self, ids: Collection[str]) -> None:
+        """Which memories say these relations."""
+        wanted = [relation_id for relation_id in ids if relation_id not in self.links]
+        for row in sql.SUPPORT.rows(self.connection, {"ids": wanted}) if wanted else ():
+            self._keep(Link(row.relation_id, row.memory_id, row.scope_id, row.created_at, row.dropped_at))
+
+    def texts(self, memory_id: str) -> dict[datetime, str | None]:
+        """The texts that a memory had, by when each was given up."""
+        return dict(sql.SAID.tuples(self.connection, {"memory": memory_id}))
+
+    def _read_nodes(self, pks: Iterable[int]) -> None:
+        wanted = {pk for pk in pks if pk not in self.nodes}
+        for row in sql.NODES.rows(self.connection, {"pks": wanted}) if wanted else ():
+            home, told = Home(row.scope_id, of_row(row)), (row.mentions, row.created_at, row.updated_at)
+            self.nodes[row.pk] = Node(row.pk, row.id, home, row.name, row.type, *told, row.merged_into)
+
+    def _take(self, found: Iterable[Any]) -> None:
+        for belief in self._beliefs([row for row in found if row.pk not in self.beliefs]):
+            self.beliefs.put(belief)
+
+    def _beliefs(self, found: Collection[Any]) -> list[Belief]:
+        self._read_nodes(pk for row in found for pk in (row.source_pk, row.target_pk))
+        return [
+            Belief(
+                pk=row.pk,
+                id=row.id,
+                home_id=row.scope_id,
+                source=self.nodes[row.source_pk],
+                relation=row.relation,
+                target=self.nodes[row.target_pk],
+                span=Span(row.valid_from, row.valid_to),
+                recorded_at=row.recorded_at,
+                mentions=row.mentions,
+                confidence=row.confidence,
+                retired_at=row.retired_at,
+            )
+            for row in found
+        ]
+
+    def _keep(self, link: Link) -> None:
+        self.links[link.relation_id][link.memory_id] = self._sayings[link.memory_id][link.relation_id] = link
+
+    def _name(self, node: Node, key: str) -> None:
+        self.names[node.home.id, key] = node
+        self._called[key].append(node)
+        node.keys.add(key)
+
+    # ── looking ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def known(self, pk: int) -> Node:
+        """An entity by its row."""
+        self._read_nodes([pk])
+        return self.nodes[pk]
+
+    def called(self, key: str) -> list[Node]:
+        """The entities of a name, in every scope that was asked for."""
+        return self._called[key]
+
+    def current(self, node: Node) -> Node:
+        """The entity that has an entity's name now: another one, if that was merged into it."""
+        return self.names.get((node.home.id, entity_key(node.name)), node)
+
+    def equals(self, node: Node) -> list[Node]:
+        """An entity and those in other scopes that have a name in common with it."""
+        return list(dict.fromkeys([node, *(each for key in node.keys for each in self._called[key])]))
+
+    def speakers(self, relation_id: str) -> tuple[str, ...]:
+        """The memories that say a relation, and `BY_HAND`."""
+        return tuple(link.memory_id for link in self.links[relation_id].values() if link.dropped_at is None)
+
+    def sayings(self, memory_id: str) -> list[Link]:
+        """What a memory says or said."""
+        return list(self._sayings[memory_id].values())
+
+    def record(self, belief: Belief) -> Relation:
+        """A belief as callers get it."""
+        return Relation(
+            id=belief.id,
+            source=belief.source.name,
+            relation=belief.relation,
+            target=belief.target.name,
+            source_type=belief.source.type,
+            target_type=belief.target.type,
+            scope=belief.source.home.scope,
+            valid_from=belief.span.start,
+            valid_to=belief.span.end,
+            recorded_at=belief.recorded_at,
+            retired_at=belief.retired_at,
+            mentions=belief.mentions,
+            confidence=belief.confidence,
+            memory_ids=tuple(memory_id for memory_id in self.speakers(belief.id) if memory_id != BY_HAND),
+        )
+
+    # ── changing ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def node(self, home: Home, name: str, kind: str, time: datetime) -> Node:
+        """The entity of a name, a new one where there is none; this is one more mention of it."""
+        found = self.names.get((home.id, entity_key(name)))
+        if found is None:
+            found = self._new_node(home, name, kind, time)
+        found.mentions, found.changed = found.mentions + 1, True
+        found.updated_at = max(found.updated_at, time)
+        found.type = found.type or kind
+        return found
+
+    def _new_node(self, home: Home, name: str, kind: str, time: datetime) -> Node:
+        node = Node(self.drawn(ENTITIES), str(uuid.uuid4()), home, name.strip(), kind, 0, time, time, new=True)
+        self.nodes[node.pk] = node
+        key = entity_key(name)
+        self._name(node, key)
+        self._new_names.append({"scope_id": home.id, "key": key, "name": node.name, "entity_pk": node.pk})
+        return node
+
+    def believe(self, like: Belief, span: Span, *, relation_id: str | None = None) -> Belief:
+        """Write down what is believed from now on.
+
+        Args:
+            like: Its ends, name, counts.
+            span: When it holds.
+            relation_id: Of which relation; `None` makes another one.
+        """
+        belief = Belief(
+            pk=self.drawn(RELATIONS),
+            id=relation_id or str(uuid.uuid4()),
+            home_id=like.home_id,
+            source=like.source,
+            relation=like.relation,
+            target=like.target,
+            span=span,
+            recorded_at=self.now,
+            mentions=like.mentions,
+            confidence=like.confidence,
+            new=True,
+        )
+        self.beliefs.put(belief)
+        return belief
+
+    def retire(self, belief: Belief) -> None:
+        """Believe it no longer. What this very write had begun to believe was never believed by anybody."""
+        if belief.new:
+            self.beliefs.remove(belief)
+            return
+        belief.retired_at, belief.changed = self.now, True
+        self._change(RELATIONS, belief.pk, "delete")
+
+    def link(self, belief: Belief, memory_id: str, time: datetime) -> bool:
+        """Note that a memory says a relation.
+
+        Returns:
+            Whether it did not say so before.
+        """
+        known = self.links[belief.id].get(memory_id)
+        if known is None:
+            self._keep(Link(belief.id, memory_id, belief.home_id, time, None, new=True))
+        elif known.dropped_at is not None:
+            known.dropped_at, known.changed = None, True
+        else:
+            return False
+        self._tell_of(belief)
+        return True
+
+    def drop(self, link: Link) -> None:
+        """Note that a memory says a relation no longer."""
+        link.dropped_at, link.changed = self.now, True
+        belief = self.beliefs.of_id(link.relation_id)
+        if belief is not None:
+            self._tell_of(belief)
+
+    def drawn(self, space: str) -> int:
+        """The number of a new row of a space."""
+        seq = self.draw()
+        self._change(space, seq, "put", seq)
+        return seq
+
+    def _tell_of(self, belief: Belief) -> None:
+        if not belief.new:
+            self._change(RELATIONS, belief.pk, "put")
+
+    def _change(self, space: str, pk: int, op: str, seq: int | None = None) -> None:
+        number = self.draw() if seq is None else seq
+        self.tell.append({"seq": number, "nonce": secrets.token_bytes(8), "space": space, "row": pk, "op": op})
+
+    # ── posting ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def post(self) -> None:
+        """Write the difference."""
+        nodes, beliefs = self.nodes.values(), list(self.beliefs)
+        known = {belief.id for belief in beliefs}
+        links = [link for of_relation in self.links.values() for link in of_relation.values()]
+        for statement, rows in (
+            (sql.INSERT_NODE, [_node_row(node) for node in nodes if node.new]),
+            (sql.UPDATE_NODE, [{"_pk": node.pk, **_node_row(node)} for node in nodes if node.changed and not node.new]),
+            (sql.INSERT_NAME, self._new_names),
+            (sql.RETIRE, [{"_pk": b.pk, "_at": b.retired_at} for b in beliefs if b.changed and b.retired_at]),
+            (sql.COUNT, [_counts(b) for b in beliefs if b.changed and not b.retired_at and not b.new]),
+            (sql.INSERT_BELIEF, [_belief_row(belief) for belief in beliefs if belief.new]),
+            # Without those of relations that came and went within this write.
+            (sql.INSERT_LINK, [_link_row(link) for link in links if link.new and link.relation_id in known]),
+            (sql.UPDATE_LINK, [_link_change(link) for link in links if link.changed and not link.new]),
+        ):
+            statement.many(self.connection, rows)
+
+
+def _link_row(link: Link) -> dict[str, Any]:
+    told = {name: getattr(link, name) for name in ("relation_id", "memory_id", "created_at", "dropped_at")}
+    return {**told, "scope_id": link.home_id}
+
+
+def _link_change(link: Link) -> dict[str, Any]:
+    return {"_relation": link.relation_id, "_memory": link.memory_id, "dropped_at": link.dropped_at}
+
+
+def _counts(belief: Belief) -> dict[str, Any]:
+    return {"_pk": belief.pk, "mentions": belief.mentions, "confidence": belief.confidence}
+
+
+def _node_row(node: Node) -> dict[str, Any]:
+    told = {name: getattr(node, name) for name in ("pk", "id", "name", "type", "mentions", "created_at", "updated_at")}
+    return {**told, "scope_id": node.home.id, "merged_into": node.merged_into}
+
+
+def _belief_row(belief: Belief) -> dict[str, Any]:
+    return {
+        "pk": belief.pk,
+        "id": belief.id,
+        "scope_id": belief.home_id,
+        "source_pk": belief.source.pk,
+        "relation": belief.relation,
+        "target_pk": belief.target.pk,
+        "valid_from": belief.span.start,
+        "valid_to": belief.span.end,
+        "recorded_at": belief.recorded_at,
+        "retired_at": belief.retired_at,
+        "mentions": belief.mentions,
+        "confidence": belief.confidence,
+    }

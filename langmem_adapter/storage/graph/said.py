@@ -1,0 +1,108 @@
+"""What one decision says of relations, and what it unsays: its names, its dates, its text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from langmem_adapter.names import entity_key, gives_up, is_single, relation_name, says_all
+from langmem_adapter.records.graph import ASSISTANT, SELF, Triple
+from langmem_adapter.storage.graph.spans import Span
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from langmem_adapter.records.scope import Scope
+    from langmem_adapter.storage.graph.beliefs import Belief, Home
+
+__all__ = ["Said", "dates", "ends", "normal", "relates_two", "single", "still_said", "unsaid"]
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What one decision says and unsays.
+
+    Attributes:
+        home: The scope of its memory; where it states relations without a memory, the scope that they shall have.
+        time: The date of the statement.
+        triples: What is stated.
+        memory_id: By which memory; `None` for relations that are written by hand.
+        before: The memory's text before; `None` where it is new.
+        after: Its text after; `None` where it is deleted.
+        by_hand: It was edited or deleted by hand: then what it no longer says was never so, instead of being over.
+        returns: It was there before, and comes back.
+        heir: The memory that says from now on what this one said.
+    """
+
+    home: Home
+    time: datetime
+    triples: tuple[Triple, ...] = ()
+    memory_id: str | None = None
+    before: str | None = None
+    after: str | None = None
+    by_hand: bool = False
+    returns: bool = False
+    heir: str | None = None
+
+    @property
+    def unsays(self) -> bool:
+        """Whether the memory may no longer say what it said, or say again what it did not."""
+        return self.memory_id is not None and (self.returns or self.before not in {None, self.after})
+
+
+def normal(triple: Triple) -> Triple:
+    """A triple whose relation has the form in which it is kept."""
+    return replace(triple, relation=relation_name(triple.relation))
+
+
+def ends(triple: Triple, scope: Scope) -> tuple[str, str]:
+    """The names of a triple's two ends, the speakers' replaced by those of the scope."""
+    stands = {SELF: scope.user_id or SELF, ASSISTANT: scope.agent_id or ASSISTANT}
+    return stands.get(triple.source, triple.source), stands.get(triple.target, triple.target)
+
+
+def relates_two(triple: Triple, scope: Scope) -> bool:
+    """Whether its ends are two things; nothing is related to itself."""
+    source, target = ends(triple, scope)
+    return entity_key(source) != entity_key(target)
+
+
+def single(triple: Triple) -> bool:
+    """Whether its source has one such target at a time."""
+    return is_single(triple.relation) if triple.single is None else triple.single
+
+
+def dates(triple: Triple, time: datetime) -> tuple[Span, bool, bool]:
+    """When a triple holds; whether somebody said since when, and until when."""
+    start, stop = triple.valid_from, triple.valid_to
+    if triple.ended:
+        over = stop or time
+        start = start if start is not None and start < over else None
+        return Span(start, over), start is not None, stop is not None
+    if stop is None or (start is not None and start >= stop):
+        return Span(start or time, None), True, False
+    since = start or (time if time < stop else None)
+    return Span(since, stop), since is not None, True
+
+
+# ── its text ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def unsaid(said: Said, belief: Belief | None) -> bool:
+    """Whether the memory says no longer what it said; where that is not believed any more, only its end tells."""
+    if said.after is None:
+        return True
+    if belief is None:
+        return False
+    return any(gives_up(said.before or "", said.after, name) for name in _named(said.home, belief))
+
+
+def still_said(said: Said, text: str | None, belief: Belief) -> bool:
+    """Whether a text says what another one said; what that did not say by name is said where both are the same."""
+    return said.after == text or all(says_all(said.after or "", name) for name in _named(said.home, belief))
+
+
+def _named(home: Home, belief: Belief) -> list[str]:
+    """The names by which a text would speak of a relation; a user or an agent goes without."""
+    owners = {home.scope.user_id, home.scope.agent_id}
+    return [name for name in (belief.source.name, belief.target.name) if name not in owners]

@@ -1,0 +1,157 @@
+"""The statements by which a write reads and writes the rows of the knowledge graph, prepared once."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import ARRAY, BigInteger, ColumnElement, Text, bindparam, func, insert, select, update
+from sqlalchemy.ext.compiler import compiles
+
+from langmem_adapter.storage.graph.tables import entities, entity_names, relation_memories, relations
+from langmem_adapter.storage.prepared import Prepared, any_of
+from langmem_adapter.storage.tables import history, scopes
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from sqlalchemy.sql.compiler import SQLCompiler
+
+__all__ = [
+    "ALL_OF",
+    "BETWEEN",
+    "BY_ID",
+    "BY_PK",
+    "COUNT",
+    "FROM",
+    "INSERT_BELIEF",
+    "INSERT_LINK",
+    "INSERT_NAME",
+    "INSERT_NODE",
+    "LAST_RETIRED",
+    "LINKS",
+    "NAMES",
+    "NODES",
+    "RETIRE",
+    "SAID",
+    "SUPPORT",
+    "TO",
+    "UPDATE_LINK",
+    "UPDATE_NODE",
+    "pairs_of",
+]
+
+
+class _Between(ColumnElement[bool]):
+    """The condition that source and target are one of the pairs of a list: `pairs_of` makes the parameters.
+
+    Two conditions, each with a list of its own, would look into the index for every source with every target.
+    """
+
+    inherit_cache = False
+
+    def __init__(self) -> None:
+        self.pairs: Final = bindparam("pairs", type_=Text())
+        self.sources, self.targets = (bindparam(name, type_=ARRAY(BigInteger)) for name in ("sources", "targets"))
+
+
+@compiles(_Between, "sqlite")
+def _between_json(element: _Between, compiler: SQLCompiler, **options: Any) -> str:
+    return _AMONG.format(_FROM_JSON.format(compiler.process(element.pairs, **options)))
+
+
+@compiles(_Between)
+def _between_arrays(element: _Between, compiler: SQLCompiler, **options: Any) -> str:
+    # Of arrays, unlike JSON, Postgres knows how long they are.
+    lists = (compiler.process(each, **options) for each in (element.sources, element.targets))
+    return _AMONG.format(_FROM_ARRAYS.format(*lists))
+
+
+_FROM_JSON: Final = "SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each({})"
+_FROM_ARRAYS: Final = "SELECT * FROM unnest({}, {})"
+_AMONG: Final = "(relations.source_pk, relations.target_pk) IN ({})"
+
+
+def pairs_of(pairs: Collection[tuple[int, int]]) -> dict[str, Any]:
+    """The parameters of `BETWEEN`, of either kind of database."""
+    return {
+        "pairs": json.dumps(list(pairs)),
+        "sources": [source for source, _ in pairs],
+        "targets": [target for _, target in pairs],
+    }
+
+
+_believed: Final = relations.c.retired_at.is_(None)
+
+# ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+NAMES: Final = Prepared(
+    select(entity_names.c.scope_id, entity_names.c.key, entity_names.c.entity_pk).where(
+        any_of(entity_names.c.scope_id, "scopes"), any_of(entity_names.c.key, "keys")
+    )
+)
+NODES: Final = Prepared(
+    select(entities, scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id)
+    .join_from(entities, scopes, entities.c.scope_id == scopes.c.id)
+    .where(any_of(entities.c.pk, "pks"))
+)
+BETWEEN: Final = Prepared(select(relations).where(_Between(), _believed))
+FROM: Final = Prepared(
+    select(relations).where(any_of(relations.c.source_pk, "pks"), any_of(relations.c.relation, "names"), _believed)
+)
+TO: Final = Prepared(
+    select(relations).where(any_of(relations.c.target_pk, "pks"), any_of(relations.c.relation, "names"), _believed)
+)
+ALL_OF: Final = tuple(
+    Prepared(select(relations).where(any_of(column, "pks"), _believed))
+    for column in (relations.c.source_pk, relations.c.target_pk)
+)
+BY_ID: Final = Prepared(select(relations).where(any_of(relations.c.id, "ids"), _believed))
+BY_PK: Final = Prepared(select(relations).where(any_of(relations.c.pk, "pks")))
+_last: Final = (
+    select(relations.c.id, func.max(relations.c.retired_at).label("at"))
+    .where(any_of(relations.c.id, "ids"))
+    .group_by(relations.c.id)
+    .subquery()
+)
+LAST_RETIRED: Final = Prepared(
+    select(relations).join_from(
+        _last, relations, (relations.c.id == _last.c.id) & (relations.c.retired_at == _last.c.at)
+    )
+)
+LINKS: Final = Prepared(select(relation_memories).where(any_of(relation_memories.c.memory_id, "ids")))
+SUPPORT: Final = Prepared(
+    select(relation_memories)
+    .where(any_of(relation_memories.c.relation_id, "ids"))
+    .order_by(relation_memories.c.created_at, relation_memories.c.memory_id)
+)
+SAID: Final = Prepared(
+    select(history.c.recorded_at, history.c.old_memory).where(history.c.memory_id == bindparam("memory"))
+)
+
+# ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+INSERT_NODE: Final = Prepared(insert(entities))
+INSERT_NAME: Final = Prepared(insert(entity_names))
+INSERT_BELIEF: Final = Prepared(insert(relations))
+INSERT_LINK: Final = Prepared(insert(relation_memories))
+UPDATE_NODE: Final = Prepared(
+    update(entities)
+    .where(entities.c.pk == bindparam("_pk"))
+    .values({name: bindparam(name) for name in ("type", "mentions", "updated_at", "merged_into")})
+)
+RETIRE: Final = Prepared(
+    update(relations).where(relations.c.pk == bindparam("_pk")).values(retired_at=bindparam("_at"))
+)
+COUNT: Final = Prepared(
+    update(relations)
+    .where(relations.c.pk == bindparam("_pk"))
+    .values(mentions=bindparam("mentions"), confidence=bindparam("confidence"))
+)
+UPDATE_LINK: Final = Prepared(
+    update(relation_memories)
+    .where(
+        relation_memories.c.relation_id == bindparam("_relation"), relation_memories.c.memory_id == bindparam("_memory")
+    )
+    .values(dropped_at=bindparam("dropped_at"))
+)

@@ -1,0 +1,350 @@
+"""What a write means for the knowledge graph: relations that memories state, and those that no memory states any more.
+
+A relation stands as long as a memory says it. So the judgement about a memory (it is added, rewritten, deleted) is the
+judgement about its relations, made once: no model is asked a second time, and the two can never disagree. What spelling and
+dates decide is decided here, within the transaction, where nobody can come between: the same triple is one more mention, an
+employer ends where the next begins, a late message bounds itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from langmem_adapter.names import entity_key, is_single, is_symmetric, opposites
+from langmem_adapter.records.graph import RelationChange, RelationEvent
+from langmem_adapter.storage.graph.beliefs import Belief
+from langmem_adapter.storage.graph.said import dates, ends, normal, relates_two, single, still_said, unsaid
+from langmem_adapter.storage.graph.spans import Span
+from langmem_adapter.storage.graph.tables import BY_HAND
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+    from datetime import datetime
+
+    from langmem_adapter.records.graph import Relation, Triple
+    from langmem_adapter.storage.graph.beliefs import Home
+    from langmem_adapter.storage.graph.rows import Rows
+    from langmem_adapter.storage.graph.said import Said
+
+__all__ = ["carry_out", "end", "withdraw"]
+
+
+def carry_out(rows: Rows, told: Sequence[Said], within: Collection[int]) -> list[tuple[RelationChange, ...]]:
+    """Carry out what some decisions say and unsay, in order.
+
+    Args:
+        rows: The graph's rows, empty; they are to be posted afterwards.
+        told: What they say.
+        within: Numbers of the scopes whose relations it is compared with.
+
+    Returns:
+        For each of them, what became of relations in the end; those that gave way come before the one that they gave way to.
+    """
+    told = [replace(said, triples=tuple(map(normal, said.triples))) for said in told]
+    unsaying = [str(said.memory_id) for said in told if said.unsays]
+    if unsaying:
+        rows.read_sayings(unsaying)
+    _look(rows, [_aim(triple, said.home) for said in told for triple in said.triples], within)
+    return [_Writer(rows, within).write(said) for said in told]
+
+
+def end(rows: Rows, belief: Belief, at: datetime) -> tuple[RelationChange, ...]:
+    """End a relation at a moment; none where it had ended by then."""
+    writer = _Writer(rows, ())
+    writer.end(belief, at)
+    return writer.changes()
+
+
+def withdraw(rows: Rows, beliefs: Sequence[Belief]) -> tuple[RelationChange, ...]:
+    """Believe some relations no longer."""
+    writer = _Writer(rows, ())
+    for belief in beliefs:
+        writer.become(belief)
+    return writer.changes()
+
+
+# ── what it may concern ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Aim(NamedTuple):
+    """A relation that is about to be written."""
+
+    home: int
+    source: str  # names.entity_key
+    relation: str
+    target: str
+    single: bool
+
+
+def _aim(triple: Triple, home: Home) -> _Aim:
+    source, target = map(entity_key, ends(triple, home.scope))
+    return _Aim(home.id, source, triple.relation, target, single(triple))
+
+
+def _aim_again(belief: Belief) -> _Aim:
+    source, target = entity_key(belief.source.name), entity_key(belief.target.name)
+    return _Aim(belief.home_id, source, belief.relation, target, is_single(belief.relation))
+
+
+def _look(rows: Rows, aims: Collection[_Aim], within: Collection[int]) -> None:
+    """Read what some relations have to be compared with, and which memories say all that was read."""
+    if aims:
+        scope_ids = {*within, *(aim.home for aim in aims)}
+        rows.read_names(scope_ids, {key for aim in aims for key in (aim.source, aim.target)})
+        known = {aim: [[node.pk for node in rows.called(key)] for key in (aim.source, aim.target)] for aim in aims}
+        pairs = {(one, other) for sources, targets in known.values() for one in sources for other in targets}
+        rows.read_between(pairs | {(other, one) for one, other in pairs})
+        _look_for_rivals(rows, {aim: pks for aim, pks in known.items() if aim.single})
+    rows.read_support({belief.id for belief in rows.beliefs})
+
+
+def _look_for_rivals(rows: Rows, known: dict[_Aim, list[list[int]]]) -> None:
+    mutual = {pk for aim, pks in known.items() if is_symmetric(aim.relation) for each in pks for pk in each}
+    sources = {pk for pks in known.values() for pk in pks[0]}
+    rows.read_held(sources | mutual, mutual, {aim.relation for aim in known})
+
+
+# ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Claim(NamedTuple):
+    """That a relation holds: the belief it would be, and how far its dates go.
+
+    Where `starts`, somebody said when it began, and where `ends`, when it ended: those dates stand against what is known of
+    others, and the rest gives way to it.
+    """
+
+    belief: Belief
+    starts: bool
+    ends: bool
+    single: bool
+
+
+class _Writer:
+    """Changes the rows of one write, for one decision."""
+
+    def __init__(self, rows: Rows, within: Collection[int]) -> None:
+        self._rows = rows
+        self._within = within
+        self._before: dict[str, Relation | None] = {}  # what was believed of those relations that it touched
+
+    def write(self, said: Said) -> tuple[RelationChange, ...]:
+        """What one decision does."""
+        if said.before not in {None, said.after}:
+            self._unsay(said)
+        if said.returns or (said.by_hand and said.after is not None):
+            self._say_again(said)
+        for triple in said.triples:
+            self._state(triple, said)
+        return self.changes()
+
+    def changes(self) -> tuple[RelationChange, ...]:
+        """What became of the relations that it touched."""
+        told = (self._change(relation_id, before) for relation_id, before in self._before.items())
+        return tuple(change for change in told if change is not None)
+
+    def _change(self, relation_id: str, before: Relation | None) -> RelationChange | None:
+        belief = self._rows.beliefs.of_id(relation_id)
+        if belief is None:  # what this very decision had begun is not worth a word
+            return None if before is None else RelationChange("DELETE", replace(before, retired_at=self._rows.now))
+        return RelationChange(_event(before, belief.span), self._rows.record(belief))
+
+    def _touch(self, relation_id: str) -> None:
+        """Note what is believed of a relation before it is changed; the one that was touched last comes last."""
+        if relation_id in self._before:
+            self._before[relation_id] = self._before.pop(relation_id)
+        else:
+            belief = self._rows.beliefs.of_id(relation_id)
+            self._before[relation_id] = None if belief is None else self._rows.record(belief)
+
+    # ── a memory no longer says it ──────────────────────────────────────────────────────────────────────────────────
+
+    def _unsay(self, said: Said) -> None:
+        for link in self._rows.sayings(str(said.memory_id)):
+            belief = self._rows.beliefs.of_id(link.relation_id)
+            if link.dropped_at is not None or not unsaid(said, belief):
+                continue
+            if belief is not None:
+                self._touch(belief.id)
+            self._rows.drop(link)
+            if belief is None:  # it was withdrawn by hand
+                continue
+            if said.heir is not None:
+                self._rows.link(belief, said.heir, self._rows.now)
+            if self._rows.speakers(belief.id):  # another memory says it, too
+                del self._before[belief.id]
+            elif said.by_hand:
+                self.become(belief)
+            else:
+                self.end(belief, said.time)
+
+    def end(self, belief: Belief, at: datetime) -> None:
+        """End a relation; it is withdrawn where it would begin then or later."""
+        if belief.span.ends > at:
+            self.become(belief, *(() if belief.span.begins >= at else (belief.span.until(at),)))
+
+    def become(self, belief: Belief, *spans: Span) -> None:
+        """Leave of a belief a shorter span, two of them, or nothing."""
+        self._touch(belief.id)
+        self._rows.retire(belief)
+        for number, span in enumerate(spans):
+            part = self._rows.believe(belief, span, relation_id=None if number else belief.id)
+            if number:
+                self._touch_new(part)
+                self._hand_on(belief.id, part)
+
+    def _touch_new(self, belief: Belief) -> None:
+        self._before[belief.id] = None
+
+    def _hand_on(self, relation_id: str, to: Belief) -> None:
+        """Whoever says one relation says another."""
+        for memory_id in self._rows.speakers(relation_id):
+            self._rows.link(to, memory_id, self._rows.links[relation_id][memory_id].created_at)
+
+    # ── a memory says it again ──────────────────────────────────────────────────────────────────────────────────────
+
+    def _say_again(self, said: Said) -> None:
+        """A memory that comes back says again what it said when it was dropped, as far as its text still does."""
+        links = self._rows.sayings(str(said.memory_id))
+        back = [link for link in links if link.dropped_at not in {None, self._rows.now}]
+        if not back:
+            return
+        texts = self._rows.texts(str(said.memory_id))
+        once = self._rows.last_retired([link.relation_id for link in back])
+        _look(self._rows, [_aim_again(belief) for belief in once.values()], self._within)
+        for link in back:
+            belief = once.get(link.relation_id) or self._rows.beliefs.of_id(link.relation_id)
+            if belief is not None and link.dropped_at in texts and still_said(said, texts[link.dropped_at], belief):
+                self._return(belief, said)
+
+    def _return(self, once: Belief, said: Said) -> None:
+        """Believe again what was retired when the last memory dropped it; what was retired otherwise stays so."""
+        dropped = {link.dropped_at for link in self._rows.links[once.id].values()} - {None}
+        standing = self._rows.beliefs.of_id(once.id)
+        if once.retired_at in dropped:
+            source, target = map(self._rows.current, (once.source, once.target))
+            claim = replace(once, source=source, target=target, retired_at=None, changed=False)
+            self._place(_Claim(claim, once.span.start is not None, ends=False, single=is_single(once.relation)), said)
+        elif standing is not None:
+            self._say(standing, said)
+
+    # ── a memory says it ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _state(self, triple: Triple, said: Said) -> None:
+        names, kinds = ends(triple, said.home.scope), (triple.source_type, triple.target_type)
+        if not relates_two(triple, said.home.scope):
+            return
+        source, target = (self._rows.node(said.home, *end, said.time) for end in zip(names, kinds, strict=True))
+        if source is target:  # they were merged: it is nobody's relation to himself
+            return
+        span, starts, finishes = dates(triple, said.time)
+        belief = Belief(
+            pk=0,
+            id="",
+            home_id=said.home.id,
+            source=source,
+            relation=triple.relation,
+            target=target,
+            span=span,
+            recorded_at=self._rows.now,
+            mentions=1,
+            confidence=triple.confidence,
+        )
+        claim = _Claim(belief, starts, finishes, single(triple))
+        if triple.ended:
+            self._state_end(claim, said)
+        else:
+            self._place(claim, said)
+
+    def _state_end(self, claim: _Claim, said: Said) -> None:
+        """It is said that something is over: it ends, and what was not known of it is written down."""
+        over = claim.belief.span.ends
+        same = [belief for belief in self._same(claim.belief) if belief.span.meets(claim.belief.span)]
+        for belief in same:
+            if belief.span.begins <= over:
+                self.end(belief, over)
+        if not same or claim.starts:
+            self._place(claim, said)
+
+    def _place(self, claim: _Claim, said: Said) -> None:
+        """Give a claim its place among what is believed."""
+        rivals = self._rivals(claim)
+        spans = [rival.span for rival in rivals]
+        span = claim.belief.span.giving_way(spans, at_start=not claim.starts, at_end=not claim.ends)
+        if span is None:
+            return
+        for rival in rivals:
+            if rival.span.overlaps(span):
+                self.become(rival, *rival.span.without(span))
+        same = [belief for belief in self._same(claim.belief) if belief.span.meets(span)]
+        here = [belief for belief in same if belief.home_id == claim.belief.home_id] or same[:1]
+        if here:
+            self._mention(here, claim.belief, span, said)
+        else:
+            added = self._rows.believe(claim.belief, span, relation_id=self._free_id(claim.belief))
+            self._touch_new(added)
+            self._say(added, said)
+
+    def _free_id(self, claim: Belief) -> str | None:
+        return claim.id if claim.id and self._rows.beliefs.of_id(claim.id) is None else None
+
+    def _mention(self, same: Sequence[Belief], claim: Belief, span: Span, said: Said) -> None:
+        """What is said is believed already, at least in part."""
+        first, *more = same
+        for belief in same:
+            span = span.joined(belief.span)
+            self._touch(belief.id)
+        self._touch(first.id)
+        again = 0 if claim.id else 1  # what comes back was counted when it was said
+        first.mentions, first.changed = sum(belief.mentions for belief in same) + again, True
+        first.confidence = max(claim.confidence, *(belief.confidence for belief in same))
+        if not more and first.span == span:
+            self._say(first, said)
+            return
+        for belief in same:
+            self._rows.retire(belief)
+        joined = self._rows.believe(first, span, relation_id=first.id)
+        for belief in more:
+            self._hand_on(belief.id, joined)
+        self._say(joined, said)
+
+    def _say(self, belief: Belief, said: Said) -> None:
+        self._touch(belief.id)
+        if said.memory_id is None:
+            self._rows.link(belief, BY_HAND, self._rows.now)
+        elif said.after is not None:
+            self._rows.link(belief, said.memory_id, self._rows.now)
+
+    # ── what it is compared with ────────────────────────────────────────────────────────────────────────────────────
+
+    def _same(self, claim: Belief) -> list[Belief]:
+        return self._between(claim, claim.relation)
+
+    def _rivals(self, claim: _Claim) -> list[Belief]:
+        """What cannot hold beside it."""
+        belief = claim.belief
+        opposite = opposites(belief.relation)
+        rivals = [] if opposite is None else self._between(belief, opposite)
+        if claim.single:
+            mutual = is_symmetric(belief.relation)
+            holders = [*self._rows.equals(belief.source), *(self._rows.equals(belief.target) if mutual else ())]
+            held = self._near(belief, self._rows.beliefs.held_by(holders, belief.relation, mutual=mutual))
+            same = {each.pk for each in self._same(belief)}
+            rivals += [each for each in held if each.pk not in same]
+        return rivals
+
+    def _between(self, claim: Belief, relation: str) -> list[Belief]:
+        sources, targets = self._rows.equals(claim.source), self._rows.equals(claim.target)
+        return self._near(claim, self._rows.beliefs.between(sources, relation, targets))
+
+    def _near(self, claim: Belief, beliefs: Iterable[Belief]) -> list[Belief]:
+        scopes = {*self._within, claim.home_id}
+        return [belief for belief in beliefs if belief.home_id in scopes]
+
+
+def _event(before: Relation | None, after: Span) -> RelationEvent:
+    if before is None:
+        return "ADD"
+    was = Span(before.valid_from, before.valid_to)
+    return "END" if after.ends < was.ends else "NONE" if after == was else "UPDATE"

@@ -1,0 +1,260 @@
+"""A relation stands as long as a memory says it: however memories are added, rewritten, deleted, restored."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from sqlalchemy import event, select
+
+from langmem_adapter.records.work import Decision
+from langmem_adapter.storage.erasure import Sweeper
+from langmem_adapter.storage.graph.tables import entities, entity_names, relation_memories, relations
+from langmem_adapter.storage.tables import changes
+from tests.storage.graph.small_graph import Graph, triple, year
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def test_a_rewritten_memory_ends_what_it_says_no_longer(graph: Graph) -> None:
+    memory = graph.add("Lives in Paris with Ann", "user lives_in Paris", "user lives_with Ann", when=2019)
+    change = graph.decide("UPDATE", memory, "Lives in Rome with Ann", "user lives_in Rome", when=2021)
+    assert graph.told(change.relations) == ["END alice lives_in Paris 2019-2021", "ADD alice lives_in Rome 2021-"]
+    assert graph.now() == ["alice lives_in Paris 2019-2021", "alice lives_in Rome 2021-", "alice lives_with Ann 2019-"]
+
+
+def test_it_ends_although_the_new_text_shares_a_word_with_it(graph: Graph) -> None:
+    memory = graph.add("Likes green tea", "user likes green_tea", when=2019)
+    graph.decide("UPDATE", memory, "Likes black tea", "user likes black_tea", when=2021)
+    assert graph.now() == ["alice likes black_tea 2021-", "alice likes green_tea 2019-2021"]
+
+
+def test_a_memory_that_is_said_again_in_other_words_says_the_same(graph: Graph) -> None:
+    memory = graph.add("Works at Acme", "user works_at Acme", when=2019)
+    change = graph.decide("UPDATE", memory, "Works at the firm of his uncle", "user works_at Acme", when=2021)
+    assert graph.told(change.relations) == ["NONE alice works_at Acme 2019-"]
+    assert graph.now() == ["alice works_at Acme 2019-"]
+
+
+def test_what_its_text_never_named_stays_with_a_memory_that_is_rewritten(graph: Graph) -> None:
+    memory = graph.add("Is a nurse", "user works_in healthcare", when=2019)
+    graph.decide("UPDATE", memory, "Is a nurse since 2010", when=2021)
+    assert graph.now() == ["alice works_in healthcare 2019-"]
+
+
+def test_a_memory_that_the_pipeline_deletes_is_over(graph: Graph) -> None:
+    memory = graph.add("Lives in Paris", "user lives_in Paris", when=2019)
+    change = graph.decide("DELETE", memory, None, triple("user lives_in Paris", ended=True), when=2021)
+    assert graph.told(change.relations) == ["END alice lives_in Paris 2019-2021"]
+    assert graph.now() == ["alice lives_in Paris 2019-2021"]
+
+
+def test_it_is_over_since_the_date_that_was_said(graph: Graph) -> None:
+    memory = graph.add("Lives in Paris", "user lives_in Paris", when=2015)
+    over = triple("user lives_in Paris", ended=True, valid_to=year(2018))
+    assert graph.told(graph.decide("DELETE", memory, None, over, when=2021).relations) == [
+        "END alice lives_in Paris 2015-2018"
+    ]
+
+
+def test_news_of_a_known_fact_are_a_mention_by_the_same_memory(graph: Graph) -> None:
+    memory = graph.add("Lives in Paris", "user lives_in Paris", when=2019)
+    change = graph.decide("NONE", memory, "Lives in Paris", "user lives_in Paris", "user likes Paris", when=2021)
+    assert graph.told(change.relations) == ["NONE alice lives_in Paris 2019-", "ADD alice likes Paris 2021-"]
+    assert all(graph.sayers(each) == {memory} for each in graph.ids().values())
+
+
+def test_a_fact_that_no_memory_keeps_says_nothing(graph: Graph) -> None:
+    assert graph.decide("NONE", None, "Hello", "user likes tea", when=2021).relations == ()
+    assert graph.now() == []
+
+
+def test_of_two_memories_that_say_the_same_one_may_go(graph: Graph) -> None:
+    one = graph.add("Lives in Paris", "user lives_in Paris", when=2019)
+    other = graph.add("Has a flat in Paris", "user lives_in Paris", when=2020)
+    rows = graph.rows()
+    assert graph.decide("DELETE", one, None, when=None).relations == ()
+    assert graph.rows() == rows
+    assert graph.sayers(rows[0].id) == {other}
+    assert graph.told(graph.decide("DELETE", other, None, when=None).relations) == ["DELETE alice lives_in Paris 2019-"]
+    assert graph.now() == []
+
+
+@pytest.mark.parametrize("when", [None, 2021])
+def test_a_memory_that_is_restored_says_the_same_relation_again(graph: Graph, when: int | None) -> None:
+    memory = graph.add("Lives in Paris, as a nurse", "user lives_in Paris", "user works_in healthcare", when=2019)
+    ids = graph.ids()
+    graph.decide("DELETE", memory, None, when=when)
+    assert all(words.endswith("-2021") for words in graph.now())
+    graph.decide("ADD", memory, "Lives in Paris, as a nurse", when=2019)
+    assert graph.ids() == ids
+    assert [row.mentions for row in graph.rows()] == [1] * len(graph.rows())
+    graph.decide("DELETE", memory, None, when=None)
+    assert graph.now() == []
+
+
+def test_restored_to_an_older_text_it_says_what_that_says(graph: Graph) -> None:
+    memory = graph.add("Has a sister Ann", "user sister_of Ann", when=2019)
+    graph.decide("UPDATE", memory, "Has a sister Ann in Rome", "Ann lives_in Rome", when=2020)
+    graph.decide("DELETE", memory, None, when=None)
+    graph.decide("ADD", memory, "Has a sister Ann", when=2019)
+    assert graph.now() == ["alice sister_of Ann 2019-"]
+    graph.decide("UPDATE", memory, "Has a sister Ann in Rome", when=None)
+    assert graph.now() == ["Ann lives_in Rome 2020-", "alice sister_of Ann 2019-"]
+
+
+def test_what_is_edited_away_by_hand_was_never_so_and_comes_back_with_its_text(graph: Graph) -> None:
+    memory = graph.add("Lives in Paris", "user lives_in Paris", when=2019)
+    ids = graph.ids()
+    assert graph.told(graph.decide("UPDATE", memory, "Lives in Parma", when=None).relations) == [
+        "DELETE alice lives_in Paris 2019-"
+    ]
+    assert graph.now() == []
+    assert graph.told(graph.decide("UPDATE", memory, "Lives in Paris", when=None).relations) == [
+        "ADD alice lives_in Paris 2019-"
+    ]
+    assert graph.ids() == ids
+
+
+def test_what_was_withdrawn_or_ended_by_hand_stays_so_when_its_memory_returns(graph: Graph) -> None:
+    memory = graph.add("Likes tea and jazz", "user likes tea", "user likes jazz", when=2019)
+    graph.ledger.withdraw_relation(graph.ids()["alice likes tea 2019-"])
+    graph.ledger.end_relation(graph.ids()["alice likes jazz 2019-"], at=year(2020))
+    graph.decide("DELETE", memory, None, when=2022)
+    assert graph.now() == ["alice likes jazz 2019-2020"]
+    graph.decide("ADD", memory, "Likes tea and jazz", when=2019)
+    assert graph.now() == ["alice likes jazz 2019-2020"]
+
+
+def test_one_that_returns_while_another_says_the_same_says_it_too(graph: Graph) -> None:
+    one, other = (graph.add(f"Likes tea {place}", "user likes tea", when=2019) for place in range(2))
+    graph.decide("DELETE", one, None, when=None)
+    graph.decide("ADD", one, "Likes tea 0", when=2019)
+    assert graph.sayers(graph.ids()["alice likes tea 2019-"]) == {one, other}
+    graph.decide("DELETE", other, None, when=None)
+    assert graph.now() == ["alice likes tea 2019-"]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_either_of_two_that_went_brings_their_relation_back(graph: Graph, first: int) -> None:
+    both = [graph.add(f"Likes tea {place}", "user likes tea", when=2019) for place in range(2)]
+    ids = graph.ids()
+    for memory in both:
+        graph.decide("DELETE", memory, None, when=None)
+    graph.decide("ADD", both[first], f"Likes tea {first}", when=2019)
+    assert graph.ids() == ids
+    assert graph.sayers(ids["alice likes tea 2019-"]) == {both[first]}
+
+
+def test_what_returns_gives_way_to_what_is_known_since(graph: Graph) -> None:
+    memory = graph.add("Lives in Paris", "user lives_in Paris", when=2019)
+    graph.decide("DELETE", memory, None, when=None)
+    graph.add("Lives in Rome", "user lives_in Rome", when=2021)
+    graph.decide("ADD", memory, "Lives in Paris", when=2019)
+    assert graph.now() == ["alice lives_in Paris 2019-2021", "alice lives_in Rome 2021-"]
+
+
+def test_what_returns_joins_what_was_said_since(graph: Graph) -> None:
+    memory = graph.add("Likes tea", "user likes tea", when=2019)
+    graph.decide("DELETE", memory, None, when=None)
+    later = graph.add("Loves tea", "user likes tea", when=2021)
+    graph.decide("ADD", memory, "Likes tea", when=2019)
+    assert graph.now() == ["alice likes tea 2019-"]
+    assert graph.sayers(graph.ids()["alice likes tea 2019-"]) == {memory, later}
+
+
+def test_what_returns_after_a_merge_is_of_the_one_that_stayed(graph: Graph) -> None:
+    memory = graph.add("Bob likes tea", "Bob likes tea", when=2019)
+    graph.said("Robert knows Ann", 2019)
+    graph.decide("DELETE", memory, None, when=None)
+    graph.ledger.merge_entities("Bob", "Robert", within=graph.scope)
+    graph.decide("ADD", memory, "Bob likes tea", when=2019)
+    assert graph.now() == ["Robert knows Ann 2019-", "Robert likes tea 2019-"]
+
+
+def test_the_heir_of_a_memory_says_what_it_said(graph: Graph) -> None:
+    one, other, third = (
+        graph.add(f"Likes tea {place}", *said, when=2019) for place, said in enumerate([["user likes tea"], [], []])
+    )
+    rows = graph.rows()
+    graph.apply(graph.decision("DELETE", one, None, heir=other), graph.decision("DELETE", other, None, heir=third))
+    assert graph.rows() == rows
+    assert graph.sayers(rows[0].id) == {third}
+    graph.decide("DELETE", third, None, when=None)
+    assert graph.now() == []
+
+
+def test_all_that_is_deleted_at_once_says_nothing_any_more(graph: Graph) -> None:
+    for place in range(3):
+        graph.add(f"Likes tea {place}", "user likes tea", f"user likes tea{place}", when=2019)
+    graph.said("user likes jazz", 2019)
+    graph.ledger.delete_all(graph.scope, reason="asked for")
+    assert graph.now() == ["alice likes jazz 2019-"]  # nobody said it but the user
+
+
+def test_what_a_person_wrote_stands_although_a_memory_that_said_it_too_goes(graph: Graph) -> None:
+    graph.said("Ann likes tea", 2019)
+    memory = graph.add("Ann likes tea", "Ann likes tea", when=2020)
+    graph.decide("DELETE", memory, None, when=2021)
+    assert graph.now() == ["Ann likes tea 2019-"]
+    [relation_id] = graph.ids().values()
+    assert graph.told((graph.ledger.withdraw_relation(relation_id),)) == ["DELETE Ann likes tea 2019-"]
+
+
+def test_what_an_expired_memory_said_ends_when_it_expired(graph: Graph) -> None:
+    soon = datetime.now(UTC) - timedelta(hours=1)
+    memory = graph.add("Is in Paris", "user is_in Paris", when=2019)
+    graph.apply(Decision("UPDATE", memory, None, expires_at=soon, keep_expiry=False))
+    assert graph.now() == ["alice is_in Paris 2019-"]
+    Sweeper(graph.ledger.database, graph.ledger, minutes=0).sweep()
+    (row,) = [row for row in graph.rows() if row.retired_at is None]
+    assert row.valid_to == soon
+
+
+def test_the_change_feed_tells_of_every_row(graph: Graph) -> None:
+    memory = graph.add("Lives in Paris", "user lives_in Paris", when=2019)
+    graph.decide("UPDATE", memory, "Lives in Rome", "user lives_in Rome", when=2021)
+    old, ended, new = graph.rows()
+    with graph.ledger.database.read() as connection:
+        query = select(changes.c.row, changes.c.op).where(changes.c.space == "relations", changes.c.seq >= old.pk)
+        told = [tuple(row) for row in connection.execute(query.order_by(changes.c.seq))]
+    assert (old.pk, "put") == told[0]
+    assert {(old.pk, "delete"), (ended.pk, "put"), (new.pk, "put")} <= set(told)
+
+
+# ── without a graph ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def counted(graph: Graph, write: Callable[[], object]) -> list[str]:
+    """The statements that the driver of SQLite runs meanwhile, transactions left out."""
+    found: list[str] = []
+
+    def trace(connection: object, *_: object) -> None:
+        connection.set_trace_callback(found.append)  # type: ignore[attr-defined]
+
+    engine = graph.ledger.database._engine
+    event.listen(engine, "checkout", trace)
+    try:
+        write()
+    finally:
+        event.remove(engine, "checkout", trace)
+    return [
+        statement for statement in found if statement.split()[0] in {"SELECT", "INSERT", "UPDATE", "DELETE", "WITH"}
+    ]
+
+
+def test_a_memory_without_relations_asks_nothing_of_the_graph_and_writes_nothing(graph: Graph) -> None:
+    if graph.ledger.database.dialect != "sqlite":
+        pytest.skip("statements are counted by SQLite's driver")
+    tables = [table.name for table in (entities, entity_names, relations, relation_memories)]
+    graph.add("first", when=2019)
+    plain = counted(graph, lambda: graph.add("Likes tea", when=2019))
+    assert plain
+    assert not [statement for statement in plain if any(f" {name}" in statement for name in tables)]
+    assert graph.rows() == []
+    told = counted(graph, lambda: graph.add("Likes jazz", "user likes jazz", "Ann likes jazz", when=2019))
+    more = counted(graph, lambda: graph.add("Likes much", *(f"user likes thing{n}" for n in range(50)), when=2019))
+    asked = [[s for s in each if s.startswith("SELECT")] for each in (told, more)]
+    assert len(asked[1]) <= len(asked[0]) + 1  # however many relations

@@ -1,0 +1,423 @@
+from __future__ import annotations
+
+import uuid
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import select
+
+from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.records.graph import Entity, Relation, Triple
+from langmem_adapter.records.scope import Scope
+from langmem_adapter.records.work import Decision
+from langmem_adapter.storage.database import Database
+from langmem_adapter.storage.graph import entities as graph_entities
+from langmem_adapter.storage.graph import reads as graph_reads
+from langmem_adapter.storage.graph.people import People, called
+from langmem_adapter.storage.graph.reads import NOW, When
+from langmem_adapter.storage.graph.tables import relations
+from langmem_adapter.storage.ledger import Ledger
+from langmem_adapter.storage.meta import prepare
+from langmem_adapter.storage.scopes import expand
+from langmem_adapter.storage.writes import Write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from langmem_adapter.records.graph import RelationChange
+
+ALICE = Scope(user_id="alice")
+START = datetime(2020, 1, 1, tzinfo=UTC)
+
+
+def day(number: int) -> datetime:
+    return START + timedelta(days=number)
+
+
+class Book:
+    """Writes relations of one scope, and reads them back."""
+
+    def __init__(self, database: Database, scope: Scope = ALICE) -> None:
+        self.database = database
+        self.scope = scope
+        self.ledger = Ledger(database, fingerprint="hash:64/1")
+
+    def state(self, source: str, relation: str, target: str, **fields: Any) -> RelationChange:
+        return self.ledger.relate(self.scope, [Triple(source, relation, target, **fields)])[-1]
+
+    def remember(self, text: str, *triples: Triple) -> str:
+        memory_id = str(uuid.uuid4())
+        decision = Decision("ADD", memory_id, text, relations=triples)
+        vectors = {text: HashEmbeddings(64).vector(text)}
+        self.ledger.apply(Write((decision,), scope=self.scope, vectors=vectors))
+        return memory_id
+
+    def forget(self, memory_id: str) -> None:
+        self.ledger.apply(Write((Decision("DELETE", memory_id, None),)))
+
+    def read(self, when: When = NOW, *, k: int = 1_000, **how: Any) -> list[Relation]:
+        with self.database.read() as connection:
+            return graph_reads.page(connection, self.scope, when, k=k, **how)[0]
+
+    def texts(self, when: When = NOW, **how: Any) -> list[str]:
+        return [relation.text for relation in self.read(when, **how)]
+
+    def entities(self, when: When = NOW, *, k: int = 1_000, **how: Any) -> list[Entity]:
+        with self.database.read() as connection:
+            return graph_entities.page(connection, self.scope, when, k=k, **how)[0]
+
+
+@pytest.fixture
+def book(database: Database) -> Book:
+    return Book(database)
+
+
+def pages(read: Callable[[str | None], tuple[list[Any], str | None]]) -> Iterator[list[Any]]:
+    after: str | None = None
+    for _ in range(200):
+        items, after = read(after)
+        yield items
+        if after is None:
+            return
+    pytest.fail("the pages do not end")
+
+
+# ── relations ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_relation_is_read_as_it_was_written(book: Book) -> None:
+    told = {"source_type": "person", "target_type": "city", "valid_from": day(1), "valid_to": day(9), "confidence": 0.5}
+    written = book.state("Anna", "lives_in", "Lyon", **told).relation
+    assert book.read() == [written]
+    assert (written.source_type, written.target_type, written.scope, written.confidence) == (
+        "person",
+        "city",
+        ALICE,
+        0.5,
+    )
+    assert (written.valid_from, written.valid_to, written.retired_at) == (day(1), day(9), None)
+
+
+def test_an_empty_graph_has_nothing(book: Book) -> None:
+    assert book.read() == [] and book.entities() == []
+    assert book.read(When(START, START, history=True), entity="Anna", relation="likes") == []
+
+
+def test_nobody_elses_relations_are_read(database: Database) -> None:
+    owners = [Scope("alice"), Scope("Alice"), Scope("bob"), Scope(None, "alice"), Scope(None, None, "alice")]
+    for number, scope in enumerate(owners):
+        Book(database, scope).state("Anna", "likes", f"thing {number}")
+    for number, scope in enumerate(owners):
+        each = Book(database, scope)
+        assert each.texts() == [f"Anna likes thing {number}"]
+        assert each.texts(entity="anna") == each.texts(When(history=True)) == each.texts()
+        assert {entity.name for entity in each.entities()} == {"Anna", f"thing {number}"}
+
+
+def test_a_read_sees_every_scope_that_its_fields_leave_free_newest_first(database: Database) -> None:
+    parts = [Book(database, Scope("alice", run_id=run)) for run in ("1", "2", None)]
+    for number in range(6):
+        parts[number % 3].state("Anna", "likes", f"thing {number}")
+    assert Book(database).texts() == [f"Anna likes thing {number}" for number in reversed(range(6))]
+    assert parts[0].texts() == ["Anna likes thing 3", "Anna likes thing 0"]
+
+
+def test_relations_are_chosen_by_entity_at_either_end_and_by_name(book: Book) -> None:
+    for triple in ("Anna likes tea", "Ben likes Anna", "Ben dislikes tea"):
+        book.state(*triple.split())
+    assert book.texts(entity="Anna") == ["Ben likes Anna", "Anna likes tea"]
+    assert book.texts(relation="likes") == ["Ben likes Anna", "Anna likes tea"]
+    assert book.texts(entity="tea", relation="dislikes") == ["Ben dislikes tea"]
+    assert book.texts(entity="nobody") == book.texts(relation="knows") == []
+
+
+@pytest.mark.parametrize("k", [1, 3, 100])
+@pytest.mark.parametrize(
+    "how",
+    [{}, {"entity": "Anna"}, {"relation": "likes"}, {"entity": "anna", "relation": "knows"}],
+    ids=["all", "entity", "relation", "both"],
+)
+def test_pages_hold_everything_once(database: Database, how: dict[str, Any], k: int) -> None:
+    for number in range(10):
+        part = Book(database, Scope("alice", run_id=str(number % 2)))
+        part.state(("Anna", "Ben")[number % 3 > 0], ("likes", "knows")[number % 2], f"thing {number}")
+        part.state(f"thing {number}", "knows", "Anna")
+    whole = Book(database).read(**how)
+    with database.read() as connection:
+        seen = list(pages(lambda after: graph_reads.page(connection, ALICE, NOW, k=k, after=after, **how)))
+    assert [relation for page in seen for relation in page] == whole
+    assert len({relation.id for relation in whole}) == len(whole) > 3
+    assert all(len(page) == k for page in seen[:-1])
+
+
+def test_many_scopes_are_read_in_the_same_order(database: Database) -> None:
+    for number in range(70):
+        Book(database, Scope("alice", run_id=str(number))).state("Anna", "likes", f"thing {number}")
+    expected = [f"Anna likes thing {number}" for number in reversed(range(70))]
+    assert Book(database).texts() == Book(database).texts(entity="ANNA") == expected
+    assert Book(database).texts(k=5) == expected[:5]
+    anna = Book(database).entities(k=1)
+    assert [(entity.name, entity.mentions) for entity in anna] == [("Anna", 70)]
+
+
+@pytest.mark.parametrize(
+    "after", ["nonsense", "", "e30=", "WzEsMl0=", "WyIxIl0=", "W3RydWVd", "Wzk5OTk5OTk5OTk5OTk5OTk5OTk5OTld"]
+)
+def test_a_strange_cursor_is_refused(book: Book, after: str) -> None:
+    with pytest.raises(InvalidInputError, match="cursor"):
+        book.read(after=after)
+
+
+# ── times ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_held_then_is_not_what_is_believed_then(book: Book) -> None:
+    before = datetime.now(UTC)
+    book.state("Anna", "lives_in", "Lyon", valid_from=day(0))
+    believed_lyon = datetime.now(UTC)
+    book.state("Anna", "lives_in", "Oslo", valid_from=day(100))
+    assert book.texts(When(day(50))) == ["Anna lives in Lyon"]
+    assert book.texts(When(day(100))) == ["Anna lives in Oslo"]  # half-open: on that day no longer Lyon
+    assert book.texts(When(day(-1))) == []
+    assert book.texts(When(day(150), believed_lyon)) == ["Anna lives in Lyon"]
+    assert book.texts(When(day(150), before)) == []
+    assert len(book.read()) == 2  # what is believed now about any time
+    beliefs = book.read(When(history=True))
+    assert [(belief.target, belief.retired_at is None) for belief in beliefs].count(("Lyon", False)) == 1
+    assert len(beliefs) == 3
+    assert book.texts(When(known=believed_lyon, history=True)) == ["Anna lives in Lyon"]
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["state", "state", "state", "end", "withdraw", "merge", "split"]),
+        st.sampled_from(["Anna", "Ben", "小红"]),
+        st.sampled_from(["lives_in", "likes"]),
+        st.sampled_from(["Lyon", "Oslo", "北京"]),
+        st.integers(0, 6),
+        st.integers(0, 6),
+    ),
+    min_size=1,
+    max_size=10,
+)
+
+
+def _step(book: Book, step: tuple[str, str, str, str, int, int]) -> None:
+    word, source, relation, target, first, last = step
+    standing = book.read()
+    if word == "state":
+        book.state(source, relation, target, valid_from=day(first), valid_to=day(last) if first < last else None)
+    elif word == "withdraw" and standing:
+        book.ledger.withdraw_relation(standing[first % len(standing)].id)
+    elif word == "end" and standing:
+        chosen = standing[first % len(standing)]
+        if chosen.valid_to is None or chosen.valid_to > day(last):
+            book.ledger.end_relation(chosen.id, at=day(last))
+    elif word == "merge":
+        with suppress(LookupError, InvalidInputError):
+            book.ledger.merge_entities("Ben", "Anna", within=book.scope)
+    elif word == "split":
+        with suppress(LookupError):
+            book.ledger.split_entity("Ben", within=book.scope)
+
+
+def _naive(database: Database, scope_ids: tuple[int, ...], when: When) -> list[int]:
+    """The same by looking at every row."""
+    with database.read() as connection:
+        rows = connection.execute(select(relations).where(relations.c.scope_id.in_(scope_ids))).all()
+    return sorted((row.pk for row in rows if _believed(row, when) and _held(row, when)), reverse=True)
+
+
+def _believed(row: Any, when: When) -> bool:
+    if when.known is not None and row.recorded_at > when.known:
+        return False
+    if when.history or row.retired_at is None:
+        return True
+    return when.known is not None and bool(row.retired_at > when.known)
+
+
+def _held(row: Any, when: When) -> bool:
+    if when.held is None:
+        return True
+    return (row.valid_from is None or row.valid_from <= when.held) and (
+        row.valid_to is None or row.valid_to > when.held
+    )
+
+
+@pytest.fixture
+def shared(shared_url: Callable[[str], str], request: pytest.FixtureRequest) -> Iterator[Database]:
+    opened = Database(shared_url(request.param))
+    prepare(opened)
+    yield opened
+    opened.close()
+
+
+KINDS = pytest.mark.parametrize(
+    "shared", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True
+)
+
+
+@KINDS
+@given(steps=STEPS)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_every_moment_about_every_moment_is_as_a_look_at_every_row_tells(
+    shared: Database, steps: list[tuple[str, str, str, str, int, int]]
+) -> None:
+    book = Book(shared, Scope(uuid.uuid4().hex))
+    shown = [(datetime.now(UTC), book.texts())]
+    for step in steps:
+        _step(book, step)
+        shown.append((datetime.now(UTC), book.texts()))
+    for moment, texts in shown:
+        assert book.texts(When(known=moment)) == texts
+    with shared.read() as connection:
+        scope_ids = expand(connection, book.scope)
+    moments: list[datetime | None] = [None, *(moment for moment, _ in shown[:: max(1, len(shown) // 3)])]
+    with shared.read() as connection:
+        for known in moments:
+            for held in (None, day(0), day(3), day(6), datetime.now(UTC)):
+                for history in (False, True):
+                    when = When(held, known, history)
+                    assert graph_reads.newest(connection, book.scope, when, k=1_000) == _naive(shared, scope_ids, when)
+
+
+# ── who says so ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_relation_names_the_memories_that_say_it_and_then_said_it(book: Book) -> None:
+    triple = Triple("Anna", "lives_in", "Lyon")
+    first = book.remember("Anna lives in Lyon", triple)
+    second = book.remember("Anna's home is Lyon", triple)
+    both = datetime.now(UTC)
+    assert [relation.memory_ids for relation in book.read()] == [(first, second)]
+    book.forget(first)
+    assert [relation.memory_ids for relation in book.read()] == [(second,)]
+    assert [relation.memory_ids for relation in book.read(When(known=both))] == [(first, second)]
+    assert {relation.memory_ids for relation in book.read(When(history=True))} == {(first, second)}
+    with book.database.read() as connection:
+        said = graph_reads.of_memories(connection, [first, second], NOW)
+    assert list(said) == [second]
+    book.forget(second)
+    assert book.read() == []
+    assert [relation.memory_ids for relation in book.read(When(known=both))] == [(first, second)]
+
+
+# ── who is whom ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("name", ["Dr. Chen", "dr chen", "CHEN", "Ｃｈｅｎ", " chen. "])
+def test_names_are_found_however_they_are_written(book: Book, name: str) -> None:
+    book.state("Dr. Chen", "works_at", "the Clinic")
+    book.state("小红", "住在", "北京")
+    assert book.texts(entity=name) == ["Dr. Chen works at the Clinic"]
+    assert book.texts(entity="北京") == ["小红 住在 北京"]
+    assert book.texts(entity="...") == book.texts(entity="Chen's") == []
+
+
+def test_the_words_for_the_owner_mean_the_owner(database: Database) -> None:
+    alice, bot = Book(database, Scope("alice", "bot")), Book(database, Scope("bob", "bot"))
+    alice.state("user", "likes", "tea")
+    bot.state("user", "likes", "coffee")
+    bot.state("assistant", "named", "Max")
+    assert alice.texts(entity="我") == ["alice likes tea"] == alice.texts(entity="I")
+    assert Book(database, Scope(agent_id="bot")).texts(entity="user") == ["bob likes coffee", "alice likes tea"]
+    assert bot.texts(entity="the assistant") == ["bot named Max"]
+    lone = Book(database, Scope(run_id="1"))
+    lone.state("user", "likes", "cake")
+    assert lone.texts(entity="me") == ["user likes cake"]
+
+
+def test_a_merged_entity_is_found_by_either_name_now_and_then(book: Book) -> None:
+    book.state("Bob", "likes", "tea")
+    book.state("Robert", "likes", "cake")
+    apart = datetime.now(UTC)
+    book.ledger.merge_entities("Bob", "Robert", within=ALICE)
+    for name in ("bob", "Robert"):
+        assert sorted(book.texts(entity=name)) == ["Robert likes cake", "Robert likes tea"]
+        assert sorted(book.texts(When(known=apart), entity=name)) == ["Bob likes tea", "Robert likes cake"]
+    (robert,) = (entity for entity in book.entities() if entity.name == "Robert")
+    assert robert.aliases == ("Bob",) and robert.mentions == 2
+    assert {entity.name for entity in book.entities(When(known=apart))} == {"Robert", "tea", "cake"}
+    book.ledger.split_entity("Bob", within=ALICE)
+    assert book.texts(entity="Bob") == ["Bob likes tea"]
+    assert {entity.name for entity in book.entities()} == {"Bob", "Robert", "tea", "cake"}
+
+
+def test_who_has_one_name_in_two_scopes_is_one_to_the_reader(database: Database) -> None:
+    first, second = (Book(database, Scope("alice", run_id=run)) for run in "12")
+    first.state("Robert", "likes", "tea", source_type="person")
+    first.state("Bob", "likes", "cake")
+    first.ledger.merge_entities("Bob", "Robert", within=first.scope)
+    second.state("Bob", "lives_in", "Oslo")
+    whole = Book(database)
+    assert whole.texts(entity="Robert") == whole.texts(entity="bob")
+    assert len(whole.read(entity="Robert")) == 3
+    assert len(first.read(entity="Bob")) == 2 and len(second.read(entity="Robert")) == 0
+    robert = whole.entities()[0]
+    assert (robert.name, robert.type, robert.aliases, robert.mentions) == ("Robert", "person", ("Bob",), 3)
+    assert robert.scope == first.scope
+    with database.read() as connection:
+        people = People(connection, expand(connection, ALICE))
+        pks = called(connection, ALICE, expand(connection, ALICE), "Bob")
+        assert len(pks) == 2 and len({people.who(pk) for pk in pks}) == 1
+        assert set(pks) < set(people.everyone(pks[:1])) == set(people.members(pks[1]))
+
+
+# ── entities ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_entities_are_those_with_a_relation_that_holds(book: Book) -> None:
+    book.state("Anna", "lives_in", "Lyon", valid_from=day(0), valid_to=day(9), source_type="person", target_type="city")
+    believed = datetime.now(UTC)
+    book.state("Anna", "likes", "tea", valid_from=day(0))
+    book.ledger.withdraw_relation(book.read(entity="Lyon")[0].id)
+
+    def names(when: When = NOW, **how: Any) -> set[str]:
+        return {entity.name for entity in book.entities(when, **how)}
+
+    assert names(When(day(5))) == {"Anna", "tea"} == names()
+    assert names(When(day(5), believed)) == {"Anna", "Lyon"}
+    assert names(When(day(9), believed)) == set()
+    assert names(unrelated=True) == {"Anna", "tea", "Lyon"}
+    assert names(unrelated=True, kind="city") == {"Lyon"} and names(kind="city") == set()
+    assert names(When(history=True), kind="person") == {"Anna"}
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+def test_pages_of_entities_hold_everybody_once_most_mentioned_first(database: Database, runs: int) -> None:
+    for number in range(24):
+        part = Book(database, Scope("alice", run_id=str(number % runs)))
+        part.state(f"person {number % 5}", "likes", f"thing {number}")
+    whole = Book(database).entities()
+    with database.read() as connection:
+        seen = list(pages(lambda after: graph_entities.page(connection, ALICE, NOW, k=4, after=after)))
+    assert [entity for page in seen for entity in page] == whole
+    assert len({entity.id for entity in whole}) == len(whole) == 29
+    mentions = [entity.mentions for entity in whole]
+    assert mentions == sorted(mentions, reverse=True) and mentions[0] == 5
+
+
+# ── around ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_around_an_entity_are_its_newest_relations_in_both_directions(book: Book) -> None:
+    for number in range(5):
+        book.state("Anna", "likes", f"thing {number}")
+        book.state(f"person {number}", "knows", "Anna")
+    book.state("Anna", "dislikes", "cake", valid_to=day(0))
+    with book.database.read() as connection:
+        pks = called(connection, ALICE, expand(connection, ALICE), "Anna")
+        everything = graph_reads.around(connection, pks, When(datetime.now(UTC)))
+        newest = graph_reads.around(connection, pks, When(datetime.now(UTC)), most=2)
+        assert graph_reads.around(connection, [], NOW) == []
+        twice = graph_reads.around(connection, [end for edge in everything for end in edge[1:]], NOW)
+        assert len(graph_reads.around(connection, pks, When(history=True))) == 11
+    assert len(everything) == 10 and everything == sorted(everything, reverse=True)
+    assert newest == [edge for edge in everything if edge in newest]
+    assert len(newest) == 3  # two to Anna, and of the two newest from her the one that holds
+    assert len(twice) == 11
