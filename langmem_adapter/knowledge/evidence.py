@@ -34,6 +34,7 @@ _HOPS: Final = 2
 _MOST: Final = 1_000  # relations read at each step
 _BESIDE: Final = 0.3  # what the memories that answer a question best count beside a name in it
 _SHARPNESS: Final = 6  # how much more one of them that stands out counts than the others
+_LEAST: Final = 0.02
 _DAMPING: Final = 0.8
 _POWER: Final = 0.5  # three steps away little of a walk is left
 _SCOPES_KEPT: Final = 1_024
@@ -75,11 +76,11 @@ class GraphEvidence:
     ) -> Mapping[int, float]:
         """See `search.base.EvidenceSource.leads`."""
         around = _Around(connection, scope_ids, self._owners_of(connection, scope_ids))
-        named = around.named(text)
-        around.take(_SAID, best)
+        named, begins = around.named(text), _strengths(best)
+        around.take(_SAID, begins)
         for _ in range(_HOPS):
             around.widen()
-        return _ranked(around, named, best) if around.relations else {}
+        return _ranked(around, named, begins) if around.relations else {}
 
     def _owners_of(self, connection: Connection, scope_ids: Sequence[int]) -> frozenset[str]:
         """Names of whoever the scopes belong to; whose a scope is never changes."""
@@ -152,10 +153,10 @@ class _Around:
         return pk if self._people is None else self._people.who(pk)
 
 
-def _ranked(around: _Around, named: Collection[int], best: Mapping[int, float]) -> dict[int, float]:
+def _ranked(around: _Around, named: Collection[int], begins: Mapping[int, float]) -> dict[int, float]:
     """Memories by how much of the walk from the question comes by them."""
     said = around.speakers()
-    memory = {pk: number for number, pk in enumerate(dict.fromkeys((*best, *(pk for _, pk in said))))}
+    memory = {pk: number for number, pk in enumerate(dict.fromkeys((*begins, *(pk for _, pk in said))))}
     entity: dict[int, int] = {}
     for pk in (*named, *(end for ends in around.relations.values() for end in ends.led)):
         entity.setdefault(pk, len(memory) + len(entity))
@@ -164,7 +165,7 @@ def _ranked(around: _Around, named: Collection[int], best: Mapping[int, float]) 
     if not edges:
         return {}
     seeds = np.zeros(len(memory) + len(entity))
-    for pk, strength in _strengths(best).items():
+    for pk, strength in begins.items():
         seeds[memory[pk]] = strength * (_BESIDE if named else 1)
     seeds[[entity[pk] for pk in named]] = 1
     met = _met(np.array(sorted(edges), np.int64), seeds, len(memory))
@@ -192,6 +193,7 @@ def _leading_on(edges: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64]
 
 
 def _strengths(best: Mapping[int, float]) -> dict[int, float]:
-    """How much the walk begins at each of the best memories: much more at one that stands out."""
+    """How much the walk begins at the best memories: much more at one that stands out, not at all at the many."""
     least, most = min(best.values(), default=0.0), max(best.values(), default=0.0)
-    return {pk: ((score - least) / (most - least)) ** _SHARPNESS for pk, score in best.items()} if most > least else {}
+    told = {pk: ((score - least) / (most - least)) ** _SHARPNESS for pk, score in best.items()} if most > least else {}
+    return {pk: strength for pk, strength in told.items() if strength >= _LEAST}
