@@ -1,4 +1,4 @@
-"""Memory as tools: the model itself searches, saves, updates and forgets.
+"""Memory as tools: the model itself searches, saves, updates, forgets, and looks up who is what to whom.
 
 Whose memory it is comes with the run and stands in no schema: the model neither sees nor chooses it.
 """
@@ -30,16 +30,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from langmem_adapter.memory import Memory
+    from langmem_adapter.records.graph import Relation
     from langmem_adapter.records.results import AddResult, Hit
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.records.work import Change
 
 __all__ = ["MemoryTool", "create_memory_tools"]
 
-MemoryTool: TypeAlias = Literal["search", "save", "update", "forget"]
+MemoryTool: TypeAlias = Literal["search", "save", "update", "forget", "relations"]
 """What a memory tool does."""
 
 _ALL: Final[tuple[MemoryTool, ...]] = get_args(MemoryTool)
+_OF_MEMORIES: Final = _ALL[:4]
 _Act: TypeAlias = Callable[..., Plan[str]]
 
 # What the model can do something about; the rest (no scope, a broken database) is the developer's.
@@ -71,18 +73,25 @@ class _Forget(BaseModel):
     memory_id: str = Field(description="Its id, as the search gives it.")
 
 
+class _Relations(BaseModel):
+    """Look up how people, places and things are related, since when and until when: homes, work, family, tastes and more."""
+
+    query: str = Field(description="A question in natural language, with the names that it is about.")
+
+
 _ARGUMENTS: Final[Mapping[MemoryTool, type[BaseModel]]] = {
     "search": _Search,
     "save": _Save,
     "update": _Update,
     "forget": _Forget,
+    "relations": _Relations,
 }
 
 
 def create_memory_tools(  # noqa: PLR0913 - each is a knob of its own
     memory: Memory,
     *,
-    tools: Sequence[MemoryTool] = _ALL,
+    tools: Sequence[MemoryTool] | None = None,
     names: Mapping[MemoryTool, str] | None = None,
     user_id: str | None = None,
     agent_id: str | None = None,
@@ -92,13 +101,15 @@ def create_memory_tools(  # noqa: PLR0913 - each is a knob of its own
 ) -> list[BaseTool]:
     """Tools with which a model uses a memory: `search_memory`, `save_memory`, `update_memory`, `forget_memory`.
 
+    Where the memory keeps a knowledge graph there is `search_relations` as well.
+
     They work in `create_agent`, with a `ToolNode`, and invoked by themselves. Whose memory it is comes with the call (context
     or `configurable`; see `resolve_scope`), and the id of somebody else's memory is "not found". What the model can put right
     comes back to it as an error message; a missing scope or a failing database is raised to the program.
 
     Args:
         memory: The memory.
-        tools: Which of them.
+        tools: Which of them; `None` for all that make sense.
         names: Other names for them, as `{"search": "look_up"}`.
         user_id: Whose memory it is where the call does not say.
         agent_id: The agent, in the same way.
@@ -130,10 +141,12 @@ def create_memory_tools(  # noqa: PLR0913 - each is a knob of its own
         "save": partial(_infer if infer else _save, memory),
         "update": partial(_update, memory),
         "forget": partial(_forget, memory),
+        "relations": partial(_relations, memory, k=bounded(k)),
     }
-    named = {kind: f"{kind}_memory" for kind in _ALL} | dict(names or {})
-    _check_kinds([*tools, *named])
-    return [_tool(named[kind], _ARGUMENTS[kind], acts[kind], default) for kind in tools]
+    named = {kind: f"{kind}_memory" for kind in _OF_MEMORIES} | {"relations": "search_relations"} | dict(names or {})
+    wanted = (_ALL if memory.engine.uses_graph else _OF_MEMORIES) if tools is None else tools
+    _check_kinds([*wanted, *named])
+    return [_tool(named[kind], _ARGUMENTS[kind], acts[kind], default) for kind in wanted]
 
 
 def _check_kinds(kinds: Sequence[str]) -> None:
@@ -176,6 +189,19 @@ def _search(memory: Memory, scope: Scope, query: str, *, k: int) -> Plan[str]:
     return _looked_up(memory, scope, query, k=k).then(
         lambda hits: "\n".join(_line(hit.id, hit.text) for hit in hits) or "Nothing is remembered about that."
     )
+
+
+def _relations(memory: Memory, scope: Scope, query: str, *, k: int) -> Plan[str]:
+    wanted: dict[str, Any] = {"k": k, **scope.named}
+    graph = memory.graph
+    found = Plan(partial(graph.search, query, **wanted), partial(graph.asearch, query, **wanted))
+    return found.then(lambda relations: "\n".join(map(_dated, relations)) or "No relation is known about that.")
+
+
+def _dated(relation: Relation) -> str:
+    moments = (("since", relation.valid_from), ("until", relation.valid_to))
+    dates = [f"{word} {moment.date()}" for word, moment in moments if moment is not None]
+    return f"{relation.text} ({', '.join(dates)})" if dates else relation.text
 
 
 def _save(memory: Memory, scope: Scope, content: str) -> Plan[str]:

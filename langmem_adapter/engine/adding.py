@@ -62,7 +62,7 @@ class Adding:
             agent_id: The agent. Where the assistant speaks in *messages*, the facts are about the assistant.
             run_id: The run or session.
             metadata: A JSON object, kept with every memory that comes of it; merged where one is updated.
-            infer: `False` stores each non-system turn verbatim, always as a new memory.
+            infer: `False` stores each non-system turn verbatim, always as a new memory; it states no relations.
             memory_type: `"procedural_memory"` makes one step-by-step record of what the agent did; it needs *agent_id*.
             prompt: Replaces the instructions for finding facts (or for the record), this time.
             expires_at: When the memories stop being shown; datetime or ISO 8601.
@@ -71,7 +71,8 @@ class Adding:
                 result.
 
         Returns:
-            One `Change` per fact, who decided, what it cost, and notes on what was not used.
+            One `Change` per fact, what became of relations where a knowledge graph is kept, who decided, what it cost, and
+            notes on what was not used.
 
         Raises:
             ScopeError: No field of the scope is given, or one is blank.

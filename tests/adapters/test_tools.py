@@ -256,3 +256,35 @@ async def test_a_tool_node_of_any_graph(small: Memory) -> None:
     compiled.invoke({"messages": [call("save_memory", content="Likes tea")]}, context=CONTEXT)
     found = await compiled.ainvoke({"messages": [call("search_memory", query="tea")]}, context=CONTEXT)
     assert "Likes tea" in told(found["messages"])[0]
+
+
+# ── relations ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_with_a_graph_the_model_can_look_up_relations(database_url: str) -> None:
+    with Memory(database_url, graph=True) as memory:
+        memory.add("I live in Kyoto. My sister Mia works at Bosch.", user_id=ALICE, timestamp="2024-05-01")
+        memory.add("I moved to Lyon.", user_id=ALICE, timestamp="2025-02-03")
+        memory.add("I live in Rome.", user_id="bob")
+        look = tools_of(memory)["search_relations"]
+        lines = look.invoke({"query": "Where does she live?"}, HERS).splitlines()
+        assert lines[0] == f"{ALICE} lives in Lyon (since 2025-02-03)"
+        assert not any("Rome" in line or "Kyoto" in line for line in lines)
+        assert "Mia works at Bosch (since 2024-05-01)" in look.invoke({"query": "Where does Mia work?"}, HERS)
+
+
+async def test_the_same_async_and_where_nothing_is_known() -> None:
+    async with Memory(":memory:", graph=True) as memory:
+        look = tools_of(memory, tools=["relations"])["search_relations"]
+        assert await look.ainvoke({"query": "Who?"}, HERS) == "No relation is known about that."
+        await memory.graph.aadd("Mia", "led", "a choir", user_id=ALICE, valid_from="2019-01-01", valid_to="2021-01-01")
+        await memory.graph.aadd("Mia", "leads", "a band", user_id=ALICE, valid_to="2999-01-01")
+        assert "Mia leads a band (since " in await look.ainvoke({"query": "What does Mia lead?"}, HERS)
+        assert ", until 2999-01-01)" in await look.ainvoke({"query": "What does Mia lead?"}, HERS)
+
+
+def test_without_a_graph_there_is_no_such_tool_unless_asked_for(small: Memory) -> None:
+    assert set(tools_of(small)) == {"search_memory", "save_memory", "update_memory", "forget_memory"}
+    small.graph.add("Mia", "leads", "a choir", user_id=ALICE)
+    [look] = create_memory_tools(small, tools=["relations"])
+    assert look.invoke({"query": "Mia"}, HERS).startswith("Mia leads a choir (since ")
