@@ -57,6 +57,9 @@ _ENTITY: Final = re.compile(
     r"|对|去世|死|[一二三四五六七八九十\d]{1,3}(?=岁))(?P<what>.*)$"
 )
 _KIN: Final = re.compile(rf"(?:{KIN}|朋友|同事|老板|家人)")
+# What follows without a subject is said of whoever was named: "我妈妈住在上海，喜欢跳舞", "有一个女儿，叫朵朵".
+_OF_KIN: Final = re.compile(rf"的?(?P<kin>{KIN}|朋友|同事|老板|家人)")
+_HAS_KIN: Final = re.compile(rf"(?:还|也|就|只)*(?:养(?:了|着)?.|有[^，]*?(?:{KIN}|朋友|同事))")
 _NOT_MINE: Final = re.compile(r"(?:问题|意思|想法是|疑问|指令|命令|要求|代码|程序|错|天|看法|建议)")
 _LATIN: Final = r"[A-Z][A-Za-z.'-]*(?: [A-Z][A-Za-z.'-]*){0,2}"
 _SURNAME: Final = (
@@ -140,11 +143,24 @@ def _clauses(sentence: Sentence) -> list[tuple[str, str]]:
         elif who:
             clauses.append((who, [said]))
             open_ = True
-        elif open_ and clauses[-1][0] == "me" and (_states(said) or _of_kin(said)):
-            clauses.append(("me", [said]))
+        elif open_ and clauses[-1][0] == "me" and (spoken := _goes_on(clauses[-1][1][0], said)):
+            clauses.append(("me", [spoken]))
         elif open_:
             clauses[-1][1].append(said)
     return [(who, _SOFT.sub("", "，".join(said))) for who, said in clauses]
+
+
+def _goes_on(before: str, said: str) -> str:
+    """A piece without a subject as a clause of its own; empty where it belongs to the one before it."""
+    if _of_kin(said):
+        return said
+    if not _states(said) or _HAS_KIN.match(before):
+        return ""
+    kin = _OF_KIN.match(before)
+    if kin is None:
+        return said
+    told = f"{kin['kin']}{said}"
+    return told if _of_kin(told) else ""
 
 
 def _pieces(text: str) -> Iterator[str]:
