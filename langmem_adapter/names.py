@@ -128,13 +128,19 @@ def keys_in(text: str) -> set[str]:
         >>> sorted(keys_in("Is Anna in New York?"))[:4], "小红" in keys_in("我妹妹小红很好")
         (['anna', 'anna in', 'anna in new', 'anna in new york'], True)
     """
-    plain = unicodedata.normalize("NFKC", text).casefold()
-    pieces = [_stripped(piece) for piece in plain.replace("_", " ").split()[:_MOST_PIECES]]
-    pieces = [part.removesuffix("'s").removesuffix("’s") for part in pieces if part]
-    keys = {" ".join(pieces[at : at + size]) for at in range(len(pieces)) for size in range(1, _LONGEST_RUN + 1)}
+    plain = unicodedata.normalize("NFKC", text).casefold().replace("_", " ")
+    keys = _runs(plain)
+    if _CJK_RUN.search(plain):
+        keys |= _runs(_CJK_RUN.sub(" ", plain))  # 她认识Anna吗
     for run in _CJK_RUN.findall(plain[:_MOST_PIECES]):
         keys |= {run[at : at + size] for at in range(len(run)) for size in range(1, _LONGEST_CJK_RUN + 1)}
     return {entity_key(key) for key in keys} - {""}
+
+
+def _runs(plain: str) -> set[str]:
+    pieces = [_stripped(piece) for piece in plain.split()[:_MOST_PIECES]]
+    pieces = [part.removesuffix("'s").removesuffix("’s") for part in pieces if part]
+    return {" ".join(pieces[at : at + size]) for at in range(len(pieces)) for size in range(1, _LONGEST_RUN + 1)}
 
 
 def speaker(name: str) -> str | None:

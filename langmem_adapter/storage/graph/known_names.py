@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["known_names"]
 
-_MOST: Final = 30  # of each kind: some three hundred tokens
+_MOST: Final = 30  # that are named, or relations in use
+_BESIDE: Final = 10  # that are not named; all together some two hundred tokens
+_RECENT: Final = 2_000  # relations whose names are counted, however many there are
 _NODE: Final = select(entities.c.name, entities.c.type)
 _NAMED: Final = Prepared(
     _NODE.join(entity_names, entity_names.c.entity_pk == entities.c.pk)
@@ -31,13 +33,19 @@ _NAMED: Final = Prepared(
 _OFTEN: Final = Prepared(
     _NODE.where(any_of(entities.c.scope_id, "scopes"), entities.c.merged_into.is_(None))
     .order_by(desc(entities.c.mentions), entities.c.pk)
-    .limit(_MOST)
+    .limit(_BESIDE)
 )
-_IN_USE: Final = Prepared(
+_recent: Final = (
     select(relations.c.relation)
     .where(any_of(relations.c.scope_id, "scopes"), relations.c.retired_at.is_(None))
-    .group_by(relations.c.relation)
-    .order_by(func.count().desc(), relations.c.relation)
+    .order_by(desc(relations.c.pk))
+    .limit(_RECENT)
+    .subquery()
+)
+_IN_USE: Final = Prepared(
+    select(_recent.c.relation)
+    .group_by(_recent.c.relation)
+    .order_by(func.count().desc(), _recent.c.relation)
     .limit(_MOST)
 )
 
@@ -53,11 +61,11 @@ def known_names(
         texts: What is said. Entities named in it come first, then those that are stated most.
 
     Returns:
-        At most 30 of each.
+        At most 40 of the first, 30 of the second.
     """
     scope_ids = list(expand(connection, scope))
     keys = {key for text in texts for key in keys_in(text)}
     named = _NAMED.rows(connection, {"scopes": scope_ids, "keys": list(keys)})
     often = _OFTEN.rows(connection, {"scopes": scope_ids})
     nodes = dict.fromkeys((row.name, row.type) for row in (*named, *often))
-    return tuple(nodes)[:_MOST], tuple(row.relation for row in _IN_USE.rows(connection, {"scopes": scope_ids}))
+    return tuple(nodes), tuple(row.relation for row in _IN_USE.rows(connection, {"scopes": scope_ids}))
