@@ -153,7 +153,7 @@ class Engine:
     @cached_property
     def graph(self) -> GraphMemory:
         """The knowledge graph."""
-        return GraphMemory(self.database, self.ledger, self.searcher)
+        return GraphMemory(self.database, self.ledger, self.searcher, mode=self.reasoner.mode)
 
     # ── the pipeline ────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -30,6 +30,7 @@ class GraphMemory(Writing, Reading):
         database: The truth.
         ledger: Writes it.
         searcher: Finds the memories that answer a question.
+        mode: Who thinks, for traces.
 
     Example:
         >>> from langmem_adapter import Memory
@@ -43,7 +44,8 @@ class GraphMemory(Writing, Reading):
         >>> memory.close()
     """
 
-    def __init__(self, database: Database, ledger: Ledger, searcher: Searcher) -> None:
+    def __init__(self, database: Database, ledger: Ledger, searcher: Searcher, *, mode: str = "offline") -> None:
         self._database = database
         self._ledger = ledger
         self._searcher = searcher
+        self._mode = mode

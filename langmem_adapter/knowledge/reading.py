@@ -17,6 +17,7 @@ from langmem_adapter.search.query import Query
 from langmem_adapter.storage.graph import entities as graph_entities
 from langmem_adapter.storage.graph import reads as graph_reads
 from langmem_adapter.storage.graph.reads import When
+from langmem_adapter.tracing import run_config, shown, stage, traced
 from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Reading:
 
     _database: Database
     _searcher: Searcher
+    _mode: str
 
     @planned
     def relations(
@@ -247,7 +249,9 @@ class Reading:
         scope, text = Scope(user_id, agent_id, run_id), filled(query, "query")
         asked = Query(text, scope, k=max(_LEAST_HITS, bounded(k)))
         hits = Plan(partial(self._searcher.search, asked), partial(self._searcher.asearch, asked))
-        return hits.and_then(lambda best: self._found(scope, text, best, k))
+        plan = hits.and_then(lambda best: self._found(scope, text, best, k))
+        config = run_config("memory.graph.search", scope, self._mode)
+        return traced(plan, config, inputs={"query": text, "k": k}, shown=_shown)
 
     asearch = awaited(search)
 
@@ -306,7 +310,8 @@ class Reading:
     adraw = awaited(draw)
 
     def _found(self, scope: Scope, query: str, hits: Sequence[Hit], k: int) -> Plan[list[Relation]]:
-        return self._plan(found, scope, when_of(None, None), query, [hit.id for hit in hits], k=k)
+        plan = self._plan(found, scope, when_of(None, None), query, [hit.id for hit in hits], k=k)
+        return stage(plan, "relate", inputs=shown(hits), shown=_shown)
 
     def _plan(self, read: Callable[..., Any], *arguments: Any, **options: Any) -> Plan[Any]:
         return Plan(partial(self._read, read, *arguments, **options))
@@ -314,6 +319,10 @@ class Reading:
     def _read(self, read: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         with self._database.read() as connection:
             return read(connection, *arguments, **options)
+
+
+def _shown(relations: Sequence[Relation]) -> dict[str, Any]:
+    return {"relations": [{"id": relation.id, "text": relation.text} for relation in relations]}
 
 
 def _relation_page(page: tuple[list[Relation], str | None]) -> RelationPage:

@@ -178,6 +178,18 @@ async def test_a_search_is_one_run_with_its_stages(memory: Memory, langsmith: La
     assert run["extra"]["metadata"]["user_id"] == "alice" and "langmem_adapter" in run["tags"]
 
 
+async def test_a_search_for_relations_is_one_run_with_its_stages(
+    memory: Memory, langsmith: LangSmith, trace: Any
+) -> None:
+    memory.graph.add("Ann", "lives in", "Lyon", user_id="alice")
+    await trace(lambda: memory.graph.search("Where does Ann live?", user_id="alice", k=3))
+    stages = [("memory.graph.search", name) for name in ("embed", "find", "relate")]
+    assert langsmith.tree() == [("memory.graph.search",), *stages]
+    run = langsmith.named("memory.graph.search")
+    assert [found["text"] for found in run["outputs"]["relations"]] == ["Ann lives in Lyon"]
+    assert run["extra"]["metadata"]["user_id"] == "alice"
+
+
 async def test_a_failing_search_shows_its_error(langsmith: LangSmith, trace: Any) -> None:
     with Memory(":memory:", embeddings=Down(64)) as failing:
 
