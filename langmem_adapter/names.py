@@ -95,7 +95,7 @@ _OPPOSITES: Final = {"likes": "dislikes", "dislikes": "likes", "喜欢": "不喜
 
 
 def entity_key(name: str) -> str:
-    """What two names of the same thing have in common: no case, width, spacing, article, title or closing punctuation.
+    """What two names of the same thing have in common: no case, width, spacing, article, Dr. or closing punctuation.
 
     Args:
         name: As it is written, at most `LONGEST_NAME` characters.

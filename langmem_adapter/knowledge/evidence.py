@@ -3,7 +3,7 @@
 "Where does my sister's husband work?" shares a word with everybody's employer. The memories about the sister lead to her
 husband, and he to where he works: a personalised PageRank over the entities and memories around the question, as in HippoRAG
 (Gutiérrez et al. 2024, arXiv:2405.14831), without its calls of a model. Only what lies within three steps is read, so a search
-costs five statements, however large the graph is.
+costs five statements, over several scopes some more, however large the graph is.
 """
 
 from __future__ import annotations

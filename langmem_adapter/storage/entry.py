@@ -12,16 +12,16 @@ import numpy as np
 from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from langmem_adapter.errors import ConflictError, EmbeddingMismatchError, InvalidInputError, MemoryNotFoundError
-from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import Change, Decision, Event
 from langmem_adapter.storage import lexical
+from langmem_adapter.storage.feed import INSERT_CHANGE
 from langmem_adapter.storage.graph.beliefs import Home
 from langmem_adapter.storage.graph.rows import Rows
 from langmem_adapter.storage.graph.said import Said, relates_two
 from langmem_adapter.storage.graph.writes import carry_out
 from langmem_adapter.storage.prepared import Prepared, any_of
 from langmem_adapter.storage.scopes import expand, key_of, of_row
-from langmem_adapter.storage.tables import MEMORIES, changes, history, memories, scopes
+from langmem_adapter.storage.tables import MEMORIES, history, memories, scopes
 from langmem_adapter.text import text_hash
 
 if TYPE_CHECKING:
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from langmem_adapter.records.graph import RelationChange, Triple
+    from langmem_adapter.records.scope import Scope
     from langmem_adapter.storage.writes import Write
 
 __all__ = ["Entry"]
 
-_INSERT_CHANGE: Final = Prepared(insert(changes))
 _INSERT_MEMORY: Final = Prepared(insert(memories))
 _INSERT_HISTORY: Final = Prepared(insert(history))
 _INSERT_SCOPE: Final = Prepared(insert(scopes))
@@ -106,10 +106,8 @@ class Entry:
             return {}
         within = self._write.within
         scope_ids = () if within is None else expand(self._connection, within)
-        tell: list[dict[str, Any]] = []
-        rows = Rows(self._connection, self.now, self._draw, tell)
+        rows = Rows(self._connection, self.now, self._draw)
         done = carry_out(rows, list(self._told.values()), scope_ids)
-        _INSERT_CHANGE.many(self._connection, tell)
         rows.post()
         return dict(zip(self._told, done, strict=True))
 
@@ -125,7 +123,7 @@ class Entry:
 
     def post(self) -> None:
         """Write what was collected."""
-        _INSERT_CHANGE.many(self._connection, self._changes)
+        INSERT_CHANGE.many(self._connection, self._changes)
         _INSERT_SCOPE.many(self._connection, self._scopes)
         _INSERT_MEMORY.many(self._connection, self._added)
         _UPDATE_MEMORY.many(self._connection, self._updated)
@@ -297,13 +295,14 @@ class Entry:
 
 
 def _home(row: Mapping[str, Any]) -> Home:
-    return Home(row["scope_id"], Scope(row["user_id"], row["agent_id"], row["run_id"]))
+    return Home(row["scope_id"], row["scope"])
 
 
 def _targets(connection: Connection, write: Write) -> dict[str, dict[str, Any]]:
     ids = [d.memory_id for d in write.decisions if d.event != "ADD" and d.memory_id is not None]
     rows = _TARGETS.rows(connection, {"ids": ids}) if ids else []
-    return {row.id: row._asdict() for row in rows if write.within is None or write.within.covers(of_row(row))}
+    targets = ({**row._asdict(), "scope": of_row(row)} for row in rows)
+    return {row["id"]: row for row in targets if write.within is None or write.within.covers(row["scope"])}
 
 
 def _last_revisions(connection: Connection, write: Write) -> dict[str, int]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
 
 __all__ = [
+    "INSERT_CHANGE",
     "LAST_SEQ",
     "TEXTS",
     "VECTORS",
@@ -160,6 +161,8 @@ _CURSOR: Final = select(cursors.c.applied, cursors.c.nonce, cursors.c.fingerprin
 LAST_SEQ: Final = select(func.coalesce(func.max(changes.c.seq), 0))
 """Number of the last change; 0 in an empty database."""
 _LAST_SEQ: Final = Prepared(LAST_SEQ)
+INSERT_CHANGE: Final = Prepared(insert(changes))
+"""A change, written by whoever holds the write lock."""
 
 
 # ── the feed ────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import bindparam, delete, exists, insert, select, update
 
 from langmem_adapter.storage import meta
-from langmem_adapter.storage.feed import last_seq
+from langmem_adapter.storage.feed import INSERT_CHANGE, last_seq
 from langmem_adapter.storage.items import ITEMS, PLACES, item_vectors, items, namespaces, present
 from langmem_adapter.storage.namespaces import Namespace, encode, item_id
 from langmem_adapter.storage.prepared import Prepared, any_of
-from langmem_adapter.storage.tables import changes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Put", "drop_vectors", "erase", "give_vectors", "refresh", "sweep", "write"]
 
 _CHANGING: Final = "value fields vectors updated_at ttl expires_at seq".split()
-_INSERT_CHANGE: Final = Prepared(insert(changes))
+
 _INSERT_NAMESPACE: Final = Prepared(insert(namespaces))
 _INSERT_ITEM: Final = Prepared(insert(items))
 _INSERT_VECTOR: Final = Prepared(insert(item_vectors))
@@ -234,7 +233,7 @@ class _Entry:
     def post(self) -> None:
         """Write what was collected."""
         collected = (
-            (_INSERT_CHANGE, self._changes),
+            (INSERT_CHANGE, self._changes),
             (_INSERT_NAMESPACE, self._namespaces),
             (_INSERT_ITEM, self._added),
             (_UPDATE_ITEM, self._updated),

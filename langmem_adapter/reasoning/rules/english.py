@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.reasoning.rules.english_verbs import being, predicate, told_of_others
 from langmem_adapter.reasoning.rules.sentences import LONGEST, Sentence, commands
-from langmem_adapter.reasoning.rules.words import FEMALE, MALE, MONTHS, PAST, PETS, THIRD
+from langmem_adapter.reasoning.rules.words import MONTHS, PAST, THIRD
 from langmem_adapter.text import content_words
 
 if TYPE_CHECKING:
@@ -108,8 +108,6 @@ _NOT_MINE: Final = frozenset(
     "orders pleasure point problem problems program prompt query question questions request script server test tests "
     "understanding".split()
 )
-_FAMILY: Final = FEMALE | MALE | PETS
-
 _NOW: Final = re.compile(r"(?<=\w),?\s+(?:now|right now|nowadays|these days|at the moment|at present)$", re.IGNORECASE)
 """A memory holds until it is changed: "now" at the end of one would be wrong tomorrow."""
 

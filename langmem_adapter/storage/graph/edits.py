@@ -20,7 +20,6 @@ from langmem_adapter.storage.graph.rows import Rows
 from langmem_adapter.storage.graph.tables import entity_names, merges, relations
 from langmem_adapter.storage.prepared import Prepared
 from langmem_adapter.storage.scopes import expand
-from langmem_adapter.storage.tables import changes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 __all__ = ["end", "merge", "split", "withdraw", "withdraw_all"]
 
 _MERGES: Final = "merges"  # their space in the change feed, which numbers them
-_INSERT_CHANGE: Final = Prepared(insert(changes))
 _INSERT_MERGE: Final = Prepared(insert(merges))
 _RENAME: Final = Prepared(
     update(entity_names)
@@ -49,7 +47,7 @@ def end(connection: Connection, relation_id: str, at: datetime | None, within: S
     done = graph_writes.end(rows, _find(rows, relation_id, within), rows.now if at is None else at)
     if not done:
         raise InvalidInputError("the relation had ended by then")
-    _post(rows)
+    rows.post()
     return done[0]
 
 
@@ -57,7 +55,7 @@ def withdraw(connection: Connection, relation_id: str, within: Scope | None) -> 
     """Believe a relation no longer. See `Ledger.withdraw_relation`."""
     rows = _rows(connection)
     done = graph_writes.withdraw(rows, [_find(rows, relation_id, within)])
-    _post(rows)
+    rows.post()
     return done[0]
 
 
@@ -67,7 +65,7 @@ def withdraw_all(connection: Connection, scope: Scope) -> int:
     of_scope = relations.c.scope_id.in_(expand(connection, scope)), relations.c.retired_at.is_(None)
     rows.read_ids(connection.execute(select(relations.c.id).where(*of_scope)).scalars().all())
     done = graph_writes.withdraw(rows, rows.beliefs.believed())
-    _post(rows)
+    rows.post()
     return len(done)
 
 
@@ -85,7 +83,7 @@ def merge(connection: Connection, name: str, into: str, within: Scope) -> int:
     rows.read_all([node.pk for pair in joined for node in pair if not node.new])
     rows.read_support({belief.id for belief in rows.beliefs})
     merged = [_Merge(rows, loser, winner).carry_out() for loser, winner in joined]
-    _post(rows)
+    rows.post()
     for each in merged:
         each.post()
     return sum(each.moved for each in merged)
@@ -100,7 +98,7 @@ def split(connection: Connection, name: str, within: Scope) -> int:
         raise EntityNotFoundError(name)
     latest = {row.scope_id: row for row in reversed(found)}
     moved = sum(_Split(rows, row).carry_out() for row in latest.values())
-    _post(rows)
+    rows.post()
     for row in latest.values():
         _name(connection, row.scope_id, row.moved["keys"], row.loser_pk)
         connection.execute(update(merges).where(merges.c.pk == row.pk).values(undone_at=rows.now))
@@ -111,12 +109,7 @@ def split(connection: Connection, name: str, within: Scope) -> int:
 
 
 def _rows(connection: Connection) -> Rows:
-    return Rows(connection, datetime.now(UTC), count(last_seq(connection) + 1).__next__, [])
-
-
-def _post(rows: Rows) -> None:
-    _INSERT_CHANGE.many(rows.connection, rows.tell)
-    rows.post()
+    return Rows(connection, datetime.now(UTC), count(last_seq(connection) + 1).__next__)
 
 
 def _find(rows: Rows, relation_id: str, within: Scope | None) -> Belief:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from langmem_adapter.names import entity_key
 from langmem_adapter.records.graph import Relation
+from langmem_adapter.storage.feed import INSERT_CHANGE
 from langmem_adapter.storage.graph import statements as sql
 from langmem_adapter.storage.graph.beliefs import Belief, Beliefs, Home, Link, Node
 from langmem_adapter.storage.graph.spans import Span
@@ -37,13 +38,11 @@ class Rows:
         connection: Its transaction.
         now: Its time.
         draw: Draws the next number of the change feed.
-        tell: Takes the rows for the change feed.
     """
 
     connection: Connection
     now: datetime
     draw: Callable[[], int]
-    tell: list[dict[str, Any]]
     nodes: dict[int, Node] = field(default_factory=dict)
     names: dict[tuple[int, str], Node] = field(default_factory=dict)
     beliefs: Beliefs = field(default_factory=Beliefs)
@@ -51,6 +50,7 @@ class Rows:
     _called: defaultdict[str, list[Node]] = field(default_factory=lambda: defaultdict(list))
     _sayings: defaultdict[str, dict[str, Link]] = field(default_factory=lambda: defaultdict(dict))
     _new_names: list[dict[str, Any]] = field(default_factory=list)
+    _changes: list[dict[str, Any]] = field(default_factory=list)
 
     # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -279,16 +279,17 @@ class Rows:
 
     def _change(self, space: str, pk: int, op: str, seq: int | None = None) -> None:
         number = self.draw() if seq is None else seq
-        self.tell.append({"seq": number, "nonce": secrets.token_bytes(8), "space": space, "row": pk, "op": op})
+        self._changes.append({"seq": number, "nonce": secrets.token_bytes(8), "space": space, "row": pk, "op": op})
 
     # ── posting ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def post(self) -> None:
-        """Write the difference."""
+        """Write the difference, and tell the change feed of it."""
         nodes, beliefs = self.nodes.values(), list(self.beliefs)
         known = {belief.id for belief in beliefs}
         links = [link for of_relation in self.links.values() for link in of_relation.values()]
         for statement, rows in (
+            (INSERT_CHANGE, self._changes),
             (sql.INSERT_NODE, [_node_row(node) for node in nodes if node.new]),
             (sql.UPDATE_NODE, [{"_pk": node.pk, **_node_row(node)} for node in nodes if node.changed and not node.new]),
             (sql.INSERT_NAME, self._new_names),
