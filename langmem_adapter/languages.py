@@ -9,7 +9,6 @@ alike, whoever reads them; nothing is guessed from a text, which is often too sh
 from __future__ import annotations
 
 import difflib
-import threading
 import unicodedata
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import snowballstemmer
 
 from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.forks import Lock
 from langmem_adapter.vocabulary import CLITICS, ELIDED, IRREGULAR
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ _LETTERS: Final = str.maketrans(
     | {"ی": "ي", "ى": "ي", "ک": "ك", "ँ": "ं"}
     | dict.fromkeys("\u034f\u180b\u180c\u180d\u180f")
 )
-_STEMMING: Final = threading.Lock()
+_STEMMING: Final = Lock()
 
 
 def checked(language: str) -> str:

@@ -91,7 +91,7 @@ class Memory(Adding, Finding, Editing):
         settings: Settings | None = None,
     ) -> None:
         prompts = {"fact_extraction_prompt": fact_extraction_prompt, "update_memory_prompt": update_memory_prompt}
-        self.engine = Engine(
+        self._engine = Engine(
             database,
             model=model,
             embeddings=embeddings,
@@ -107,17 +107,17 @@ class Memory(Adding, Finding, Editing):
     @property
     def mode(self) -> str:
         """Who thinks: `"offline"` (rules), or the chat model's name."""
-        return self.engine.reasoner.mode
+        return self._engine.reasoner.mode
 
     @property
     def location(self) -> str:
         """Where the data lies; a password in it is masked."""
-        return self.engine.database.location
+        return self._engine.database.location
 
     @property
     def settings(self) -> Settings:
         """The settings in use."""
-        return self.engine.settings
+        return self._engine.settings
 
     @property
     def graph(self) -> GraphMemory:
@@ -253,7 +253,7 @@ class Memory(Adding, Finding, Editing):
     @planned
     def close(self) -> Plan[None]:
         """Write the index's snapshot and close every connection; the object is of no use afterwards."""
-        return Plan(self.engine.close)
+        return Plan(self._engine.close)
 
     aclose = awaited(close)
 
@@ -265,7 +265,7 @@ class Memory(Adding, Finding, Editing):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close."""
-        self.engine.close()
+        self._engine.close()
 
     async def __aenter__(self) -> Self:
         """Use it in an `async with` statement: it closes at the end."""
@@ -275,7 +275,7 @@ class Memory(Adding, Finding, Editing):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close."""
-        await asyncio.to_thread(self.engine.close)
+        await asyncio.to_thread(self._engine.close)
 
     def __repr__(self) -> str:
         """Where it lies and who thinks."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from functools import partial
-from threading import Lock
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError
+from langmem_adapter.forks import Lock
 from langmem_adapter.tracing import stage
 from langmem_adapter.twins import Plan
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from langmem_adapter.arguments import memory_id_of, scope_if_given
+from langmem_adapter.engine.wiring import Wired
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.pipeline.background import BackgroundWriter
 from langmem_adapter.pipeline.replay import said_again, would_be
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from langchain_core.runnables import RunnableConfig
 
-    from langmem_adapter.engine.wiring import Engine
     from langmem_adapter.pipeline.background import FailedWrite
     from langmem_adapter.records.results import AddResult
     from langmem_adapter.storage.traces import Trace
@@ -29,10 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["Adding"]
 
 
-class Adding:
+class Adding(Wired):
     """The part of `Memory` that remembers."""
-
-    engine: Engine
 
     @planned
     def add(

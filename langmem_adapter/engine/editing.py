@@ -8,6 +8,7 @@ from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.arguments import filled, memory_id_of, parse_time, scope_if_given
+from langmem_adapter.engine.wiring import Wired
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.records.checks import check_metadata
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
@@ -22,17 +23,14 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from langmem_adapter.engine.wiring import Engine
     from langmem_adapter.records.work import Change
     from langmem_adapter.storage.erasure import Erasure
 
 __all__ = ["Editing"]
 
 
-class Editing:
+class Editing(Wired):
     """The part of `Memory` that edits and erases."""
-
-    engine: Engine
 
     @planned
     def update(

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from langmem_adapter.arguments import bounded, cosine, filled, memory_id_of, parse_time, scope_if_given
+from langmem_adapter.engine.wiring import Wired
 from langmem_adapter.filters import parse
 from langmem_adapter.records.results import Page
 from langmem_adapter.records.scope import Scope
@@ -20,17 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from langmem_adapter.engine.wiring import Engine
     from langmem_adapter.records.results import Hit, MemoryItem, Revision
     from langmem_adapter.search.rerank import Rerank
 
 __all__ = ["Finding"]
 
 
-class Finding:
+class Finding(Wired):
     """The part of `Memory` that looks up."""
-
-    engine: Engine
 
     @planned
     def search(

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from langmem_adapter.storage.erasure import Erasure
     from langmem_adapter.storage.feed import Space
 
-__all__ = ["Closing", "Engine"]
+__all__ = ["Closing", "Engine", "Wired"]
 
 _RESULT: Final = ["result"]  # the rest of the state is of no use to who calls `add`
 
@@ -288,12 +288,30 @@ class Engine:
         return self.indexer.verify()
 
     def close(self) -> None:
-        """Finish what waits, write the snapshot, close every connection."""
+        """Finish what waits, write the snapshot, close every connection; in a forked child nothing, it is the parent's."""
+        if self.database.inherited:
+            return
         for writer in list(self.writers):
             writer.close()
         for feed in (self.indexer, *self._feeds.values()):
             feed.close()
         self.database.close()
+
+
+class Wired:
+    """What holds an engine: the groups of methods of `Memory`."""
+
+    _engine: Engine
+
+    @property
+    def engine(self) -> Engine:
+        """The parts.
+
+        Raises:
+            StorageError: This process was forked from the one that opened the memory.
+        """
+        self._engine.database.refuse_inherited()
+        return self._engine
 
 
 def _describer(reasoner: Any) -> Describer:

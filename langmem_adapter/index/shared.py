@@ -23,6 +23,7 @@ from langmem_adapter.index.base import VectorView, Verification
 from langmem_adapter.storage import feed
 from langmem_adapter.storage.feed import Cursor
 from langmem_adapter.storage.meta import check_embeddings
+from langmem_adapter.storage.sqlite import open_file
 from langmem_adapter.storage.tables import memories
 
 if TYPE_CHECKING:
@@ -311,8 +312,7 @@ class SharedIndexer:
         path = self._database.path
         lock = path.with_name(f"{path.name}.{feed.lock_of(index.name) % 2**64:016x}.lock")
         try:
-            connection = sqlite3.connect(lock, timeout=self._patience, isolation_level=None)
-            with closing(connection):
+            with closing(open_file(lock, timeout=self._patience)) as connection:
                 connection.execute("BEGIN EXCLUSIVE")
                 yield
         except sqlite3.Error as error:

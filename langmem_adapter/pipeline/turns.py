@@ -9,18 +9,19 @@ waits for ever: a turn that is not ended (a stream that somebody has stopped rea
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from concurrent.futures import Future, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import takewhile
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
 from langchain_core.runnables import Runnable
 from langgraph.types import Command
 
+from langmem_adapter.forks import Lock
 from langmem_adapter.pipeline.stage import Step
 from langmem_adapter.pipeline.state import PipelineState, scope_of
 
@@ -97,7 +98,7 @@ class Turns:
         return [turn.ended for turn in earlier if float((turn.vectors @ vectors.T).max()) >= near]
 
 
-_KEPT: Final[WeakValueDictionary[str, Turns]] = WeakValueDictionary()
+_KEPT: Final[WeakValueDictionary[tuple[int, str], Turns]] = WeakValueDictionary()
 _KEEPING: Final = Lock()
 
 
@@ -106,7 +107,7 @@ def turns_of(database: Database) -> Turns:
     if database.path is None and database.dialect == "sqlite":  # in memory: it is like no other
         return Turns()
     with _KEEPING:
-        return _KEPT.setdefault(database.location, Turns())
+        return _KEPT.setdefault((os.getpid(), database.location), Turns())
 
 
 class InTurn(Runnable[PipelineState, Step]):

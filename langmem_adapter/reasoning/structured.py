@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 from langchain_core.language_models.chat_models import BaseChatModel
@@ -19,6 +18,7 @@ from langchain_core.runnables import Runnable, RunnableLambda, RunnableSequence,
 from pydantic import ValidationError
 
 from langmem_adapter.errors import ModelReplyError
+from langmem_adapter.forks import Lock
 from langmem_adapter.reasoning.calls import usage_of
 from langmem_adapter.reasoning.listing import ReplyModel
 from langmem_adapter.reasoning.prompts import repair

@@ -13,26 +13,26 @@ import asyncio
 import os
 import sqlite3
 import threading
-import time
 from collections import deque
 from concurrent.futures import Future
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeAlias, TypeVar
+from weakref import WeakSet
 
-from sqlalchemy import URL, Connection, Engine, StaticPool, create_engine, event, make_url, text
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError, MissingDependencyError, StorageError
+from langmem_adapter.storage import sqlite
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
     from types import TracebackType
 
-    from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
-    from sqlalchemy.pool import ConnectionPoolEntry
+    from sqlalchemy.engine.interfaces import DBAPIConnection
 
     from langmem_adapter.storage.prepared import Prepared
 
@@ -106,6 +106,7 @@ class Database:
 
     def __init__(self, where: str | Path | URL | Engine, *, busy_timeout: float = 30.0) -> None:
         self._busy_timeout = busy_timeout
+        self._memory_lock = threading.RLock()
         self._engine = where if isinstance(where, Engine) else self._create(_as_url(where))
         if isinstance(where, Engine) and self.dialect == "sqlite":
             raise InvalidInputError("an Engine is taken for Postgres only; for SQLite give its path or URL")
@@ -114,11 +115,14 @@ class Database:
         self._queue: deque[_Waiting[Any]] = deque()
         self._flushing = threading.Lock()
         self._commits = 0
-        self._poll: sqlite3.Connection | None = None
+        self._poll: sqlite.FileConnection | None = None
+        self._polls = 0
         self._polling = threading.Lock()
         self._process = os.getpid()
         self._closed = False
-        self._file: tuple[int, int] | None = None  # which file lies at the path, as it was opened
+        self._file: sqlite.Identity = None  # which file lies at the path, as it was first used
+        self._log_lost = False
+        _OPEN.add(self)
 
     # ── what it is ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -130,13 +134,17 @@ class Database:
     @cached_property
     def path(self) -> Path | None:
         """The SQLite file; `None` in memory and on a server."""
-        name = self._engine.url.database
-        return Path(name).resolve() if self.dialect == "sqlite" and name and not _in_memory(self._engine.url) else None
+        return _path(self._engine.url)
 
     @cached_property
     def location(self) -> str:
         """Where the data lies, without any password."""
         return str(self.path) if self.path else self._engine.url.render_as_string(hide_password=True)
+
+    @property
+    def inherited(self) -> bool:
+        """Whether this process was forked from the one that opened it, so that it is of no use here."""
+        return os.getpid() != self._process
 
     # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -169,8 +177,8 @@ class Database:
             with self.read() as connection:
                 return statement.rows(connection, values)
         self._refuse_closed()
-        with translated(self.location), self._polling:
-            return statement.rows_on(self._raw(), self._engine.dialect, values)
+        with self._raw(self.path) as connection:
+            return statement.rows_on(connection, self._engine.dialect, values)
 
     def version(self) -> Hashable:
         """A token that changes whenever anybody, in any process, commits anything: cheap enough for every search.
@@ -183,13 +191,20 @@ class Database:
         if self.path is None:
             with self.read() as connection:
                 return tuple(connection.execute(_VERSION).one())
-        with translated(self.location), self._polling:
-            return int(self._raw().execute("PRAGMA data_version").fetchone()[0])
+        with self._raw(self.path) as connection:
+            # A number of this connection alone: another one may show the same though something was written between them.
+            return self._polls, connection.execute("PRAGMA data_version").fetchone()[0]
 
-    def _raw(self) -> sqlite3.Connection:
-        if self._poll is None:
-            self._poll = sqlite3.connect(str(self.path), check_same_thread=False, timeout=self._busy_timeout)
-        return self._poll
+    @contextmanager
+    def _raw(self, path: Path) -> Iterator[sqlite3.Connection]:
+        with translated(self.location), self._polling:
+            if self._poll is None or not self._poll.take():
+                self._poll = sqlite.open_wal(path, timeout=self._busy_timeout)
+                self._polls += 1
+            try:
+                yield self._poll
+            finally:
+                self._poll.give_back()
 
     # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -267,7 +282,7 @@ class Database:
         with translated(self.location):
             if self.path is not None:
                 wait = self._busy_timeout if timeout is None else timeout
-                with closing(sqlite3.connect(self.path, timeout=wait, isolation_level=None)) as lone:
+                with closing(sqlite.open_file(self.path, timeout=wait)) as lone:
                     return lone.execute(statement).fetchall()
             if self.dialect == "sqlite":
                 return []
@@ -276,7 +291,12 @@ class Database:
                 return [tuple(row) for row in found] if found.returns_rows else []
 
     def close(self) -> None:
-        """Finish what waits and close every connection; the object is of no use afterwards."""
+        """Finish what waits and close every connection; the object is of no use afterwards.
+
+        In a process that was forked from the one which opened it, nothing is done: all of it belongs to the parent.
+        """
+        if self.inherited:
+            return
         while self._queue:
             self._flush()
         with self._polling:
@@ -305,7 +325,6 @@ class Database:
         try:
             with translated(self.location), self._lone(), self._transaction() as connection:
                 outcomes = [self._attempt(connection, waiting, alone=len(batch) == 1) for waiting in batch]
-            self._refuse()  # nothing is acknowledged that lies in a file which has been replaced meanwhile
             self._commits += 1
         except LangmemAdapterError as error:
             outcomes = [(None, error)] * len(batch)
@@ -330,6 +349,12 @@ class Database:
             if self.dialect == "postgresql":
                 connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _WRITE_LOCK})
             yield connection
+            used = connection.connection.dbapi_connection
+        # Contract: nothing is acknowledged that was written into a file, or a log, which is no longer at its place. Proven by
+        # tests/storage/test_sqlite.py.
+        self._refuse()
+        if isinstance(used, sqlite.FileConnection) and self.path is not None:
+            self._refuse_lost_log(used, self.path)
 
     @contextmanager
     def _lone(self) -> Iterator[None]:
@@ -343,13 +368,34 @@ class Database:
     def _refuse_closed(self) -> None:
         if self._closed:
             raise StorageError("this memory is closed; open it again")
-        if os.getpid() != self._process:
-            raise StorageError("this memory was opened before the process forked; open it again in the child process")
+        self.refuse_inherited()
+        if self._log_lost:
+            raise StorageError(
+                f"{self.location}: its write-ahead log was removed or replaced while it was open here, so the last write may "
+                "be lost; close this memory, open it again and look. Never remove or copy over FILE-wal while a program runs"
+            )
+
+    def refuse_inherited(self) -> None:
+        """Refuse to work in a process that was forked from the one which opened it.
+
+        Raises:
+            StorageError: This is one.
+        """
+        if self.inherited:
+            raise StorageError(
+                "this memory was opened before the process forked, and works only in the process that opened it; open one "
+                "of its own in each child, after the fork (gunicorn: post_fork; multiprocessing: the initializer)"
+            )
+
+    def _refuse_lost_log(self, used: sqlite.FileConnection, path: Path) -> None:
+        if used.log != sqlite.identity(path.with_name(f"{path.name}-wal")):
+            self._log_lost = True
+            self._refuse_closed()
 
     def _refuse(self) -> None:
         self._refuse_closed()
         # Otherwise SQLite goes on writing into a file that nobody can open any more.
-        if self._file is not None and self.path is not None and self._file != _identity(self.path):
+        if self._file is not None and self.path is not None and self._file != sqlite.identity(self.path):
             raise StorageError(
                 f"{self.location}: the file was removed or replaced after it was opened here; open it again, and restore "
                 "backups into the file itself (sqlite3 FILE '.restore BACKUP'), which running programs follow"
@@ -358,31 +404,30 @@ class Database:
     # ── the engine ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _create(self, url: URL) -> Engine:
-        self._memory_lock = threading.RLock()
-        if url.get_backend_name() not in {"sqlite", "postgresql"}:
-            raise InvalidInputError(f"{url.get_backend_name()} is not supported; use SQLite or postgresql+psycopg://…")
+        backend = url.get_backend_name()
+        if backend not in {"sqlite", "postgresql"}:
+            raise InvalidInputError(f"{backend} is not supported; use SQLite or postgresql+psycopg://…")
+        if backend == "sqlite":
+            sqlite.check_url(url)
+            path = _path(url)
+            if path is not None:
+                _make_folder(path.parent)
+            engine = sqlite.create(url, path, timeout=self._busy_timeout)
+            event.listen(engine, "connect", self._note_file)
+            return engine
         try:
-            if url.get_backend_name() == "sqlite":
-                return self._create_sqlite(url)
             return create_engine(url, pool_pre_ping=True)
         except (ModuleNotFoundError, NoSuchModuleError) as error:
             raise MissingDependencyError(f"the driver of {url.drivername}", extra="postgres") from error
 
-    def _create_sqlite(self, url: URL) -> Engine:
-        arguments = {"timeout": self._busy_timeout, "check_same_thread": False}
-        if _in_memory(url):
-            engine = create_engine(url, connect_args=arguments, poolclass=StaticPool)
-        else:
-            _make_folder(Path(str(url.database)).parent)
-            engine = create_engine(url, connect_args=arguments, pool_size=16, max_overflow=64)
-        event.listen(engine, "connect", partial(_on_connect, self._busy_timeout))
-        event.listen(engine, "connect", self._note_file)
-        event.listen(engine, "begin", _on_begin)
-        return engine
+    def _note_file(self, connection: DBAPIConnection, _: object) -> None:
+        if isinstance(connection, sqlite.FileConnection):
+            self._file = self._file or connection.file
 
-    def _note_file(self, *_: object) -> None:
-        if self._file is None and self.path is not None:
-            self._file = _identity(self.path)
+    def forget_connections(self) -> None:
+        """In a forked child: leave the parent's connections to a server alone, also where the child uses its `Engine`."""
+        if self.dialect == "postgresql":
+            self._engine.dispose(close=False)
 
 
 def _outcome(future: Future[Any]) -> Any:
@@ -414,16 +459,10 @@ def _as_url(where: str | Path | URL) -> URL:
     return url.set(drivername="postgresql+psycopg") if url.drivername in {"postgres", "postgresql"} else url
 
 
-def _in_memory(url: URL) -> bool:
-    return not url.database or url.database == ":memory:" or "mode=memory" in url.database
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        status = path.stat()
-    except OSError:
+def _path(url: URL) -> Path | None:
+    if url.get_backend_name() != "sqlite" or sqlite.in_memory(url):
         return None
-    return status.st_dev, status.st_ino
+    return Path(str(url.database)).resolve()
 
 
 def _make_folder(folder: Path) -> None:
@@ -431,38 +470,6 @@ def _make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(f"cannot make the folder {folder}: {error.strerror}") from error
-
-
-_PAUSE: Final = 0.02
-
-
-def _on_connect(patience: float, connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
-    # The driver's own transaction handling is switched off: it begins too late and commits around DDL.
-    connection.isolation_level = None
-    cursor = connection.cursor()
-    _to_wal(cursor, time.monotonic() + patience)
-    for pragma in ("synchronous=FULL", "foreign_keys=ON", "secure_delete=ON"):
-        cursor.execute(f"PRAGMA {pragma}")
-    cursor.close()
-
-
-def _to_wal(cursor: DBAPICursor, end: float) -> None:
-    # SQLite does not wait here: while another process recovers the log of a killed one, or closes it, this fails at once.
-    while True:
-        try:
-            cursor.execute("PRAGMA journal_mode=WAL")
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > end:
-                raise
-            time.sleep(_PAUSE)
-        else:
-            return
-
-
-def _on_begin(connection: Connection) -> None:
-    cursor = connection.connection.cursor()
-    cursor.execute(f"BEGIN {connection.get_execution_options().get('sqlite_begin', 'DEFERRED')}")
-    cursor.close()
 
 
 _HINTS: Final = {
@@ -496,3 +503,17 @@ def _storage_error(location: str, message: str, *, lost: bool = False) -> Storag
     hint = next((hint for sign, hint in _HINTS.items() if sign in message), None)
     transient = lost or any(sign in message for sign in _TRANSIENT)
     return StorageError(f"{location}: {message.strip()}{f' ({hint})' if hint else ''}", transient=transient)
+
+
+# ── forks ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_OPEN: Final[WeakSet[Database]] = WeakSet()
+
+
+def _in_child() -> None:
+    for database in list(_OPEN):
+        database.forget_connections()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)

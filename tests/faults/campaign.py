@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Final
 from tests.faults.examine import examine
 from tests.faults.journal import read
 from tests.faults.processes import call, start
-from tests.faults.worker import read_on, write_on
+from tests.faults.worker import fork_on, read_on, write_on
 
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerProcess
 
 __all__ = ["Campaign", "copy_database"]
 
-_WRITERS: Final = "AB"
 _PATIENCE: Final = 30.0
 
 
@@ -33,7 +32,8 @@ class Campaign:
         folder: Where the journals and backups lie.
         mutant: The promise that every process breaks.
         failing: Share of the commits that fail.
-        kills: Processes killed so far.
+        kills: Processes killed so far, but for forked children.
+        forks: Forked children so far; all of them were killed.
         rounds: Rounds so far.
         restored: How often a backup was restored.
     """
@@ -43,6 +43,7 @@ class Campaign:
     mutant: str | None = None
     failing: float = 0.0
     kills: int = 0
+    forks: int = 0
     rounds: int = 0
     restored: int = 0
 
@@ -50,14 +51,18 @@ class Campaign:
         self._journals.mkdir(parents=True)
 
     def round(self) -> list[str]:
-        """Two writers and a reader, killed one after the other; what is wrong afterwards."""
+        """One that forks, with two writers and a reader or alone, killed one after the other; what is wrong afterwards."""
         self.rounds += 1
-        journals = [self._journals / f"{self.rounds:04}{name}.jsonl" for name in _WRITERS]
+        # Every second time the forking one is alone: only the last to close a file removes its log.
+        writers = {"F": fork_on} if self.rounds % 2 == 0 else {"A": write_on, "B": write_on, "F": fork_on}
+        journals = [self._journals / f"{self.rounds:04}{name}.jsonl" for name in writers]
         running = [
-            start(write_on, self.database, path, f"{self.rounds}{name}", self.mutant, self.failing)
-            for name, path in zip(_WRITERS, journals, strict=True)
+            start(program, self.database, path, f"{self.rounds}{name}", self.mutant, self.failing)
+            for (name, program), path in zip(writers.items(), journals, strict=True)
         ]
-        running.append(start(read_on, self.database, self._journals / f"{self.rounds:04}R", journals, self.mutant))
+        if len(writers) > 1:
+            watched = self._journals / f"{self.rounds:04}R"
+            running.append(start(read_on, self.database, watched, journals, self.mutant))
         try:
             _wait(journals, running)
             random.shuffle(running)
@@ -66,6 +71,7 @@ class Campaign:
                 process.kill()
         finally:
             self.kills += sum(_end(process) for process in running)
+            self.forks += sum(1 for _ in self._journals.glob(f"{self.rounds:04}F-*"))
         return self.examine()
 
     def round_and_restore(self) -> list[str]:
@@ -104,7 +110,8 @@ def copy_database(source: Path, target: Path) -> None:
 
 def _wait(journals: list[Path], running: list[ForkServerProcess]) -> None:
     end = time.monotonic() + _PATIENCE
-    while not all(any(op.outcome == "done" for op in read(path)[0]) for path in journals):
+    second = journals[-1].with_name(f"{journals[-1].stem}-1.jsonl")  # so its parent has closed beside a first child
+    while not (all(any(op.outcome == "done" for op in read(path)[0]) for path in journals) and second.exists()):
         assert time.monotonic() < end, "the writers do not get anywhere"
         assert all(process.is_alive() for process in running), "a process ended by itself"
         time.sleep(0.005)

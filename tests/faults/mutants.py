@@ -18,6 +18,7 @@ from langmem_adapter.errors import LangmemAdapterError
 from langmem_adapter.index.base import Batch
 from langmem_adapter.index.faiss import FaissIndex
 from langmem_adapter.index.indexer import Indexer
+from langmem_adapter.storage import sqlite
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.feed import last_seq
 from langmem_adapter.storage.tables import memories
@@ -105,6 +106,18 @@ def _no_look_before_a_search() -> None:
     _replace(Database, "version", lambda _: 0)
 
 
+def _forks_unguarded() -> None:
+    _replace(sqlite, "_OPEN", _Nothing())
+    _replace(Database, "_refuse_lost_log", lambda *_: None)
+
+
+class _Nothing(list[Any]):
+    def add(self, _: object) -> None:
+        """Forget it at once."""
+
+    discard = add
+
+
 def _replace(owner: object, name: str, new: object) -> None:
     assert hasattr(owner, name), f"{owner!r} has no {name} any more: this mutant changes nothing"
     setattr(owner, name, new)
@@ -116,4 +129,5 @@ MUTANTS: dict[str, Callable[[], None]] = {
     "deletes not replayed": _deletes_not_replayed,
     "no lineage check": _no_lineage_check,
     "no look before a search": _no_look_before_a_search,
+    "forks unguarded": _forks_unguarded,
 }

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import random
+import signal
 import sqlite3
 import threading
 import time
@@ -10,11 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import Engine, event
 
-from langmem_adapter.errors import LangmemAdapterError, MemoryNotFoundError
+from langmem_adapter.errors import LangmemAdapterError, MemoryNotFoundError, StorageError
 from langmem_adapter.index.indexer import Indexer
 from langmem_adapter.memory import Memory
 from langmem_adapter.settings import Settings
 from tests.faults.journal import Evidence, Journal, lines
+from tests.faults.kernel import die_with_parent
 from tests.faults.mutants import mutate
 
 if TYPE_CHECKING:
@@ -23,7 +27,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-__all__ = ["EMBEDDINGS", "USER", "open_memory", "read_on", "snapshot_failures", "write_on"]
+__all__ = ["EMBEDDINGS", "USER", "fork_on", "open_memory", "read_on", "snapshot_failures", "write_on"]
 
 USER: Final = "shared"
 EMBEDDINGS: Final = "hash:32"
@@ -70,6 +74,51 @@ def write_on(database: str, journal: Path, name: str, mutant: str | None, failin
         thread.join()
 
 
+def fork_on(database: str, journal: Path, name: str, mutant: str | None, failing: float) -> None:
+    """Fork until killed: each child writes with a memory of its own, while the parent uses its one, closes it, opens another.
+
+    Half of the children are forked while another thread writes; where that refuses them the file, they give up. Every child
+    is killed; its journal lies beside the parent's and is named for its number.
+    """
+    mutate(mutant)
+    dice, notes, end = random.Random(name), Journal(journal), time.monotonic() + _LONGEST
+    for number in itertools.takewhile(lambda _: time.monotonic() < end, itertools.count()):
+        memory = open_memory(database)
+        if dice.random() < 0.5:
+            threading.Thread(target=_write_some, args=(memory, notes, f"{name}t{number}"), daemon=True).start()
+        told = journal.with_name(f"{journal.stem}-{number}.jsonl")
+        child = os.fork()
+        if child == 0:
+            die_with_parent()
+            _write_in_child(database, told, f"{name}c{number}", failing)
+        _write_some(memory, notes, f"{name}p{number}")
+        while not any(line["say"] in {"done", "refused"} for line in lines(told)):
+            time.sleep(0.002)
+        memory.close()
+        with open_memory(database) as again:
+            _write_some(again, notes, f"{name}q{number}")
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def _write_some(memory: Memory, notes: Journal, name: str) -> None:
+    writer = _Writer(memory, notes, name)
+    for _ in range(random.randint(1, 6)):
+        writer.step()
+
+
+def _write_in_child(database: str, journal: Path, name: str, failing: float) -> None:
+    try:
+        write_on(database, journal, name, None, failing)
+    except StorageError as error:
+        notes = Journal(journal)
+        notes.refused(notes.intend([]), error)
+        if "forked while" not in str(error):
+            notes.problem(f"a forked child could not open the database: {error}")
+    finally:
+        signal.pause()
+
+
 def _fail_commits(share: float) -> None:
     dice = random.Random()
 
@@ -93,11 +142,15 @@ class _Writer:
 
     def run(self) -> None:
         """Write until the time is over."""
-        kinds = (self._add, self._add_many, self._update, self._delete, self._restore, self._look)
         end = time.monotonic() + _LONGEST
         self._add()
         while time.monotonic() < end:
-            self._dice.choices(kinds, (45, 10, 22, 13, 5, 5))[0]()
+            self.step()
+
+    def step(self) -> None:
+        """Do one thing."""
+        kinds = (self._add, self._add_many, self._update, self._delete, self._restore, self._look)
+        self._dice.choices(kinds, (45, 10, 22, 13, 5, 5))[0]()
 
     def _do(self, evidence: Sequence[Evidence], action: Callable[[], list[str]]) -> list[str]:
         number = self._journal.intend(evidence)

@@ -1,0 +1,257 @@
+"""SQLite files: how they are made and opened, and what keeps them whole when a process forks.
+
+SQLite's locks belong to a process and are not inherited; what a forked child inherits is SQLite's belief that they are held.
+One connection that stands open during a fork is enough: the child's own connections to that file then write without locks,
+and the parent, closing, takes itself for the last and removes the write-ahead log into which the child writes
+(sqlite.org/howtocorrupt.html, 2.7). So idle connections are closed before a fork, to be opened again when they are needed,
+and a file that is in use at that moment is not opened in the child.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from weakref import WeakSet
+
+from sqlalchemy import StaticPool, create_engine, event
+from sqlalchemy.exc import DisconnectionError
+
+from langmem_adapter.errors import InvalidInputError, StorageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sqlalchemy import URL, Connection, Engine
+    from sqlalchemy.engine.interfaces import DBAPIConnection
+
+__all__ = ["FileConnection", "Identity", "check_url", "create", "identity", "in_memory", "open_file", "open_wal"]
+
+Identity: TypeAlias = "tuple[int, int] | None"
+"""Which file lies at a path: device and inode; `None` where there is none."""
+
+_PAUSE: Final = 0.02
+_PRAGMAS: Final = ("synchronous=FULL", "foreign_keys=ON", "secure_delete=ON")
+_DRIVERS: Final = ("sqlite", "sqlite+pysqlite")
+
+# Contract: whoever opens, takes or closes a connection holds the gate, and a fork holds it until parent and child go on. So
+# the child knows of every connection whether it was idle, hence closed, or in use. Proven by tests/test_forks.py.
+_GATE: Final = threading.RLock()
+_OPEN: Final[WeakSet[FileConnection]] = WeakSet()
+_HELD: Final[list[FileConnection]] = []  # in use while the process forks
+# Contract: what the child inherits in use is never closed there: SQLite would give back the parent's place in the log.
+_INHERITED: Final[list[FileConnection]] = []
+
+
+class FileConnection(sqlite3.Connection):
+    """A connection to an SQLite file, of which it is known whether somebody uses it.
+
+    Attributes:
+        file: The file that it opened.
+        log: The write-ahead log that it writes into.
+        lent: Whether it is in use; true from when it is opened.
+    """
+
+    file: Identity = None
+    log: Identity = None
+    lent = True
+    _closed = False
+
+    def take(self) -> bool:
+        """Use it; not if a fork has closed it meanwhile."""
+        with _GATE:
+            self.lent = not self._closed
+            return self.lent
+
+    def give_back(self) -> None:
+        """Use it no longer for now."""
+        self.lent = False
+
+    def close(self) -> None:
+        """Close it for good."""
+        with _GATE:
+            self._closed, self.lent = True, False
+            _OPEN.discard(self)
+            super().close()
+
+
+# ── files ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def identity(path: Path) -> Identity:
+    """Which file lies at a path."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def open_file(path: Path, *, timeout: float) -> FileConnection:
+    """Open a file, for any thread and with no transactions of the driver's own; it is made for its user alone.
+
+    Args:
+        path: The file.
+        timeout: Seconds to wait for other connections.
+
+    Raises:
+        StorageError: The process was forked while the file was in use.
+        sqlite3.Error: It cannot be opened.
+    """
+    with _GATE:
+        _make(path)
+        file = identity(path)
+        if any(inherited.file == file for inherited in _INHERITED):
+            raise StorageError(
+                f"{path}: this process was forked while its parent was using the file, and SQLite's locks do not survive "
+                "that: what is written here could be lost. Fork when no call is running, or start processes with the "
+                "method spawn or forkserver"
+            )
+        connection = sqlite3.connect(
+            path, timeout=timeout, check_same_thread=False, isolation_level=None, factory=FileConnection
+        )
+        connection.file = file
+        _OPEN.add(connection)
+    return connection
+
+
+def open_wal(path: Path, *, timeout: float) -> FileConnection:
+    """Open a file as every database of ours is opened: with a write-ahead log, durable, leaving nothing of deleted rows.
+
+    Args:
+        path: The file.
+        timeout: Seconds to wait for other connections.
+
+    Raises:
+        StorageError: See `open_file`.
+        sqlite3.Error: It cannot be opened, or is no database.
+    """
+    connection = open_file(path, timeout=timeout)
+    try:
+        _to_wal(connection, time.monotonic() + timeout)
+        for pragma in _PRAGMAS:
+            connection.execute(f"PRAGMA {pragma}")
+        connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()  # opens the log
+        connection.log = identity(path.with_name(f"{path.name}-wal"))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _make(path: Path) -> None:
+    # SQLite gives the file the mode of the umask, and the log that of the file: others on the machine could read them.
+    # Contract: a file that exists is never opened here, since closing any descriptor of it ends all locks that this process
+    # has on it; hence O_EXCL. Why a file cannot be made is said by SQLite. Proven by tests/storage/test_sqlite.py.
+    with suppress(OSError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+def _to_wal(connection: sqlite3.Connection, end: float) -> None:
+    # SQLite does not wait here: while another process recovers the log of a killed one, or closes it, this fails at once.
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > end:
+                raise
+            time.sleep(_PAUSE)
+        else:
+            return
+
+
+# ── engines ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def check_url(url: URL) -> None:
+    """Refuse an address of SQLite that says more than where the file lies.
+
+    Raises:
+        InvalidInputError: It has options, is a URI of SQLite's own, or names another driver.
+    """
+    if url.drivername not in _DRIVERS:
+        raise InvalidInputError(f"{url.drivername} is not supported; write sqlite:///PATH, or give the path alone")
+    if url.query or (url.database or "").startswith("file:"):
+        raise InvalidInputError(
+            "an SQLite database is named by its path alone, without options and SQLite's own file: URIs; how long to wait "
+            "for other processes is the setting busy_timeout"
+        )
+
+
+def in_memory(url: URL) -> bool:
+    """Whether an address of SQLite names no file."""
+    return not url.database or url.database == ":memory:"
+
+
+def create(url: URL, path: Path | None, *, timeout: float) -> Engine:
+    """An engine whose connections are set up our way.
+
+    Args:
+        url: Its address.
+        path: The file; `None` for a database in memory.
+        timeout: Seconds to wait for other connections.
+    """
+    if path is None:
+        arguments = {"check_same_thread": False, "isolation_level": None}
+        engine = create_engine(url, connect_args=arguments, poolclass=StaticPool)
+        event.listen(engine, "connect", _set_up)
+    else:
+        engine = create_engine(url, creator=lambda: open_wal(path, timeout=timeout), pool_size=16, max_overflow=64)
+        event.listen(engine, "checkout", _take)
+        event.listen(engine, "checkin", _give_back)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _set_up(connection: DBAPIConnection, _: object) -> None:
+    cursor = connection.cursor()
+    for pragma in _PRAGMAS:
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+def _take(connection: Any, *_: object) -> None:
+    if not connection.take():
+        raise DisconnectionError
+
+
+def _give_back(connection: Any, _: object) -> None:
+    if connection is not None:  # it was not invalidated
+        connection.give_back()
+
+
+def _begin(connection: Connection) -> None:
+    # The driver's own transaction handling is switched off: it begins too late and commits around DDL.
+    cursor = connection.connection.cursor()
+    cursor.execute(f"BEGIN {connection.get_execution_options().get('sqlite_begin', 'DEFERRED')}")
+    cursor.close()
+
+
+# ── forks ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _before_fork() -> None:
+    _GATE.acquire()
+    for connection in list(_OPEN):
+        if connection.lent:
+            _HELD.append(connection)
+        else:
+            connection.close()
+
+
+def _in_parent() -> None:
+    _HELD.clear()
+    _GATE.release()
+
+
+def _in_child() -> None:
+    _INHERITED.extend(_HELD)
+    _OPEN.clear()
+    _in_parent()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+    os.register_at_fork(before=_before_fork, after_in_parent=_in_parent, after_in_child=_in_child)

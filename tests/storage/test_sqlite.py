@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from langmem_adapter import InvalidInputError, Memory, StorageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def files(folder: Path) -> dict[str, int]:
+    return {path.name: mode(path) for path in folder.iterdir()}
+
+
+def test_every_file_is_its_users_alone_from_the_start(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with Memory(tmp_path / "m.db") as memory:
+            memory.add("I like tea.", user_id="ada")
+            assert files(tmp_path) == dict.fromkeys(("m.db", "m.db-wal", "m.db-shm"), 0o600)
+        assert set(files(tmp_path).values()) == {0o600}  # and the index's snapshot
+    finally:
+        os.umask(before)
+
+
+def test_a_mode_that_its_owner_chose_stays(tmp_path: Path) -> None:
+    (tmp_path / "m.db").touch()
+    (tmp_path / "m.db").chmod(0o660)
+    with Memory(tmp_path / "m.db") as memory:
+        memory.add("I like tea.", user_id="ada")
+        assert {mode(tmp_path / name) for name in ("m.db", "m.db-wal")} == {0o660}
+
+
+def test_opening_a_file_once_more_ends_no_lock_on_it(tmp_path: Path) -> None:
+    with Memory(tmp_path / "m.db") as memory:
+        memory.add("I like tea.", user_id="ada")
+        with Memory(
+            tmp_path / "m.db"
+        ):  # another process would take itself for the last one, had this one lost its locks
+            look = "import sqlite3; sqlite3.connect('m.db').execute('SELECT count(*) FROM memories').fetchall()"
+            subprocess.run([sys.executable, "-c", look], cwd=tmp_path, check=True)
+        memory.add("I live in Lyon.", user_id="ada")
+    assert len(Memory(tmp_path / "m.db").get_all(user_id="ada")) == 2
+
+
+@pytest.mark.parametrize("act", ["remove", "replace"])
+def test_nothing_is_acknowledged_once_the_log_is_gone(tmp_path: Path, act: str) -> None:
+    log = tmp_path / "m.db-wal"
+    memory = Memory(tmp_path / "m.db")
+    kept = memory.add("I like tea.", user_id="ada").results[0].id
+    content = log.read_bytes()
+    log.unlink()
+    if act == "replace":
+        log.write_bytes(content)
+    for _ in range(2):
+        with pytest.raises(StorageError, match=r"write-ahead log was removed or replaced.*open it again"):
+            memory.add("I live in Lyon.", user_id="ada")
+    with pytest.raises(StorageError, match="write-ahead log"):
+        memory.search("tea", user_id="ada")
+    memory.close()
+    if act == "replace":
+        with Memory(tmp_path / "m.db") as again:
+            assert again.get(str(kept)).text == "Likes tea"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "sqlite:///file:{path}?uri=true",
+        "sqlite:///file:{path}?mode=rwc&uri=true",
+        "sqlite:///{path}?timeout=5",
+        "sqlite:///file:shared?mode=memory&cache=shared&uri=true",
+        "file:{path}?mode=ro",
+        "sqlite+aiosqlite:///{path}",
+        "sqlite+pysqlcipher://:key@/{path}",
+    ],
+)
+def test_an_address_that_says_more_than_the_path_is_refused_and_makes_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidInputError, match=r"path alone"):
+        Memory(address.format(path=tmp_path / "m.db"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_address_that_names_the_path_alone_is_that_path(tmp_path: Path) -> None:
+    path = tmp_path / "a b ü 记.db"
+    with Memory(path) as memory:
+        memory.add("I like tea.", user_id="ada")
+    with Memory(f"sqlite+pysqlite:///{path}") as memory:
+        assert [item.text for item in memory.get_all(user_id="ada")] == ["Likes tea"]
