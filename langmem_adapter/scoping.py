@@ -13,7 +13,7 @@ from typing import Any, Final
 from langmem_adapter.errors import ScopeError
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 
-__all__ = ["MemoryContext", "resolve_scope"]
+__all__ = ["MemoryContext", "resolve_again", "resolve_scope"]
 
 _NOBODY: Final = (
     "whose memory? say it with the call, as context=MemoryContext(user_id=...) or {'configurable': {'user_id': ...}},"
@@ -89,6 +89,25 @@ def resolve_scope(
     if not merged and scope.keys() == {"agent_id"}:
         raise ScopeError(f"agent_id alone opens the memories of all its users; {_NOBODY}")
     return Scope(**scope)
+
+
+def resolve_again(begun: Scope, *, runtime: object = None, config: Mapping[str, Any] | None = None) -> Scope:
+    """The scope that a run was begun for, as its state has it, where the call is still for the same.
+
+    A state outlives the call that wrote it: whoever may write to its thread can change it, or go on with what somebody else
+    began. What stands in it is therefore one more thing that a call says, and proves nothing.
+
+    Args:
+        begun: What the state says.
+        runtime: As for `resolve_scope`.
+        config: The same.
+
+    Raises:
+        ScopeError: The call is for another scope.
+    """
+    if resolve_scope(explicit=begun, runtime=runtime, config=config) != begun:
+        raise ScopeError("this run was begun for another scope than the call is for; begin one of your own")
+    return begun
 
 
 def _part(whole: object, name: str) -> Any:

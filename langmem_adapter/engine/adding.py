@@ -187,20 +187,26 @@ class Adding:
     atrace = awaited(trace)
 
     @planned
-    def replay(self, trace_id: str) -> Plan[AddResult]:
+    def replay(
+        self, trace_id: str, *, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None
+    ) -> Plan[AddResult]:
         """Think once more about the turns of an add, with today's reasoner and today's memories; nothing is written.
 
         Args:
             trace_id: The `trace_id` of its result.
+            user_id: Where given, a trace outside this scope is not found.
+            agent_id: The same.
+            run_id: The same.
 
         Returns:
-            What an add of the same turns would do now.
+            What an add of the same turns would do now; a memory that it would add has no id yet.
 
         Raises:
             MemoryNotFoundError: There is no such trace.
             ModelReplyError: The chat model's reply stayed unreadable.
         """
-        read = partial(self.engine.reading, traces.read, memory_id_of(trace_id), None)
+        scope = scope_if_given(user_id, agent_id, run_id)
+        read = partial(self.engine.reading, traces.read, memory_id_of(trace_id), scope)
         config: RunnableConfig = {"run_name": "memory.replay", "tags": ["langmem_adapter"]}
 
         async def arun() -> AddResult:

@@ -13,10 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from langchain_core.messages import BaseMessage, BaseMessageChunk, convert_to_messages, message_chunk_to_message
-from langchain_core.runnables.config import ensure_config
-from langgraph.runtime import get_runtime
 
-from langmem_adapter.arguments import parse_time
+from langmem_adapter.arguments import filled, parse_time
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.clock import begun, finished
 from langmem_adapter.pipeline.images import address, image_parts, is_image, parts_of
@@ -25,7 +23,6 @@ from langmem_adapter.records.checks import check_metadata, check_text
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import Turn
-from langmem_adapter.scoping import resolve_scope
 
 if TYPE_CHECKING:
     from langmem_adapter.pipeline.state import PipelineState, Task
@@ -48,15 +45,13 @@ _TIME_KEYS: Final = ("timestamp", "created_at")
 _OF_ITEM: Final = ("messages", "metadata", "timestamp", "expires_at")
 
 
-def parse_stage(describer: Describer | None, *, served: bool = False) -> AskingStage:
+def parse_stage(describer: Describer | None) -> AskingStage:
     """The first stage: `messages` (or `items`) to `turns`.
 
     Args:
         describer: Puts images into words, one call each; `None` leaves them to the notes.
-        served: The graph is run by others than `Memory.add`: whose memory it is follows `resolve_scope`, with the input's
-            `scope` as the argument. Nobody can name another user than the one who is signed in.
     """
-    return AskingStage(partial(_parse_served if served else _parse, describer))
+    return AskingStage(partial(_parse, describer))
 
 
 def turns_of(
@@ -78,11 +73,6 @@ def turns_of(
     if all(turn.notes == (_no_text(number),) for number, turn in enumerate(turns, start=1)):
         raise InvalidInputError("there is nothing to remember: every message is empty")
     return turns
-
-
-def _parse_served(describer: Describer | None, state: PipelineState) -> Update | Ask:
-    scope = resolve_scope(explicit=state.get("scope"), runtime=get_runtime(), config=ensure_config())
-    return _parse(describer, {**state, "scope": scope.named})
 
 
 def _parse(describer: Describer | None, state: PipelineState) -> Update | Ask:
@@ -112,13 +102,18 @@ def _parsed(state: PipelineState, items: list[dict[str, Any]], urls: list[str], 
 
 def _task(state: PipelineState, items: list[dict[str, Any]]) -> Task:
     return {
-        "key": state.get("key") or str(uuid.uuid4()),
+        "key": _key(state),
         "scope": Scope(**state.get("scope", {})).named,
         "infer": state.get("infer", True),
         "memory_type": state.get("memory_type"),
         "prompt": state.get("prompt"),
         "items": [{name: item.get(name) for name in ("metadata", "expires_at")} for item in items],
     }
+
+
+def _key(state: PipelineState) -> str:
+    named = state.get("key")
+    return str(uuid.uuid4()) if named is None else filled(named, "key")
 
 
 def _items(state: PipelineState) -> list[dict[str, Any]]:
