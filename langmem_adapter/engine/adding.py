@@ -57,7 +57,7 @@ class Adding:
 
         Args:
             messages: A `str` (the user speaks), a dict with `role` and `content`, a LangChain message, or a list of these.
-                A dict may carry `name` and `timestamp`.
+                A dict may carry `name` and `timestamp`; its own `user_id`, `agent_id` or `run_id` must be that of the call.
             user_id: Whose memory it is; at least one of the three is needed.
             agent_id: The agent. Where the assistant speaks in *messages*, the facts are about the assistant.
             run_id: The run or session.

@@ -23,6 +23,7 @@ from langmem_adapter.records.checks import check_metadata, check_text
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import Turn
+from langmem_adapter.scoping import check_owner
 
 if TYPE_CHECKING:
     from langmem_adapter.pipeline.state import PipelineState, Task
@@ -55,21 +56,24 @@ def parse_stage(describer: Describer | None) -> AskingStage:
 
 
 def turns_of(
-    messages: object, *, time: datetime, item: int = 0, descriptions: Mapping[str, str] | None = None
+    messages: object, *, scope: Scope, time: datetime, item: int = 0, descriptions: Mapping[str, str] | None = None
 ) -> list[Turn]:
     """Turns of one conversation.
 
     Args:
         messages: A `str`, a dict, a LangChain message, or a sequence of these.
+        scope: Whose memories; a message that names its owner itself must name this one.
         time: When it was said, for messages that carry no time of their own (keys `timestamp` or `created_at`).
         item: Number of the conversation within the run.
         descriptions: Words for images, by their address.
 
     Raises:
-        InvalidInputError: It is empty, or holds something that is no message; the text says which.
+        InvalidInputError: It is empty, or holds something that is no message, or is somebody else's; the text says which.
     """
     told = descriptions or {}
-    turns = [_turn(message, number, time, item, told) for number, message in enumerate(_as_list(messages), start=1)]
+    turns = [
+        _turn(message, number, time, item, told, scope) for number, message in enumerate(_as_list(messages), start=1)
+    ]
     if all(turn.notes == (_no_text(number),) for number, turn in enumerate(turns, start=1)):
         raise InvalidInputError("there is nothing to remember: every message is empty")
     return turns
@@ -86,10 +90,11 @@ def _parse(describer: Describer | None, state: PipelineState) -> Update | Ask:
 
 def _parsed(state: PipelineState, items: list[dict[str, Any]], urls: list[str], described: list[Description]) -> Update:
     descriptions = {url: description.text for url, description in zip(urls, described, strict=True)}
-    turns = [turn for number, item in enumerate(items) for turn in _turns_of_item(item, number, descriptions)]
+    scope = Scope(**state.get("scope", {}))
+    turns = [turn for number, item in enumerate(items) for turn in _turns_of_item(item, number, scope, descriptions)]
     usage = sum((description.usage for description in described), Usage())
     return {
-        "task": _task(state, items),
+        "task": _task(state, scope, items),
         "turns": [turn.to_json() for turn in turns],
         # What an earlier run of the same thread left behind.
         "facts": [],
@@ -100,10 +105,10 @@ def _parsed(state: PipelineState, items: list[dict[str, Any]], urls: list[str], 
     }
 
 
-def _task(state: PipelineState, items: list[dict[str, Any]]) -> Task:
+def _task(state: PipelineState, scope: Scope, items: list[dict[str, Any]]) -> Task:
     return {
         "key": _key(state),
-        "scope": Scope(**state.get("scope", {})).named,
+        "scope": scope.named,
         "infer": state.get("infer", True),
         "memory_type": state.get("memory_type"),
         "prompt": state.get("prompt"),
@@ -125,13 +130,14 @@ def _items(state: PipelineState) -> list[dict[str, Any]]:
     return items
 
 
-def _turns_of_item(item: Mapping[str, Any], number: int, descriptions: Mapping[str, str]) -> list[Turn]:
+def _turns_of_item(item: Mapping[str, Any], number: int, scope: Scope, descriptions: Mapping[str, str]) -> list[Turn]:
+    check_owner(item, scope, f"item {number + 1}")
     if item.get("metadata") is not None:
         check_metadata(item["metadata"])
     if item.get("expires_at") is not None:
         parse_time(item["expires_at"], "expires_at")
     time = datetime.now(UTC) if item.get("timestamp") is None else parse_time(item["timestamp"], "timestamp")
-    return turns_of(item.get("messages"), time=time, item=number, descriptions=descriptions)
+    return turns_of(item.get("messages"), scope=scope, time=time, item=number, descriptions=descriptions)
 
 
 def _as_list(messages: object) -> Sequence[object]:
@@ -149,11 +155,14 @@ def _is_pair(messages: object) -> bool:
     return isinstance(messages, tuple) and len(messages) == 2 and messages[0] in _ROLES  # noqa: PLR2004 - role and text
 
 
-def _turn(message: object, number: int, time: datetime, item: int, descriptions: Mapping[str, str]) -> Turn:
+def _turn(
+    message: object, number: int, time: datetime, item: int, descriptions: Mapping[str, str], scope: Scope
+) -> Turn:
     if isinstance(message, str):  # the user speaks; told without a detour by LangChain's messages
         told = check_text(message, f"message {number}").strip()
         return Turn("user", told, "user", time, item, () if told else (_no_text(number),))
     converted = _converted(message, number)
+    check_owner(converted, scope, f"message {number}")
     role = _role(converted, number)
     text, unread = _text(converted, number, descriptions)
     own = next((converted.additional_kwargs[key] for key in _TIME_KEYS if key in converted.additional_kwargs), None)

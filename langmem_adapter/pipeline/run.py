@@ -104,7 +104,7 @@ def run_of(arguments: Mapping[str, Any]) -> Run:
     if prompt is not None:
         check_text(prompt, "prompt")
     memory_type = _memory_type(arguments.get("memory_type"), scope)
-    return Run(scope, infer, memory_type, prompt, _key(named), named is not None, [_item(arguments)])
+    return Run(scope, infer, memory_type, prompt, _key(named), named is not None, [_item(arguments, scope)])
 
 
 def grouped(runs: Iterable[tuple[int, Run]]) -> list[tuple[list[int], Run]]:
@@ -142,11 +142,11 @@ def _key(named: object) -> str:
     return check_text(named, "idempotency_key")
 
 
-def _item(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _item(arguments: Mapping[str, Any], scope: Scope) -> dict[str, Any]:
     metadata, expires_at = arguments.get("metadata"), arguments.get("expires_at")
     timestamp = arguments.get("timestamp")
     time = datetime.now(UTC) if timestamp is None else parse_time(timestamp, "timestamp")
-    turns_of(arguments.get("messages"), time=time)  # a bad message is refused before anything is begun
+    turns_of(arguments.get("messages"), scope=scope, time=time)  # a bad message is refused before anything is begun
     return {
         "messages": arguments["messages"],
         "metadata": None if metadata is None else check_metadata(metadata),

@@ -26,7 +26,7 @@ class PipelineInput(TypedDict, total=False):
     Attributes:
         messages: The conversation: a `str`, a message, or a list of messages (LangChain's, or OpenAI-style dicts).
         items: Instead of *messages*: several conversations of one scope, each a dict with `messages` and, as it likes,
-            `metadata`, `timestamp`, `expires_at`; they share one run and one transaction.
+            `metadata`, `timestamp`, `expires_at`; they share one run, one transaction and *scope*.
         scope: `{"user_id": …, "agent_id": …, "run_id": …}`, at least one.
         infer: Extract facts (the default), or store each turn verbatim.
         memory_type: `"procedural_memory"` makes one step-by-step record of the conversation.
