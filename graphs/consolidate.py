@@ -6,9 +6,10 @@ Give it `{"scope": {"user_id": "alice"}}`, and `"dry_run": true` to see what it 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypedDict
 
 from langchain_core.runnables import RunnableConfig  # noqa: TC002 - LangGraph reads the annotations of nodes
+from langgraph.channels import EphemeralValue
 from langgraph.graph import START, StateGraph
 from langgraph.runtime import Runtime  # noqa: TC002 - the same
 
@@ -16,7 +17,8 @@ from langmem_adapter.maintenance.consolidate import Tidied, Tidier
 from langmem_adapter.memory import Memory
 from langmem_adapter.pipeline.retries import RETRIES
 from langmem_adapter.records.cost import Usage
-from langmem_adapter.scoping import MemoryContext, resolve_scope
+from langmem_adapter.records.scope import Scope
+from langmem_adapter.scoping import MemoryContext, resolve_again, resolve_scope
 
 if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
@@ -35,8 +37,8 @@ class Given(TypedDict, total=False):
         dry_run: Report what would be done, and do nothing.
     """
 
-    scope: dict[str, str]
-    dry_run: bool
+    scope: Annotated[dict[str, str], EphemeralValue]
+    dry_run: Annotated[bool, EphemeralValue]
 
 
 class Report(TypedDict, total=False):
@@ -55,13 +57,27 @@ class Report(TypedDict, total=False):
     usage: dict[str, Any]
 
 
+class Task(TypedDict):
+    """What a run is to do.
+
+    Attributes:
+        scope: Whose memories; each step asks again whether the call is for it.
+        dry_run: Do nothing.
+    """
+
+    scope: dict[str, str]
+    dry_run: bool
+
+
 class State(Given, Report, total=False):
     """Everything between the two.
 
     Attributes:
+        task: What to do, as the first step has read it.
         pending: Ids of memories still to be gone through, oldest first.
     """
 
+    task: Task
     pending: list[str]
 
 
@@ -88,15 +104,17 @@ def _next(state: State) -> Literal["compare", "__end__"]:
 def _gather(tidier: Tidier, state: State, runtime: Runtime[MemoryContext], config: RunnableConfig) -> dict[str, Any]:
     scope = resolve_scope(explicit=state.get("scope"), runtime=runtime, config=config)
     nothing = {"changes": [], "compared": 0, "skipped": [], "usage": Usage().to_json()}
-    return {"pending": tidier.pending(scope), **nothing}
+    task: Task = {"scope": scope.named, "dry_run": state.get("dry_run", False)}
+    return {"task": task, "pending": tidier.pending(scope), **nothing}
 
 
-def _compare(tidier: Tidier, state: State) -> dict[str, Any]:
-    dry_run = state.get("dry_run", False)
+def _compare(tidier: Tidier, state: State, runtime: Runtime[MemoryContext], config: RunnableConfig) -> dict[str, Any]:
+    scope = resolve_again(Scope(**state["task"]["scope"]), runtime=runtime, config=config)
+    dry_run = state["task"]["dry_run"]
     settled = [change["id"] for change in state["changes"]]
     done = Tidied()
     for memory_id in state["pending"][:_BATCH]:
-        done += tidier.tidy(memory_id, dry_run=dry_run, without=[*settled, *done.ids] if dry_run else ())
+        done += tidier.tidy(memory_id, scope, dry_run=dry_run, without=[*settled, *done.ids] if dry_run else ())
     return {
         "pending": state["pending"][_BATCH:],
         "changes": [*state["changes"], *(change.to_json() for change in done.changes)],

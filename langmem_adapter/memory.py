@@ -152,8 +152,9 @@ class Memory(Adding, Finding, Editing):
 
         Returns:
             A graph from `{"messages": …, "scope": {"user_id": …}}` to turns, facts, candidates, decisions and result. Without
-            `scope` in the input, the run's context or configuration says whose memory it is; nobody can name another user
-            than the one who is signed in.
+            `scope` in the input, the run's context or configuration says whose memory it is. Nobody can name another user
+            than the one who is signed in: each stage asks again, whatever the state says. Who may write to whose thread is
+            for the server to say (LangGraph's `@auth.on.threads`).
 
         Example:
             >>> memory = Memory(":memory:")

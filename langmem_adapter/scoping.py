@@ -6,14 +6,14 @@ of LangGraph has to be imported here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from langmem_adapter.errors import ScopeError
+from langmem_adapter.errors import InvalidInputError, ScopeError
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 
-__all__ = ["MemoryContext", "resolve_scope"]
+__all__ = ["MemoryContext", "check_owner", "resolve_again", "resolve_scope"]
 
 _NOBODY: Final = (
     "whose memory? say it with the call, as context=MemoryContext(user_id=...) or {'configurable': {'user_id': ...}},"
@@ -89,6 +89,60 @@ def resolve_scope(
     if not merged and scope.keys() == {"agent_id"}:
         raise ScopeError(f"agent_id alone opens the memories of all its users; {_NOBODY}")
     return Scope(**scope)
+
+
+def resolve_again(begun: Scope, *, runtime: object = None, config: Mapping[str, Any] | None = None) -> Scope:
+    """The scope that a run was begun for, as its state has it, where the call is still for the same.
+
+    A state outlives the call that wrote it: whoever may write to its thread can change it, or go on with what somebody else
+    began. What stands in it is therefore one more thing that a call says, and proves nothing.
+
+    Args:
+        begun: What the state says.
+        runtime: As for `resolve_scope`.
+        config: The same.
+
+    Raises:
+        ScopeError: The call is for another scope.
+    """
+    if resolve_scope(explicit=begun, runtime=runtime, config=config) != begun:
+        raise ScopeError("this run was begun for another scope than the call is for; begin one of your own")
+    return begun
+
+
+def check_owner(said: object, scope: Scope, name: str, *, fields: Collection[str] = SCOPE_FIELDS) -> None:
+    """Refuse what says by itself whose it is, and is about to be filed for somebody else.
+
+    Args:
+        said: A message or a mapping: its own `user_id`, `agent_id` and `run_id`, also among a message's `additional_kwargs`.
+        scope: What it is filed under.
+        name: What to call it in the error.
+        fields: The fields that must agree; one that *scope* does not name would be lost.
+
+    Raises:
+        InvalidInputError: They differ.
+
+    Example:
+        >>> check_owner({"role": "user", "content": "Hi", "user_id": "ada"}, Scope("ada"), "message 1")
+        >>> check_owner({"role": "user", "content": "Hi", "user_id": "bob"}, Scope("ada"), "message 1")
+        Traceback (most recent call last):
+        langmem_adapter.errors.InvalidInputError: message 1 names user_id 'bob' and would be filed under ...
+    """
+    own = (
+        said if isinstance(said, Mapping) else {**_further(said, "additional_kwargs"), **_further(said, "model_extra")}
+    )
+    for field in fields:
+        value = own.get(field)
+        if value is not None and value != getattr(scope, field):
+            raise InvalidInputError(
+                f"{name} names {field} {value!r} and would be filed under {scope}; add it apart with {field}={value!r}, or "
+                f"remove the field"
+            )
+
+
+def _further(message: object, name: str) -> Mapping[str, Any]:
+    found: Mapping[str, Any] | None = getattr(message, name, None)
+    return found or {}
 
 
 def _part(whole: object, name: str) -> Any:

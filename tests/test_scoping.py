@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from langchain_core.messages import HumanMessage
 from langgraph.runtime import Runtime, ServerInfo
 from pydantic import BaseModel
 
-from langmem_adapter.errors import LangmemAdapterError, ScopeError
+from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
+from langmem_adapter.adapters.nodes import remember_node
+from langmem_adapter.errors import InvalidInputError, LangmemAdapterError, ScopeError
+from langmem_adapter.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.scoping import MemoryContext, resolve_scope
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class User(dict[str, Any]):
@@ -143,3 +151,41 @@ def test_who_is_signed_in_never_sees_anybody_else(
         assert contradicted
     else:
         assert scope.user_id == user and not contradicted
+
+
+def _doors(memory: Memory, message: dict[str, Any], whose: dict[str, Any]) -> dict[str, Callable[[], object]]:
+    """Every way by which a message comes in."""
+    graph, item = memory.build_pipeline(), {"messages": "I like tea.", "user_id": message["user_id"]}
+    human = HumanMessage("I like tea.", additional_kwargs={"user_id": message["user_id"]})
+    remember: Any = remember_node(memory)
+    history = SQLChatMessageHistory("s", memory, **whose)
+    return {
+        "add": lambda: memory.add(message, **whose),
+        "aadd": lambda: asyncio.run(memory.aadd([message], **whose)),
+        "add_many": lambda: [_raised(result) for result in memory.add_many([{"messages": message, **whose}])],
+        "background": lambda: memory.background().add(message, **whose),
+        "the graph": lambda: graph.invoke({"messages": [message], "scope": whose}),
+        "the graph's items": lambda: graph.invoke({"items": [item], "scope": whose}),
+        "a node": lambda: remember.invoke({"messages": [human]}, {"configurable": whose}),
+        "a conversation": lambda: history.add_messages([human]),
+    }
+
+
+def _raised(result: object) -> object:
+    if isinstance(result, Exception):
+        raise result
+    return result
+
+
+def test_what_names_its_owner_comes_in_by_no_door_for_anybody_else() -> None:
+    said = {"role": "user", "content": "I like tea.", "user_id": "ada"}
+    with Memory(":memory:") as memory:
+        for door, come_in in _doors(memory, said, {"user_id": "bob"}).items():
+            with pytest.raises(InvalidInputError, match=r"names user_id 'ada' .* or remove the field"):
+                come_in()
+            assert memory.stats().changes == 0, door
+        for come_in in _doors(memory, said, {"user_id": "ada"}).values():
+            come_in()
+        assert [scope.scope for scope in memory.scopes()] == [Scope("ada")]
+        no_ones = SQLChatMessageHistory("s", memory, agent_id="guide")
+        no_ones.add_messages([HumanMessage("Hi", additional_kwargs={"user_id": "ada", "run_id": "r"})])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from langchain_core.chat_history import BaseChatMessageHistory
 
 from langmem_adapter.arguments import bounded, scope_if_given
+from langmem_adapter.scoping import check_owner
 from langmem_adapter.storage import conversations
 from langmem_adapter.storage.conversations import Conversation
 from langmem_adapter.storage.messages import drafts_of, messages_of
@@ -94,10 +95,15 @@ class SQLChatMessageHistory(BaseChatMessageHistory):
             messages: Messages of any kind that LangChain has.
 
         Raises:
-            InvalidInputError: One cannot be kept as it is; the text says which, and why.
+            InvalidInputError: One cannot be kept as it is, or names another owner than the session has; the text says which,
+                and why.
             StorageError: The database refused or failed; nothing was added.
         """
-        return self._write(partial(conversations.append, conversation=self._conversation, drafts=drafts_of(messages)))
+        drafts, owner = drafts_of(messages), self._conversation.scope
+        for number, message in enumerate(messages, start=1):
+            if owner is not None:  # what the session does not name is no loss: the message keeps it
+                check_owner(message, owner, f"message {number}", fields=owner.named)
+        return self._write(partial(conversations.append, conversation=self._conversation, drafts=drafts))
 
     aadd_messages = awaited(add_messages)  # type: ignore[arg-type]  # mypy takes `self` from the base class, whose name this is
 

@@ -6,7 +6,7 @@ What is recalled stands in the system message of each model call and nowhere els
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NotRequired
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NotRequired, TypedDict
 
 from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
 from langchain.agents.middleware.types import PrivateStateAttr
@@ -42,7 +42,19 @@ _INTRODUCTION: Final = (
 )
 
 
-def _merged(old: dict[str, str], new: dict[str, str]) -> dict[str, str]:
+class Recalled(TypedDict):
+    """What one middleware recalled for a turn.
+
+    Attributes:
+        text: The memories, as a list for the prompt.
+        scope: Whose they are.
+    """
+
+    text: str
+    scope: dict[str, str]
+
+
+def _merged(old: dict[str, Recalled], new: dict[str, Recalled]) -> dict[str, Recalled]:
     return {**old, **new}
 
 
@@ -55,7 +67,7 @@ class MemoryState(AgentState[Any]):
     """
 
     memory_asked: NotRequired[Annotated[list[AnyMessage], PrivateStateAttr]]
-    memory_recalled: NotRequired[Annotated[dict[str, str], PrivateStateAttr, _merged]]  # a reducer stands last
+    memory_recalled: NotRequired[Annotated[dict[str, Recalled], PrivateStateAttr, _merged]]  # a reducer stands last
 
 
 class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
@@ -176,20 +188,28 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         new = (
             turn if turn == asked(turn) else []
         )  # answered before: the agent goes on with a thread, nobody said anything
-        found = looked_up(self._memory, turn, self._scope(runtime), k=self._k).then(self._listed)
+        scope = self._scope(runtime)
+        found = looked_up(self._memory, turn, scope, k=self._k).then(self._listed)
         return forgiving(found, "", on_error=self._on_error, doing="recall").then(
-            lambda text: {"memory_asked": new, "memory_recalled": {self._name: text}}
+            lambda text: {"memory_asked": new, "memory_recalled": {self._name: Recalled(text=text, scope=scope.named)}}
         )
 
     def _informed(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
-        state: Mapping[str, Any] = request.state
-        recalled = state.get("memory_recalled", {}).get(self._name)
+        recalled = self._of_this_turn(request.state, self._scope(request.runtime))
         if not recalled:
             return request
         return request.override(system_message=_with(request.system_message, f"{self._introduction}\n\n{recalled}"))
 
+    def _of_this_turn(self, state: Mapping[str, Any], scope: Scope) -> str:
+        """What was recalled; a turn that was begun for somebody else is shown to nobody, and not remembered."""
+        kept: Recalled | None = state.get("memory_recalled", {}).get(self._name)
+        if kept is not None and kept["scope"] != scope.named:
+            raise ScopeError("this turn was begun for another scope than the call is for; send your own message first")
+        return "" if kept is None else kept["text"]
+
     def _remembering(self, state: AgentState[Any], runtime: Runtime[Any]) -> Plan[AddResult | None]:
         scope = self._scope(runtime)
+        self._of_this_turn(state, scope)
         plan = remembered(self._memory, _turn(state), scope, writer=self._writer, about=self._about)
         return forgiving(plan, None, on_error=self._on_error, doing="remember")
 

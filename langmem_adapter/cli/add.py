@@ -18,6 +18,7 @@ from langmem_adapter.cli.progress import Patience, Steps
 from langmem_adapter.cli.reading import Item, items_of, joined, read_source
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.records.results import AddResult
+from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import EVENTS, Change
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ def add(
     The input is plain text; or JSON: a message, a list of messages, or an
     object with "messages"; or JSON lines, one message or one list a line.
     A message has "role" and "content", and may have "name" and "timestamp".
+    One that names another user_id, agent_id or run_id is refused.
     Items that fail are named, with exit code 6; the others are stored.
 
     [bold]Examples[/bold]
@@ -109,10 +111,13 @@ def add(
     $ langmem-adapter add "My sister Jesica lives in Oslo" -u alice --graph
     $ cat notes.txt | langmem-adapter add -u alice --no-infer
     """
-    items = _items(text, file)
+    source, lines = read_source(" ".join(text) if text else None, file)
+    items = items_of(source, lines=lines)
     given = {"metadata": json_object(metadata), "timestamp": timestamp, "expires_at": expires_at}
     with call.memory(create=True, graph=graph) as memory:
-        common = {**call.whose(memory), **{k: v for k, v in given.items() if v is not None}, "infer": not no_infer}
+        whose = call.whose(memory)
+        items = [_checked(item, Scope(**whose)) for item in items]
+        common = {**whose, **{k: v for k, v in given.items() if v is not None}, "infer": not no_infer}
         outcome = _store(call, memory, items, common)
     if len(items) == 1 and outcome.failed:
         raise _again(outcome.failed[0][1])
@@ -136,18 +141,13 @@ def json_object(text: str | None) -> dict[str, Any] | None:
     return value
 
 
-def _items(text: list[str] | None, file: Path | None) -> list[Item]:
-    source, lines = read_source(" ".join(text) if text else None, file)
-    return [_checked(item) for item in items_of(source, lines=lines)]
-
-
-def _checked(item: Item) -> Item:
+def _checked(item: Item, scope: Scope) -> Item:
     # One by one, so that a bad message is refused alone and does not take its neighbours with it.
     from langmem_adapter.pipeline.parse import turns_of
 
     try:
         if item.error is None:
-            turns_of(item.messages, time=datetime.now(UTC))
+            turns_of(item.messages, scope=scope, time=datetime.now(UTC))
     except InvalidInputError as error:
         return replace(item, messages=None, error=error)
     return item

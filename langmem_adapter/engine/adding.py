@@ -55,7 +55,7 @@ class Adding(Wired):
 
         Args:
             messages: A `str` (the user speaks), a dict with `role` and `content`, a LangChain message, or a list of these.
-                A dict may carry `name` and `timestamp`.
+                A dict may carry `name` and `timestamp`; its own `user_id`, `agent_id` or `run_id` must be that of the call.
             user_id: Whose memory it is; at least one of the three is needed.
             agent_id: The agent. Where the assistant speaks in *messages*, the facts are about the assistant.
             run_id: The run or session.
@@ -185,20 +185,26 @@ class Adding(Wired):
     atrace = awaited(trace)
 
     @planned
-    def replay(self, trace_id: str) -> Plan[AddResult]:
+    def replay(
+        self, trace_id: str, *, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None
+    ) -> Plan[AddResult]:
         """Think once more about the turns of an add, with today's reasoner and today's memories; nothing is written.
 
         Args:
             trace_id: The `trace_id` of its result.
+            user_id: Where given, a trace outside this scope is not found.
+            agent_id: The same.
+            run_id: The same.
 
         Returns:
-            What an add of the same turns would do now.
+            What an add of the same turns would do now; a memory that it would add has no id yet.
 
         Raises:
             MemoryNotFoundError: There is no such trace.
             ModelReplyError: The chat model's reply stayed unreadable.
         """
-        read = partial(self.engine.reading, traces.read, memory_id_of(trace_id), None)
+        scope = scope_if_given(user_id, agent_id, run_id)
+        read = partial(self.engine.reading, traces.read, memory_id_of(trace_id), scope)
         config: RunnableConfig = {"run_name": "memory.replay", "tags": ["langmem_adapter"]}
 
         async def arun() -> AddResult:

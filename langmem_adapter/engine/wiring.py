@@ -207,7 +207,7 @@ class Engine:
         return Plan(sync, arun)
 
     def _repeated(self, run: Run, mode: str) -> AddResult | None:
-        changes = self.ledger.finished(run.key) if run.repeatable else None
+        changes = self.ledger.finished(run.scope, run.key) if run.repeatable else None
         if changes is None:
             return None
         return AddResult(changes, mode, notes=("this idempotency_key was used before; nothing was done again",))

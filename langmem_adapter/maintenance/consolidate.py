@@ -82,8 +82,8 @@ class Tidier:
         >>> memory = Memory(":memory:")
         >>> for said in ("Likes tea", "Lives in Lyon", "likes tea!"):
         ...     added = memory.add(said, user_id="alice", infer=False)
-        >>> tidier = Tidier(memory)
-        >>> done = sum(map(tidier.tidy, tidier.pending(Scope("alice"))), Tidied())
+        >>> tidier, alice = Tidier(memory), Scope("alice")
+        >>> done = sum((tidier.tidy(memory_id, alice) for memory_id in tidier.pending(alice)), Tidied())
         >>> [(change.event, change.text, change.reason) for change in done.changes]
         [('DELETE', 'likes tea!', 'consolidated: the same words as an older memory')]
         >>> memory.close()
@@ -101,11 +101,12 @@ class Tidier:
         """
         return [item.id for item in self._all(scope) if item.memory_type != PROCEDURAL][::-1]
 
-    def tidy(self, memory_id: str, *, dry_run: bool = False, without: Collection[str] = ()) -> Tidied:
+    def tidy(self, memory_id: str, within: Scope, *, dry_run: bool = False, without: Collection[str] = ()) -> Tidied:
         """Compare one memory with the older ones near it, and do what follows.
 
         Args:
             memory_id: The memory.
+            within: A memory outside this scope is none, and nothing outside it is touched.
             dry_run: Say what would be done, and do nothing.
             without: Memories to leave out: those that a dry run has already dealt with.
 
@@ -113,7 +114,7 @@ class Tidier:
             ModelReplyError: The chat model's reply stayed unreadable.
             StorageError: The database failed.
         """
-        new, older = self._look(memory_id, without)
+        new, older = self._look(memory_id, within, without)
         if new is None or not older:
             return Tidied()
         answer = self._judge(new.item, older)
@@ -133,10 +134,10 @@ class Tidier:
             page = self._memory.get_all(k=_PAGE, after=page.next, **named)
             yield from page
 
-    def _look(self, memory_id: str, without: Collection[str]) -> tuple[_Seen | None, list[_Seen]]:
-        """The memory and its older neighbours, nearest first; no memory where it is gone."""
+    def _look(self, memory_id: str, within: Scope, without: Collection[str]) -> tuple[_Seen | None, list[_Seen]]:
+        """The memory and its older neighbours, nearest first; no memory where it is gone, or lies elsewhere."""
         seen = {} if memory_id in without else self._seen([memory_id])
-        if memory_id not in seen:
+        if memory_id not in seen or not within.covers(seen[memory_id].item.scope):
             return None, []
         item = seen[memory_id].item
         near = self._engine.settings.near if self._engine.reasoner.calls_model else None  # rules cost nothing

@@ -13,7 +13,9 @@ from langmem_adapter.errors import ConflictError
 from langmem_adapter.pipeline.clock import finished
 from langmem_adapter.pipeline.stage import Step, Update, WorkingStage
 from langmem_adapter.pipeline.state import PipelineState, cost_of, scope_of
+from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.work import Change, Decision, Fact, Turn
+from langmem_adapter.storage.scopes import id_within
 from langmem_adapter.storage.traces import TraceDraft
 from langmem_adapter.storage.writes import Write
 
@@ -51,7 +53,8 @@ def apply_stage(
     def finish(state: PipelineState, decisions: Sequence[Decision], changes: Sequence[Change]) -> Update:
         done = finished(state, "apply", changes=sum(change.event != "NONE" for change in changes))
         result = _result({**state, **done}, decisions, changes, mode)  # type: ignore[typeddict-item]
-        return {"result": {**result, "trace_id": state["task"]["key"] if trace_days else None}, **done}
+        trace_id = id_within(scope_of(state), state["task"]["key"]) if trace_days else None
+        return {"result": {**result, "trace_id": trace_id}, **done}
 
     def apply(state: PipelineState) -> Step:
         decisions = _read(state)
@@ -100,7 +103,7 @@ def _write(
         vectors=vectors,
         seen=candidates["seen"] if candidates else None,
         near=near,
-        key=state["task"]["key"] if decisions else None,
+        key=state["task"]["key"],
         trace=trace,
     )
 
@@ -109,7 +112,10 @@ def _trace(state: PipelineState, mode: str, days: float) -> TraceDraft | None:
     if not days:
         return None
     kept: dict[str, Any] = {name: state.get(name) for name in _TRACED if name in state}
-    return TraceDraft(state["task"]["key"], scope_of(state), days, {**kept, "mode": mode})
+    # Contract: a trace's calls can be read, whatever somebody wrote into the state; `Strays` looks for erased names in them.
+    # Proved by test_served.py::test_a_state_without_sense_hinders_no_purge.
+    kept["work"] = {**state["work"], "usage": Usage.from_json(state["work"]["usage"]).to_json()}
+    return TraceDraft(scope_of(state), days, {**kept, "mode": mode})
 
 
 def _again(state: PipelineState, attempts: int) -> Step:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from langgraph.graph import END, START, StateGraph
 
@@ -13,20 +13,26 @@ from langmem_adapter.pipeline.extract import extract_stage
 from langmem_adapter.pipeline.parse import parse_stage
 from langmem_adapter.pipeline.retries import RETRIES
 from langmem_adapter.pipeline.retrieve import retrieve_stage
-from langmem_adapter.pipeline.review import review as review_stage
+from langmem_adapter.pipeline.review import review as review_of
+from langmem_adapter.pipeline.served import Served, begins, goes_on
+from langmem_adapter.pipeline.stage import AskingStage
 from langmem_adapter.pipeline.state import PipelineInput, PipelineOutput, PipelineState
 from langmem_adapter.pipeline.turns import InTurn, Turns, turns_of
 
 if TYPE_CHECKING:
+    from langchain_core.runnables import Runnable
     from langgraph.graph.state import CompiledStateGraph
     from langgraph.types import Checkpointer
 
     from langmem_adapter.embedding.embedder import Embedder
+    from langmem_adapter.pipeline.stage import Step, WorkingStage
     from langmem_adapter.reasoning.base import Describer, Reasoner
     from langmem_adapter.search.searcher import Searcher
     from langmem_adapter.storage.ledger import Ledger
 
 __all__ = ["Parts", "build_pipeline"]
+
+_DESTINATIONS: Final = {"extract": ("retrieve", "decide"), "apply": ("retrieve", END)}  # of those that choose their own
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +78,7 @@ def build_pipeline(
         parts: What they work with.
         review: Stop before apply, with the decisions as the interrupt's value; needs a checkpointer, here or in the parent.
         dry: End after decide; nothing is written.
-        served: Others than `Memory.add` run it: see `parse_stage`.
+        served: Others than `Memory.add` run it: see `served`.
         checkpointer: Keeps the state between the stages; `None` takes the parent graph's, `False` none at all.
 
     Returns:
@@ -81,25 +87,42 @@ def build_pipeline(
     graph = StateGraph(
         PipelineState, input_schema=PipelineInput, output_schema=PipelineState if dry else PipelineOutput
     )
-    graph.add_node("parse", parse_stage(parts.describer, served=served), retry_policy=RETRIES)
-    extract = extract_stage(parts.reasoner, parts.ledger.database if parts.graph else None)
-    graph.add_node("extract", extract, retry_policy=RETRIES, destinations=("retrieve", "decide"))
     # Nobody waits for what is never written, nor for a person.
     turns = Turns(lease=0) if dry or review else turns_of(parts.ledger.database)
-    retrieve = retrieve_stage(parts.searcher, parts.embedder, turns, limit=parts.neighbours, near=parts.near)
-    graph.add_node("retrieve", InTurn(retrieve, turns), retry_policy=RETRIES)
-    graph.add_node("decide", InTurn(decide_stage(parts.reasoner), turns, last=dry), retry_policy=RETRIES)
+    for name, stage in _stages(parts, turns, dry=dry, review=review).items():
+        node = Served(stage, begins if name == "parse" else goes_on) if served else stage
+        graph.add_node(name, node, retry_policy=RETRIES, destinations=_DESTINATIONS.get(name))
     graph.add_edge(START, "parse")
     graph.add_edge("parse", "extract")
     graph.add_edge("retrieve", "decide")
-    if not dry:
-        _add_end(graph, parts, turns, review=review)
+    if review:
+        graph.add_edge("decide", "review")
+        graph.add_edge("review", "apply")
+    elif not dry:
+        graph.add_edge("decide", "apply")
     compiled = graph.compile(checkpointer=checkpointer, name="memory_pipeline")
     return compiled.with_config(recursion_limit=10 + 4 * parts.attempts)
 
 
-def _add_end(graph: StateGraph[Any, Any, Any, Any], parts: Parts, turns: Turns, *, review: bool) -> None:
-    apply = apply_stage(
+def _stages(parts: Parts, turns: Turns, *, dry: bool, review: bool) -> dict[str, Runnable[PipelineState, Step]]:
+    """What the graph consists of, by name."""
+    stages: dict[str, Runnable[PipelineState, Step]] = {
+        "parse": parse_stage(parts.describer),
+        "extract": extract_stage(parts.reasoner, parts.ledger.database if parts.graph else None),
+        "retrieve": InTurn(
+            retrieve_stage(parts.searcher, parts.embedder, turns, limit=parts.neighbours, near=parts.near), turns
+        ),
+        "decide": InTurn(decide_stage(parts.reasoner), turns, last=dry),
+    }
+    if review:
+        stages["review"] = AskingStage(review_of)
+    if not dry:
+        stages["apply"] = InTurn(_apply(parts), turns, last=True)
+    return stages
+
+
+def _apply(parts: Parts) -> WorkingStage:
+    return apply_stage(
         parts.ledger,
         parts.embedder,
         near=parts.near,
@@ -107,11 +130,3 @@ def _add_end(graph: StateGraph[Any, Any, Any, Any], parts: Parts, turns: Turns, 
         mode=parts.reasoner.mode,
         trace_days=parts.trace_days,
     )
-    in_turn = InTurn(apply, turns, last=True)
-    graph.add_node("apply", in_turn, retry_policy=RETRIES, destinations=("retrieve", END))
-    if review:
-        graph.add_node("review", review_stage)
-        graph.add_edge("decide", "review")
-        graph.add_edge("review", "apply")
-    else:
-        graph.add_edge("decide", "apply")

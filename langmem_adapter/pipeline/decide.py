@@ -6,7 +6,6 @@ added. The rest goes to the reasoner, which sees memories as numbers; only numbe
 
 from __future__ import annotations
 
-import uuid
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -116,20 +115,18 @@ def _judged(
 
 
 def _decisions(state: PipelineState, verdicts: Sequence[_Placed], usage: Usage | None = None) -> Update:
-    made = [_decision(state, verdict, number) for number, verdict in enumerate(verdicts)]
+    made = [_decision(state, verdict) for verdict in verdicts]
     spent = state["work"]["usage"] if usage is None else usage.to_json()
     work = finished(state, "decide", {"usage": spent, "compared": _compared(state)}, decisions=len(made))
     return {"decisions": [decision.to_json() for decision in made], **work}
 
 
-def _decision(state: PipelineState, verdict: _Placed, number: int) -> Decision:
+def _decision(state: PipelineState, verdict: _Placed) -> Decision:
     fact = Fact.from_json(state["facts"][verdict.fact])
     target = None if verdict.known is None else state["candidates"]["known"][verdict.known]
-    # A new id derives from the run: the same run gives the same memories, however often it is repeated.
-    new = str(uuid.uuid5(uuid.UUID(state["task"]["key"]), str(number))) if verdict.event == "ADD" else None
     plain = Decision(
         event=verdict.event,
-        memory_id=target["id"] if target else new,
+        memory_id=target["id"] if target else None,
         text=verdict.text,
         reason=verdict.reason,
         fact=verdict.fact,

@@ -13,10 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from langchain_core.messages import BaseMessage, BaseMessageChunk, convert_to_messages, message_chunk_to_message
-from langchain_core.runnables.config import ensure_config
-from langgraph.runtime import get_runtime
 
-from langmem_adapter.arguments import parse_time
+from langmem_adapter.arguments import filled, parse_time
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.clock import begun, finished
 from langmem_adapter.pipeline.images import address, image_parts, is_image, parts_of
@@ -25,7 +23,7 @@ from langmem_adapter.records.checks import check_metadata, check_text
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import Turn
-from langmem_adapter.scoping import resolve_scope
+from langmem_adapter.scoping import check_owner
 
 if TYPE_CHECKING:
     from langmem_adapter.pipeline.state import PipelineState, Task
@@ -48,41 +46,37 @@ _TIME_KEYS: Final = ("timestamp", "created_at")
 _OF_ITEM: Final = ("messages", "metadata", "timestamp", "expires_at")
 
 
-def parse_stage(describer: Describer | None, *, served: bool = False) -> AskingStage:
+def parse_stage(describer: Describer | None) -> AskingStage:
     """The first stage: `messages` (or `items`) to `turns`.
 
     Args:
         describer: Puts images into words, one call each; `None` leaves them to the notes.
-        served: The graph is run by others than `Memory.add`: whose memory it is follows `resolve_scope`, with the input's
-            `scope` as the argument. Nobody can name another user than the one who is signed in.
     """
-    return AskingStage(partial(_parse_served if served else _parse, describer))
+    return AskingStage(partial(_parse, describer))
 
 
 def turns_of(
-    messages: object, *, time: datetime, item: int = 0, descriptions: Mapping[str, str] | None = None
+    messages: object, *, scope: Scope, time: datetime, item: int = 0, descriptions: Mapping[str, str] | None = None
 ) -> list[Turn]:
     """Turns of one conversation.
 
     Args:
         messages: A `str`, a dict, a LangChain message, or a sequence of these.
+        scope: Whose memories; a message that names its owner itself must name this one.
         time: When it was said, for messages that carry no time of their own (keys `timestamp` or `created_at`).
         item: Number of the conversation within the run.
         descriptions: Words for images, by their address.
 
     Raises:
-        InvalidInputError: It is empty, or holds something that is no message; the text says which.
+        InvalidInputError: It is empty, or holds something that is no message, or is somebody else's; the text says which.
     """
     told = descriptions or {}
-    turns = [_turn(message, number, time, item, told) for number, message in enumerate(_as_list(messages), start=1)]
+    turns = [
+        _turn(message, number, time, item, told, scope) for number, message in enumerate(_as_list(messages), start=1)
+    ]
     if all(turn.notes == (_no_text(number),) for number, turn in enumerate(turns, start=1)):
         raise InvalidInputError("there is nothing to remember: every message is empty")
     return turns
-
-
-def _parse_served(describer: Describer | None, state: PipelineState) -> Update | Ask:
-    scope = resolve_scope(explicit=state.get("scope"), runtime=get_runtime(), config=ensure_config())
-    return _parse(describer, {**state, "scope": scope.named})
 
 
 def _parse(describer: Describer | None, state: PipelineState) -> Update | Ask:
@@ -96,10 +90,11 @@ def _parse(describer: Describer | None, state: PipelineState) -> Update | Ask:
 
 def _parsed(state: PipelineState, items: list[dict[str, Any]], urls: list[str], described: list[Description]) -> Update:
     descriptions = {url: description.text for url, description in zip(urls, described, strict=True)}
-    turns = [turn for number, item in enumerate(items) for turn in _turns_of_item(item, number, descriptions)]
+    scope = Scope(**state.get("scope", {}))
+    turns = [turn for number, item in enumerate(items) for turn in _turns_of_item(item, number, scope, descriptions)]
     usage = sum((description.usage for description in described), Usage())
     return {
-        "task": _task(state, items),
+        "task": _task(state, scope, items),
         "turns": [turn.to_json() for turn in turns],
         # What an earlier run of the same thread left behind.
         "facts": [],
@@ -110,15 +105,20 @@ def _parsed(state: PipelineState, items: list[dict[str, Any]], urls: list[str], 
     }
 
 
-def _task(state: PipelineState, items: list[dict[str, Any]]) -> Task:
+def _task(state: PipelineState, scope: Scope, items: list[dict[str, Any]]) -> Task:
     return {
-        "key": state.get("key") or str(uuid.uuid4()),
-        "scope": Scope(**state.get("scope", {})).named,
+        "key": _key(state),
+        "scope": scope.named,
         "infer": state.get("infer", True),
         "memory_type": state.get("memory_type"),
         "prompt": state.get("prompt"),
         "items": [{name: item.get(name) for name in ("metadata", "expires_at")} for item in items],
     }
+
+
+def _key(state: PipelineState) -> str:
+    named = state.get("key")
+    return str(uuid.uuid4()) if named is None else filled(named, "key")
 
 
 def _items(state: PipelineState) -> list[dict[str, Any]]:
@@ -130,13 +130,14 @@ def _items(state: PipelineState) -> list[dict[str, Any]]:
     return items
 
 
-def _turns_of_item(item: Mapping[str, Any], number: int, descriptions: Mapping[str, str]) -> list[Turn]:
+def _turns_of_item(item: Mapping[str, Any], number: int, scope: Scope, descriptions: Mapping[str, str]) -> list[Turn]:
+    check_owner(item, scope, f"item {number + 1}")
     if item.get("metadata") is not None:
         check_metadata(item["metadata"])
     if item.get("expires_at") is not None:
         parse_time(item["expires_at"], "expires_at")
     time = datetime.now(UTC) if item.get("timestamp") is None else parse_time(item["timestamp"], "timestamp")
-    return turns_of(item.get("messages"), time=time, item=number, descriptions=descriptions)
+    return turns_of(item.get("messages"), scope=scope, time=time, item=number, descriptions=descriptions)
 
 
 def _as_list(messages: object) -> Sequence[object]:
@@ -154,11 +155,14 @@ def _is_pair(messages: object) -> bool:
     return isinstance(messages, tuple) and len(messages) == 2 and messages[0] in _ROLES  # noqa: PLR2004 - role and text
 
 
-def _turn(message: object, number: int, time: datetime, item: int, descriptions: Mapping[str, str]) -> Turn:
+def _turn(
+    message: object, number: int, time: datetime, item: int, descriptions: Mapping[str, str], scope: Scope
+) -> Turn:
     if isinstance(message, str):  # the user speaks; told without a detour by LangChain's messages
         told = check_text(message, f"message {number}").strip()
         return Turn("user", told, "user", time, item, () if told else (_no_text(number),))
     converted = _converted(message, number)
+    check_owner(converted, scope, f"message {number}")
     role = _role(converted, number)
     text, unread = _text(converted, number, descriptions)
     own = next((converted.additional_kwargs[key] for key in _TIME_KEYS if key in converted.additional_kwargs), None)

@@ -89,8 +89,8 @@ def _reviewed(decision: Decision, action: object) -> Decision:
         case "accept" | {"action": "accept"}:
             return decision
         case "reject" | {"action": "reject"}:
-            known = None if decision.event == "ADD" else decision.memory_id
-            return Decision("NONE", known, decision.text, "rejected in review", fact=decision.fact, seen=decision.seen)
+            memory_id, told = decision.memory_id, "rejected in review"
+            return Decision("NONE", memory_id, decision.text, told, fact=decision.fact, seen=decision.seen)
         case {"action": "edit", "text": str(text)} if text.strip() and decision.event != "DELETE":
             relations = tuple(each for each in decision.relations if says(text, each.target) or says(text, each.source))
             reason = f"{decision.reason}; edited in review"

@@ -15,7 +15,6 @@ from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.results import AddResult
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.records.work import PROCEDURAL, Change
-from langmem_adapter.storage.scopes import key_of
 from langmem_adapter.tracing import run_config
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Run", "grouped", "run_of"]
 
-_NAMESPACE: Final = uuid.UUID("6f2d1c1e-9f1b-5d0a-8a53-6c616e676d65")
 _OF_ITEM: Final = ("messages", "metadata", "timestamp", "expires_at")
 _OF_RUN: Final = ("infer", "memory_type", "prompt", "idempotency_key")
 _KNOWN: Final = frozenset((*SCOPE_FIELDS, *_OF_ITEM, *_OF_RUN))
@@ -42,7 +40,7 @@ class Run:
         infer: Extract facts, or store turns as said.
         memory_type: `None`, or `"procedural_memory"`.
         prompt: Replaces the extraction instructions.
-        key: Names the run; new ids derive from it.
+        key: Names the run within its scope; new ids derive from both.
         items: The conversations, each with `messages`, `metadata`, `timestamp` and `expires_at`, already checked.
         repeatable: Whether the caller named the run, so that it may have happened before.
     """
@@ -106,7 +104,7 @@ def run_of(arguments: Mapping[str, Any]) -> Run:
     if prompt is not None:
         check_text(prompt, "prompt")
     memory_type = _memory_type(arguments.get("memory_type"), scope)
-    return Run(scope, infer, memory_type, prompt, _key(scope, named), named is not None, [_item(arguments)])
+    return Run(scope, infer, memory_type, prompt, _key(named), named is not None, [_item(arguments, scope)])
 
 
 def grouped(runs: Iterable[tuple[int, Run]]) -> list[tuple[list[int], Run]]:
@@ -136,19 +134,19 @@ def _memory_type(memory_type: object, scope: Scope) -> str | None:
     return PROCEDURAL if memory_type else None
 
 
-def _key(scope: Scope, named: object) -> str:
+def _key(named: object) -> str:
     if named is None:
         return str(uuid.uuid4())
     if not isinstance(named, str) or not named.strip():
         raise InvalidInputError("idempotency_key must be a text that names this add, like the id of the request")
-    return str(uuid.uuid5(_NAMESPACE, f"{key_of(scope)}:{check_text(named, 'idempotency_key')}"))
+    return check_text(named, "idempotency_key")
 
 
-def _item(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _item(arguments: Mapping[str, Any], scope: Scope) -> dict[str, Any]:
     metadata, expires_at = arguments.get("metadata"), arguments.get("expires_at")
     timestamp = arguments.get("timestamp")
     time = datetime.now(UTC) if timestamp is None else parse_time(timestamp, "timestamp")
-    turns_of(arguments.get("messages"), time=time)  # a bad message is refused before anything is begun
+    turns_of(arguments.get("messages"), scope=scope, time=time)  # a bad message is refused before anything is begun
     return {
         "messages": arguments["messages"],
         "metadata": None if metadata is None else check_metadata(metadata),

@@ -26,7 +26,7 @@ class PipelineInput(TypedDict, total=False):
     Attributes:
         messages: The conversation: a `str`, a message, or a list of messages (LangChain's, or OpenAI-style dicts).
         items: Instead of *messages*: several conversations of one scope, each a dict with `messages` and, as it likes,
-            `metadata`, `timestamp`, `expires_at`; they share one run and one transaction.
+            `metadata`, `timestamp`, `expires_at`; they share one run, one transaction and *scope*.
         scope: `{"user_id": …, "agent_id": …, "run_id": …}`, at least one.
         infer: Extract facts (the default), or store each turn verbatim.
         memory_type: `"procedural_memory"` makes one step-by-step record of the conversation.
@@ -34,8 +34,8 @@ class PipelineInput(TypedDict, total=False):
         metadata: JSON object kept with every memory that comes from *messages*.
         timestamp: Date of the conversation, ISO 8601; default now.
         expires_at: When the memories expire, ISO 8601.
-        key: A UUID that names the run; new memories' ids derive from it, and a run that is repeated with the same key
-            changes nothing.
+        key: Names the run within its scope, as `idempotency_key` does in `Memory.add`: a run that is repeated with the same
+            key and scope changes nothing.
     """
 
     messages: Annotated[Any, EphemeralValue]
@@ -64,7 +64,7 @@ class Task(TypedDict):
     """What a run is to do, as parse has read it.
 
     Attributes:
-        key: Name of the run.
+        key: Name of the run within its scope.
         scope: Whose memories.
         infer: Extract facts, or store turns verbatim.
         memory_type: `None`, or `"procedural_memory"`.

@@ -84,7 +84,8 @@ class Decision:
 
     Attributes:
         event: `"ADD"`, `"UPDATE"`, `"DELETE"` or `"NONE"`.
-        memory_id: The memory that is added, changed, removed or confirmed; `None` for a NONE that concerns no memory.
+        memory_id: The memory that is changed, removed or confirmed; `None` for a NONE that concerns no memory, and for an ADD,
+            whose id the ledger makes. Only an ADD that brings a memory back names it.
         text: The new text (ADD, UPDATE; `None` keeps the present one), or the fact (DELETE, NONE).
         reason: Why, in words a user can read.
         fact: Index of the fact that it answers; `None` for direct edits.
@@ -143,7 +144,7 @@ class Change:
     """What became of one fact.
 
     Attributes:
-        id: The memory concerned; `None` only for a NONE that concerns no memory.
+        id: The memory concerned; `None` only for a NONE that concerns no memory, and for an ADD in a dry run.
         text: Its text now (ADD, UPDATE), its last text (DELETE), or the fact that changed nothing (NONE).
         event: `"ADD"`, `"UPDATE"`, `"DELETE"` or `"NONE"`.
         previous_text: The text before an UPDATE.

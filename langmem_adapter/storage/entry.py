@@ -5,11 +5,12 @@ from __future__ import annotations
 import secrets
 import uuid
 from collections import defaultdict
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from sqlalchemy import bindparam, delete, func, insert, select, update
+from sqlalchemy import bindparam, case, delete, func, insert, select, update
 
 from langmem_adapter.errors import ConflictError, EmbeddingMismatchError, InvalidInputError, MemoryNotFoundError
 from langmem_adapter.records.work import Change, Decision, Event
@@ -56,8 +57,11 @@ _TARGETS: Final = Prepared(
     .join_from(memories, scopes, memories.c.scope_id == scopes.c.id)
     .where(any_of(memories.c.id, "ids"))
 )
-_LAST_REVISIONS: Final = Prepared(
-    select(history.c.memory_id, func.max(history.c.revision))
+_LAST: Final = func.max(history.c.revision)
+_GONE: Final = func.max(case((history.c.is_deleted == 1, history.c.revision)))
+_HOMES: Final = func.min(history.c.scope_id).label("home"), func.max(history.c.scope_id).label("other")
+_PAST_LIVES: Final = Prepared(
+    select(history.c.memory_id, _LAST.label("last"), (_LAST == _GONE).label("over"), *_HOMES)
     .where(any_of(history.c.memory_id, "ids"))
     .group_by(history.c.memory_id)
 )
@@ -69,12 +73,14 @@ class Entry:
     def __init__(self, connection: Connection, write: Write, books: Any) -> None:
         self.now = datetime.now(UTC)
         self.scope_id: int | None = books.scope_id
+        self.run: Final = write.run
         self._connection = connection
         self._write = write
         self._seq = int(books.seq)
         self._language: str = books.language
         self._targets = _targets(connection, write)
-        self._last_revisions = _last_revisions(connection, write)
+        self._past_lives = _past_lives(connection, write)
+        self._touched: set[str] = set()
         self._changes: list[dict[str, Any]] = []
         self._history: list[dict[str, Any]] = []
         self._scopes: list[dict[str, Any]] = []
@@ -92,7 +98,7 @@ class Entry:
         self._place += 1
         match decision.event:
             case "ADD":
-                return self._add(decision)
+                return self._add(self._born(decision))
             case "UPDATE":
                 return self._update(decision)
             case "DELETE":
@@ -143,8 +149,9 @@ class Entry:
     # ── one decision ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _add(self, decision: Decision) -> Change:
-        if decision.memory_id is None or decision.text is None or self._write.scope is None:
-            raise InvalidInputError("an ADD needs the new memory's id, its text and the scope it belongs to")
+        if decision.text is None or self._write.scope is None:
+            raise InvalidInputError("an ADD needs the new memory's text and the scope it belongs to")
+        life = self._past_lives.get(str(decision.memory_id))
         seq = self._draw()
         time = decision.time or self.now
         row: dict[str, Any] = {
@@ -163,7 +170,7 @@ class Entry:
             "updated_at": time,
             "expires_at": decision.expires_at,
             "seq": seq,
-            "revision": self._last_revisions.get(decision.memory_id, 0) + 1,
+            "revision": 1 if life is None else life.last + 1,
         }
         self._added.append(row)
         self._index_words(row)
@@ -199,6 +206,8 @@ class Entry:
 
     def _delete(self, decision: Decision) -> Change:
         old = self._target(decision, changing=True)
+        if decision.heir is not None and decision.heir not in self._targets:
+            raise MemoryNotFoundError(decision.heir)
         row = {**old, "seq": self._draw(), "revision": old["revision"] + 1}
         self._gone.append(row["pk"])
         self._old_words[row["pk"]] = row["scope_id"]
@@ -213,13 +222,26 @@ class Entry:
             self._tell(decision, _home(row), row["text"], row["text"])
         return Change(decision.memory_id, decision.text or "", "NONE", reason=decision.reason)
 
+    def _born(self, decision: Decision) -> Decision:
+        """An addition with the id of its memory: a new one of the run's own, or that of a memory which comes back."""
+        if decision.memory_id is None:  # the same run gives the same memories, however often it is repeated
+            new = uuid.uuid4() if self.run is None else uuid.uuid5(uuid.UUID(self.run), str(self._place))
+            return replace(decision, memory_id=str(new))
+        if self.run is not None:
+            raise InvalidInputError("a run does not choose the ids of its memories; leave memory_id of an ADD out")
+        life = self._past_lives.get(decision.memory_id)
+        is_its_own = life is None or (life.over and life.home == life.other == self.scope_id)
+        if not is_its_own or decision.memory_id in self._touched:
+            raise ConflictError(f"the id {decision.memory_id} is not free; leave it out to have a new one")
+        return decision
+
     def _target(self, decision: Decision, *, changing: bool = False) -> dict[str, Any]:
         row = self._targets.get(str(decision.memory_id))
         if decision.seen is not None and (row is None or row["seq"] != decision.seen):
             raise ConflictError(f"memory {decision.memory_id} changed after it was looked at; try again")
         if row is None:
             raise MemoryNotFoundError(str(decision.memory_id))
-        if changing and row["id"] in {entry["memory_id"] for entry in self._history}:
+        if changing and row["id"] in self._touched:
             raise InvalidInputError(f"memory {row['id']} is changed twice in one list of decisions")
         return row
 
@@ -271,6 +293,7 @@ class Entry:
     ) -> None:
         change = {"seq": row["seq"], "nonce": secrets.token_bytes(8), "space": MEMORIES, "row": row["pk"], "op": op}
         self._changes.append(change)
+        self._touched.add(row["id"])
         copied = {
             name: row[name]
             for name in ("seq", "scope_id", "revision", "context", "metadata", "memory_type", "expires_at")
@@ -299,18 +322,15 @@ def _home(row: Mapping[str, Any]) -> Home:
 
 
 def _targets(connection: Connection, write: Write) -> dict[str, dict[str, Any]]:
-    ids = [d.memory_id for d in write.decisions if d.event != "ADD" and d.memory_id is not None]
+    ids = [id_ for d in write.decisions if d.event != "ADD" for id_ in (d.memory_id, d.heir) if id_ is not None]
     rows = _TARGETS.rows(connection, {"ids": ids}) if ids else []
     targets = ({**row._asdict(), "scope": of_row(row)} for row in rows)
     return {row["id"]: row for row in targets if write.within is None or write.within.covers(row["scope"])}
 
 
-def _last_revisions(connection: Connection, write: Write) -> dict[str, int]:
-    # A memory that comes back (restore) goes on counting where it stopped. A run of the pipeline makes new ids only.
-    if write.key is not None:
-        return {}
-    ids = [d.memory_id for d in write.decisions if d.event == "ADD"]
-    return dict(_LAST_REVISIONS.rows(connection, {"ids": ids})) if ids else {}
+def _past_lives(connection: Connection, write: Write) -> dict[str, Any]:
+    ids = [d.memory_id for d in write.decisions if d.event == "ADD" and d.memory_id is not None]
+    return {life.memory_id: life for life in _PAST_LIVES.rows(connection, {"ids": ids})} if ids else {}
 
 
 def _merged(old: Mapping[str, Any], decision: Decision) -> dict[str, Any]:

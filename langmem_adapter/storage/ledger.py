@@ -24,7 +24,7 @@ from langmem_adapter.storage.entry import Entry
 from langmem_adapter.storage.feed import LAST_SEQ
 from langmem_adapter.storage.graph import edits as graph_edits
 from langmem_adapter.storage.prepared import Prepared
-from langmem_adapter.storage.scopes import key_of, within
+from langmem_adapter.storage.scopes import id_within, key_of, within
 from langmem_adapter.storage.tables import memories, runs, scopes
 from langmem_adapter.storage.writes import Write
 from langmem_adapter.text import text_hash
@@ -76,8 +76,9 @@ class Ledger:
 
         Raises:
             ConflictError: A memory named changed since it was seen, or one was written that a fact should have been
-                compared with.
+                compared with, or the id of an ADD is not free.
             MemoryNotFoundError: A memory named does not exist, or lies outside `Write.within`.
+            InvalidInputError: A decision cannot be carried out as it is.
             EmbeddingMismatchError: The vectors kept were made by another embedding model.
             StorageError: The database refused or failed.
         """
@@ -171,10 +172,10 @@ class Ledger:
         """
         return self.database.write(partial(graph_edits.split, name=name, within=within))
 
-    def finished(self, key: str) -> tuple[Change, ...] | None:
-        """What the run of this key did; `None` if there was none."""
+    def finished(self, scope: Scope, key: str) -> tuple[Change, ...] | None:
+        """What the run of this key did in this exact scope; `None` if there was none."""
         with self.database.read() as connection:
-            kept = _RUN.first(connection, {"run": key})
+            kept = _RUN.first(connection, {"run": id_within(scope, key)})
         return None if kept is None else _read(kept.result)
 
     def _carry_out(self, write: Write, connection: Connection) -> tuple[Change, ...]:
@@ -186,7 +187,7 @@ class Ledger:
 
 def _books(connection: Connection, write: Write) -> Any:
     scope = None if write.scope is None else key_of(write.scope)
-    return _BOOKS.first(connection, {"run": write.key, "scope": scope})
+    return _BOOKS.first(connection, {"run": write.run, "scope": scope})
 
 
 def _apply(connection: Connection, write: Write, books: Any) -> tuple[Change, ...]:
@@ -202,10 +203,10 @@ def _apply(connection: Connection, write: Write, books: Any) -> tuple[Change, ..
         replace(change, relations=relations[place]) if place in relations else change
         for place, change in enumerate(done)
     )
-    if write.trace is not None:
-        traces.keep(connection, write.trace, result)
-    if write.key is not None:
-        row = {"key": write.key, "scope_id": entry.scope_id, "created_at": entry.now, "scope": _named(write.scope)}
+    if entry.run is not None and write.trace is not None:
+        traces.keep(connection, entry.run, write.trace, result)
+    if entry.run is not None and write.decisions:
+        row = {"key": entry.run, "scope_id": entry.scope_id, "created_at": entry.now, "scope": _named(write.scope)}
         _INSERT_RUN.run(connection, {**row, "result": [change.to_json() for change in result]})
     return result
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import ColumnElement, and_, func, select
 
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Table
 
-__all__ = ["ScopeCount", "counts", "expand", "key_of", "of_row", "within"]
+__all__ = ["ScopeCount", "counts", "expand", "id_within", "key_of", "of_row", "within"]
+
+_NAMESPACE: Final = uuid.UUID("6f2d1c1e-9f1b-5d0a-8a53-6c616e676d65")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,14 @@ def key_of(scope: Scope) -> str:
     parts = (getattr(scope, name) for name in SCOPE_FIELDS)
     plain = "".join("-" if part is None else f"{len(part)}:{part}" for part in parts)
     return blake2b(plain.encode(), digest_size=32).hexdigest()
+
+
+def id_within(scope: Scope, name: str) -> str:
+    """The UUID of what a name stands for in an exact scope; in every other scope the same name has another one.
+
+    Whoever gives a name can therefore neither meet nor take what somebody else called so.
+    """
+    return str(uuid.uuid5(_NAMESPACE, f"{key_of(scope)}:{name}"))
 
 
 def within(scope: Scope, rows: Table = scopes) -> ColumnElement[bool]:

@@ -66,26 +66,24 @@ class Trace:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TraceDraft:
-    """A trace to be kept.
+    """What to keep of a run; its id is the run's.
 
     Attributes:
-        id: The run's key.
         scope: Whose memories.
         days: How long traces are kept; older ones go as new ones come.
         state: The pipeline's state before apply, plain JSON.
     """
 
-    id: str
     scope: Scope
     days: float
     state: Mapping[str, Any]
 
 
-def keep(connection: Connection, draft: TraceDraft, result: tuple[Change, ...]) -> None:
-    """Write a trace, within a write transaction, and drop those that are past their time."""
+def keep(connection: Connection, run: str, draft: TraceDraft, result: tuple[Change, ...]) -> None:
+    """Write the trace of a run, within a write transaction, and drop those that are past their time."""
     now = datetime.now(UTC)
-    _DROP.run(connection, {"before": now - timedelta(days=draft.days), "again": draft.id})
-    row = {"id": draft.id, "scope_key": key_of(draft.scope), "created_at": now}
+    _DROP.run(connection, {"before": now - timedelta(days=draft.days), "again": run})
+    row = {"id": run, "scope_key": key_of(draft.scope), "created_at": now}
     _INSERT.run(connection, {**row, "state": {**draft.state, "results": [change.to_json() for change in result]}})
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.storage.scopes import id_within
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -24,13 +27,13 @@ class Write:
 
     Attributes:
         decisions: In order; no memory is changed by two of them.
-        scope: The exact scope of new memories; only needed where there is an ADD.
+        scope: The exact scope of new memories, and of the run; only needed where there is an ADD, a key or a trace.
         within: Fields that every memory named must match; `None` where the ids were found another way.
         vectors: The unit vector (float32) of every text that is added or put in place of another.
         seen: Number of the last change that the decisions took into account; `None` skips the check against newcomers.
         near: Cosine from which on a memory written since then makes the decisions stale.
-        key: Names the run; a second write of the same key changes nothing and gives the first one's result.
-        trace: What to keep of the run that led here; it is written even where nothing else is.
+        key: Names the run within *scope*; a second write of the same key changes nothing and gives the first one's result.
+        trace: What to keep of the run that led here; it is written even where nothing else is, and needs a key.
     """
 
     decisions: tuple[Decision, ...]
@@ -41,3 +44,13 @@ class Write:
     near: float = 1.0
     key: str | None = None
     trace: TraceDraft | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a run that could not be found again."""
+        if self.run is None and not (self.key is None and self.trace is None):
+            raise InvalidInputError("a run and its trace are named by a key within a scope; give both")
+
+    @property
+    def run(self) -> str | None:
+        """The id of the run, and of its trace; `None` where it has no name."""
+        return None if self.key is None or self.scope is None else id_within(self.scope, self.key)

@@ -123,6 +123,25 @@ def test_going_on_with_a_thread_remembers_nothing_twice(memory: Memory) -> None:
     assert len(_traces(memory)) == 1
 
 
+@pytest.mark.parametrize("stop", [{"interrupt_before": ["model"]}, {"interrupt_after": ["model"]}])
+async def test_a_turn_is_ended_by_whoever_began_it(memory: Memory, stop: dict[str, Any]) -> None:
+    memory.add("I am vegetarian.", user_id=ALICE.user_id)
+    model = answering()
+    agent = agent_with(memory, model, checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "t"}}
+    agent.invoke({"messages": "What shall I cook? I live in Lyon."}, config, context=ALICE, **stop)
+    asked = len(model.calls)
+    for context in (BOB, MemoryContext(ALICE.user_id, agent_id="guide")):
+        with pytest.raises(ScopeError, match="begun for another"):
+            agent.invoke(None, config, context=context)
+        with pytest.raises(ScopeError, match="begun for another"):
+            await agent.ainvoke(None, config, context=context)
+    assert len(model.calls) == asked
+    assert texts(memory, BOB) == []
+    agent.invoke(None, config, context=ALICE)
+    assert texts(memory) == ["Is vegetarian", "Lives in Lyon"]
+
+
 def test_what_a_failed_turn_said_is_remembered_with_the_next(memory: Memory) -> None:
     agent = agent_with(memory, answering(ConnectionError("no model"), "Noted."), checkpointer=InMemorySaver())
     config: Any = {"configurable": {"thread_id": "t"}}

@@ -47,14 +47,13 @@ def said(number: int) -> str:
 def prepared(number: int, *, traced: bool = False) -> Write:
     """One decision with its vector, ready to be applied; *traced* as the pipeline does it, with a run's name and trace."""
     text = fact(number)
-    decision = Decision("ADD", str(uuid.uuid4()), text, "stored as said", actor_id="user", role="user")
+    decision = Decision("ADD", None, text, "stored as said", actor_id="user", role="user")
     vectors = {text: VECTORS.vector(text)}
     if not traced:
         return Write((decision,), SCOPE, SCOPE, vectors)
-    key = str(uuid.uuid4())
     turn = {"role": "user", "text": text, "actor": "user", "time": "2024-05-01T00:00:00+00:00", "item": 0, "notes": []}
     state = {"scope": SCOPE.named, "turns": [turn], "facts": [], "decisions": [decision.to_json()], "mode": "offline"}
-    return Write((decision,), SCOPE, SCOPE, vectors, key=key, trace=TraceDraft(key, SCOPE, 30, state))
+    return Write((decision,), SCOPE, SCOPE, vectors, key=str(uuid.uuid4()), trace=TraceDraft(SCOPE, 30, state))
 
 
 def writes(*, traced: bool = False) -> Iterator[Write]:

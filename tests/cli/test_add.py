@@ -87,6 +87,18 @@ def test_bad_lines_are_named_and_the_others_stored(data: Data) -> None:
     assert envelope["error"]["code"] == "partial"
 
 
+def test_lines_of_somebody_else_are_named_and_not_filed(data: Data) -> None:
+    lines = [
+        '{"role": "user", "content": "I like tea.", "user_id": "ada"}',
+        '{"role": "user", "content": "I like gin.", "user_id": "bob"}',
+        '[{"role": "user", "content": "I like rum.", "run_id": "7"}]',
+    ]
+    envelope = data("add", "-u", "ada", input="\n".join(lines), code=6)
+    assert [failed["where"] for failed in envelope["failed"]] == ["line 2", "line 3"]
+    assert "names user_id 'bob'" in envelope["failed"][0]["message"]
+    assert texts(envelope) == ["Likes tea"]
+
+
 def test_bad_lines_are_named_on_stderr_too(cli: Callable[..., Any]) -> None:
     lines = '{"role": "user", "content": "I like tea."}\n{broken'
     result = cli("add", "-u", "a", input=lines, code=6)

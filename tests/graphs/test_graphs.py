@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
+from langgraph.types import Command, Send
 
 from langmem_adapter.errors import ScopeError
 from langmem_adapter.memory import Memory
@@ -137,6 +139,37 @@ def test_consolidate_knows_whose_memories_from_the_context_too(untidy: tuple[Any
     assert len(memory.get_all(user_id=ALICE.user_id)) == 2
     with pytest.raises(ScopeError):
         graph.invoke({})
+
+
+def test_what_one_run_of_a_thread_was_given_is_no_matter_of_the_next(untidy: tuple[Any, Memory]) -> None:
+    graph, memory = untidy
+    graph.checkpointer = InMemorySaver()
+    config = {"configurable": {"thread_id": "t"}}
+    graph.invoke({"scope": {"user_id": ALICE.user_id}, "dry_run": True}, config)
+    assert graph.invoke({}, config, context=MemoryContext("bob"))["changes"] == []
+    graph.invoke({}, config, context=ALICE)
+    assert len(memory.get_all(user_id=ALICE.user_id)) == 2
+
+
+@pytest.mark.parametrize("way", ["goto", "send", "update_state"])
+def test_whatever_is_written_into_the_state_touches_and_shows_nothing_of_others(
+    untidy: tuple[Any, Memory], way: str
+) -> None:
+    graph, memory = untidy
+    graph.checkpointer = InMemorySaver()
+    hers = memory.get_all(user_id=ALICE.user_id)
+    for scope in ({"user_id": "bob"}, {"user_id": ALICE.user_id}, {"agent_id": "guide"}):
+        config = {"configurable": {"thread_id": str(scope), "langgraph_auth_user": {"identity": "bob"}}}
+        graph.invoke({}, config)
+        state = {**graph.get_state(config).values, "pending": [item.id for item in hers]}
+        state["task"] = {"scope": scope, "dry_run": False}
+        if way == "update_state":
+            graph.update_state(config, state, as_node="gather")
+        goto = "compare" if way == "goto" else Send("compare", state)
+        sent = None if way == "update_state" else Command(update=state if way == "goto" else None, goto=goto)
+        with nullcontext() if scope == {"user_id": "bob"} else pytest.raises(ScopeError):
+            assert graph.invoke(sent, config)["changes"] == []
+    assert memory.get_all(user_id=ALICE.user_id) == hers
 
 
 def test_the_agent_with_a_model_may_use_memory_tools(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:

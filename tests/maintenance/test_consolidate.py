@@ -35,7 +35,7 @@ def tell(memory: Memory, *texts: str, **how: Any) -> list[str]:
 def tidy(memory: Memory, *, scope: Scope = ALICE, dry_run: bool = False) -> Tidied:
     tidier, done = Tidier(memory), Tidied()
     for memory_id in tidier.pending(scope):
-        done += tidier.tidy(memory_id, dry_run=dry_run, without=done.ids if dry_run else ())
+        done += tidier.tidy(memory_id, scope, dry_run=dry_run, without=done.ids if dry_run else ())
     return done
 
 

@@ -34,7 +34,7 @@ def test_of_memories_that_are_tidied_away_the_one_that_stays_says_the_relations(
     graph.add("likes green tea!", "user likes tea", "user drinks tea", when=2020)
     before = graph.ids()
     tidier = Tidier(memory)
-    done = sum(map(tidier.tidy, tidier.pending(ALICE)), Tidied())
+    done = sum((tidier.tidy(memory_id, ALICE) for memory_id in tidier.pending(ALICE)), Tidied())
     assert [change.event for change in done.changes] == ["DELETE"]
     assert graph.ids() == before
     assert {frozenset(graph.sayers(each)) for each in before.values()} == {frozenset({kept})}

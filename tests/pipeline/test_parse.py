@@ -23,9 +23,11 @@ from langchain_core.messages import (
 from langmem_adapter.arguments import parse_time
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.parse import turns_of
+from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import Turn
 
 NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)
+ADA = Scope("ada", run_id="r")
 CALL = {"name": "weather", "args": {"city": "Lyon"}, "id": "1"}
 OPENAI_CALL = {"id": "1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}
@@ -33,7 +35,7 @@ IMAGE_BLOCK = {"type": "image", "url": "https://example.org/cat.png"}
 
 
 def turns(messages: object) -> list[Turn]:
-    return turns_of(messages, time=NOW)
+    return turns_of(messages, scope=ADA, time=NOW)
 
 
 def told(messages: object) -> list[tuple[str, str, str]]:
@@ -110,7 +112,7 @@ def test_a_speakers_name_is_the_actor_and_failing_that_the_role() -> None:
 
 
 def test_a_conversation_keeps_its_order_and_its_item() -> None:
-    said = turns_of(["a", AIMessage("b"), ("user", "c")], time=NOW, item=3)
+    said = turns_of(["a", AIMessage("b"), ("user", "c")], scope=ADA, time=NOW, item=3)
     assert [(turn.text, turn.item) for turn in said] == [("a", 3), ("b", 3), ("c", 3)]
 
 
@@ -167,7 +169,7 @@ def test_images_that_nobody_described_are_noted_each(content: Any, text: str, im
 def test_images_that_were_described_are_words_in_their_place() -> None:
     message = {"role": "user", "content": ["Look:", IMAGE, "nice", IMAGE_BLOCK]}
     described = {IMAGE["image_url"]["url"]: "a red bicycle"}  # type: ignore[index]
-    (turn,) = turns_of(message, time=NOW, descriptions=described)
+    (turn,) = turns_of(message, scope=ADA, time=NOW, descriptions=described)
     assert turn.text == "Look:\n[image: a red bicycle]\nnice"
     assert len(turn.notes) == 1
 
@@ -215,6 +217,27 @@ def test_any_value_is_a_time_in_utc_or_refused(value: object) -> None:
         assert str(error).startswith("it")  # noqa: PT017 - either of two ends is right
     else:
         assert time.tzinfo is UTC
+
+
+# ── whose it is ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+FORMS = [
+    lambda **own: {"role": "user", "content": "x", **own},
+    lambda **own: {"role": "user", "content": "x", "additional_kwargs": own},
+    lambda **own: HumanMessage("x", additional_kwargs=own),
+    lambda **own: HumanMessage("x", **own),
+    lambda **own: AIMessageChunk(content="x", additional_kwargs=own),
+]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_message_that_names_its_owner_is_filed_for_nobody_else(form: Any) -> None:
+    for own in ({"user_id": "ada"}, {"user_id": "ada", "run_id": "r", "agent_id": None}, {"user": "bob"}):
+        assert turns(["fine", form(**own)])[1].text == "x"
+    for field, value in [("user_id", "bob"), ("run_id", "s"), ("user_id", 7), ("user_id", ""), ("agent_id", "guide")]:
+        with pytest.raises(InvalidInputError, match=f"message 2 names {field} .* or remove the field"):
+            turns(["fine", form(**{field: value})])
 
 
 # ── what is no message ────────────────────────────────────────────────────────────────────────────────────────────────

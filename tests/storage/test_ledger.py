@@ -117,10 +117,45 @@ def test_a_newcomer_that_should_have_been_compared_with_is_a_conflict(ledger: Le
 
 
 def test_a_run_that_is_repeated_changes_nothing_and_gives_the_same_result(database: Database, ledger: Ledger) -> None:
-    run = write(add("Likes tea"), Decision("NONE", None, "Hello", "no fact"), key=str(uuid.uuid4()))
+    run = write(Decision("ADD", None, "Likes tea"), Decision("NONE", None, "Hello", "no fact"), key="order 1")
     assert ledger.apply(run) == ledger.apply(run)
     with database.read() as connection:
         assert last_seq(connection) == 1
+
+
+def test_a_key_names_a_run_within_its_scope(ledger: Ledger) -> None:
+    new, elsewhere = Decision("ADD", None, "Likes tea"), Scope(user_id="alice", run_id="r1")
+    runs = [ledger.apply(write(new, key="order 1", scope=scope)) for scope in (ALICE, BOB, elsewhere)]
+    assert len({change.id for (change,) in runs}) == 3
+    assert [ledger.finished(scope, "order 1") for scope in (ALICE, BOB, elsewhere)] == runs
+    with pytest.raises(InvalidInputError, match="key within a scope"):
+        Write((new,), key="order 1")
+
+
+def test_a_run_does_not_choose_the_ids_of_its_memories(ledger: Ledger) -> None:
+    with pytest.raises(InvalidInputError, match="does not choose"):
+        ledger.apply(write(add("Likes tea"), key="order 1"))
+
+
+def test_an_id_that_is_taken_does_not_tell_by_whom(ledger: Ledger) -> None:
+    lives, gone = (str(ledger.apply(write(add(text)))[0].id) for text in ("Likes tea", "Likes chess"))
+    ledger.apply(write(Decision("DELETE", gone, None)))
+    for memory_id, scope in ((lives, BOB), (gone, BOB), (lives, ALICE), (lives, Scope("alice", run_id="r1"))):
+        with pytest.raises(ConflictError) as refused:
+            ledger.apply(write(Decision("ADD", memory_id, "Mine now"), scope=scope))
+        assert str(refused.value) == f"the id {memory_id} is not free; leave it out to have a new one"
+    with pytest.raises(ConflictError):
+        ledger.apply(write(*[Decision("ADD", gone, "Likes chess")] * 2))
+    ledger.apply(write(Decision("ADD", gone, "Likes chess")))
+    with ledger.database.read() as connection:
+        assert [revision.revision for revision in reading.revisions(connection, gone)] == [1, 2, 3]
+
+
+def test_nothing_is_left_to_another_tenants_memory(ledger: Ledger) -> None:
+    (hers,) = ledger.apply(write(add("Likes tea")))
+    (his,) = ledger.apply(write(add("Likes tea"), scope=BOB))
+    with pytest.raises(MemoryNotFoundError):
+        ledger.apply(write(Decision("DELETE", his.id, None, heir=hers.id), scope=BOB))
 
 
 def test_vectors_of_another_model_are_refused(database: Database, ledger: Ledger) -> None:

@@ -395,7 +395,7 @@ def test_a_run_that_is_repeated_changes_nothing_in_the_graph(graph: Graph) -> No
         graph.decision("UPDATE", old, "Lives in Rome", "user lives_in Rome", when=2021),
         graph.decision(
             "ADD",
-            f"new-{old}",
+            None,
             "Likes tea",
             triple("user likes tea", valid_from=year(2000), confidence=0.25),
             when=2021,
@@ -404,7 +404,7 @@ def test_a_run_that_is_repeated_changes_nothing_in_the_graph(graph: Graph) -> No
     key = f"run-{old}"
     first = graph.apply(*decisions, key=key)
     rows = graph.rows()
-    assert graph.apply(*decisions, key=key) == first == graph.ledger.finished(key)
+    assert graph.apply(*decisions, key=key) == first == graph.ledger.finished(graph.scope, key)
     assert graph.rows() == rows
     assert [len(change.relations) for change in first] == [2, 1]
     assert [Change.from_json(change.to_json()) for change in first] == list(first)
