@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from langmem_adapter.pipeline.state import PipelineState, Task
     from langmem_adapter.reasoning.base import Describer, Description
 
-__all__ = ["parse_stage", "turns_of"]
+__all__ = ["as_list", "parse_stage", "turns_of"]
 
 _ROLES: Final = {
     "human": "user",
@@ -74,7 +74,7 @@ def turns_of(
         InvalidInputError: It is empty, or holds something that is no message; the text says which.
     """
     told = descriptions or {}
-    turns = [_turn(message, number, time, item, told) for number, message in enumerate(_as_list(messages), start=1)]
+    turns = [_turn(message, number, time, item, told) for number, message in enumerate(as_list(messages), start=1)]
     if all(turn.notes == (_no_text(number),) for number, turn in enumerate(turns, start=1)):
         raise InvalidInputError("there is nothing to remember: every message is empty")
     return turns
@@ -139,7 +139,12 @@ def _turns_of_item(item: Mapping[str, Any], number: int, descriptions: Mapping[s
     return turns_of(item.get("messages"), time=time, item=number, descriptions=descriptions)
 
 
-def _as_list(messages: object) -> Sequence[object]:
+def as_list(messages: object) -> Sequence[object]:
+    """The messages of a conversation, in whichever way it was given.
+
+    Raises:
+        InvalidInputError: It is no conversation, or one without messages.
+    """
     if isinstance(messages, str | Mapping | BaseMessage) or _is_pair(messages):
         return [messages]
     if isinstance(messages, Sequence) and not isinstance(messages, bytes | bytearray):

@@ -138,6 +138,11 @@ class Database:
         """Where the data lies, without any password."""
         return str(self.path) if self.path else self._engine.url.render_as_string(hide_password=True)
 
+    @property
+    def inherited(self) -> bool:
+        """Whether this process was forked from the one that opened it, so that it is of no use here."""
+        return os.getpid() != self._process
+
     # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     @contextmanager
