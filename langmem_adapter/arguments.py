@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime
 from typing import Final
 
@@ -9,7 +10,7 @@ from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.records.scope import Scope
 
-__all__ = ["bounded", "cosine", "filled", "memory_id_of", "parse_time", "scope_if_given"]
+__all__ = ["bounded", "cosine", "filled", "memory_id_of", "parse_time", "scope_if_given", "seconds"]
 
 _MOST_HITS: Final = 10_000
 
@@ -39,6 +40,13 @@ def bounded(k: object, name: str = "k", *, most: int = _MOST_HITS) -> int:
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= most:
         raise InvalidInputError(f"{name} must be a whole number from 1 to {most:,}, not {k!r}")
     return k
+
+
+def seconds(value: object, name: str) -> float:
+    """Seconds from 0, infinity among them; *name* is what they are called in the error."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+        raise InvalidInputError(f"{name} is a number of seconds from 0, not {value!r}")
+    return float(min(value, sys.float_info.max))
 
 
 def cosine(threshold: object) -> float | None:

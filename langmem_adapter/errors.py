@@ -20,6 +20,12 @@ that Python code would expect:
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 __all__ = [
     "ConflictError",
     "EmbeddingMismatchError",
@@ -151,6 +157,22 @@ class MissingDependencyError(LangmemAdapterError, ImportError):
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle with the keyword argument."""
         return _missing_dependency, (self.package, self.extra)
+
+
+@contextmanager
+def noted_on(error: BaseException | None) -> Iterator[None]:
+    """Close something at the end of a `with` statement: an error that is under way goes on, and a note says what closing met.
+
+    Args:
+        error: The one that is under way, if any; without it those of closing are raised.
+    """
+    try:
+        yield
+    except (LangmemAdapterError, BaseExceptionGroup) as met:
+        if error is None:
+            raise
+        errors = met.exceptions if isinstance(met, BaseExceptionGroup) else [met]
+        error.add_note("while closing: " + "; ".join(f"{type(each).__name__}: {each}" for each in errors))
 
 
 def _missing_dependency(package: str, extra: str | None) -> MissingDependencyError:

@@ -10,6 +10,7 @@ from langmem_adapter.engine.adding import Adding
 from langmem_adapter.engine.editing import Editing
 from langmem_adapter.engine.finding import Finding
 from langmem_adapter.engine.wiring import Engine
+from langmem_adapter.errors import noted_on
 from langmem_adapter.pipeline.build import build_pipeline
 from langmem_adapter.settings import Settings
 from langmem_adapter.storage import meta
@@ -253,7 +254,13 @@ class Memory(Adding, Finding, Editing):
 
     @planned
     def close(self) -> Plan[None]:
-        """Write the index's snapshot and close every connection; the object is of no use afterwards."""
+        """Write what waits and the index's snapshot, and close every connection; the object is of no use afterwards.
+
+        In a process that was forked from the one which opened it, nothing is done: all of it belongs to the parent.
+
+        Raises:
+            ExceptionGroup: What failed, background writes above all; everything is closed all the same.
+        """
         return Plan(self._engine.close)
 
     aclose = awaited(close)
@@ -265,8 +272,9 @@ class Memory(Adding, Finding, Editing):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close."""
-        self._engine.close()
+        """Close; an error of the `with` statement goes on, with a note of what closing met."""
+        with noted_on(error):
+            self._engine.close()
 
     async def __aenter__(self) -> Self:
         """Use it in an `async with` statement: it closes at the end."""
@@ -275,8 +283,9 @@ class Memory(Adding, Finding, Editing):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close."""
-        await asyncio.to_thread(self._engine.close)
+        """Close; an error of the `with` statement goes on, with a note of what closing met."""
+        with noted_on(error):
+            await asyncio.to_thread(self._engine.close)
 
     def __repr__(self) -> str:
         """Where it lies and who thinks."""

@@ -140,13 +140,17 @@ class Adding(Wired):
         """A writer for chats that must not wait: it gathers the messages of a thread and adds them once it falls quiet.
 
         Args:
-            after: Seconds of quiet.
+            after: Seconds of quiet; `math.inf` writes at `drain` and `close` only.
             at_most: Seconds after which a thread that does not fall quiet is written all the same; default ten times *after*.
             on_error: Called with each write that failed; without it the writer's `close` raises them.
 
         Returns:
             A context manager with `add` (as here, but it gives a `Future`), `drain` and `close`. Closing this memory closes
-            it, too.
+            it, too, and so does the end of the program.
+
+        Raises:
+            InvalidInputError: A time is no number of seconds from 0, or *at_most* is less than *after*.
+            StorageError: This memory cannot be used, since it is closed or was opened before the process forked.
 
         Example:
             >>> from langmem_adapter import Memory
@@ -158,7 +162,8 @@ class Adding(Wired):
             ['Has a sister named Jesica']
             >>> memory.close()
         """
-        writer = BackgroundWriter(self.add, after=after, at_most=at_most, on_error=on_error)
+        with self.engine.database.read():  # it can be used: a writer of one that cannot would take messages in vain
+            writer = BackgroundWriter(self.add, after=after, at_most=at_most, on_error=on_error)
         self.engine.writers.add(writer)
         return writer
 

@@ -288,14 +288,31 @@ class Engine:
         return self.indexer.verify()
 
     def close(self) -> None:
-        """Finish what waits, write the snapshot, close every connection; in a forked child nothing, it is the parent's."""
+        """Finish what waits, write the snapshot, close every connection: all of it, whatever fails.
+
+        In a process that was forked from the one which opened it, nothing is done: all of it belongs to the parent.
+
+        Raises:
+            ExceptionGroup: What failed.
+        """
         if self.database.inherited:
             return
-        for writer in list(self.writers):
-            writer.close()
-        for feed in (self.indexer, *self._feeds.values()):
-            feed.close()
-        self.database.close()
+        errors: list[BaseException] = []
+        parts: tuple[Closing, ...] = (self.database, *self._feeds.values(), self.indexer, *self.writers)
+        with ExitStack() as closing:  # from the last to the first
+            for part in parts:
+                closing.callback(_close, part, errors)
+        if errors:
+            raise BaseExceptionGroup("the memory is closed, but not all of it went well", errors)
+
+
+def _close(part: Closing, errors: list[BaseException]) -> None:
+    try:
+        part.close()
+    except BaseExceptionGroup as group:
+        errors.extend(group.exceptions)
+    except LangmemAdapterError as error:
+        errors.append(error)
 
 
 class Wired:

@@ -8,36 +8,47 @@ is kept.
 from __future__ import annotations
 
 import logging
+import math
+import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Self
+from multiprocessing import util
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from langmem_adapter.errors import InvalidInputError
+from langchain_core.messages import BaseMessage
+
+from langmem_adapter.arguments import seconds
+from langmem_adapter.errors import InvalidInputError, StorageError, noted_on
+from langmem_adapter.pipeline.parse import as_list
 from langmem_adapter.pipeline.run import run_of
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from langmem_adapter.records.results import AddResult
+    from langmem_adapter.records.scope import Scope
 
 __all__ = ["BackgroundWriter", "FailedWrite"]
+
+T = TypeVar("T")
 
 _log = logging.getLogger("langmem_adapter")
 
 _WORKERS: Final = 4
-_SHARED: Final = ("user_id", "agent_id", "run_id", "infer", "memory_type", "prompt")
+_CHECKED: Final = ("metadata", "timestamp", "expires_at")
 
 
 @dataclass(frozen=True, slots=True)
 class FailedWrite:
-    """A conversation that could not be remembered, as it was given, so that it can be tried again.
+    """A conversation that could not be remembered, as it was taken, so that it can be tried again.
 
     Attributes:
-        arguments: Those of `Memory.add`.
+        arguments: Those of `Memory.add`; the timestamp is when its last message was taken, where none was given.
         error: What went wrong.
     """
 
@@ -49,27 +60,34 @@ class FailedWrite:
 class _Thread:
     """What one thread of a chat has said since it was last remembered."""
 
+    key: tuple[Any, ...]
+    scope: Scope
     arguments: dict[str, Any]
-    first: float
-    due: float
-    messages: list[Any] = field(default_factory=list)
-    waiting: list[Future[AddResult]] = field(default_factory=list)
+    latest: float
+    due: float = math.inf
+    futures: list[Future[AddResult]] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        """Whose it is and how much, without its texts: for the log."""
+        count = len(self.arguments["messages"])
+        return f"{count} message{'s' * (count != 1)} of {self.scope.named}"
 
 
 class BackgroundWriter:
     """Gathers the messages of each thread and remembers them together, once it falls quiet.
 
     A thread is told by its scope and options. What was taken lives in this process until it is written: close the writer (or
-    the memory) to write the rest. A failed write reaches everybody who waits for it, `on_error`, and at last `close`.
+    the memory) to write the rest; a program that ends without does it then. A failed write reaches everybody who waits for
+    it, `on_error`, and at last `close`. In a forked child the writer refuses: what waits is the parent's to write.
 
     Args:
         add: `Memory.add`.
-        after: Seconds of quiet after which a thread is written.
+        after: Seconds of quiet after which a thread is written; `math.inf` for not before `drain` or `close`.
         at_most: Seconds after which it is written even if it does not fall quiet; default ten times *after*.
         on_error: Called with each failed write, on a worker thread; without it `close` raises them.
 
     Raises:
-        InvalidInputError: A time is negative.
+        InvalidInputError: A time is no number of seconds from 0, or *at_most* is less than *after*.
     """
 
     def __init__(
@@ -80,24 +98,32 @@ class BackgroundWriter:
         at_most: float | None = None,
         on_error: Callable[[FailedWrite], None] | None = None,
     ) -> None:
-        if after < 0 or (at_most is not None and at_most < after):
-            raise InvalidInputError("after is a number of seconds from 0, at_most is not less")
-        self._write = add
-        self._after = after
-        self._at_most = 10 * after if at_most is None else at_most
-        self._on_error = on_error
+        self._after = seconds(after, "after")
+        self._at_most = 10 * self._after if at_most is None else seconds(at_most, "at_most")
+        if self._at_most < self._after:
+            raise InvalidInputError(f"at_most ({at_most}) is less than after ({after}); give as much or more")
+        self._add = add
+        self._untold: list[BaseException] = []
+        self._on_error = on_error or (lambda failed: self._untold.append(failed.error))
+        self._process = os.getpid()
+        self._watching = threading.Lock()
         self._changed = threading.Condition()
         self._threads: dict[tuple[Any, ...], _Thread] = {}
-        self._busy: set[tuple[Any, ...]] = set()
+        self._busy: dict[tuple[Any, ...], _Thread] = {}
         self._failed: list[FailedWrite] = []
         self._closing = False
-        self._draining = 0
-        self._workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="langmem-background")
-        self._clock = threading.Thread(target=self._watch, name="langmem-background-clock", daemon=True)
-        self._clock.start()
+        worker = partial(threading.Thread, target=self._work, name="langmem-background", daemon=True)
+        self._workers = [worker() for _ in range(_WORKERS)]
+        for thread in self._workers:
+            thread.start()
+        # Contract: workers are there before the first message, and no executor: when a program ends, Python shuts those down
+        # first, and 3.12 begins no more threads. Daemons go on until `_end` has waited for them, which multiprocessing calls,
+        # since its children end without `atexit` up to 3.12. Proven by
+        # tests/pipeline/test_background_ends.py::test_a_program_that_ends_without_closing_writes_what_waits.
+        self._exit = util.Finalize(None, self._end, exitpriority=0)
 
     def add(self, messages: Any, **arguments: Any) -> Future[AddResult]:
-        """Take messages and return at once.
+        """Take messages, as they are now, and return at once.
 
         Args:
             messages: As for `Memory.add`.
@@ -110,54 +136,63 @@ class BackgroundWriter:
         Raises:
             ScopeError: No scope is named.
             InvalidInputError: Something cannot be used, or the writer is closed.
+            StorageError: The process was forked since the writer was made.
         """
+        self._refuse_forked()
         if arguments.get("idempotency_key") is not None:
             raise InvalidInputError("a background write joins several adds; idempotency_key cannot name one of them")
-        run_of({**arguments, "messages": messages})
+        said = [_copy(message) for message in as_list(messages)]
+        run = run_of({**arguments, "messages": said})
+        own = {name: run.items[0][name] for name in _CHECKED if run.items[0][name] is not None}
+        named = own | {"timestamp": arguments.get("timestamp")}  # two that name none belong together
+        key = (run.scope, run.infer, run.memory_type, run.prompt, repr(sorted(named.items())))
         future: Future[AddResult] = Future()
         with self._changed:
-            if self._closing:
-                raise InvalidInputError("this background writer is closed; make a new one")
+            if self._closing or util.is_exiting():
+                raise InvalidInputError("this background writer is closed, or the program is ending; make a new one")
             now = time.monotonic()
-            thread = self._threads.setdefault(_key(arguments), _Thread(dict(arguments), now, now))
-            thread.messages += _listed(messages)
-            thread.waiting.append(future)
-            thread.due = min(now + self._after, thread.first + self._at_most)
+            new = _Thread(key, run.scope, {**arguments, "messages": []}, now + self._at_most)
+            thread = self._threads.setdefault(key, new)
+            thread.arguments.update(own)
+            thread.arguments["messages"] += said
+            thread.futures.append(future)
+            thread.due = min(now + self._after, thread.latest)
             self._changed.notify_all()
         return future
 
     def drain(self) -> None:
-        """Write what was taken so far, without waiting for quiet, and return when it is done."""
+        """Write what was taken so far, without waiting for quiet, and return when it is done.
+
+        Raises:
+            StorageError: The process was forked since the writer was made.
+        """
+        self._refuse_forked()
         with self._changed:
-            self._draining += 1
-            self._changed.notify_all()
-            self._changed.wait_for(lambda: not self._threads and not self._busy)
-            self._draining -= 1
+            self._finish()
 
     def close(self) -> None:
-        """Write the rest and stop.
+        """Write the rest and stop; in a forked child, nothing.
 
         Raises:
             ExceptionGroup: Writes failed and nobody was told through `on_error`; `failed` has what they were given.
         """
+        if os.getpid() != self._process:
+            return
         with self._changed:
-            if self._closing:
-                return
             self._closing = True
-        self.drain()
-        with self._changed:
-            self._changed.notify_all()
-        self._clock.join()
-        self._workers.shutdown()
-        errors = [failed.error for failed in self._failed if isinstance(failed.error, Exception)]
-        if errors and self._on_error is None:
-            raise ExceptionGroup("background writes failed; see the writer's `failed`", errors)
+            self._finish()
+        if threading.current_thread() not in self._workers:  # `on_error` may close as well
+            for thread in self._workers:
+                thread.join()
+        self._exit.cancel()
+        errors, self._untold = self._untold, []
+        if errors:
+            raise BaseExceptionGroup("background writes failed; see the writer's `failed`", errors)
 
     @property
     def failed(self) -> tuple[FailedWrite, ...]:
         """What could not be remembered so far."""
-        with self._changed:
-            return tuple(self._failed)
+        return tuple(self._failed)
 
     def __enter__(self) -> Self:
         """Use it in a `with` statement: the end writes the rest."""
@@ -166,57 +201,94 @@ class BackgroundWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close."""
-        self.close()
+        """Close; an error of the `with` statement goes on, with a note of the writes that failed as well."""
+        with noted_on(error):
+            self.close()
 
-    # ── the clock ───────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── beginning and end ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def _watch(self) -> None:
-        with self._changed:
-            while not (self._closing and not self._threads and not self._busy):
-                for key in self._ready():
-                    self._start(key, self._threads.pop(key))
-                self._changed.wait(self._until_next())
+    def _refuse_forked(self) -> None:
+        # Contract: asked before any lock, since the fork may have copied it locked; there are no workers here, either.
+        # Proven by tests/pipeline/test_background_ends.py::test_a_forked_child_is_refused_and_never_waits.
+        if os.getpid() != self._process:
+            raise StorageError(
+                "this background writer was made before the process forked, and works only in the process that made it; "
+                "open a memory in the child, after the fork, and make a writer of that"
+            )
 
-    def _ready(self) -> list[tuple[Any, ...]]:
-        now = time.monotonic()
-        hurried = bool(self._draining)
-        return [key for key, said in self._threads.items() if key not in self._busy and (hurried or said.due <= now)]
+    def _finish(self) -> None:
+        taken = {*self._threads.values(), *self._busy.values()}
+        for thread in taken:
+            thread.due = thread.latest = -math.inf
+        self._changed.notify_all()
+        self._changed.wait_for(lambda: taken.isdisjoint((*self._threads.values(), *self._busy.values())))
 
-    def _until_next(self) -> float | None:
-        # A busy thread wakes the clock when it is done.
-        due = [said.due for key, said in self._threads.items() if key not in self._busy]
-        return max(0.0, min(due) - time.monotonic()) if due else None
+    def _end(self) -> None:
+        try:
+            self.close()
+        finally:  # somebody interrupted it
+            for thread in (*self._threads.values(), *self._busy.values()):
+                _log.error("the program ends before it has written %s, now lost", thread)
 
-    def _start(self, key: tuple[Any, ...], thread: _Thread) -> None:
-        self._busy.add(key)
-        running = self._workers.submit(self._write, thread.messages, **thread.arguments)
-        running.add_done_callback(partial(self._ended, key, thread))
+    # ── the workers ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _ended(self, key: tuple[Any, ...], thread: _Thread, running: Future[AddResult]) -> None:
-        error = running.exception()
-        for future in thread.waiting:
-            if not future.set_running_or_notify_cancel():
-                continue
-            if error is not None:
-                future.set_exception(error)
-            else:
-                future.set_result(running.result())
-        with self._changed:
-            if error is not None:
-                self._failed.append(FailedWrite({**thread.arguments, "messages": thread.messages}, error))
-            self._busy.discard(key)
-            self._changed.notify_all()
-        if error is not None:  # last: whatever `on_error` does, everybody else has been served
-            _log.error("a background write failed: %s", type(error).__name__)
-            if self._on_error is not None:
-                self._on_error(FailedWrite({**thread.arguments, "messages": thread.messages}, error))
+    def _work(self) -> None:
+        while (thread := self._next()) is not None:
+            self._write(thread)
+
+    def _next(self) -> _Thread | None:
+        with self._watching, self._changed:  # one worker watches the clock, the others stand by
+            while self._threads or not self._closing:
+                free = (thread for key, thread in self._threads.items() if key not in self._busy)
+                thread = min(free, key=attrgetter("due"), default=None)
+                pause = math.inf if thread is None else thread.due - time.monotonic()
+                if thread is not None and pause <= 0:
+                    self._busy[thread.key] = self._threads.pop(thread.key)
+                    return thread
+                self._changed.wait(min(pause, threading.TIMEOUT_MAX))
+        return None
+
+    def _write(self, thread: _Thread) -> None:
+        result, error = _attempt(self._add, **thread.arguments)
+        failed = [] if error is None else [FailedWrite(thread.arguments, error)]
+        try:
+            _settle(thread.futures, result, error)
+        finally:  # whatever a callback of a future does, nobody waits for ever
+            with self._changed:
+                self._failed += failed
+                del self._busy[thread.key]
+                self._changed.notify_all()
+        for write in failed:
+            _log.error("a background write of %s failed: %s", thread, type(write.error).__name__)
+            clumsy = _attempt(self._on_error, write)[1]
+            if clumsy is not None:
+                self._untold.extend((write.error, clumsy))
 
 
-def _key(arguments: Mapping[str, Any]) -> tuple[Any, ...]:
-    rest = {name: value for name, value in arguments.items() if name not in _SHARED}
-    return (*(arguments.get(name) for name in _SHARED), repr(sorted(rest.items())))
+def _attempt(call: Callable[..., T], *given: Any, **named: Any) -> tuple[T | None, BaseException | None]:
+    try:
+        return call(*given, **named), None
+    except BaseException as error:  # noqa: BLE001 - it goes to whoever waits; a worker outlives it
+        return None, error
 
 
-def _listed(messages: Any) -> list[Any]:
-    return list(messages) if isinstance(messages, Sequence) and not isinstance(messages, str) else [messages]
+def _settle(futures: list[Future[AddResult]], result: Any, error: BaseException | None) -> None:
+    for future in futures:
+        if not future.set_running_or_notify_cancel():
+            continue
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, BaseMessage):
+        return value.model_copy(
+            update={"content": _copy(value.content), "additional_kwargs": _copy(value.additional_kwargs)}
+        )
+    if isinstance(value, Mapping):
+        return {key: _copy(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(_copy, value))
+    return value

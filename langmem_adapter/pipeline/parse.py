@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from langmem_adapter.pipeline.state import PipelineState, Task
     from langmem_adapter.reasoning.base import Describer, Description
 
-__all__ = ["parse_stage", "turns_of"]
+__all__ = ["as_list", "parse_stage", "turns_of"]
 
 _ROLES: Final = {
     "human": "user",
@@ -72,7 +72,7 @@ def turns_of(
     """
     told = descriptions or {}
     turns = [
-        _turn(message, number, time, item, told, scope) for number, message in enumerate(_as_list(messages), start=1)
+        _turn(message, number, time, item, told, scope) for number, message in enumerate(as_list(messages), start=1)
     ]
     if all(turn.notes == (_no_text(number),) for number, turn in enumerate(turns, start=1)):
         raise InvalidInputError("there is nothing to remember: every message is empty")
@@ -140,7 +140,12 @@ def _turns_of_item(item: Mapping[str, Any], number: int, scope: Scope, descripti
     return turns_of(item.get("messages"), scope=scope, time=time, item=number, descriptions=descriptions)
 
 
-def _as_list(messages: object) -> Sequence[object]:
+def as_list(messages: object) -> Sequence[object]:
+    """The messages of a conversation, in whichever way it was given.
+
+    Raises:
+        InvalidInputError: It is no conversation, or one without messages.
+    """
     if isinstance(messages, str | Mapping | BaseMessage) or _is_pair(messages):
         return [messages]
     if isinstance(messages, Sequence) and not isinstance(messages, bytes | bytearray):

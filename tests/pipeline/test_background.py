@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from langchain_core.messages import HumanMessage
 
-from langmem_adapter.errors import InvalidInputError, ScopeError
+from langmem_adapter.errors import InvalidInputError, ModelReplyError, ScopeError
 from langmem_adapter.memory import Memory
 from langmem_adapter.testing.fakes import ScriptedChatModel
 
@@ -57,6 +60,77 @@ def test_a_thread_that_never_falls_quiet_is_written_all_the_same(memory: Memory)
         slow.add("I like milk.", user_id="b")
 
 
+@pytest.mark.parametrize(
+    ("after", "at_most"), [(math.inf, None), (60, math.inf), (threading.TIMEOUT_MAX * 2, None), (10**400, 10**500)]
+)
+def test_what_is_to_wait_for_ever_waits_for_the_drain(memory: Memory, after: float, at_most: float | None) -> None:
+    with memory.background(after=after, at_most=at_most) as writer:
+        soon = memory.background(after=0).add("I like milk.", user_id="b")
+        future = writer.add("I like tea.", user_id="a")
+        assert soon.result(timeout=30).results and not future.done()
+        writer.drain()
+        assert future.result(timeout=30).results[0].text == "Likes tea"
+
+
+@pytest.mark.parametrize("seconds", [-1, -math.inf, math.nan, True, "2", None, [2]])
+def test_what_is_no_time_is_refused(memory: Memory, seconds: Any) -> None:
+    with pytest.raises(InvalidInputError, match="after is a number of seconds"):
+        memory.background(after=seconds)
+    if seconds is not None:  # the default
+        with pytest.raises(InvalidInputError, match="at_most is a number of seconds"):
+            memory.background(after=1, at_most=seconds)
+    with pytest.raises(InvalidInputError, match="less than after"):
+        memory.background(after=math.inf, at_most=1)
+
+
+def test_a_drain_writes_what_was_taken_before_it(tmp_path: Path) -> None:
+    released, reached = threading.Event(), threading.Event()
+
+    def answer(_: object) -> str:
+        reached.set()
+        assert released.wait(timeout=30)
+        return '{"facts": []}'
+
+    with Memory(tmp_path / "m.db", model=ScriptedChatModel(replies=[answer] * 3)) as memory:
+        writer = memory.background(after=math.inf)
+        before = writer.add("before", user_id="a")
+        draining = threading.Thread(target=writer.drain)
+        draining.start()
+        assert reached.wait(timeout=30)  # so it has begun
+        after = [writer.add("meanwhile", user_id=name) for name in ("a", "b")]
+        released.set()
+        draining.join()
+        assert before.done() and not any(future.done() for future in after)
+
+
+def test_what_is_written_is_what_was_said(memory: Memory) -> None:
+    metadata, part = {"deep": {"n": 1}}, {"type": "text", "text": "one"}
+    parts: list[str | dict[Any, Any]] = [part]
+    spoken, told = HumanMessage("two"), HumanMessage([part], additional_kwargs={"timestamp": "2001-01-01"})
+    said: list[Any] = [{"role": "user", "content": parts}, spoken, told, ("user", parts)]
+    writer = memory.background(after=math.inf)
+    writer.add(said, user_id="a", infer=False, metadata=metadata)
+    writer.add(("user", "last"), user_id="a", infer=False, metadata=metadata)
+    metadata["deep"]["n"], part["text"], spoken.content = 2, "changed", "changed"
+    told.additional_kwargs.clear()
+    parts.append("more")
+    said.clear()
+    writer.close()
+    found = sorted((item.text, item.metadata["deep"]["n"]) for item in memory.get_all(user_id="a"))
+    assert found == [("last", 1), ("one", 1), ("one", 1), ("one", 1), ("two", 1)]
+    assert [item.created_at.year for item in memory.get_all(user_id="a")].count(2001) == 1
+
+
+def test_what_was_said_is_dated_then(memory: Memory) -> None:
+    writer = memory.background(after=math.inf)
+    begun = datetime.now(UTC)
+    writer.add("I like tea.", user_id="a")
+    taken = datetime.now(UTC)
+    writer.close()
+    (kept,) = memory.get_all(user_id="a")
+    assert begun <= kept.created_at <= taken
+
+
 def test_different_options_are_different_conversations(memory: Memory) -> None:
     with memory.background(after=60) as writer:
         one = writer.add("I like tea.", user_id="a", metadata={"n": 1})
@@ -75,8 +149,6 @@ def test_bad_input_is_refused_at_once(memory: Memory) -> None:
             writer.add("I like tea.", user_id="a", idempotency_key="x")
     with pytest.raises(InvalidInputError, match="closed"):
         writer.add("I like tea.", user_id="a")
-    with pytest.raises(InvalidInputError):
-        memory.background(after=-1)
     assert memory.stats().changes == 0
 
 
@@ -90,7 +162,9 @@ def test_a_failed_write_reaches_whoever_waits_and_whoever_closes(tmp_path: Path)
         assert isinstance(caught.value.exceptions[0], ValueError)
         assert isinstance(future.exception(timeout=1), ValueError)
         (failed,) = writer.failed
-        assert failed.arguments == {"user_id": "a", "messages": ["I like tea."]}
+        taken = failed.arguments["timestamp"]
+        assert failed.arguments == {"user_id": "a", "messages": ["I like tea."], "timestamp": taken}
+        assert taken < datetime.now(UTC).isoformat()
         told: list[Any] = []
         with memory.background(after=60, on_error=told.append) as polite:
             polite.add("I like tea.", user_id="a")
@@ -137,6 +211,10 @@ def test_an_on_error_that_fails_itself_keeps_nobody_waiting(tmp_path: Path) -> N
         raise RuntimeError("clumsy")
 
     with Memory(tmp_path / "m.db", model=ScriptedChatModel(replies=["no json", "still none"])) as memory:
-        with memory.background(after=60, on_error=clumsy) as writer:
-            future = writer.add("I like tea.", user_id="a")
-        assert isinstance(future.exception(timeout=5), ValueError)
+        writer = memory.background(after=0, on_error=clumsy)
+        future = writer.add("I like tea.", user_id="a")
+        assert isinstance(future.exception(timeout=30), ModelReplyError)
+        assert writer.add("I like tea.", user_id="a", infer=False).result(timeout=30).results[0].text == "I like tea."
+        with pytest.raises(ExceptionGroup) as caught:
+            writer.close()
+    assert [type(error) for error in caught.value.exceptions] == [ModelReplyError, RuntimeError]

@@ -45,7 +45,7 @@ class _Guest:
         return self._engine.engine.uses_graph and not self.bare
 
     def close(self) -> None:
-        """Write the index's snapshot and close every connection; the object is of no use afterwards."""
+        """Write what waits and the index's snapshot, and close every connection; the object is of no use afterwards."""
         self._engine.close()
 
     def __repr__(self) -> str:
@@ -108,8 +108,8 @@ class Memory(_Guest):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close."""
-        self.close()
+        """Close; an error of the `with` statement goes on, with a note of what closing met."""
+        self._engine.__exit__(kind, error, trace)
 
 
 class AsyncMemory(_Guest):
@@ -168,8 +168,8 @@ class AsyncMemory(_Guest):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close."""
-        await self._engine.aclose()
+        """Close; an error of the `with` statement goes on, with a note of what closing met."""
+        await self._engine.__aexit__(kind, error, trace)
 
 
 def _open(config: MemoryConfig) -> Engine:
