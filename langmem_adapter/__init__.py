@@ -7,6 +7,7 @@ Conversations go in, short facts come out: kept up to date, searchable, with the
 The house, from the ground up; a room imports only from the rooms above it in this list:
 
     errors      owns the error tree: everything that is raised on purpose.
+    addresses   owns what may be shown of an address: no password, no key.
     records     owns the words that all rooms speak: Scope, MemoryItem, Hit, Change, Revision …
     settings    owns the environment and the configuration files; nobody else reads them.
     vocabulary  owns word lists, English and Chinese.

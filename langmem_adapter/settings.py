@@ -5,11 +5,11 @@ from __future__ import annotations
 import difflib
 import os
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import platformdirs
 from pydantic import Field, SecretStr, ValidationError, field_validator
-from pydantic_core import PydanticCustomError
+from pydantic_core import InitErrorDetails, PydanticCustomError
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -17,8 +17,12 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from langmem_adapter.addresses import check_server, shown
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.languages import checked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 __all__ = ["Settings", "default_database"]
 
@@ -33,11 +37,13 @@ class Settings(BaseSettings):
     Precedence: argument, environment (`LANGMEM_ADAPTER_MODEL=…`), `./langmem_adapter.toml`, the user's own
     `langmem_adapter.toml` in the platform's configuration directory, default. Unknown names are errors, in every source.
 
+    `repr`, `str` and errors show addresses without the passwords and keys in them.
+
     Args:
         database: SQLite path or SQLAlchemy URL; `None` means a file in the user's data directory.
         model: `"offline"` (rules), or a name for LangChain's `init_chat_model`, as `"openai:gpt-5-mini"`.
         embeddings: `"hash:512"` (offline), or a name for `init_embeddings`, as `"openai:text-embedding-3-small"`.
-        base_url: An OpenAI-compatible server for both; a key is then optional.
+        base_url: An OpenAI-compatible server for both, as `"http://localhost:11434/v1"`; a key is then optional.
         api_key: Its key; never shown, logged or traced.
         index: `"faiss"`, `"exact"` (plain numpy), or `"pgvector"` (inside Postgres).
         graph: Whether to keep a knowledge graph beside the memories.
@@ -79,7 +85,7 @@ class Settings(BaseSettings):
         'hash:512'
     """
 
-    model_config = SettingsConfigDict(env_prefix=_PREFIX, extra="forbid", frozen=True)
+    model_config = SettingsConfigDict(env_prefix=_PREFIX, extra="forbid", frozen=True, hide_input_in_errors=True)
 
     database: str | None = None
     model: str = "offline"
@@ -109,10 +115,12 @@ class Settings(BaseSettings):
     @field_validator("language")
     @classmethod
     def _known_language(cls, name: str | None) -> str | None:
-        try:
-            return None if name is None else checked(name)
-        except InvalidInputError as error:
-            raise PydanticCustomError("language", "{why}", {"why": str(error)}) from None
+        return _accepted(checked, name)
+
+    @field_validator("base_url")
+    @classmethod
+    def _readable_server(cls, address: str | None) -> str | None:
+        return _accepted(check_server, address)
 
     def __init__(self, **values: Any) -> None:
         _refuse_unknown_environment()
@@ -120,6 +128,16 @@ class Settings(BaseSettings):
             super().__init__(**values)
         except ValidationError as error:
             raise InvalidInputError(_explain(error)) from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Refuse it as pydantic does, but without repeating the value."""
+        refused = InitErrorDetails(type="frozen_instance", loc=(name,), input=value)
+        raise ValidationError.from_exception_data(type(self).__name__, [refused], hide_input=True)
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        """What `repr`, `str` and rich show: addresses without their secrets."""
+        for name, value in super().__repr_args__():
+            yield name, shown(value) if isinstance(value, str) else value
 
     @classmethod
     def settings_customise_sources(
@@ -144,6 +162,13 @@ class _TomlFiles(TomlConfigSettingsSource):
             return super()._read_file(file_path)
         except (ValueError, OSError) as error:  # no TOML, no UTF-8; no file, no permission
             raise InvalidInputError(f"{file_path} cannot be read as TOML: {error}") from None
+
+
+def _accepted(check: Callable[[str], str], value: str | None) -> str | None:
+    try:
+        return None if value is None else check(value)
+    except InvalidInputError as error:
+        raise PydanticCustomError("not_accepted", "{why}", {"why": str(error)}) from None
 
 
 def default_database() -> Path:

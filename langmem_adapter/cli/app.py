@@ -8,6 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from langmem_adapter._version import __version__
+from langmem_adapter.addresses import cleaned
 from langmem_adapter.cli import graph, graph_edit
 from langmem_adapter.cli.add import add
 from langmem_adapter.cli.change import delete, update
@@ -146,6 +147,7 @@ def main() -> None:
 
 
 def _refuse(error: typer.TyperException, arguments: list[str]) -> int:
+    error.message = cleaned(error.message)  # it quotes what was typed
     if "--json" not in arguments:
         from typer.rich_utils import rich_format_error
 

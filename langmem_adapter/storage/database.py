@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import sqlite3
 import threading
 import time
@@ -19,13 +20,16 @@ from concurrent.futures import Future
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeAlias, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, StaticPool, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
+from langmem_adapter.addresses import ENCODED, cleaned, shown
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError, MissingDependencyError, StorageError
+from langmem_adapter.records.checks import check_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -136,7 +140,7 @@ class Database:
     @cached_property
     def location(self) -> str:
         """Where the data lies, without any password."""
-        return str(self.path) if self.path else self._engine.url.render_as_string(hide_password=True)
+        return str(self.path) if self.path else shown(str(self._engine.url))
 
     # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -367,6 +371,8 @@ class Database:
             return create_engine(url, pool_pre_ping=True)
         except (ModuleNotFoundError, NoSuchModuleError) as error:
             raise MissingDependencyError(f"the driver of {url.drivername}", extra="postgres") from error
+        except (ArgumentError, ValueError):  # its text may quote any part of the URL
+            raise InvalidInputError(_UNREADABLE) from None
 
     def _create_sqlite(self, url: URL) -> Engine:
         arguments = {"timeout": self._busy_timeout, "check_same_thread": False}
@@ -385,6 +391,14 @@ class Database:
             self._file = _identity(self.path)
 
 
+_UNREADABLE: Final = (
+    "not a database URL; write it like sqlite:///folder/memory.db or postgresql+psycopg://user:password@host:5432/name, "
+    f"{ENCODED}"
+)
+# Where half a password would be taken for something else: SQLAlchemy sees another @ behind the password, or a query in it.
+_AMBIGUOUS: Final = re.compile(r"[\w+]+://(?:(?>[^:/]*(?::[^@]*)?@).*@|[^:/]*:[^@]*\?[^@]*=[^@]*@)", re.DOTALL)
+
+
 def _outcome(future: Future[Any]) -> Any:
     try:
         return future.result()
@@ -400,17 +414,24 @@ def _settle(future: Future[Any], result: Any, error: LangmemAdapterError | None)
 
 
 def _as_url(where: str | Path | URL) -> URL:
-    if isinstance(where, URL):
-        return where
-    name = str(where)
+    url = where if isinstance(where, URL) else _read(str(where))
+    if url.get_backend_name() != "sqlite":
+        for part in (url.username, url.password, url.host, url.database, *chain(*url.normalized_query.values())):
+            check_text(str(part), "the database URL")  # libpq drops what follows a NUL, errors quote what is no UTF-8
+    return url
+
+
+def _read(name: str) -> URL:
     if not name.strip():
         raise InvalidInputError("the database's name is blank; give a path, ':memory:' or an SQLAlchemy URL")
     if "://" not in name:
         return URL.create("sqlite", database=name if name == ":memory:" else str(Path(name).expanduser()))
     try:
         url = make_url(name)
-    except ArgumentError as error:
-        raise InvalidInputError(f"not a database URL: {error}") from None
+    except (ArgumentError, ValueError):  # a port that is no number; its text quotes what stands there
+        raise InvalidInputError(_UNREADABLE) from None
+    if _AMBIGUOUS.match(name) and url.get_backend_name() != "sqlite":
+        raise InvalidInputError(_UNREADABLE)
     return url.set(drivername="postgresql+psycopg") if url.drivername in {"postgres", "postgresql"} else url
 
 
@@ -495,4 +516,5 @@ def translated(location: str) -> Iterator[None]:
 def _storage_error(location: str, message: str, *, lost: bool = False) -> StorageError:
     hint = next((hint for sign, hint in _HINTS.items() if sign in message), None)
     transient = lost or any(sign in message for sign in _TRANSIENT)
-    return StorageError(f"{location}: {message.strip()}{f' ({hint})' if hint else ''}", transient=transient)
+    told = cleaned(message.strip())
+    return StorageError(f"{location}: {told}{f' ({hint})' if hint else ''}", transient=transient)
