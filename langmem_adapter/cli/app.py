@@ -17,7 +17,7 @@ from langmem_adapter.cli.doctor import doctor
 from langmem_adapter.cli.evaluate import locomo, questions
 from langmem_adapter.cli.failures import ExitCode, Failure, failure_of, known_errors
 from langmem_adapter.cli.look import history, list_, search, show
-from langmem_adapter.cli.options import DatabaseOption, EmbeddingsOption, JsonOption, ModelOption, command
+from langmem_adapter.cli.options import DatabaseOption, EmbeddingsOption, JsonOption, ModelOption, TrustOption, command
 from langmem_adapter.cli.output import Output
 from langmem_adapter.cli.upkeep import purge, reindex
 
@@ -116,6 +116,7 @@ def _shared(
     database: DatabaseOption = None,
     model: ModelOption = None,
     embeddings: EmbeddingsOption = None,
+    trust_folder: TrustOption = False,
     as_json: JsonOption = False,
     version: Annotated[
         bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
