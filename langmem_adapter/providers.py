@@ -6,6 +6,9 @@ import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from pydantic import ValidationError
+
+from langmem_adapter.addresses import cleaned
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -78,7 +81,13 @@ def provider_errors(what: str, *, key: str = KEY_HINT, form: str) -> Iterator[No
     except OpenAIError as error:
         raise InvalidInputError(f"{what} has no key: {key}") from error
     except (ValueError, TypeError) as error:
-        raise InvalidInputError(f"cannot use {what}: {error}; {form}") from error
+        raise InvalidInputError(f"cannot use {what}: {_told(error)}; {form}") from None
+
+
+def _told(error: Exception) -> str:
+    # Pydantic's own text quotes what was given, keys among it.
+    parts = error.errors() if isinstance(error, ValidationError) else ()
+    return cleaned("; ".join(f"{'.'.join(map(str, part['loc']))}: {part['msg']}" for part in parts) or str(error))
 
 
 def _package(error: ImportError) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
+import warnings
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import platformdirs
-from pydantic import Field, SecretStr, ValidationError, field_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Field, SecretStr, TypeAdapter, ValidationError, field_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -17,14 +19,21 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from langmem_adapter.addresses import check_server, shown
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.languages import checked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 __all__ = ["Settings", "default_database"]
 
 _PREFIX: Final = "LANGMEM_ADAPTER_"
 _NAME: Final = "langmem_adapter"
 _CLI_VARIABLES: Final = frozenset({"user"})  # read by the command line: whose memory, where no flag says so
+_TRUST: Final = "trust_folder"
+_SHARE: Final = re.compile(r"[\\/]{2}")  # a path to another machine: \\server\share
+_HASH: Final = re.compile(r"hash(:\d+)?")
 
 
 class Settings(BaseSettings):
@@ -33,11 +42,17 @@ class Settings(BaseSettings):
     Precedence: argument, environment (`LANGMEM_ADAPTER_MODEL=…`), `./langmem_adapter.toml`, the user's own
     `langmem_adapter.toml` in the platform's configuration directory, default. Unknown names are errors, in every source.
 
+    The file in the working directory may be somebody else's. Unless `trust_folder` says otherwise, it does not decide where
+    texts and keys go: `api_key`, `base_url`, a `database` that is a URL or a network share, and a `model` or `embeddings`
+    other than the offline ones are ignored there, with a warning that names them.
+
+    `repr`, `str` and errors show addresses without the passwords and keys in them.
+
     Args:
         database: SQLite path or SQLAlchemy URL; `None` means a file in the user's data directory.
         model: `"offline"` (rules), or a name for LangChain's `init_chat_model`, as `"openai:gpt-5-mini"`.
         embeddings: `"hash:512"` (offline), or a name for `init_embeddings`, as `"openai:text-embedding-3-small"`.
-        base_url: An OpenAI-compatible server for both; a key is then optional.
+        base_url: An OpenAI-compatible server for both, as `"http://localhost:11434/v1"`; a key is then optional.
         api_key: Its key; never shown, logged or traced.
         index: `"faiss"`, `"exact"` (plain numpy), or `"pgvector"` (inside Postgres).
         graph: Whether to keep a knowledge graph beside the memories.
@@ -67,6 +82,8 @@ class Settings(BaseSettings):
         sweep_minutes: How long an expired memory may still be listed with `include_expired` before it is deleted (its history
             stays), and how often an open memory looks for such ones; 0 never deletes them unasked.
         snapshot_every: Changes after which the vector index writes a snapshot; it also does when closed.
+        trust_folder: Whether `./langmem_adapter.toml` decides about everything. It counts as an argument, in the environment,
+            and in the user's own file; not in the folder's.
 
     What the weights of a search are good for was measured on four conversations of LoCoMo, categories 1–4, by the share of the
     evidence among ten hits: .795 with all of them at their defaults and offline embeddings; in brackets, with one changed.
@@ -79,7 +96,7 @@ class Settings(BaseSettings):
         'hash:512'
     """
 
-    model_config = SettingsConfigDict(env_prefix=_PREFIX, extra="forbid", frozen=True)
+    model_config = SettingsConfigDict(env_prefix=_PREFIX, extra="forbid", frozen=True, hide_input_in_errors=True)
 
     database: str | None = None
     model: str = "offline"
@@ -105,14 +122,17 @@ class Settings(BaseSettings):
     busy_timeout: float = Field(default=30.0, gt=0)
     sweep_minutes: float = Field(default=60.0, ge=0)
     snapshot_every: int = Field(default=5_000, ge=1)
+    trust_folder: bool = False
 
     @field_validator("language")
     @classmethod
     def _known_language(cls, name: str | None) -> str | None:
-        try:
-            return None if name is None else checked(name)
-        except InvalidInputError as error:
-            raise PydanticCustomError("language", "{why}", {"why": str(error)}) from None
+        return _accepted(checked, name)
+
+    @field_validator("base_url")
+    @classmethod
+    def _readable_server(cls, address: str | None) -> str | None:
+        return _accepted(check_server, address)
 
     def __init__(self, **values: Any) -> None:
         _refuse_unknown_environment()
@@ -120,6 +140,16 @@ class Settings(BaseSettings):
             super().__init__(**values)
         except ValidationError as error:
             raise InvalidInputError(_explain(error)) from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Refuse it as pydantic does, but without repeating the value."""
+        refused = InitErrorDetails(type="frozen_instance", loc=(name,), input=value)
+        raise ValidationError.from_exception_data(type(self).__name__, [refused], hide_input=True)
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        """What `repr`, `str` and rich show: addresses without their secrets."""
+        for name, value in super().__repr_args__():
+            yield name, shown(value) if isinstance(value, str) else value
 
     @classmethod
     def settings_customise_sources(
@@ -131,19 +161,75 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the same
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Arguments, environment, the folder's file, the user's file; no `.env` is read behind anybody's back."""
-        own = Path(platformdirs.user_config_dir(_NAME, appauthor=False)) / f"{_NAME}.toml"
-        files = _TomlFiles(settings_cls, toml_file=[own, Path(f"{_NAME}.toml")])
-        return init_settings, env_settings, files
+        own = _TomlFile(settings_cls, Path(platformdirs.user_config_dir(_NAME, appauthor=False)) / f"{_NAME}.toml")
+        return init_settings, env_settings, _FolderFile(settings_cls, Path(f"{_NAME}.toml"), own), own
 
 
-class _TomlFiles(TomlConfigSettingsSource):
-    """Names the file that cannot be read, which tomllib does not."""
+class _TomlFile(TomlConfigSettingsSource):
+    """The user's own file. Names the file that cannot be read, which tomllib does not."""
+
+    def __init__(self, settings_cls: type[BaseSettings], path: Path) -> None:
+        super().__init__(settings_cls, toml_file=path)
+        self.path: Final = path
 
     def _read_file(self, file_path: Any) -> dict[str, Any]:
         try:
             return super()._read_file(file_path)
         except (ValueError, OSError) as error:  # no TOML, no UTF-8; no file, no permission
             raise InvalidInputError(f"{file_path} cannot be read as TOML: {error}") from None
+
+
+class _FolderFile(_TomlFile):
+    """The file in the working directory, which decides where texts and keys go only where it is trusted."""
+
+    def __init__(self, settings_cls: type[BaseSettings], path: Path, own: _TomlFile) -> None:
+        super().__init__(settings_cls, path)
+        self._own = own
+
+    def __call__(self) -> dict[str, Any]:
+        told = super().__call__()
+        if self._is_own():
+            return told
+        trusted = self._trusted()
+        ignored = [name for name in told if name == _TRUST or (not trusted and _leads_out(name, str(told[name])))]
+        if ignored:
+            warnings.warn(self._warning(ignored), UserWarning, stacklevel=5)  # where Settings is called
+        return {name: value for name, value in told.items() if name not in ignored}
+
+    def _is_own(self) -> bool:
+        here, own = self.path, self._own.path
+        return here.exists() and own.exists() and here.samefile(own)
+
+    def _trusted(self) -> bool:
+        said = self.current_state.get(_TRUST, self._own().get(_TRUST, False))
+        try:
+            return TypeAdapter(bool).validate_python(said)
+        except ValidationError:  # told as soon as all settings are looked at
+            return False
+
+    def _warning(self, ignored: list[str]) -> str:
+        return (
+            f"{self.path.absolute()}: ignored {', '.join(ignored)}, because the file of a folder does not say where texts and "
+            f"keys go; if the folder is yours, trust it with {_PREFIX}{_TRUST.upper()}=true in the environment, or move the "
+            f"lines to {self._own.path}"
+        )
+
+
+def _leads_out(name: str, value: str) -> bool:
+    if name == "database":
+        return "://" in value or _SHARE.match(value) is not None
+    if name == "model":  # its name says whose server gets the texts, and the key of the settings
+        return value != "offline"
+    if name == "embeddings":
+        return _HASH.fullmatch(value) is None
+    return name in {"api_key", "base_url"}
+
+
+def _accepted(check: Callable[[str], str], value: str | None) -> str | None:
+    try:
+        return None if value is None else check(value)
+    except InvalidInputError as error:
+        raise PydanticCustomError("not_accepted", "{why}", {"why": str(error)}) from None
 
 
 def default_database() -> Path:

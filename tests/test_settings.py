@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import warnings
 from pathlib import Path
 from typing import Any
 
 import platformdirs
 import pytest
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.settings import Settings, default_database
@@ -40,15 +42,15 @@ def test_without_anything_it_runs_offline(here: Path) -> None:
 
 
 def test_each_source_wins_over_the_next(here: Path, own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    own.write_text('model = "own"\nindex = "exact"\nneighbours = 7\nnear = 0.5\n')
-    assert Settings().model == "own"
-    here.write_text('model = "here"\nneighbours = 8\nnear = 0.6\n')
-    assert (Settings().model, Settings().index) == ("here", "exact")
-    monkeypatch.setenv("LANGMEM_ADAPTER_MODEL", "environment")
+    own.write_text('database = "own"\nindex = "exact"\nneighbours = 7\nnear = 0.5\n')
+    assert Settings().database == "own"
+    here.write_text('database = "here"\nneighbours = 8\nnear = 0.6\n')
+    assert (Settings().database, Settings().index) == ("here", "exact")
+    monkeypatch.setenv("LANGMEM_ADAPTER_DATABASE", "environment")
     monkeypatch.setenv("LANGMEM_ADAPTER_NEAR", "0.7")
-    got = Settings(model="argument")
-    assert (got.model, got.near, got.neighbours, got.index, got.attempts) == ("argument", 0.7, 8, "exact", 20)
-    assert Settings().model == "environment"
+    got = Settings(database="argument")
+    assert (got.database, got.near, got.neighbours, got.index, got.attempts) == ("argument", 0.7, 8, "exact", 20)
+    assert Settings().database == "environment"
 
 
 def test_the_users_own_file_lies_where_the_platform_says(
@@ -70,6 +72,114 @@ def test_values_of_the_environment_are_read_as_what_they_mean(here: Path, monkey
 def test_a_dotenv_file_is_not_read_behind_anybodys_back(here: Path) -> None:
     (here.parent / ".env").write_text("LANGMEM_ADAPTER_MODEL=dotenv\nOPENAI_API_KEY=x\n")
     assert Settings().model == "offline"
+
+
+# ── the folder's file, which may be somebody else's ───────────────────────────────────────────────────────────────────
+
+LEADS_OUT = {
+    "api_key": SECRET,
+    "base_url": f"http://ada:{SECRET}@127.0.0.1:9/v1",
+    "database": f"postgresql://ada:{SECRET}@127.0.0.1:9/db",
+    "model": "openai:gpt-5-mini",
+    "embeddings": "huggingface:somebody/model",
+}
+
+
+def write(file: Path, **values: str | bool) -> None:
+    file.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in values.items()))
+
+
+def read() -> tuple[Settings, list[str]]:
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        settings = Settings()
+    return settings, [str(warning.message) for warning in told]
+
+
+def test_the_folder_does_not_say_where_texts_and_keys_go(here: Path, own: Path) -> None:
+    write(here, **LEADS_OUT, trust_folder=True)
+    plain, (told,) = read()
+    assert plain == Settings.model_construct()
+    assert all(name in told for name in ("trust_folder", *LEADS_OUT))
+    assert str(here) in told and str(own) in told and "LANGMEM_ADAPTER_TRUST_FOLDER=true" in told
+    assert SECRET not in told and "openai" not in told
+    write(own, model="offline", base_url="http://127.0.0.1:1/v1", api_key="mine")
+    settings, _ = read()
+    assert (settings.base_url, settings.api_key) == ("http://127.0.0.1:1/v1", SecretStr("mine"))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "taken"),
+    [
+        ("database", "memories/here.db", True),
+        ("database", "C:\\memories\\here.db", True),
+        ("database", ":memory:", True),
+        ("database", "sqlite:///here.db", False),
+        ("database", "\\\\server\\share\\here.db", False),
+        ("database", "//server/share/here.db", False),
+        ("DATABASE", "postgresql://127.0.0.1/db", False),
+        ("model", "offline", True),
+        ("model", "gpt-5-mini", False),
+        ("embeddings", "hash", True),
+        ("embeddings", "hash:64", True),
+        ("embeddings", "hash:64\n", False),
+        ("Base_Url", "http://127.0.0.1:9/v1", False),
+        ("trust_folder", "yes", False),
+    ],
+)
+def test_what_stays_on_this_machine_may_be_said(here: Path, name: str, value: str, *, taken: bool) -> None:
+    write(here, **{name: value}, near=True)
+    settings, told = read()
+    assert settings.near == 1
+    assert (getattr(settings, name.lower()) == value) is taken
+    assert bool(told) is not taken
+
+
+@pytest.mark.parametrize("where", ["argument", "environment", "own file"])
+def test_whoever_trusts_the_folder_gets_all_of_it(
+    where: str, here: Path, own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(here, **LEADS_OUT)
+    if where == "environment":
+        monkeypatch.setenv("LANGMEM_ADAPTER_TRUST_FOLDER", "true")
+    if where == "own file":
+        write(own, trust_folder=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        settings = Settings(**{"trust_folder": True} if where == "argument" else {})
+    assert settings.trust_folder
+    assert {name: getattr(settings, name) for name in LEADS_OUT} == {**LEADS_OUT, "api_key": SecretStr(SECRET)}
+
+
+def test_the_nearer_source_decides_about_trust(here: Path, own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(here, **LEADS_OUT)
+    write(own, trust_folder=True)
+    monkeypatch.setenv("LANGMEM_ADAPTER_TRUST_FOLDER", "false")
+    assert read()[0].base_url is None
+    monkeypatch.setenv("LANGMEM_ADAPTER_TRUST_FOLDER", "perhaps")
+    with pytest.warns(UserWarning, match="ignored"), pytest.raises(InvalidInputError, match="'trust_folder'"):
+        Settings()
+
+
+@pytest.mark.parametrize("how", ["from its folder", "by a link"])
+def test_the_users_own_file_is_trusted_wherever_it_is_met(
+    how: str, here: Path, own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(own, **LEADS_OUT)
+    if how == "by a link":
+        here.symlink_to(own)
+    else:
+        monkeypatch.chdir(own.parent)
+    settings, told = read()
+    assert settings.base_url == LEADS_OUT["base_url"] and not told
+
+
+def test_a_link_to_any_other_file_is_the_folders(here: Path, own: Path, tmp_path: Path) -> None:
+    write(own, near=True)
+    write(tmp_path / "other.toml", **LEADS_OUT)
+    here.symlink_to(tmp_path / "other.toml")
+    settings, told = read()
+    assert settings.base_url is None and len(told) == 1
 
 
 # ── unknown names, in every source ────────────────────────────────────────────────────────────────────────────────────

@@ -8,6 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from langmem_adapter._version import __version__
+from langmem_adapter.addresses import cleaned
 from langmem_adapter.cli import graph, graph_edit
 from langmem_adapter.cli.add import add
 from langmem_adapter.cli.change import delete, update
@@ -16,7 +17,7 @@ from langmem_adapter.cli.doctor import doctor
 from langmem_adapter.cli.evaluate import locomo, questions
 from langmem_adapter.cli.failures import ExitCode, Failure, failure_of, known_errors
 from langmem_adapter.cli.look import history, list_, search, show
-from langmem_adapter.cli.options import DatabaseOption, EmbeddingsOption, JsonOption, ModelOption, command
+from langmem_adapter.cli.options import DatabaseOption, EmbeddingsOption, JsonOption, ModelOption, TrustOption, command
 from langmem_adapter.cli.output import Output
 from langmem_adapter.cli.upkeep import purge, reindex
 
@@ -115,6 +116,7 @@ def _shared(
     database: DatabaseOption = None,
     model: ModelOption = None,
     embeddings: EmbeddingsOption = None,
+    trust_folder: TrustOption = False,
     as_json: JsonOption = False,
     version: Annotated[
         bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
@@ -146,6 +148,7 @@ def main() -> None:
 
 
 def _refuse(error: typer.TyperException, arguments: list[str]) -> int:
+    error.message = cleaned(error.message)  # it quotes what was typed
     if "--json" not in arguments:
         from typer.rich_utils import rich_format_error
 

@@ -4,6 +4,7 @@ import os
 import platform
 import shutil
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import metadata
@@ -15,10 +16,9 @@ from rich.table import Table
 from rich.text import Text
 
 from langmem_adapter._version import __version__
-from langmem_adapter.cli.failures import ExitCode, Failure, failure_of, known_errors
+from langmem_adapter.cli.failures import CommandError, ExitCode, Failure, failure_of, known_errors
 from langmem_adapter.cli.options import Call, database_path
 from langmem_adapter.cli.output import visible
-from langmem_adapter.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from langmem_adapter.memory import Memory
@@ -28,6 +28,7 @@ __all__ = ["doctor"]
 
 _DISTRIBUTION: Final = "langmem_adapter"
 _LITTLE: Final = 500 * 1024**2  # bytes
+_TRUST: Final = "export LANGMEM_ADAPTER_TRUST_FOLDER=true    (if the folder is yours)"
 _OLDEST: Final = (3, 11)
 _STYLES: Final = {"OK": "green", "WARN": "yellow", "FAIL": "bold red"}
 _TRACING: Final = ("LANGSMITH_TRACING", "LANGSMITH_TRACING_V2", "LANGCHAIN_TRACING", "LANGCHAIN_TRACING_V2")
@@ -78,14 +79,15 @@ def _checks(call: Call) -> Iterator[_Check]:
     yield _python()
     yield _packages()
     yield _telemetry()
-    from langmem_adapter.settings import Settings
-
     try:
-        settings = Settings()
-    except InvalidInputError as error:
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always", UserWarning)
+            settings = call.settings
+    except CommandError as error:
         yield _Check("settings", "FAIL", str(error), "unset it, or mend the file", ExitCode.CONFIGURATION)
         return
     yield _Check("settings", "OK", f"model {call.options['model'] or settings.model}, index {settings.index}")
+    yield from (_Check("folder", "WARN", str(warning.message), _TRUST) for warning in told)
     path = database_path(call.options["database"], settings)
     if path is not None:
         yield _space(path)

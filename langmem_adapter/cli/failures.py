@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+from langmem_adapter.addresses import cleaned
 from langmem_adapter.errors import (
     ConflictError,
     EmbeddingMismatchError,
@@ -117,4 +118,4 @@ def _failure_of_a_model(error: BaseException) -> Failure:
 
 
 def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+    return cleaned((str(error).strip() or type(error).__name__).splitlines()[0])

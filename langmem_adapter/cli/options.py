@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Final, ParamSpec
 
@@ -31,6 +33,7 @@ __all__ = [
     "GraphOption",
     "JsonOption",
     "ModelOption",
+    "TrustOption",
     "command",
     "database_path",
     "known_scopes",
@@ -64,6 +67,15 @@ EmbeddingsOption = Annotated[
     str | None,
     typer.Option(
         metavar="NAME", help="Embedding model; or hash:512, offline.", rich_help_panel=_HOW, show_default=False
+    ),
+]
+TrustOption = Annotated[
+    bool,
+    typer.Option(
+        "--trust-folder",
+        help="Let ./langmem_adapter.toml name servers, keys and models.",
+        rich_help_panel=_HOW,
+        show_default=False,
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON envelope on stdout.", rich_help_panel=_HOW)]
@@ -103,6 +115,7 @@ _SHARED: Final[dict[str, tuple[Any, object]]] = {
     "database": (DatabaseOption, None),
     "model": (ModelOption, None),
     "embeddings": (EmbeddingsOption, None),
+    "trust_folder": (TrustOption, False),
     "as_json": (JsonOption, False),
 }
 
@@ -122,6 +135,20 @@ class Call:
         }
         self.options = options
 
+    @cached_property
+    def settings(self) -> Settings:
+        """Environment and configuration files, read once.
+
+        Raises:
+            CommandError: They do not fit.
+        """
+        from langmem_adapter.settings import Settings
+
+        try:
+            return Settings(**{"trust_folder": True} if self.options["trust_folder"] else {})
+        except InvalidInputError as error:
+            raise _configuration(error) from error
+
     @contextmanager
     def memory(self, *, create: bool = False, quiet: bool = False, graph: bool | None = None) -> Iterator[Memory]:
         """The opened memory; says on stderr who decides and where the data lie.
@@ -134,12 +161,23 @@ class Call:
         Raises:
             CommandError: The settings do not fit, a part is missing, or there is no database.
         """
-        with _open(self.options, create=create, graph=graph) as memory:
+        with self._open(create=create, graph=graph) as memory:
             self.output.mode = memory.mode
             if not (self.output.as_json or quiet):
                 who = "offline: rules, no model" if memory.mode == "offline" else f"model: {memory.mode}"
                 self.output.note(f"{who} · {memory.location}")
             yield memory
+
+    def _open(self, *, create: bool, graph: bool | None) -> Memory:
+        from langmem_adapter.memory import Memory
+
+        if not create:
+            refuse_absent(self.options["database"], self.settings)
+        chosen = {name: self.options[name] for name in ("database", "model", "embeddings")}
+        try:
+            return Memory(**chosen, graph=graph, settings=self.settings)
+        except (InvalidInputError, MissingDependencyError) as error:
+            raise _configuration(error) from error
 
     def whose(self, memory: Memory) -> dict[str, Any]:
         """The scope, as keyword arguments.
@@ -192,7 +230,8 @@ def command(function: Callable[Concatenate[Call, P], None], *, scoped: bool = Tr
         chosen = {name: before.get(name) if value in (None, False) else value for name, value in options.items()}
         call = Call(_path(ctx), chosen | {"as_json": bool(chosen["as_json"])})
         try:
-            function(call, **values)  # type: ignore[call-arg]
+            with _warnings_told(call.output):
+                function(call, **values)  # type: ignore[call-arg]
         except KeyboardInterrupt:
             raise CommandError("interrupted", code="interrupted", exit_code=ExitCode.INTERRUPTED) from None
 
@@ -203,25 +242,23 @@ def command(function: Callable[Concatenate[Call, P], None], *, scoped: bool = Tr
     return run
 
 
+@contextmanager
+def _warnings_told(output: Output) -> Iterator[None]:
+    """A warning is a line for the user, without a place in the code."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_, **__: output.note(f"warning: {message}", "yellow")
+        yield
+
+
 def _path(ctx: typer.Context) -> str:
     own = str(ctx.info_name)
     return own if ctx.parent is None or ctx.parent.parent is None else f"{ctx.parent.info_name} {own}"
 
 
-def _open(options: dict[str, Any], *, create: bool, graph: bool | None) -> Memory:
-    from langmem_adapter.memory import Memory
-    from langmem_adapter.settings import Settings
-
-    try:
-        settings = Settings()
-        if not create:
-            refuse_absent(options["database"], settings)
-        chosen = {name: options[name] for name in ("database", "model", "embeddings")}
-        return Memory(**chosen, graph=graph, settings=settings)
-    except (InvalidInputError, MissingDependencyError) as error:
-        raise CommandError(
-            str(error), code="configuration", exit_code=ExitCode.CONFIGURATION, hint="langmem-adapter doctor"
-        ) from error
+def _configuration(error: Exception) -> CommandError:
+    return CommandError(
+        str(error), code="configuration", exit_code=ExitCode.CONFIGURATION, hint="langmem-adapter doctor"
+    )
 
 
 def refuse_absent(database: str | None, settings: Settings) -> None:

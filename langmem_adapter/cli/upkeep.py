@@ -63,9 +63,8 @@ def reindex(
     $ langmem-adapter reindex -d memory.db --embeddings hash:512
     """
     from langmem_adapter.maintenance.reindex import reindex as change
-    from langmem_adapter.settings import Settings
 
-    settings = Settings()
+    settings = call.settings
     database = call.options["database"]
     refuse_absent(database, settings)
     embeddings = call.options["embeddings"] or settings.embeddings

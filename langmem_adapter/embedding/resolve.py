@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from langchain_core.embeddings import Embeddings
 
+from langmem_adapter.addresses import shown
 from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.providers import is_openai, provider_errors, server_options
@@ -79,7 +80,7 @@ def fingerprint(embeddings: Embeddings) -> str:
 def _from_name(name: str, settings: Settings) -> Embeddings:
     from langchain.embeddings import init_embeddings  # noqa: PLC0415 - langchain is slow to import, and offline needs none
 
-    with provider_errors(f"embeddings {name!r}", form=_FORMS):
+    with provider_errors(f"embeddings {shown(name)!r}", form=_FORMS):
         return init_embeddings(name, **server_options(name, settings), **_length_check(name, settings))
 
 

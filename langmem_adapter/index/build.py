@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from langmem_adapter.addresses import shown
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.index.exact import ExactIndex
 from langmem_adapter.index.indexer import Indexer
@@ -84,7 +85,9 @@ def _shared(database: Database, index: str | VectorStore) -> Callable[[int], Sha
         require(database)
         return partial(PgVectorIndex, database)
     if isinstance(index, str):
-        raise InvalidInputError(f"there is no index {index!r}; choose 'faiss', 'exact', 'pgvector' or a VectorStore")
+        raise InvalidInputError(
+            f"there is no index {shown(index)!r}; choose 'faiss', 'exact', 'pgvector' or a VectorStore"
+        )
     from langmem_adapter.index.stores import opened  # noqa: PLC0415 - LangChain's stores take a while to import
     from langmem_adapter.index.vectorstore import VectorStoreIndex  # noqa: PLC0415 - the same
 

@@ -15,6 +15,7 @@ import numpy as np
 from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
+from langmem_adapter.addresses import cleaned
 from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError, LangmemAdapterError, StorageError
 
 if TYPE_CHECKING:
@@ -117,7 +118,9 @@ def opened(store: VectorStore) -> Store:
         InvalidInputError: It is no vector store, or one that cannot be searched by dense vectors.
     """
     if not isinstance(store, VectorStore):
-        raise InvalidInputError(f"an index is 'faiss', 'exact', 'pgvector' or a LangChain VectorStore, not {store!r}")
+        raise InvalidInputError(
+            f"an index is 'faiss', 'exact', 'pgvector' or a LangChain VectorStore, not a {type(store).__name__}"
+        )
     names = {f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(store).__mro__}
     if "langchain_qdrant.QdrantVectorStore" in names:
         return _Qdrant(store)
@@ -135,7 +138,7 @@ def _translated(kind: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise StorageError(
-            f"the vector store {kind} failed: {type(error).__name__}: {error}", transient=True
+            f"the vector store {kind} failed: {type(error).__name__}: {cleaned(str(error))}", transient=True
         ) from error
 
 

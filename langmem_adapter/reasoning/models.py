@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from langmem_adapter.addresses import shown
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.providers import provider_errors, server_options
 from langmem_adapter.reasoning.llm import LLMReasoner
@@ -72,6 +73,6 @@ def named_model(name: str, settings: Settings) -> BaseChatModel:
     """
     from langchain.chat_models import init_chat_model  # noqa: PLC0415 - langchain is slow to import, and offline needs none
 
-    with provider_errors(f"model {name!r}", form=_FORMS):
+    with provider_errors(f"model {shown(name)!r}", form=_FORMS):
         chat_model: BaseChatModel = init_chat_model(name, **server_options(name, settings))
     return chat_model

@@ -11,25 +11,28 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sqlite3
 import threading
 from collections import deque
 from concurrent.futures import Future
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeAlias, TypeVar
 from weakref import WeakSet
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy import URL, Connection, Engine, create_engine, event, text
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
+from langmem_adapter.addresses import shown
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError, MissingDependencyError, StorageError
 from langmem_adapter.storage import sqlite
+from langmem_adapter.storage.driver_errors import translated
+from langmem_adapter.storage.urls import UNREADABLE, path_of, url_of
 
 if TYPE_CHECKING:
+    import sqlite3
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+    from pathlib import Path
     from types import TracebackType
 
     from sqlalchemy.engine.interfaces import DBAPIConnection
@@ -107,7 +110,7 @@ class Database:
     def __init__(self, where: str | Path | URL | Engine, *, busy_timeout: float = 30.0) -> None:
         self._busy_timeout = busy_timeout
         self._memory_lock = threading.RLock()
-        self._engine = where if isinstance(where, Engine) else self._create(_as_url(where))
+        self._engine = where if isinstance(where, Engine) else self._create(url_of(where))
         if isinstance(where, Engine) and self.dialect == "sqlite":
             raise InvalidInputError("an Engine is taken for Postgres only; for SQLite give its path or URL")
         self._reads = self._engine.execution_options(sqlite_begin="DEFERRED")
@@ -134,12 +137,12 @@ class Database:
     @cached_property
     def path(self) -> Path | None:
         """The SQLite file; `None` in memory and on a server."""
-        return _path(self._engine.url)
+        return path_of(self._engine.url)
 
     @cached_property
     def location(self) -> str:
         """Where the data lies, without any password."""
-        return str(self.path) if self.path else self._engine.url.render_as_string(hide_password=True)
+        return str(self.path) if self.path else shown(str(self._engine.url))
 
     @property
     def inherited(self) -> bool:
@@ -404,12 +407,8 @@ class Database:
     # ── the engine ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _create(self, url: URL) -> Engine:
-        backend = url.get_backend_name()
-        if backend not in {"sqlite", "postgresql"}:
-            raise InvalidInputError(f"{backend} is not supported; use SQLite or postgresql+psycopg://…")
-        if backend == "sqlite":
-            sqlite.check_url(url)
-            path = _path(url)
+        if url.get_backend_name() == "sqlite":
+            path = path_of(url)
             if path is not None:
                 _make_folder(path.parent)
             engine = sqlite.create(url, path, timeout=self._busy_timeout)
@@ -419,6 +418,8 @@ class Database:
             return create_engine(url, pool_pre_ping=True)
         except (ModuleNotFoundError, NoSuchModuleError) as error:
             raise MissingDependencyError(f"the driver of {url.drivername}", extra="postgres") from error
+        except (ArgumentError, ValueError):  # its text may quote any part of the URL
+            raise InvalidInputError(UNREADABLE) from None
 
     def _note_file(self, connection: DBAPIConnection, _: object) -> None:
         if isinstance(connection, sqlite.FileConnection):
@@ -444,65 +445,11 @@ def _settle(future: Future[Any], result: Any, error: LangmemAdapterError | None)
         future.set_exception(error)
 
 
-def _as_url(where: str | Path | URL) -> URL:
-    if isinstance(where, URL):
-        return where
-    name = str(where)
-    if not name.strip():
-        raise InvalidInputError("the database's name is blank; give a path, ':memory:' or an SQLAlchemy URL")
-    if "://" not in name:
-        return URL.create("sqlite", database=name if name == ":memory:" else str(Path(name).expanduser()))
-    try:
-        url = make_url(name)
-    except ArgumentError as error:
-        raise InvalidInputError(f"not a database URL: {error}") from None
-    return url.set(drivername="postgresql+psycopg") if url.drivername in {"postgres", "postgresql"} else url
-
-
-def _path(url: URL) -> Path | None:
-    if url.get_backend_name() != "sqlite" or sqlite.in_memory(url):
-        return None
-    return Path(str(url.database)).resolve()
-
-
 def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(f"cannot make the folder {folder}: {error.strerror}") from error
-
-
-_HINTS: Final = {
-    "database is locked": "another process holds the write lock; raise the setting busy_timeout or look who it is",
-    "database or disk is full": "free some space; nothing was written",
-    "readonly database": "the file or its folder is not writable for this user; SQLite needs both",
-    "unable to open database file": "the folder does not exist or may not be entered by this user",
-    "file is not a database": "this file is no SQLite database; give another path",
-    "disk image is malformed": "the file is damaged; restore a backup",
-    # The write stands in the WAL and was not synced: a process that opens the file after a crash takes it for committed.
-    "disk I/O error": "the disk failed; should the process die before its next write, this one may still come true: look first",
-}
-
-_TRANSIENT: Final = ("database is locked", "deadlock detected", "could not serialize", "server closed the connection")
-
-
-@contextmanager
-def translated(location: str) -> Iterator[None]:
-    """Turn the driver's errors into `StorageError`s that say what to do; our own errors pass unchanged."""
-    try:
-        yield
-    except DBAPIError as error:
-        raise _storage_error(location, str(error.orig), lost=error.connection_invalidated) from error
-    except sqlite3.Error as error:
-        raise _storage_error(location, str(error)) from error
-    except SQLAlchemyError as error:
-        raise _storage_error(location, str(error)) from error
-
-
-def _storage_error(location: str, message: str, *, lost: bool = False) -> StorageError:
-    hint = next((hint for sign, hint in _HINTS.items() if sign in message), None)
-    transient = lost or any(sign in message for sign in _TRANSIENT)
-    return StorageError(f"{location}: {message.strip()}{f' ({hint})' if hint else ''}", transient=transient)
 
 
 # ── forks ───────────────────────────────────────────────────────────────────────────────────────────────────────────────

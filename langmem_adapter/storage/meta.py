@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import bindparam, delete, func, insert, select, update
 
+from langmem_adapter.addresses import shown
 from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError, StorageError
 from langmem_adapter.languages import ENGLISH, checked
 from langmem_adapter.storage import lexical
@@ -183,7 +184,7 @@ def _tokenize(connection: Connection, wanted: str | None) -> None:
 def _location(connection: Connection) -> str:
     url = connection.engine.url
     plain = url.database if url.get_backend_name() == "sqlite" else None
-    return plain or url.render_as_string(hide_password=True)
+    return plain or shown(str(url))
 
 
 def _size(database: Database) -> int | None:

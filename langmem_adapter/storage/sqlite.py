@@ -20,7 +20,7 @@ from weakref import WeakSet
 from sqlalchemy import StaticPool, create_engine, event
 from sqlalchemy.exc import DisconnectionError
 
-from langmem_adapter.errors import InvalidInputError, StorageError
+from langmem_adapter.errors import StorageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,14 +28,13 @@ if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine
     from sqlalchemy.engine.interfaces import DBAPIConnection
 
-__all__ = ["FileConnection", "Identity", "check_url", "create", "identity", "in_memory", "open_file", "open_wal"]
+__all__ = ["FileConnection", "Identity", "create", "identity", "open_file", "open_wal"]
 
 Identity: TypeAlias = "tuple[int, int] | None"
 """Which file lies at a path: device and inode; `None` where there is none."""
 
 _PAUSE: Final = 0.02
 _PRAGMAS: Final = ("synchronous=FULL", "foreign_keys=ON", "secure_delete=ON")
-_DRIVERS: Final = ("sqlite", "sqlite+pysqlite")
 
 # Contract: whoever opens, takes or closes a connection holds the gate, and a fork holds it until parent and child go on. So
 # the child knows of every connection whether it was idle, hence closed, or in use. Proven by tests/test_forks.py.
@@ -164,26 +163,6 @@ def _to_wal(connection: sqlite3.Connection, end: float) -> None:
 
 
 # ── engines ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def check_url(url: URL) -> None:
-    """Refuse an address of SQLite that says more than where the file lies.
-
-    Raises:
-        InvalidInputError: It has options, is a URI of SQLite's own, or names another driver.
-    """
-    if url.drivername not in _DRIVERS:
-        raise InvalidInputError(f"{url.drivername} is not supported; write sqlite:///PATH, or give the path alone")
-    if url.query or (url.database or "").startswith("file:"):
-        raise InvalidInputError(
-            "an SQLite database is named by its path alone, without options and SQLite's own file: URIs; how long to wait "
-            "for other processes is the setting busy_timeout"
-        )
-
-
-def in_memory(url: URL) -> bool:
-    """Whether an address of SQLite names no file."""
-    return not url.database or url.database == ":memory:"
 
 
 def create(url: URL, path: Path | None, *, timeout: float) -> Engine:

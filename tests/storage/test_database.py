@@ -137,7 +137,9 @@ def test_durability_and_safety_are_switched_on(tmp_path: Path) -> None:
     database.close()
 
 
-@pytest.mark.parametrize("where", ["", "   ", "mysql+pymysql://x/y", "not a url://"])
+@pytest.mark.parametrize(
+    "where", ["", "   ", "mysql+pymysql://x/y", "not a url://", "host=localhost dbname=x password=secret"]
+)
 def test_a_name_that_is_no_database_is_refused(where: str) -> None:
     with pytest.raises(InvalidInputError):
         Database(where)

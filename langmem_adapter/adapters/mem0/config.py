@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from langmem_adapter.addresses import shown
 from langmem_adapter.errors import InvalidInputError
 
 __all__ = ["MemoryConfig", "only", "section"]
@@ -136,7 +137,7 @@ def section(given: object, name: str, elsewhere: Mapping[str, str] | None = None
     provider, options = given.get("provider"), given.get("config")
     if not isinstance(provider, str):
         raise InvalidInputError(
-            f"{shape}; the provider is missing" if provider is None else f"{shape}, not {provider!r}"
+            f"{shape}; the provider is {'missing' if provider is None else f'a {type(provider).__name__}'}"
         )
     if not isinstance(options, Mapping | None):
         raise InvalidInputError(f"{shape}; its config is a {type(options).__name__}")
@@ -195,8 +196,8 @@ def _database(config: MemoryConfig) -> str | Path | None:
         )
     if "path" in options and (name == _MEMORY or Path(name).parent.resolve() != _folder(options["path"]).resolve()):
         raise InvalidInputError(
-            f"config.history_db_path={str(name)!r} does not lie in vector_store.config.path={str(options['path'])!r}: history "
-            "and memories are one file here; give one of the two"
+            f"config.history_db_path={shown(str(name))!r} does not lie in vector_store.config.path={str(options['path'])!r}: "
+            "history and memories are one file here; give one of the two"
         )
     return name
 

@@ -9,6 +9,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.language_models.chat_models import BaseChatModel
 
 from langmem_adapter.adapters.mem0.config import only
+from langmem_adapter.addresses import check_server
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.providers import provider_errors
 
@@ -168,6 +169,8 @@ def _read(
         raise InvalidInputError(
             f"{where}.{provider}_base_url is missing: the address of the server, like http://localhost:1234/v1"
         )
+    if "base_url" in parameters:
+        check_server(parameters["base_url"], f"{where}: ")
     if chosen.name == "openai" and "base_url" in parameters:
         parameters.setdefault("api_key", _NO_KEY)
     return chosen, model, parameters
@@ -190,9 +193,7 @@ def _parameters(options: Mapping[str, Any], chosen: _Provider, where: str) -> di
             continue
         name = chosen.keys[key]
         if parameters.setdefault(name, value) != value:
-            raise InvalidInputError(
-                f"{where}.{key} is said twice, as {parameters[name]!r} and as {value!r}; give one of them"
-            )
+            raise InvalidInputError(f"{where}.{key} says {name} twice, and differently; give one of them")
     return parameters
 
 

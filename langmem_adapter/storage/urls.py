@@ -1,0 +1,82 @@
+"""Which database an address names."""
+
+from __future__ import annotations
+
+import re
+from itertools import chain
+from pathlib import Path
+from typing import Final
+
+from sqlalchemy import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from langmem_adapter.addresses import ENCODED
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.records.checks import check_text
+
+__all__ = ["UNREADABLE", "path_of", "url_of"]
+
+UNREADABLE: Final = (
+    "not a database URL; write it like sqlite:///folder/memory.db or postgresql+psycopg://user:password@host:5432/name, "
+    f"{ENCODED}"
+)
+_SQLITE: Final = ("sqlite", "sqlite+pysqlite")
+# Where half a password would be taken for something else: SQLAlchemy sees another @ behind the password, or a query in it.
+_AMBIGUOUS: Final = re.compile(r"[\w+]+://(?:(?>[^:/]*(?::[^@]*)?@).*@|[^:/]*:[^@]*\?[^@]*=[^@]*@)", re.DOTALL)
+_CONNINFO: Final = re.compile(r"^(?!\S+://).*\b(?:host|dbname|password)=")  # libpq's own form, no file of that name
+
+
+def url_of(where: str | Path | URL) -> URL:
+    """The URL of a database.
+
+    Args:
+        where: A path (SQLite), `":memory:"`, or a URL as text or SQLAlchemy's own.
+
+    Raises:
+        InvalidInputError: It names no database that is supported, says more than where an SQLite file lies, or cannot be told
+            apart from its password; the message shows nothing of it.
+    """
+    url = where if isinstance(where, URL) else _read(str(where))
+    if url.get_backend_name() == "sqlite":
+        _check_sqlite(url)
+    elif url.get_backend_name() == "postgresql":
+        for part in (url.username, url.password, url.host, url.database, *chain(*url.normalized_query.values())):
+            check_text(str(part), "the database URL")  # libpq drops what follows a NUL, errors quote what is no UTF-8
+    else:
+        raise InvalidInputError(f"{url.get_backend_name()} is not supported; use SQLite or postgresql+psycopg://…")
+    return url
+
+
+def _read(name: str) -> URL:
+    if not name.strip():
+        raise InvalidInputError("the database's name is blank; give a path, ':memory:' or an SQLAlchemy URL")
+    if _CONNINFO.search(name):
+        raise InvalidInputError(UNREADABLE)
+    if "://" not in name:
+        return URL.create("sqlite", database=name if name == ":memory:" else str(Path(name).expanduser()))
+    try:
+        url = make_url(name)
+    except (ArgumentError, ValueError):  # a port that is no number; its text quotes what stands there
+        raise InvalidInputError(UNREADABLE) from None
+    if _AMBIGUOUS.match(name) and url.get_backend_name() != "sqlite":
+        raise InvalidInputError(UNREADABLE)
+    return url.set(drivername="postgresql+psycopg") if url.drivername in {"postgres", "postgresql"} else url
+
+
+def _check_sqlite(url: URL) -> None:
+    if url.drivername not in _SQLITE:
+        raise InvalidInputError(f"{url.drivername} is not supported; write sqlite:///PATH, or give the path alone")
+    more = url.query or url.username or url.password or url.host or url.port
+    if more or (url.database or "").startswith("file:"):
+        raise InvalidInputError(
+            "an SQLite database is named by its path alone, without options and SQLite's own file: URIs; how long to wait "
+            "for other processes is the setting busy_timeout"
+        )
+
+
+def path_of(url: URL) -> Path | None:
+    """The file of an SQLite database; `None` in memory and on a server."""
+    database = url.database
+    if url.get_backend_name() != "sqlite" or not database or database == ":memory:":
+        return None
+    return Path(database).resolve()

@@ -1,0 +1,198 @@
+"""No password, token or key is shown, whatever its letters are and wherever in an address it stands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import httpx
+import pytest
+from hypothesis import example, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from sqlalchemy import make_url
+
+from langmem_adapter.adapters import mem0
+from langmem_adapter.addresses import cleaned, shown
+from langmem_adapter.cli.failures import failure_of
+from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError, LangmemAdapterError
+from langmem_adapter.memory import Memory
+from langmem_adapter.providers import provider_errors
+from langmem_adapter.reasoning.models import named_model
+from langmem_adapter.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+BEGIN, END = "zQ7v", "Kx9w"  # each half of a password is a secret, too
+LETTERS = st.sampled_from("@:/?#[]%&=+;'\"\\ \n\x00éß龍℀\udc80") | st.characters()
+PASSWORDS = st.text(LETTERS, max_size=12).map(lambda within: f"{BEGIN}{within}{END}")
+HIDDEN = [  # in a query each of these is a secret
+    "password", "passwd", "PASSWORD", "p%61ssword", "sslpassword", "api_key", "key", "token", "access_token", "secret",
+    "client_secret", "sig",
+]  # fmt: skip
+
+
+def closed(password: str, name: str = "password") -> list[str]:
+    """Postgres at a port where nobody listens, with a password as people write it, rightly and wrongly."""
+    encoded = quote(password, safe="", errors="surrogatepass")
+    return [
+        f"postgresql://ada:{password}@127.0.0.1:9/db",
+        f"postgresql://ada:{encoded}@127.0.0.1:9/db",
+        f"postgresql://ada:{encoded}@127.0.0.1:9/db?{name}={encoded}",
+        f"postgresql://127.0.0.1:9/db?user=ada&{name}={encoded}&sslmode=prefer",
+    ]
+
+
+def refuse(told: Iterable[object]) -> None:
+    for text in told:
+        assert BEGIN not in str(text) and END not in str(text)
+
+
+def raised(error: BaseException | None) -> list[str]:
+    """What a traceback would say."""
+    told = []
+    while error is not None:
+        told += [str(error), repr(error)]
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return told
+
+
+# ── any password ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@given(PASSWORDS, st.sampled_from(HIDDEN))
+@example(f"{BEGIN}@h?key={END}", "key")
+def test_no_address_shows_any_part_of_it(password: str, name: str) -> None:
+    for address in (
+        *closed(password, name),
+        f"https://{password}@models.example/v1",
+        f"https://ada:{password}@models.example/v1?{name}={quote(password, safe='', errors='surrogatepass')}#x",
+        f"postgresql://db.example/app?{name}={password}",
+        f"post gres://ada:{password}@db.example/app",
+    ):
+        refuse([shown(address)])
+
+
+@given(PASSWORDS, st.sampled_from(HIDDEN))
+def test_settings_show_nothing_of_it(password: str, name: str) -> None:
+    for database in closed(password, name):
+        settings = Settings(database=database)
+        refuse([repr(settings), str(settings)])
+        with pytest.raises(ValidationError, match="frozen") as frozen:
+            settings.database = database
+        with pytest.raises(ValidationError) as unfit:
+            Settings.model_validate(database)
+        refuse([frozen.value, unfit.value])
+    for server in (f"http://ada:{password}@127.0.0.1:9/v1", f"http://127.0.0.1:9/v1?{name}={password}", password):
+        try:
+            refuse([repr(Settings(base_url=server))])
+        except InvalidInputError as error:
+            refuse(raised(error))
+
+
+@hypothesis_settings(max_examples=40)
+@given(PASSWORDS)
+@example(f"{BEGIN}\udc80{END}")
+@example(f"{BEGIN}@h/{END}")
+@example(f"{BEGIN}@h?a={END}")
+@example(f"9/db?password={BEGIN}@{END}")
+def test_a_database_that_cannot_be_opened_says_nothing_of_it(password: str) -> None:
+    for database in (*closed(password), f"sqlite://ada:{password}@/x.db", f"mysql://ada:{password}@127.0.0.1/x"):
+        with pytest.raises(LangmemAdapterError) as caught:
+            Memory(database)
+        refuse(raised(caught.value))
+
+
+# ── where it could still slip through ─────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.postgres
+def test_what_is_open_says_nothing_of_it(postgres_url: str) -> None:
+    url = make_url(postgres_url).update_query_dict({"password": f"{BEGIN}@/{END}", "sslpassword": END})
+    with Memory(url, embeddings="hash:64") as memory:
+        memory.add("I like tea", user_id="ann")
+        refuse([repr(memory), memory.location])
+        assert "host=" in memory.location
+    with pytest.raises(EmbeddingMismatchError, match="reindex -d postgresql") as caught:
+        Memory(url, embeddings="hash:128")
+    refuse(raised(caught.value))
+
+
+@pytest.mark.parametrize("server", [f"http://ada:{BEGIN}/{END}@127.0.0.1:9/v1", f"ada:{END}@127.0.0.1/v1"])
+def test_a_server_whose_address_cannot_be_read_is_refused_with_the_fix(server: str) -> None:
+    config = {"llm": {"provider": "openai", "config": {"model": "any", "openai_base_url": server}}}
+    for make in (lambda: Settings(base_url=server), lambda: mem0.Memory.from_config(config)):
+        with pytest.raises(InvalidInputError, match=r"http://localhost:11434/v1.*%40") as caught:
+            make()
+        refuse(raised(caught.value))
+
+
+def test_a_name_that_is_an_address_is_not_repeated_whole() -> None:
+    address = f"https://ada:{BEGIN}@models.example/v1"
+    for make in (
+        lambda: named_model(address, Settings()),
+        lambda: Memory(":memory:", embeddings=address),
+        lambda: Memory(":memory:", index=address),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(InvalidInputError, match=r"https://\*\*\*@models\.example") as caught:
+            make()
+        refuse(raised(caught.value))
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"llm": {"provider": {"api_key": BEGIN}}},
+        {"llm": {"provider": "openai", "config": {"model": "any", "api_key": {"key": BEGIN}}}},
+        {"llm": {"provider": "openai", "config": {
+            "model": "any", "base_url": f"http://{BEGIN}@a/", "openai_base_url": f"http://{BEGIN}@b/"}}},
+        {"history_db_path": f"postgresql://ada:{BEGIN}@h/db", "vector_store": {"provider": "faiss", "config": {"path": "x"}}},
+    ],
+)  # fmt: skip
+def test_a_configuration_of_mem0_that_is_refused_is_not_repeated(config: dict[str, object]) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        mem0.Memory.from_config(config)
+    refuse(raised(caught.value))
+
+
+def test_the_command_line_tells_a_clients_error_without_it() -> None:
+    asked = httpx.Request("GET", f"http://ada:{BEGIN}@models.example/v1?api_key={END}")
+    with pytest.raises(httpx.HTTPStatusError, match=BEGIN) as caught:
+        httpx.Response(404, request=asked).raise_for_status()
+    refuse([failure_of(caught.value).message])
+    with pytest.raises(InvalidInputError, match="models") as told, provider_errors("a model", form=""):
+        raise ValueError(str(caught.value))
+    refuse(raised(told.value))
+
+
+# ── what is no secret stays ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("memory.db", "memory.db"),
+        ("me@home/100%.db", "me@home/100%.db"),
+        (":memory:", ":memory:"),
+        ("sqlite:////home/ada/memory.db", "sqlite:////home/ada/memory.db"),
+        ("postgresql+psycopg://ada@[::1]:5432/db?sslmode=require", "postgresql+psycopg://ada@[::1]:5432/db?sslmode=require"),
+        ("postgresql://ada%40x:pw@h/db?host=%2Frun&password=pw", "postgresql://ada%40x:***@h/db?host=%2Frun&password=***"),
+        ("http://localhost:11434/v1", "http://localhost:11434/v1"),
+        ("http://ada:pw@h/v1?version=2", "http://***@h/v1?version=2"),
+    ],
+)  # fmt: skip
+def test_an_address_is_shown_as_far_as_it_may_be(address: str, told: str) -> None:
+    assert shown(address) == told
+    assert cleaned(f"see '{address}' there") == f"see '{told}' there" or told.endswith("***")
+
+
+@pytest.mark.parametrize("user", ["ada", "ada%40x", "ada@server"])
+def test_an_address_that_was_right_is_taken_still(user: str, tmp_path: Path) -> None:
+    with pytest.raises(LangmemAdapterError, match=r"127\.0\.0\.1:9/db.*refused"):
+        Memory(f"postgresql://{user}:a/b%40c@127.0.0.1:9/db")
+    for path in (tmp_path / "a@b.db", f"sqlite:///{tmp_path}/me@home/x@y.db"):
+        with Memory(path) as memory:
+            assert "@" in memory.location
