@@ -12,7 +12,9 @@ import tempfile
 import warnings
 from pathlib import Path
 from subprocess import CompletedProcess
-from typing import TYPE_CHECKING, Final, TextIO, cast
+from typing import TYPE_CHECKING, Any, Final
+
+from langchain_core._api import surface_langchain_deprecation_warnings
 
 from tests.faults.processes import start
 
@@ -24,8 +26,6 @@ __all__ = ["COMMAND", "Program", "python"]
 COMMAND: Final = ("-c", "from langmem_adapter.cli.app import main; main()")
 """The arguments of Python that are followed by those of `langmem-adapter`."""
 
-_STREAMS: Final = ("stdin", "stdout", "stderr")
-
 
 class Program:
     """A program that runs.
@@ -33,19 +33,26 @@ class Program:
     Args:
         arguments: As for the command `python`: a file, or `-c` and code, and what the program finds in `sys.argv`.
         said: What it reads from its standard input.
+        terminal: The path of the terminal that it talks to instead.
         more: Variables of its environment beside those of this process.
     """
 
-    def __init__(self, *arguments: object, said: str = "", **more: str) -> None:
+    def __init__(self, *arguments: object, said: str = "", terminal: str = "", **more: str) -> None:
         self.arguments = [str(argument) for argument in arguments]
-        self._folder = Path(tempfile.mkdtemp(prefix="program-"))
-        for name in _STREAMS:
-            (self._folder / name).write_text(said if name == "stdin" else "", encoding="utf-8")
-        self._process = start(_run, self.arguments, str(self._folder), {**os.environ, **more}, str(Path.cwd()))
+        self._folder = tempfile.TemporaryDirectory(prefix="program-")
+        if self.arguments[0] == "-c":
+            code = Path(self._folder.name, "program.py")
+            code.write_text(self.arguments[1], encoding="utf-8")
+            self.arguments[:2] = [str(code)]
+        self._streams = [Path(self._folder.name, name) for name in ("stdin", "stdout", "stderr")]
+        for path in self._streams:
+            path.write_text(said if path.name == "stdin" else "", encoding="utf-8")
+        streams = [terminal or str(path) for path in self._streams]
+        self._process = start(_run, self.arguments, streams, {**os.environ, **more}, str(Path.cwd()))
 
-    def kill(self) -> None:
-        """End it at once."""
-        self._process.kill()
+    def runs(self) -> bool:
+        """Whether it has not ended yet."""
+        return self._process.is_alive()
 
     def end(self, seconds: float = 100) -> CompletedProcess[str]:
         """Wait until it has ended; what it said."""
@@ -55,35 +62,31 @@ class Program:
             self._process.kill()
             self._process.join()
         self._process.close()
-        out, err = ((self._folder / name).read_text(encoding="utf-8") for name in _STREAMS[1:])
-        for name in _STREAMS:
-            (self._folder / name).unlink()
-        self._folder.rmdir()
+        out, err = (path.read_text(encoding="utf-8") for path in self._streams[1:])
+        self._folder.cleanup()
         assert code is not None, f"{self.arguments} took longer than {seconds} seconds: {out}{err}"
         return CompletedProcess(self.arguments, code, out, err)
 
 
-def python(*arguments: object, said: str = "", code: int = 0, **more: str) -> CompletedProcess[str]:
-    """Run a program to its end, which must be that of the code."""
-    done = Program(*arguments, said=said, **more).end()
+def python(*arguments: object, code: int = 0, **options: Any) -> CompletedProcess[str]:
+    """Run a program, with the options of `Program`, to its end, which must be that of the code."""
+    done = Program(*arguments, **options).end()
     assert done.returncode == code, done.stdout + done.stderr
     return done
 
 
-def _run(arguments: list[str], streams: str, environment: Mapping[str, str], folder: str) -> None:
-    for number, name in enumerate(_STREAMS):
-        file = os.open(Path(streams, name), os.O_RDWR)
+def _run(arguments: list[str], streams: list[str], environment: Mapping[str, str], folder: str) -> None:
+    for number, path in enumerate(streams):
+        file = os.open(path, os.O_RDWR)
         os.dup2(file, number)
         os.close(file)
-    sys.stdin = cast("TextIO", open(0, encoding="utf-8", closefd=False))  # noqa: SIM115 - the process ends soon
+    sys.stdin, sys.stdout, sys.stderr = (os.fdopen(number, mode, encoding="utf-8") for number, mode in enumerate("rww"))
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
-    warnings.simplefilter("error" if environment.get("PYTHONWARNINGS") == "error" else "default")
+    if environment.get("PYTHONWARNINGS") == "error":
+        warnings.simplefilter("error")
+        surface_langchain_deprecation_warnings()  # as the import of LangChain does
+    sys.argv = arguments
     sys.path.insert(0, "")
-    if arguments[0] == "-c":
-        sys.argv = ["-c", *arguments[2:]]
-        exec(compile(arguments[1], "-c", "exec"), {"__name__": "__main__"})  # noqa: S102 - a test's own program
-    else:
-        sys.argv = arguments
-        runpy.run_path(arguments[0], run_name="__main__")
+    runpy.run_path(arguments[0], run_name="__main__")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from langmem_adapter.memory import Memory
 from langmem_adapter.testing.fakes import ScriptedChatModel
+from tests.faults.processes import call
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,6 +52,10 @@ async def add_all(path: Path, start: int = 0, count: int = 200, *, graph: bool =
         assert all(len(result.results) == 1 for result in results)
 
 
+def add_in_a_process(path: Path, start: int, graph: bool) -> None:  # noqa: FBT001 - as the test has it
+    asyncio.run(add_all(path, start, graph=graph))
+
+
 def check(path: Path, adds: int, *, graph: bool) -> None:
     with Memory(path) as memory:
         assert sorted(item.text for item in memory.get_all(user_id="a", k=1000)) == sorted(FACTS)
@@ -75,10 +79,8 @@ async def test_two_hundred_tasks_with_fifty_facts_end_in_fifty_memories(tmp_path
 @pytest.mark.parametrize("graph", [False, True], ids=["memories", "graph"])
 def test_two_processes_with_fifty_facts_end_in_fifty_memories(tmp_path: Path, graph: bool) -> None:  # noqa: FBT001 - a parameter of the test
     path = tmp_path / "m.db"
-    call = f"t['add_all'](__import__('sys').argv[1], %d, graph={graph})"
-    code = f"import asyncio, runpy; t = runpy.run_path({__file__!r}); asyncio.run({call})"
-    running = [subprocess.Popen([sys.executable, "-c", code % start, str(path)]) for start in (0, 25)]
-    assert [process.wait(timeout=110) for process in running] == [0, 0]
+    with ThreadPoolExecutor(2) as both:
+        list(both.map(lambda start: call(add_in_a_process, path, start, graph, seconds=110), (0, 25)))
     check(path, 400, graph=graph)
 
 
