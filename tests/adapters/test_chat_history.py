@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +30,7 @@ from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
 from langmem_adapter.errors import InvalidInputError, ScopeError
 from langmem_adapter.memory import Memory
 from langmem_adapter.testing import ScriptedChatModel
+from tests.programs import Program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -276,9 +275,8 @@ database.close()
 def test_processes_share_a_file(tmp_path: Path) -> None:
     path = tmp_path / "m.db"
     with Memory(path) as memory:
-        command = [sys.executable, "-c", WRITER, str(path)]
-        started = [subprocess.Popen([*command, str(writer)]) for writer in range(2)]
-        assert [process.wait(timeout=100) for process in started] == [0, 0]
+        started = [Program("-c", WRITER, path, writer) for writer in range(2)]
+        assert [program.end().returncode for program in started] == [0, 0]
         assert in_order(history(memory).messages, 2, 40)
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import operator
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
@@ -21,6 +19,7 @@ from langmem_adapter.adapters.checkpointer import SQLAlchemySaver
 from langmem_adapter.errors import InvalidInputError, StorageError
 from langmem_adapter.memory import Memory
 from langmem_adapter.storage.database import Database
+from tests.programs import Program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -278,28 +277,15 @@ with SQLAlchemySaver(sys.argv[1]) as saver:
 """
 
 
-def start(path: Path, thread_id: str, how: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, str(path), thread_id, how],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
 def test_processes_share_a_file_and_what_a_killed_one_had_done_is_there(tmp_path: Path) -> None:
     path = tmp_path / "threads.db"
-    other, killed = start(path, "other", "live"), start(path, "killed", "die")
-    try:
-        with SQLAlchemySaver(path) as saver:
-            while other.poll() is None:
-                counting(saver).invoke({"count": 0}, thread("here"))
-        assert other.communicate(timeout=90) == ("101\n202\n303\n404\n505\n", "")
-        killed.communicate(timeout=90)
-    finally:
-        other.kill()
-        killed.kill()
-    assert killed.returncode == -9
+    other, killed = Program("-c", PROGRAM, path, "other", "live"), Program("-c", PROGRAM, path, "killed", "die")
+    with SQLAlchemySaver(path) as saver:
+        while other.runs():
+            counting(saver).invoke({"count": 0}, thread("here"))
+    done = other.end()
+    assert (done.stdout, done.stderr) == ("101\n202\n303\n404\n505\n", "")
+    assert killed.end().returncode == -9
     with SQLAlchemySaver(path) as saver:
         state = counting(saver).get_state(thread("killed"))
         assert state.values == {"count": 1}

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 from tests.openai_server import OpenAIServer
+from tests.programs import python
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,24 +58,13 @@ ADAPTED = PROGRAM.replace("from mem0 import Memory", "from langmem_adapter.adapt
 
 
 def run(server: OpenAIServer, home: Path, user: str, *questions: str) -> list[str]:
-    environment = {
-        **os.environ,
+    said = "\n".join([*questions, "exit"])
+    env: dict[str, Any] = {
         "OPENAI_BASE_URL": server.url,
         "XDG_DATA_HOME": str(home),
         "XDG_CONFIG_HOME": str(home / "config"),
     }
-    done = subprocess.run(
-        [sys.executable, "-c", ADAPTED, user],
-        input="\n".join([*questions, "exit"]),
-        env=environment,
-        cwd=home,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    return python("-c", ADAPTED, user, said=said, **env).stdout.splitlines()
 
 
 def answer(body: dict[str, Any]) -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,6 +21,7 @@ from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError, St
 from langmem_adapter.memory import Memory
 from langmem_adapter.storage.item_writes import erase
 from langmem_adapter.storage.items import ITEMS
+from tests.programs import python
 from tests.store_kinds import Letters
 
 if TYPE_CHECKING:
@@ -100,7 +99,7 @@ def test_another_process_is_seen_at_once(path: Path, memory: Memory) -> None:
         "    MemoryStore(memory).put(('u',), 'theirs', {'text': 'coffee'})\n"
         "    print([item.key for item in MemoryStore(memory).search((), query='coffee')])"
     )
-    done = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True)
+    done = python("-c", program, path)
     assert done.stdout.strip() == "['theirs', 'mine']"
     assert keys(store, query="coffee") == ["theirs", "mine"]
 

@@ -1,20 +1,37 @@
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any, TypeAlias
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from langmem_adapter.cli.app import app
+from tests.programs import COMMAND, python
 
 Cli: TypeAlias = Callable[..., Result]
-Process: TypeAlias = Callable[..., "subprocess.CompletedProcess[str]"]
+Process: TypeAlias = Callable[..., "CompletedProcess[str]"]
 
-COMMAND = [sys.executable, "-c", "from langmem_adapter.cli.app import main; main()"]
+
+def stopped(signal: str, count: int) -> str:
+    """The program `langmem-adapter`, which sends itself a signal before the commit of so many memories."""
+    return f"""
+import os, signal
+from sqlalchemy import Engine, event
+from langmem_adapter.cli.app import main
+
+sent = []
+
+@event.listens_for(Engine, "commit")
+def stop(connection):
+    tables = connection.exec_driver_sql("SELECT name FROM sqlite_master").scalars().all()
+    if not sent and "memories" in tables and connection.exec_driver_sql("SELECT count(*) FROM memories").scalar() == {count}:
+        sent.append(os.kill(os.getpid(), signal.{signal}))
+
+main()
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -64,12 +81,7 @@ def data(cli: Cli) -> Callable[..., dict[str, Any]]:
 def process(database: Path) -> Process:
     """Runs a command in a process of its own."""
 
-    def run(*arguments: object, input: str | None = None, code: int = 0) -> subprocess.CompletedProcess[str]:  # noqa: A002 - the same
-        done = subprocess.run(
-            [*COMMAND, "-d", str(database), *map(str, arguments)],
-            input=input, capture_output=True, text=True, check=False, timeout=100, encoding="utf-8",
-        )  # fmt: skip
-        assert done.returncode == code, done.stdout + done.stderr
-        return done
+    def run(*arguments: object, input: str = "", code: int = 0) -> CompletedProcess[str]:  # noqa: A002 - as `cli` has it
+        return python(*COMMAND, "-d", database, *arguments, said=input, code=code)
 
     return run

@@ -1,17 +1,17 @@
 import json
-import signal
 import sqlite3
-import subprocess
 import sys
-import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.cli.conftest import stopped
+from tests.programs import python
+
 Data = Callable[..., dict[str, Any]]
-COMMAND = [sys.executable, "-c", "from langmem_adapter.cli.app import main; main()"]
 
 
 def texts(envelope: dict[str, Any]) -> list[str]:
@@ -166,36 +166,14 @@ def test_many_messages_go_in_as_conversations_and_all_are_told(data: Data) -> No
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_an_interrupt_finishes_what_is_under_way_and_says_what_is_stored(database: Path, tmp_path: Path) -> None:
     file = tmp_path / "many.jsonl"
-    file.write_text("".join(json.dumps({"role": "user", "content": f"note {n}"}) + "\n" for n in range(100_000)))
-    arguments = ["-d", str(database), "add", "--no-infer", "-u", "a", "-f", str(file), "--json"]
-    with subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
-        _wait_for_memories(database)
-        running.send_signal(signal.SIGINT)
-        out, err = running.communicate(timeout=60)
-    assert running.returncode == 130, err
-    envelope = json.loads(out)
-    stored = len(envelope["data"])
-    assert 0 < stored < 100_000
+    file.write_text("".join(json.dumps({"role": "user", "content": f"note {n}"}) + "\n" for n in range(1_000)))
+    done = python(
+        "-c", stopped("SIGINT", 200), "-d", database, "add", "--no-infer", "-u", "a", "-f", file, "--json", code=130
+    )
+    envelope = json.loads(done.stdout)
+    with closing(sqlite3.connect(database)) as connection:
+        assert connection.execute("SELECT count(*) FROM memories").fetchall() == [(len(envelope["data"]),)] == [(200,)]
     assert envelope["error"]["code"] == "interrupted"
-    assert envelope["error"]["message"] == f"{stored} of 100000 messages are taken in"
-    assert envelope["error"]["hint"] == f"go on from line {stored + 1}"
-    assert _memories(database) == stored
-    assert "Traceback" not in err
-
-
-def _wait_for_memories(database: Path) -> None:
-    for _ in range(600):
-        if database.exists() and _memories(database):
-            return
-        time.sleep(0.05)
-    raise AssertionError("nothing was stored in time")
-
-
-def _memories(database: Path) -> int:
-    connection = sqlite3.connect(database)
-    try:
-        return int(connection.execute("SELECT count(*) FROM memories").fetchone()[0])
-    except sqlite3.OperationalError:
-        return 0  # the tables are still being made
-    finally:
-        connection.close()
+    assert envelope["error"]["message"] == "200 of 1000 messages are taken in"
+    assert envelope["error"]["hint"] == "go on from line 201"
+    assert "Traceback" not in done.stderr

@@ -1,17 +1,17 @@
 import os
 import pty
 import re
-import select
-import subprocess
-import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.programs import COMMAND, Program
+
 Data = Callable[..., dict[str, Any]]
-COMMAND = [sys.executable, "-c", "from langmem_adapter.cli.app import main; main()"]
 
 
 @pytest.fixture
@@ -75,16 +75,20 @@ def test_a_terminal_gets_pictures(data: Data, dog: str, database: Path) -> None:
 
 def _on_a_terminal(arguments: list[str], answer: str = "", **environment: str) -> str:
     ours, theirs = pty.openpty()
-    env = {**os.environ, "COLUMNS": "100", "TERM": "xterm-256color", **environment}
-    with subprocess.Popen([*COMMAND, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=env) as running:
+    os.write(ours, answer.encode())
+    looks = {"COLUMNS": "100", "TERM": "xterm-256color", **environment}
+    with ThreadPoolExecutor(1) as reader:
+        said = reader.submit(_read, ours)
+        code = Program(*COMMAND, *arguments, terminal=os.ttyname(theirs), **looks).end().returncode
         os.close(theirs)
-        os.write(ours, answer.encode())
-        said = b""
-        while select.select([ours], [], [], 60)[0]:
-            try:
-                said += os.read(ours, 65536)
-            except OSError:  # Linux says so when the other end is closed
-                break
     os.close(ours)
-    assert running.returncode == 0, said.decode()
+    assert code == 0, said.result()
+    return said.result()
+
+
+def _read(terminal: int) -> str:
+    said = b""
+    with suppress(OSError):  # Linux says so when the other end is closed
+        while part := os.read(terminal, 65536):
+            said += part
     return said.decode()

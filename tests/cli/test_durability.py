@@ -1,15 +1,18 @@
 import json
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
 
-COMMAND = [sys.executable, "-c", "from langmem_adapter.cli.app import main; main()"]
-Process = Callable[..., "subprocess.CompletedProcess[str]"]
+from tests.cli.conftest import stopped
+from tests.programs import python
+
+Process = Callable[..., CompletedProcess[str]]
 
 WRITER = """
 import os, signal, sys
@@ -40,10 +43,7 @@ def test_a_conversation_is_kept_up_to_date_over_processes(process: Process) -> N
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_an_acknowledged_add_survives_sigkill(process: Process, database: Path) -> None:
-    killed = subprocess.run(
-        [sys.executable, "-c", WRITER, str(database)], capture_output=True, text=True, check=False, timeout=60
-    )
-    assert killed.returncode == -9, killed.stderr
+    killed = python("-c", WRITER, database, code=-9)
     shown = json.loads(process("show", killed.stdout.strip(), "--json").stdout)["data"][0]
     assert shown["text"] == "The code of door 4 is 4444."
     assert json.loads(process("search", "door 4", "-u", "a", "--json").stdout)["count"] == 5
@@ -56,26 +56,9 @@ def test_a_killed_import_keeps_whole_chunks_and_leaves_a_sound_database(
     process: Process, database: Path, tmp_path: Path
 ) -> None:
     file = tmp_path / "many.jsonl"
-    file.write_text("".join(json.dumps({"role": "user", "content": f"note {n}"}) + "\n" for n in range(50_000)))
-    arguments = ["-d", str(database), "add", "--no-infer", "-u", "a", "-f", str(file)]
-    with subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
-        while running.poll() is None and _count(database) < 400:
-            pass
-        running.kill()
-    kept = _count(database)
-    assert 400 <= kept < 50_000
-    assert kept % 200 == 0  # one chunk, one transaction
+    file.write_text("".join(json.dumps({"role": "user", "content": f"note {n}"}) + "\n" for n in range(1_000)))
+    python("-c", stopped("SIGKILL", 400), "-d", database, "add", "--no-infer", "-u", "a", "-f", file, code=-9)
+    with closing(sqlite3.connect(database)) as connection:  # one chunk, one transaction: the second had no commit
+        assert connection.execute("SELECT count(*) FROM memories").fetchall() == [(200,)]
     doctor: list[dict[str, Any]] = json.loads(process("doctor", "--json").stdout)["data"]
     assert {check["name"]: check["status"] for check in doctor}["index"] == "OK"
-
-
-def _count(database: Path) -> int:
-    if not database.exists():
-        return 0
-    connection = sqlite3.connect(database)
-    try:
-        return int(connection.execute("SELECT count(*) FROM memories").fetchone()[0])
-    except sqlite3.OperationalError:
-        return 0  # the tables are still being made
-    finally:
-        connection.close()

@@ -9,16 +9,13 @@ import pytest
 from langmem_adapter.adapters.checkpointer import SQLAlchemySaver
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 @pytest.fixture(scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def threads_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+def threads_url(request: pytest.FixtureRequest, shared_url: Callable[[str], str]) -> str:
     """A database for threads on disk or on a server."""
-    if request.param == "postgres":
-        server: str = request.getfixturevalue("postgres_server")
-        return server
-    return str(tmp_path_factory.mktemp("threads") / "threads.db")
+    return shared_url(request.param)
 
 
 @pytest.fixture

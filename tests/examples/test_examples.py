@@ -1,32 +1,21 @@
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.programs import python
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 Run = Callable[..., str]
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
     """Runs an example offline, in a folder and with a database of its own."""
-    clean = {
-        name: value for name, value in os.environ.items() if not name.startswith(("LANGMEM_ADAPTER_", "LANGSMITH_"))
-    }
-    env = clean | {"LANGMEM_ADAPTER_DATABASE": str(tmp_path / "memory.db"), "PYTHONWARNINGS": "error"}
-
-    def start(name: str, said: str = "") -> str:
-        done = subprocess.run(
-            [sys.executable, str(EXAMPLES / name)],
-            input=said, capture_output=True, text=True, check=False, cwd=tmp_path, env=env, timeout=100, encoding="utf-8",
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    return start
+    monkeypatch.setenv("LANGMEM_ADAPTER_DATABASE", str(tmp_path / "memory.db"))
+    monkeypatch.setenv("PYTHONWARNINGS", "error")
+    monkeypatch.chdir(tmp_path)
+    return lambda name, said="": python(EXAMPLES / name, said=said).stdout
 
 
 def test_the_quickstart_remembers_and_changes_its_mind(run: Run, tmp_path: Path) -> None:
@@ -118,3 +107,8 @@ def test_memory_in_agents_and_graphs(run: Run, name: str, lines: list[str]) -> N
     said = run(name).splitlines()
     assert [line for line in dict.fromkeys(said) if line in lines] == lines
     assert len((EXAMPLES / name).read_text(encoding="utf-8").splitlines()) <= 25
+
+
+def test_a_thread_goes_on_where_it_stopped(run: Run) -> None:
+    assert run("checkpointer.py").splitlines() == ["Book the hotel?", "A hotel in Lyon! Booked: yes.", "3 checkpoints"]
+    assert len((EXAMPLES / "checkpointer.py").read_text(encoding="utf-8").splitlines()) <= 25

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Campaign", "copy_database"]
 
-_PATIENCE: Final = 30.0
+_PATIENCE: Final = 110.0
 
 
 @dataclass(slots=True)

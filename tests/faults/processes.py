@@ -16,7 +16,14 @@ if TYPE_CHECKING:
 __all__ = ["call", "start"]
 
 _FORKS: Final = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["langmem_adapter.memory", "langmem_adapter.index.faiss", "alembic.command"])
+_FORKS.set_forkserver_preload(
+    [
+        "langmem_adapter.cli.app",
+        "langmem_adapter.index.faiss",
+        "langmem_adapter.memory",
+        "langmem_adapter.reasoning.rules.reasoner",
+    ]
+)
 
 
 def start(function: Callable[..., object], *arguments: object) -> ForkServerProcess:

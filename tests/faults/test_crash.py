@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.faults.campaign import Campaign
+from tests.faults.conftest import LONG
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +24,7 @@ RESTORE = 4  # after each so many rounds an older backup is put back under the n
 def test_writers_a_forking_one_and_a_reader_killed_at_random_moments(
     tmp_path: Path, bound: Bound, measured: Callable[[str], None]
 ) -> None:
-    rounds, campaigns = bound(7, long=200), []
+    rounds, campaigns = bound(4, long=200), []
     for start in range(0, rounds, PER_DATABASE):
         folder = tmp_path / str(start)
         (folder / "db").mkdir(parents=True)
@@ -49,7 +50,7 @@ def test_clients_of_postgres_killed_at_random_moments(
     postgres_url: str, tmp_path: Path, bound: Bound, measured: Callable[[str], None]
 ) -> None:
     campaign = Campaign(postgres_url, tmp_path / "notes", failing=FAILING)
-    for _ in range(bound(2, long=25)):
+    for _ in range(bound(1, long=25)):
         assert campaign.round() == [], campaign
     measured(
         f"Postgres: {campaign.kills} clients killed in {campaign.rounds} rounds, {campaign.acknowledged()} operations "
@@ -65,9 +66,10 @@ SEEN_AS: dict[str, Any] = {
     "no look before a search": "a search did not find",
     "forks unguarded": "lost: ",
 }
-ROUNDS = 12  # a mutant that survives these has not been caught
+ROUNDS = 40  # a mutant that survives these has not been caught
 
 
+@pytest.mark.skipif(not LONG, reason="how soon it is caught is a matter of chance: make faults")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("mutant", SEEN_AS)
 def test_an_engine_that_breaks_a_promise_is_caught(

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore
-from sqlalchemy import create_engine, delete, func, insert, select, text, update
+from sqlalchemy import delete, func, insert, select, update
 
 from langmem_adapter.index.base import Batch
 from langmem_adapter.index.checks import check_batch
@@ -24,6 +24,7 @@ from langmem_adapter.storage.tables import MEMORIES, changes, memories, scopes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
+    from contextlib import AbstractContextManager
 
     from langchain_core.vectorstores import VectorStore
     from sqlalchemy import Connection
@@ -225,21 +226,15 @@ def _chroma(stack: ExitStack, folder: str | None) -> VectorStore:
 
 
 @pytest.fixture(scope="session")
-def vector_postgres(postgres_server: str) -> Iterator[Database]:
+def vector_postgres(new_postgres: Callable[[], AbstractContextManager[str]]) -> Iterator[Database]:
     """One database with the extension, for tests that clear their table: making one for each takes longer than they do."""
     from langmem_adapter.index.pgvector import require
 
-    admin = create_engine(postgres_server, isolation_level="AUTOCOMMIT")
-    with admin.connect() as connection:
-        connection.execute(text("CREATE DATABASE vectors"))
-    database = Database(admin.url.set(database="vectors"))
-    prepare(database)
-    require(database)
-    yield database
-    database.close()
-    with admin.connect() as connection:
-        connection.execute(text("DROP DATABASE vectors WITH (FORCE)"))
-    admin.dispose()
+    with new_postgres() as url:
+        database = Database(url)
+        require(database)
+        yield database
+        database.close()
 
 
 @pytest.fixture

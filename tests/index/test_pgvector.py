@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -23,6 +21,7 @@ from langmem_adapter.storage import feed
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.meta import prepare
 from langmem_adapter.storage.tables import changes, cursors, memories
+from tests.programs import Program, python
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -282,9 +281,7 @@ try:
 except MissingDependencyError as error:
     print(error)
 """
-        done = subprocess.run(
-            [sys.executable, "-c", program, url_of(database)], capture_output=True, text=True, timeout=60, check=True
-        )
+        done = python("-c", program, url_of(database))
         assert "pip install 'langmem_adapter[postgres]'" in done.stdout
 
     def test_sqlite_names_the_fix(self) -> None:
@@ -297,7 +294,8 @@ except MissingDependencyError as error:
 
         def make_role(connection: Connection) -> None:
             connection.execute(text(f"CREATE ROLE guest_{name} LOGIN"))
-            connection.execute(text(f"GRANT ALL ON SCHEMA public TO guest_{name}"))
+            for what in ("SCHEMA public", "ALL TABLES IN SCHEMA public"):
+                connection.execute(text(f"GRANT ALL ON {what} TO guest_{name}"))
 
         admin.write(make_role)
         try:
@@ -354,13 +352,8 @@ class TestMemory:
     def test_two_processes_see_each_others_memories_at_once(self, postgres_url: str) -> None:
         with Memory(postgres_url, index="pgvector") as memory:
             memory.add("Owns a lamp", user_id="both", infer=False)
-            writers = [
-                subprocess.Popen([sys.executable, "-c", WRITER, postgres_url, who], stderr=subprocess.PIPE)
-                for who in ("Ann", "Ben")
-            ]
-            for writer in writers:
-                _, said = writer.communicate(timeout=100)
-                assert writer.returncode == 0, said.decode()
+            writers = [Program("-c", WRITER, postgres_url, who) for who in ("Ann", "Ben")]
+            assert [writer.end().returncode for writer in writers] == [0, 0]
             assert memory.stats().memories == 41
             assert memory.verify().ok
         database = Database(postgres_url)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 import textwrap
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -22,6 +20,7 @@ from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.meta import LANGUAGE, get, language_of, prepare, put
 from langmem_adapter.storage.tables import memories, scopes, words
 from langmem_adapter.text import TOKENIZER
+from tests.programs import Program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -266,11 +265,8 @@ def test_processes_that_disagree_leave_the_words_of_one_of_them(tmp_path: Path) 
     """
     with Memory(path, settings=tuned()) as memory:
         told(memory, *FACTS)
-        running = [
-            subprocess.Popen([sys.executable, "-c", textwrap.dedent(program), path, language])
-            for language in ("german", "french", "none")
-        ]
-        assert [process.wait(60) for process in running] == [0, 0, 0]
+        running = [Program("-c", textwrap.dedent(program), path, language) for language in ("german", "french", "none")]
+        assert [program.end().returncode for program in running] == [0, 0, 0]
         assert kept(memory) in {"german", "french", "none"}
         assert len(memory.get_all(**USER)) == len(FACTS) + 9
         assert kept_words(memory) == right_words(memory, kept(memory))

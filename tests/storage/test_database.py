@@ -12,6 +12,7 @@ from langmem_adapter.errors import InvalidInputError, MissingDependencyError, St
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.meta import prepare
 from langmem_adapter.storage.tables import meta
+from tests.programs import Program
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,15 +116,12 @@ async def test_a_task_cancelled_before_its_turn_writes_nothing(tmp_path: Path) -
 
 
 def test_six_processes_may_open_a_new_file_at_once(tmp_path: Path) -> None:
-    import subprocess
-    import sys
-
     code = (
         "import sys; from langmem_adapter.storage.database import Database;"
         "from langmem_adapter.storage.meta import prepare; d = Database(sys.argv[1]); prepare(d); d.close()"
     )
-    running = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "m.db")]) for _ in range(6)]
-    assert [process.wait(timeout=60) for process in running] == [0] * 6
+    running = [Program("-c", code, tmp_path / "m.db") for _ in range(6)]
+    assert [program.end().returncode for program in running] == [0] * 6
 
 
 def test_durability_and_safety_are_switched_on(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from langmem_adapter.storage import tables
 from langmem_adapter.storage.erasure import Erasure, clean, remove
 from langmem_adapter.storage.graph.erasure import HOLDING
 from langmem_adapter.testing import ScriptedChatModel
+from tests.faults.processes import call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,26 +37,19 @@ if TYPE_CHECKING:
 
 SECRET, CHINESE = "Xylophonist-Quagmire", "麒麟貔貅饕餮"
 FACT = f"Is called {SECRET} {CHINESE}"
-# A process of its own: closing a file that SQLite has open drops the locks that SQLite holds on it in the same process.
-SCAN = """
-import json, pathlib, sys
-folder, needles = json.load(sys.stdin)
-found = {}
-for file in pathlib.Path(folder).iterdir():
-    data = file.read_bytes() if file.is_file() else b""
-    hits = [needle for needle in needles if bytes.fromhex(needle) in data]
-    if hits:
-        found[file.name] = len(hits)
-print(json.dumps(found))
-"""
 
 
 def scan(folder: Path, needles: Sequence[bytes]) -> dict[str, int]:
     """How many of the needles each file of a folder holds."""
-    asked = json.dumps([str(folder), [needle.hex() for needle in needles]])
-    done = subprocess.run([sys.executable, "-c", SCAN], input=asked, capture_output=True, text=True, check=True)
-    found: dict[str, int] = json.loads(done.stdout)
+    # A process of its own: closing a file that SQLite has open drops the locks that SQLite holds on it in the same process.
+    found: dict[str, int] = call(count_in, folder, needles)
     return found
+
+
+def count_in(folder: Path, needles: Sequence[bytes]) -> dict[str, int]:
+    data = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
+    counts = {name: sum(needle in content for needle in needles) for name, content in data.items()}
+    return {name: count for name, count in counts.items() if count}
 
 
 def needles_of(*texts: str, embeddings: HashEmbeddings) -> list[bytes]:

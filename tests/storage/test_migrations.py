@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.migration import MigrationContext
 from sqlalchemy import text
 
 from langmem_adapter.errors import StorageError
+from langmem_adapter.storage import migrations
 from langmem_adapter.storage.checkpoints import checkpoints
 from langmem_adapter.storage.conversations import conversations
 from langmem_adapter.storage.database import Database
@@ -20,14 +24,36 @@ from langmem_adapter.storage.tables import metadata
 from langmem_adapter.text import TOKENIZER
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from sqlalchemy import Connection
 
 
-def test_the_migrations_make_exactly_the_tables_of_the_code(database: Database) -> None:
+def empty(connection: Connection) -> None:
+    """Take the tables away that a database of these tests on Postgres comes with."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("DROP SCHEMA public CASCADE"))
+        connection.execute(text("CREATE SCHEMA public"))
+
+
+def begin(connection: Connection) -> None:
+    """Make the tables of the first revision, as the first program that ever opened a database did."""
+    config = Config()
+    config.set_main_option("script_location", str(Path(migrations.__file__).parent))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "0001")
+
+
+@pytest.mark.parametrize("grown", [False, True], ids=["at once", "revision by revision"])
+def test_a_database_has_exactly_the_tables_of_the_code(database_url: str, grown: bool) -> None:  # noqa: FBT001 - a parameter of the test
     assert checkpoints.metadata is conversations.metadata is items.metadata is metadata
+    database = Database(database_url)
+    database.setup(empty)
+    if grown:
+        database.setup(begin)
+    prepare(database)
     with database.read() as connection:
         assert schema_version(connection) == HEAD
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+    database.close()
 
 
 def test_the_seeds_columns_stand_in_the_history(database: Database) -> None:

@@ -1,18 +1,24 @@
 """Bringing a database's schema up to date when it is opened.
 
-All of it happens in one write transaction (`BEGIN IMMEDIATE` on SQLite, the writers' advisory lock on Postgres), so that
-six processes may open a new file at once: one migrates, the others find it done. Alembic itself is imported only when
-there is something to do.
+An empty database gets the tables of today at once; the revisions are for those that hold something, and a test holds both
+to the same schema. All of it happens in one write transaction (`BEGIN IMMEDIATE` on SQLite, the writers' advisory lock on
+Postgres), so that six processes may open a new file at once: one migrates, the others find it done. Alembic itself is
+imported only when there is something to migrate.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import inspect, text
+from sqlalchemy import inspect, make_url, text
+from sqlalchemy.schema import CreateIndex, CreateTable
 
 from langmem_adapter.errors import StorageError
+from langmem_adapter.storage import checkpoints, conversations, items  # noqa: F401 - they add their tables to `metadata`
+from langmem_adapter.storage.graph import tables as graph  # noqa: F401 - the same
+from langmem_adapter.storage.tables import metadata
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -25,6 +31,7 @@ HEAD: Final = "0009"
 """The schema that this code speaks."""
 
 _KNOWN: Final = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009")
+_VERSION: Final = "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"
 
 
 def migrate(database: Database) -> None:
@@ -51,13 +58,33 @@ def schema_version(connection: Connection) -> str | None:
 
 def _upgrade(connection: Connection) -> None:
     version = schema_version(connection)
-    if version == HEAD:
-        return
-    if version is not None and version not in _KNOWN:
+    if version is None:
+        _create(connection)
+    elif version != HEAD:
+        _climb(connection, version)
+
+
+def _create(connection: Connection) -> None:
+    for statement in _schema(connection.dialect.name):
+        connection.exec_driver_sql(statement)
+    connection.execute(text("INSERT INTO alembic_version (version_num) VALUES (:head)"), {"head": HEAD})
+
+
+@cache
+def _schema(dialect_name: str) -> tuple[str, ...]:
+    dialect = make_url(f"{dialect_name}://").get_dialect()()
+    tables = metadata.sorted_tables
+    indexes = sorted((index for table in tables for index in table.indexes), key=lambda index: str(index.name))
+    made: list[CreateTable | CreateIndex] = [*map(CreateTable, tables), *map(CreateIndex, indexes)]
+    return _VERSION, *(str(statement.compile(dialect=dialect)) for statement in made)
+
+
+def _climb(connection: Connection, version: str) -> None:
+    if version not in _KNOWN:
         raise StorageError(
             f"the database has schema {version} of a newer langmem_adapter; this one knows {HEAD}: upgrade the package"
         )
-    from alembic import command  # noqa: PLC0415 - half a second that only a new or old database costs
+    from alembic import command  # noqa: PLC0415 - half a second that only an old database costs
     from alembic.config import Config  # noqa: PLC0415 - the same
 
     config = Config()

@@ -111,6 +111,17 @@ def test_two_processes_on_one_file(tmp_path: Path) -> None:
 # ── killed ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def _wait(database: Database, text: str, count: int) -> None:
+    """Until so many memories with such texts have been committed, and some of each scope."""
+    told = select(func.count(), func.count(history.c.scope_id.distinct())).where(history.c.new_memory.like(text))
+    while True:
+        with database.read() as connection:
+            memories, owners = connection.execute(told).one()
+        if memories >= count and owners == len(SCOPES):
+            return
+        time.sleep(0.01)
+
+
 @pytest.fixture
 def killed(tmp_path: Path) -> Iterator[Database]:
     """A database whose writers were killed again and again."""
@@ -119,7 +130,7 @@ def killed(tmp_path: Path) -> Iterator[Database]:
     prepare(prepared)
     for number in range(40 if LONG else 4):
         process = start(state_all, where, f"k{number}", 10_000)
-        time.sleep(0.4 + 0.1 * (number % 4))
+        _wait(prepared, f"fact k{number}%", 10 + 7 * (number % 4))
         process.kill()
         process.join()
         process.close()
