@@ -57,9 +57,11 @@ _TARGETS: Final = Prepared(
     .where(any_of(memories.c.id, "ids"))
 )
 _LAST_REVISIONS: Final = Prepared(
-    select(history.c.memory_id, func.max(history.c.revision))
-    .where(any_of(history.c.memory_id, "ids"))
-    .group_by(history.c.memory_id)
+    select(history.c.memory_id, history.c.seq, history.c.revision, history.c.is_deleted).where(
+        history.c.seq.in_(
+            select(func.max(history.c.seq)).where(any_of(history.c.memory_id, "ids")).group_by(history.c.memory_id)
+        )
+    )
 )
 
 
@@ -145,6 +147,7 @@ class Entry:
     def _add(self, decision: Decision) -> Change:
         if decision.memory_id is None or decision.text is None or self._write.scope is None:
             raise InvalidInputError("an ADD needs the new memory's id, its text and the scope it belongs to")
+        revision = self._next_revision(decision)
         seq = self._draw()
         time = decision.time or self.now
         row: dict[str, Any] = {
@@ -163,7 +166,7 @@ class Entry:
             "updated_at": time,
             "expires_at": decision.expires_at,
             "seq": seq,
-            "revision": self._last_revisions.get(decision.memory_id, 0) + 1,
+            "revision": revision,
         }
         self._added.append(row)
         self._index_words(row)
@@ -222,6 +225,17 @@ class Entry:
         if changing and row["id"] in {entry["memory_id"] for entry in self._history}:
             raise InvalidInputError(f"memory {row['id']} is changed twice in one list of decisions")
         return row
+
+    def _next_revision(self, decision: Decision) -> int:
+        """The number of the revision that an ADD makes: of a memory that comes back, the one after its deletion."""
+        last = self._last_revisions.get(str(decision.memory_id))
+        # Contract: who restores has looked in another transaction; a memory that others restored, or erased, since then does
+        # not come back a second time. `test_of_several_who_restore_a_memory_at_once_one_succeeds`
+        if decision.seen is not None and (last is None or last.seq != decision.seen):
+            raise ConflictError(f"memory {decision.memory_id} changed after it was looked at; try again")
+        if last is not None and not last.is_deleted:
+            raise ConflictError(f"memory {decision.memory_id} is there already; update it instead")
+        return 1 if last is None else int(last.revision) + 1
 
     def _tell(
         self, decision: Decision, home: Home, before: str | None, after: str | None, *, returns: bool = False
@@ -305,12 +319,12 @@ def _targets(connection: Connection, write: Write) -> dict[str, dict[str, Any]]:
     return {row["id"]: row for row in targets if write.within is None or write.within.covers(row["scope"])}
 
 
-def _last_revisions(connection: Connection, write: Write) -> dict[str, int]:
+def _last_revisions(connection: Connection, write: Write) -> dict[str, Any]:
     # A memory that comes back (restore) goes on counting where it stopped. A run of the pipeline makes new ids only.
     if write.key is not None:
         return {}
     ids = [d.memory_id for d in write.decisions if d.event == "ADD"]
-    return dict(_LAST_REVISIONS.rows(connection, {"ids": ids})) if ids else {}
+    return {row.memory_id: row for row in _LAST_REVISIONS.rows(connection, {"ids": ids})} if ids else {}
 
 
 def _merged(old: Mapping[str, Any], decision: Decision) -> dict[str, Any]:
