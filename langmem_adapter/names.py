@@ -11,7 +11,7 @@ import unicodedata
 from typing import Final
 
 from langmem_adapter.records.graph import ASSISTANT, SELF
-from langmem_adapter.text import content_words
+from langmem_adapter.text import meaningful, signed_words
 
 __all__ = [
     "LONGEST_NAME",
@@ -198,8 +198,8 @@ def says(text: str, name: str) -> bool:
         >>> says("Moved to New York", "new_york"), says("Lives in Rome", "Lyon")
         (True, False)
     """
-    told = content_words(name.replace("_", " "))
-    return not told.isdisjoint(content_words(text)) if told else name.casefold() in text.casefold()
+    told = _told(name.replace("_", " "))
+    return not told.isdisjoint(_told(text)) if told else name.casefold() in text.casefold()
 
 
 def says_all(text: str, name: str) -> bool:
@@ -209,8 +209,8 @@ def says_all(text: str, name: str) -> bool:
         >>> says_all("Moved to New York", "new_york"), says_all("Moved to New Delhi", "New York")
         (True, False)
     """
-    told = content_words(name.replace("_", " "))
-    return told <= content_words(text) if told else name.casefold() in text.casefold()
+    told = _told(name.replace("_", " "))
+    return told <= _told(text) if told else name.casefold() in text.casefold()
 
 
 def gives_up(before: str, after: str, name: str) -> bool:
@@ -220,7 +220,11 @@ def gives_up(before: str, after: str, name: str) -> bool:
         >>> gives_up("Likes green tea", "Likes black tea", "green tea"), gives_up("Likes tea", "Likes black tea", "tea")
         (True, False)
     """
-    told = content_words(name.replace("_", " "))
+    told = _told(name.replace("_", " "))
     if not told:
         return name.casefold() in before.casefold() and name.casefold() not in after.casefold()
-    return not told.isdisjoint(content_words(before) - content_words(after))
+    return not told.isdisjoint(_told(before) - _told(after))
+
+
+def _told(text: str) -> set[str]:
+    return meaningful(signed_words(text))

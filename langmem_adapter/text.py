@@ -1,9 +1,9 @@
-"""The words of a text: what lexical search, duplicate detection and hash embeddings agree on.
+"""The words of a text, which lexical search and hash embeddings agree on, and when two texts are the same statement.
 
 Words are case-folded, stripped of accents and stemmed by the rules of a language (`languages`). Scripts that do not separate
 words fall into pieces: runs of Chinese, Japanese and Korean letters into letters and pairs, those of Thai, Lao, Burmese and
-Khmer into pairs and triples of syllable parts. The rules are versioned: `TOKENIZER` is stored with the lexical rows, and a
-database with another version, or opened for another language, is re-tokenised.
+Khmer into pairs and triples of syllable parts. The rules are versioned: `TOKENIZER` is stored with the lexical rows, and those
+of a database with another version, or opened for another language, are made anew.
 
 Everything here is read as in an English database unless a language is given. Hash embeddings and reasoning by rules give none:
 their vectors and verdicts must not change with the language of a database.
@@ -40,6 +40,7 @@ __all__ = [
     "TOKENIZER",
     "asks",
     "asks_when",
+    "cased",
     "content_words",
     "groups_of",
     "is_cjk",
@@ -48,14 +49,15 @@ __all__ = [
     "meaningful",
     "members",
     "refers_back",
+    "signed_words",
     "subjects",
     "tells_change",
     "text_hash",
     "words",
 ]
 
-TOKENIZER: Final = "2"
-"""Version of the rules of `words` and `marks`; raise it with every change that gives others for the same text."""
+TOKENIZER: Final = "3"
+"""Version of the rules of `words`, `marks` and `text_hash`; raise it with every change that gives others for the same text."""
 
 # Chinese, Japanese and Korean letters, and their signs of repetition.
 _CJK: Final = (
@@ -81,7 +83,6 @@ _FIRST_UNSPACED: Final = "\u0e01"
 _HAS_THAI: Final = re.compile(f"[{_THAI}]")
 # A letter with the signs around it, and with the letters written below it (Burmese, Khmer).
 _SYLLABLE_PART: Final = re.compile(rf"[^{_SIGNS}][{_SIGNS}]*(?:(?<=[\u1039\u17d2])[^{_SIGNS}][{_SIGNS}]*)*|[{_SIGNS}]+")
-_EDGE: Final = " \t\r\n.,;:!?\"'()[]{}<>。，、；：！？“”‘’（）【】《》…~-"
 
 # A statement that opens with one of these speaks of somebody named earlier; its words alone say too little.
 _BACK: Final = re.compile(
@@ -251,18 +252,99 @@ def tells_change(text: str) -> bool:
     return not CHANGES.isdisjoint(_PIECE.findall(plain)) or any(word in plain for word in CHANGES_CJK)
 
 
+# ── when two texts say the same ─────────────────────────────────────────────────────────────────────────────────────────
+
+_WIDTHS: Final = {
+    code: chr(int(written[1], 16))
+    for code in range(0xFF01, 0xFFEF)
+    if len(written := unicodedata.decomposition(chr(code)).split()) == 2  # noqa: PLR2004 - "<wide> 0041"
+}
+_ENDS: Final = ".!…。"  # of a statement, in either width; a question is none
+_OPENING: Final = "\"'`“‘«([{【《「『〈"
+_CLOSES: Final = "\"'`”’»)]}】》」』〉,;:!?.…。，、；：！？"
+# A word of letters alone, with an apostrophe or a hyphen in it, whatever quotation marks and commas stand around it.
+_LETTERS: Final = f"[^\\W\\d_{_CJK}]+"
+_PLAIN_WORD: Final = re.compile(
+    rf"(?<![^\s{_CJK}{re.escape(_OPENING)}])(?![a-z]){_LETTERS}(?:['’-]{_LETTERS})*(?=[{re.escape(_CLOSES)}]*(?:[\s{_CJK}]|$))"
+)
+_TOKEN: Final = re.compile(f"[^\\W{_CJK}]+")
+_PICTURES: Final = (  # emoji and arrows, with the marks that join and colour them
+    "\u2190-\u21ff\u2300-\u23ff\u2500-\u27bf\u2900-\u297f\u2b00-\u2bff\ufe0f\u200d\U0001f000-\U0001faff"
+)
+_RUN: Final = re.compile(f"[{_PICTURES}]+|[{_CJK}]+|[^\\s{_PICTURES}{_CJK}]+")
+# -5, .NET, A-, 2.5, 3:45 and every symbol of ASCII that is no punctuation.
+_SIGN: Final = re.compile(r"(?<!\w)[-–]\.?\d|(?<![\w.])\.\w|(?:^|\w)[-–](?!\w)|\d[.,:/'’–-]\d|[*#%&@\\$+<=>^|~]")
+
+
 def text_hash(text: str) -> str:
-    """Hash of a text that ignores case, width, spacing and closing punctuation: equal hashes mean the same words.
+    """Hash of a statement: equal hashes mean that two of them are the same, and nobody needs to judge it.
+
+    What may differ is presentation: spacing, the width of letters and signs (Ａ and A), the composition of accents, the marks
+    that end a statement (. ! … 。), and the capital that begins a word of small letters (Tea and tea).
+
+    Everything else counts. Signs and symbols: A and A-, C and C++, -5 and +5, x² and x2, ½ and 1/2, emoji, the question mark.
+    And case: a capital inside a word (iPhone), beside digits (aB3x) or signs, of a single letter, and of words all in capitals,
+    for US is not us, and codes are written so.
+
+    In doubt two texts differ: then a model is asked, or a memory more is kept, and nothing is lost.
 
     Returns:
         32 hexadecimal digits (BLAKE2b).
 
     Example:
-        >>> text_hash("Likes  Pizza.") == text_hash("likes pizza")
-        True
+        >>> text_hash("Likes  Pizza.") == text_hash("likes pizza"), text_hash("Likes C++.") == text_hash("Likes C.")
+        (True, False)
     """
-    plain = " ".join(unicodedata.normalize("NFKC", text).casefold().split()).strip(_EDGE)
-    return blake2b((plain or text).encode(), digest_size=16).hexdigest()
+    return blake2b(_as_compared(text).encode(), digest_size=16).hexdigest()
+
+
+def cased(text: str) -> set[str]:
+    """The words of a text whose case counts where statements are compared (see `text_hash`).
+
+    Example:
+        >>> sorted(cased("Anna's NAS has the password aB3x"))
+        ['NAS', 'aB3x']
+    """
+    return {token for token in _TOKEN.findall(_as_compared(text)) if token != token.lower()}
+
+
+def signed_words(text: str) -> list[str]:
+    """The `words` of a text, but those with signs or symbols as they are written: for who must not take C++ for C.
+
+    Example:
+        >>> signed_words("Scored -5 in C++, not 2.5 👍")
+        ['score', '-5', 'in', 'c++', 'not', '2.5', '👍']
+    """
+    if not _is_signed(text):
+        return words(text)
+    told: list[str] = []
+    for run in _RUN.findall(_narrow(text)):
+        token = run.lstrip(_OPENING).rstrip(_CLOSES)
+        told += [token.casefold()] if _is_signed(token) else words(run)
+    return told
+
+
+def _is_signed(text: str) -> bool:
+    return _SIGN.search(text) is not None or (not text.isascii() and any(map(_is_symbol, text)))
+
+
+def _is_symbol(sign: str) -> bool:
+    kind = unicodedata.category(sign)
+    return kind[0] == "S" or kind in {"No", "Nl"}  # also x² and ½
+
+
+def _as_compared(text: str) -> str:
+    plain = " ".join(_narrow(text).split())
+    return _PLAIN_WORD.sub(_without_capital, plain.rstrip(_ENDS + " ") or plain)
+
+
+def _narrow(text: str) -> str:
+    return text if text.isascii() else unicodedata.normalize("NFC", text.translate(_WIDTHS))
+
+
+def _without_capital(word: re.Match[str]) -> str:
+    letters = word.group()
+    return letters[0].lower() + letters[1:] if letters[1:].islower() else letters
 
 
 def refers_back(text: str) -> bool:

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.errors import ConflictError
 from langmem_adapter.memory import Memory
-from langmem_adapter.testing.fakes import ScriptedChatModel
+from langmem_adapter.testing.fakes import CountingEmbeddings, ScriptedChatModel
 from tests.faults.processes import call
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 THINGS = "tea chess jazz hiking sushi".split()
@@ -123,3 +126,47 @@ def test_two_writers_on_one_file_lose_nothing(tmp_path: Path, infer: bool) -> No
         assert errors == [None, None]
         assert len(one.get_all(user_id="a", k=1000)) == len(two.get_all(user_id="a", k=1000)) == 40
         assert one.search("book", user_id="a", k=100).__len__() == 40
+
+
+class Meanwhile(CountingEmbeddings):
+    """Embeddings that let something else happen first: between what an edit reads and what it writes."""
+
+    def __init__(self) -> None:
+        super().__init__(HashEmbeddings())
+        self.first: Callable[[], object] = lambda: None
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        self.first()
+        return super().embed_documents(texts)
+
+
+def deleted(url: str) -> str:
+    with Memory(url) as memory:
+        memory_id = str(memory.add("I like tea.", user_id="ann").results[0].id)
+        memory.delete(memory_id)
+    return memory_id
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def lasting(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return str(request.getfixturevalue("postgres_url") if request.param == "postgres" else tmp_path / "m.db")
+
+
+def test_of_several_who_restore_a_memory_at_once_one_succeeds(lasting: str) -> None:
+    memory_id, embeddings, together = deleted(lasting), Meanwhile(), threading.Barrier(4, timeout=60)
+    embeddings.first = together.wait  # nobody writes before all have read
+    with Memory(lasting, embeddings=embeddings) as memory, ThreadPoolExecutor(4) as pool:
+        done = [pool.submit(memory.restore, memory_id, 1) for _ in range(4)]
+        failed = [type(each.exception()) for each in done if each.exception() is not None]
+        assert failed == [ConflictError] * 3
+        assert [revision.event for revision in memory.history(memory_id)] == ["ADD", "DELETE", "ADD"]
+        assert [item.id for item in memory.get_all(user_id="ann")] == [memory_id]
+
+
+def test_what_is_purged_while_it_is_restored_stays_gone(lasting: str) -> None:
+    memory_id, embeddings = deleted(lasting), Meanwhile()
+    with Memory(lasting, embeddings=embeddings) as memory, Memory(lasting) as other:
+        embeddings.first = lambda: other.purge(user_id="ann")
+        with pytest.raises(ConflictError, match="try again"):
+            memory.restore(memory_id, 1)
+        assert memory.scopes() == [] and memory.stats().revisions == 0

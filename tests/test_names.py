@@ -154,6 +154,8 @@ def test_who_is_meant_by_a_pronoun() -> None:
         ("住在北京", "住在上海", "北京", True),
         ("Plays for The Who", "Plays for them", "The Who", True),
         ("Uses it", "Uses it daily", "It", False),
+        ("Likes C++ and C", "Likes C", "C++", True),
+        ("Likes C++ and C", "Likes C++", "C", True),
     ],
 )
 def test_a_text_gives_up_a_name_with_any_word_of_it(before: str, after: str, name: str, *, given_up: bool) -> None:

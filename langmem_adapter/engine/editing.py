@@ -179,6 +179,7 @@ class Editing(Wired):
         Raises:
             MemoryNotFoundError: There never was such a memory.
             InvalidInputError: It has no such revision, or that revision is its deletion.
+            ConflictError: Somebody else changed, restored or erased it at the same time.
         """
         scope = scope_if_given(user_id, agent_id, run_id)
         return self.engine.edit(partial(self.engine.reading, _restoring, memory_id_of(memory_id), revision, scope))
@@ -292,8 +293,8 @@ def _or_error(make: Callable[[Any], Write], given: object) -> Write | LangmemAda
 
 
 def _restoring(connection: Connection, memory_id: str, revision: int, within: Scope | None) -> Write:
-    row, scope = memories.past(connection, memory_id, revision, within)
-    lives = memories.sequence_numbers(connection, [memory_id])
+    row, scope, seen = memories.past(connection, memory_id, revision, within)
+    lives = bool(memories.sequence_numbers(connection, [memory_id]))
     if row.new_memory is None:
         raise InvalidInputError(f"revision {revision} of memory {memory_id} is its deletion; use delete()")
     decision = Decision(
@@ -310,6 +311,6 @@ def _restoring(connection: Connection, memory_id: str, revision: int, within: Sc
         expires_at=row.expires_at,
         keep_expiry=False,
         replace_metadata=True,
-        seen=lives.get(memory_id),
+        seen=seen,
     )
     return Write((decision,), scope=scope, within=within)

@@ -12,12 +12,13 @@ from langchain_core.runnables import Runnable
 from langchain_core.runnables.config import ensure_config
 from langgraph.runtime import get_runtime
 
+from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.stage import Step
 from langmem_adapter.pipeline.state import PipelineState, scope_of
 from langmem_adapter.scoping import resolve_again, resolve_scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from langchain_core.runnables import RunnableConfig
 
@@ -58,10 +59,20 @@ def begins(state: PipelineState, config: RunnableConfig) -> PipelineState:
 
 
 def goes_on(state: PipelineState, config: RunnableConfig) -> PipelineState:
-    """A run goes on: the call is for the scope that it was begun for.
+    """A run goes on: the call is for the scope that it was begun for, and what its stages made belongs together.
 
     Raises:
         ScopeError: It is for another.
+        InvalidInputError: Parts of several runs stand in the state.
     """
     resolve_again(scope_of(state), runtime=get_runtime(), config=config)
+    if not (_within("facts", "turn", state, "turns") and _within("decisions", "fact", state, "facts")):
+        raise InvalidInputError("the state holds parts of different runs; begin a run of its own with messages")
     return state
+
+
+def _within(parts: str, place: str, state: Mapping[str, Any], whole: str) -> bool:
+    """Whether each of these parts of the state names a place that the whole has."""
+    most = len(state.get(whole, []))
+    places = (part.get(place) for part in state.get(parts, []))
+    return all(each is None or 0 <= each < most for each in places)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.reasoning.base import Verdict
 from langmem_adapter.reasoning.salvage import UnusableReplyError
-from langmem_adapter.text import content_words, is_cjk, text_hash, words
+from langmem_adapter.text import cased, content_words, is_cjk, meaningful, signed_words, text_hash
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -246,8 +246,8 @@ class _Reading:
 
 def _covers(text: str, fact: str) -> bool:
     """Whether a text holds every meaningful word of a fact; of scripts without spaces, every meaningful letter."""
-    wanted = {term for term in content_words(fact) if not (is_cjk(term) and len(term) > 1)}
-    return bool(wanted) and wanted <= set(words(text))
+    wanted = {term for term in meaningful(signed_words(fact)) if not (is_cjk(term) and len(term) > 1)}
+    return bool(wanted) and wanted <= set(signed_words(text)) and cased(fact) <= cased(text)
 
 
 def _kept(text: str) -> str:

@@ -72,7 +72,7 @@ class MemoryItem:
         updated_at: When it last changed; equal to `created_at` before the first change.
         expires_at: From when on it is no longer shown.
         revision: Counts its own changes, from 1.
-        hash: Normalised hash of the text; equal hashes mean the same words.
+        hash: Of the text as `text.text_hash` reads it; equal hashes mean the same statement.
     """
 
     id: str

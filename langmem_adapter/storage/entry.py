@@ -57,11 +57,12 @@ _TARGETS: Final = Prepared(
     .join_from(memories, scopes, memories.c.scope_id == scopes.c.id)
     .where(any_of(memories.c.id, "ids"))
 )
+_SEQ: Final = func.max(history.c.seq)
 _LAST: Final = func.max(history.c.revision)
 _GONE: Final = func.max(case((history.c.is_deleted == 1, history.c.revision)))
 _HOMES: Final = func.min(history.c.scope_id).label("home"), func.max(history.c.scope_id).label("other")
 _PAST_LIVES: Final = Prepared(
-    select(history.c.memory_id, _LAST.label("last"), (_LAST == _GONE).label("over"), *_HOMES)
+    select(history.c.memory_id, _SEQ.label("seq"), _LAST.label("last"), (_LAST == _GONE).label("over"), *_HOMES)
     .where(any_of(history.c.memory_id, "ids"))
     .group_by(history.c.memory_id)
 )
@@ -230,6 +231,10 @@ class Entry:
         if self.run is not None:
             raise InvalidInputError("a run does not choose the ids of its memories; leave memory_id of an ADD out")
         life = self._past_lives.get(decision.memory_id)
+        # Contract: who restores has looked in another transaction; a memory that others restored, or erased, since then does
+        # not come back a second time. Proven by test_of_several_who_restore_a_memory_at_once_one_succeeds.
+        if decision.seen is not None and (life is None or life.seq != decision.seen):
+            raise ConflictError(f"memory {decision.memory_id} changed after it was looked at; try again")
         is_its_own = life is None or (life.over and life.home == life.other == self.scope_id)
         if not is_its_own or decision.memory_id in self._touched:
             raise ConflictError(f"the id {decision.memory_id} is not free; leave it out to have a new one")

@@ -141,7 +141,7 @@ def drop_vectors(connection: Connection, fingerprint: str) -> None:
 def give_vectors(
     connection: Connection, vectors: Mapping[int, Sequence[bytes]], rows: Iterable[Any], *, fingerprint: str
 ) -> None:
-    """Give items without vectors theirs, unless they were written since they were read.
+    """Give items without vectors theirs, unless they were written, or given vectors, since they were read.
 
     Args:
         connection: In a write transaction.
@@ -156,7 +156,7 @@ def give_vectors(
     seqs = {row.pk: row.seq for row in rows}
     entry = _Entry(connection)
     for known in _KNOWN_PKS.rows(connection, {"pks": list(seqs)}):
-        if known.seq == seqs[known.pk]:
+        if known.seq == seqs[known.pk] and not known.vectors:
             entry.give(known, vectors[known.pk])
     entry.post()
 

@@ -10,12 +10,12 @@ from collections import Counter
 from datetime import UTC
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import delete, func, insert, select
+from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from langmem_adapter.languages import ENGLISH
 from langmem_adapter.storage.prepared import Prepared, any_of
 from langmem_adapter.storage.tables import memories, scopes, words
-from langmem_adapter.text import marks
+from langmem_adapter.text import marks, text_hash
 from langmem_adapter.text import words as terms_of
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ _LENGTHS: Final = Prepared(
     .where(any_of(words.c.memory_pk, "pks"))
     .group_by(words.c.memory_pk)
 )
+_HASH: Final = Prepared(update(memories).where(memories.c.pk == bindparam("_pk")).values(hash=bindparam("_hash")))
 _FORGET: Final = Prepared(delete(words).where(any_of(words.c.memory_pk, "pks")))
 _POSTING: Final = select(words.c.term, words.c.memory_pk, words.c["count"], words.c.length)
 _OF_TERMS: Final = Prepared(_POSTING.where(any_of(words.c.scope_id, "scopes"), any_of(words.c.term, "terms")))
@@ -102,23 +103,24 @@ def of_memories(connection: Connection, pks: Iterable[int]) -> list[Any]:
 
 
 def rebuild(connection: Connection, language: str = ENGLISH) -> int:
-    """Write all word rows anew, after the tokenizer or the language changed.
+    """Write all word rows and hashes anew, after the tokenizer or the language changed.
 
     Returns:
         How many memories were read.
     """
     connection.execute(delete(words))
     totals: Counter[int] = Counter()
-    count = 0
+    hashes: list[dict[str, Any]] = []
     query = select(memories.c.pk, memories.c.scope_id, memories.c.text, memories.c.context, memories.c.created_at)
     for pk, scope_id, text, context, time in connection.execute(query).all():
         rows = postings(scope_id, pk, text, context, time, language)
         totals[scope_id] += rows[0]["length"]
-        count += 1
+        hashes.append({"_pk": pk, "_hash": text_hash(text)})
         INSERT_WORDS.many(connection, rows)
+    _HASH.many(connection, hashes)
     for scope_id, length in totals.items():
         connection.execute(scopes.update().where(scopes.c.id == scope_id).values(word_count=length))
-    return count
+    return len(hashes)
 
 
 def _count(counts: Counter[str], terms: Iterable[str], weight: int) -> None:

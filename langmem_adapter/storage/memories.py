@@ -187,8 +187,10 @@ def revisions(connection: Connection, memory_id: str, scope: Scope | None = None
     ]
 
 
-def past(connection: Connection, memory_id: str, revision: int, scope: Scope | None = None) -> tuple[AnyRow, Scope]:
-    """The history row of one revision, and the scope it belongs to.
+def past(
+    connection: Connection, memory_id: str, revision: int, scope: Scope | None = None
+) -> tuple[AnyRow, Scope, int]:
+    """The history row of one revision, the scope it belongs to, and the number of the memory's last change.
 
     Raises:
         MemoryNotFoundError: There never was such a memory, or it lies outside *scope*.
@@ -197,7 +199,7 @@ def past(connection: Connection, memory_id: str, revision: int, scope: Scope | N
     rows = _past(connection, memory_id, scope)
     for row in rows:
         if row.revision == revision:
-            return row, of_row(row)
+            return row, of_row(row), rows[-1].seq
     raise InvalidInputError(f"memory {memory_id} has no revision {revision!r}; it has 1 to {rows[-1].revision}")
 
 

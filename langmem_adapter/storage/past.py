@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from sqlalchemy import Select, case, func, or_, select
+from sqlalchemy import Select, func, or_, select
 
 from langmem_adapter.filters import EVERYTHING, values_of
 from langmem_adapter.records.results import MemoryItem
@@ -122,19 +122,27 @@ def standing_vectors(connection: Connection, found: Sequence[Known]) -> dict[int
 
 
 def _query(scope: Scope, moment: datetime, *, include_expired: bool) -> Select[Any]:
-    added = case((history.c.event == "ADD", history.c.seq))
     last = (
-        select(func.max(history.c.seq).label("seq"), func.max(added).label("pk"))
+        select(func.max(history.c.seq).label("seq"))
         .where(history.c.scope_id.in_(select(scopes.c.id).where(within(scope))), history.c.recorded_at <= moment)
         .group_by(history.c.memory_id)
         .subquery()
     )
+    # Contract: changes of one memory are written in the order of `seq`, whatever the clocks of their writers said; so a change
+    # that was recorded by then proves its ADD. `test_writers_whose_clocks_disagree_leave_a_past_that_can_be_read`
+    added = history.alias()
+    pk = (
+        select(func.max(added.c.seq))
+        .where(added.c.memory_id == history.c.memory_id, added.c.event == "ADD", added.c.seq <= history.c.seq)
+        .scalar_subquery()
+        .label("pk")
+    )
     query = (
-        select(history, last.c.pk, scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id)
+        select(history, pk, scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id)
         .join_from(last, history, history.c.seq == last.c.seq)
         .join(scopes, history.c.scope_id == scopes.c.id)
         .where(history.c.is_deleted == 0)
-        .order_by(history.c.created_at.desc(), last.c.pk.desc())
+        .order_by(history.c.created_at.desc(), pk.desc())
     )
     if include_expired:
         return query

@@ -196,11 +196,13 @@ def copy_thread(connection: Connection, source: str, target: str) -> None:
     """Copy everything of a thread, within a write transaction; a thread without checkpoints has nothing to copy.
 
     Raises:
-        InvalidInputError: The target has checkpoints of its own.
+        InvalidInputError: The target has checkpoints of its own, or something that a task wrote to one.
     """
-    if connection.execute(select(checkpoints.c.id).where(checkpoints.c.thread_id == target).limit(1)).first():
+    one = select(literal(1)).limit(1)
+    if any(connection.execute(one.where(table.c.thread_id == target)).first() for table in _TABLES):
         raise InvalidInputError(
-            f"thread {target!r} has checkpoints already; copy into a new thread id, or delete_thread({target!r}) first"
+            f"thread {target!r} has checkpoints or writes already; copy into a new thread id, or "
+            f"delete_thread({target!r}) first"
         )
     for table in _TABLES:
         rest = [column for column in table.columns if column.name != "thread_id"]

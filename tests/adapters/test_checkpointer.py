@@ -202,7 +202,20 @@ def test_metadata_is_compared_by_value_and_type(saver: SQLAlchemySaver) -> None:
 def test_a_thread_with_checkpoints_is_not_copied_over(memory_saver: SQLAlchemySaver) -> None:
     for thread_id in ("a", "b"):
         counting(memory_saver).invoke({"count": 0}, thread(thread_id))
-    with pytest.raises(InvalidInputError, match=r"thread 'b' has checkpoints already; copy into a new thread id"):
+    with pytest.raises(
+        InvalidInputError, match=r"thread 'b' has checkpoints or writes already; copy into a new thread"
+    ):
+        memory_saver.copy_thread("a", "b")
+
+
+def test_nor_is_one_to_which_a_task_wrote_late(memory_saver: SQLAlchemySaver) -> None:
+    counting(memory_saver).invoke({"count": 0}, thread("a"))
+    place = memory_saver.get_tuple(thread("a"))
+    assert place is not None
+    late: Any = {"configurable": {**place.config["configurable"], "thread_id": "b"}}
+    for config in (place.config, late):
+        memory_saver.put_writes(config, [("count", 1)], "task")
+    with pytest.raises(InvalidInputError, match="delete_thread"):
         memory_saver.copy_thread("a", "b")
 
 

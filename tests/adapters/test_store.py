@@ -288,6 +288,22 @@ def test_reindex_changes_model_and_fields(memory: Memory) -> None:
         MemoryStore(memory, index=False).reindex()
 
 
+def test_two_reindexes_at_once_give_each_item_its_vectors_once(memory: Memory) -> None:
+    store = MemoryStore(memory, INDEX)
+    store.put(("u",), "1", {"text": "violin"})
+    others: list[int] = []
+
+    def embed(texts: Sequence[str]) -> list[list[float]]:
+        if not others:  # the other one has read the same items by the time that ours are written
+            others.append(0)
+            others[0] = MemoryStore(memory, {"embed": embed, "dims": 37, "fields": ["text"]}).reindex()
+        return Letters().embed_documents(list(texts))
+
+    mine = MemoryStore(memory, {"embed": embed, "dims": 37, "fields": ["text"]})
+    assert (mine.reindex(), others) == (1, [1])
+    assert keys(mine, query="violin", limit=1) == ["1"] and agree(mine)
+
+
 def test_after_a_reindex_of_the_memory_the_store_names_its_own(path: Path) -> None:
     from langmem_adapter.maintenance.reindex import reindex
 

@@ -373,6 +373,12 @@ def test_a_fact_forgotten_twice_is_added_rather_than_lost() -> None:
     assert answer.usage.model_calls == 2
 
 
+def test_a_forgotten_fact_is_not_taken_for_one_with_another_sign() -> None:
+    reply = memory((1, "Likes C++ and Java", "ADD", 0))
+    answer = reasoner_for(reply, reply)[1].decide.invoke(comparing(["Likes Java", "Likes C"], ["Likes tea"]))
+    assert outcomes(answer) == [(0, "ADD", None, "Likes C++ and Java"), (1, "ADD", None, "Likes C")]
+
+
 def test_a_known_fact_forgotten_twice_is_not_added_again() -> None:
     _, reasoner = reasoner_for('{"memory": []}', '{"memory": []}')
     answer = reasoner.decide.invoke(comparing(["Likes tea"], ["likes tea."], [()]))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import select, update
 
 from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.errors import InvalidInputError
@@ -21,10 +22,13 @@ from langmem_adapter.storage.erasure import remove
 from langmem_adapter.storage.ledger import Ledger
 from langmem_adapter.storage.memories import page
 from langmem_adapter.storage.past import as_of, page_as_of, standing_vectors
+from langmem_adapter.storage.tables import history
 from langmem_adapter.storage.writes import Write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from sqlalchemy import Connection
 
     from langmem_adapter.records.results import MemoryItem
     from langmem_adapter.storage.database import Database
@@ -245,3 +249,31 @@ def test_after_any_changes_each_moment_is_as_it_was_shown(memory: Memory, steps:
         for moment, items in shown:
             assert tuple(known.item for known in as_of(connection, Scope(user_id=user), moment)) == items
             assert tuple(page_as_of(connection, Scope(user_id=user), moment, k=100)[0]) == items
+
+
+@given(steps=STEPS, clocks=st.lists(st.integers(0, 3), min_size=8, max_size=8))
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_writers_whose_clocks_disagree_leave_a_past_that_can_be_read(
+    memory: Memory, steps: list[tuple[str, str, int]], clocks: list[int]
+) -> None:
+    user, ids, start = uuid.uuid4().hex, list[str](), datetime(2024, 1, 1, tzinfo=UTC)
+    for step in steps:
+        _step(memory, user, ids, step)
+
+    def spoil(connection: Connection) -> None:
+        seqs = connection.execute(select(history.c.seq).where(history.c.memory_id.in_(ids)).order_by(history.c.seq))
+        for number, seq in enumerate(seqs.scalars().all()):
+            recorded = start + timedelta(hours=clocks[number % len(clocks)])
+            connection.execute(update(history).where(history.c.seq == seq).values(recorded_at=recorded))
+
+    memory.engine.database.write(spoil)
+    for hour in range(4):
+        moment, known = start + timedelta(hours=hour), dict[str, str | None]()
+        for memory_id in ids:
+            written = [each for each in memory.history(memory_id) if each.created_at <= moment]
+            if written and not written[-1].is_deleted:
+                known[memory_id] = written[-1].new_text
+        first = memory.get_all(user_id=user, as_of=moment, k=1)
+        rest = memory.get_all(user_id=user, as_of=moment, after=first.next) if first.next else []
+        assert {item.id: item.text for item in (*first, *rest)} == known
+        assert {hit.id: hit.text for hit in memory.search("tea", user_id=user, as_of=moment)} == known

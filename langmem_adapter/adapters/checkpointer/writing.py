@@ -135,7 +135,7 @@ class Writing:
             target_thread_id: The new one.
 
         Raises:
-            InvalidInputError: The new one has checkpoints already.
+            InvalidInputError: The new one has checkpoints already, or something that a task wrote to one.
         """
         source, target = thread_id_of(source_thread_id), thread_id_of(target_thread_id)
         return self._changing(partial(threads.copy_thread, source=source, target=target))

@@ -161,7 +161,18 @@ def _clauses(body: str) -> list[str]:
             clauses.append(piece)
         if cut:
             start, shared = cut.end(), cut["shared"] or ""
-    return [plain for clause in clauses if (plain := _unopened(clause.strip(" ,;:—-~*\"'()[]")))]
+    return [plain for clause in clauses if (plain := _unopened(_trimmed(clause, f"{_MARKS})]")))]
+
+
+_MARKS: Final = " ,;:—-~*\"'(["
+
+
+def _trimmed(text: str, marks: str) -> str:
+    """A text without marks around it; a sign stays with what it stands at: -5, A-, A*."""
+    bare = text.strip(marks)
+    before, _, after = text.partition(bare) if bare else ("", "", "")
+    sign = before[-1:] if bare[:1].isdigit() and before.endswith(("-", "~")) else ""
+    return f"{sign}{bare}{after[: len(after) - len(after.lstrip('-*'))]}"
 
 
 def _read(clause: str, *, first: bool, seen: str) -> Iterator[str]:
@@ -237,7 +248,7 @@ _OF_ME: Final = re.compile(r"(?<=\w )(?:my|our) (?=\w)", re.IGNORECASE)  # the f
 
 
 def _shown(fact: str, when: str) -> Iterator[str]:
-    text = _OF_ME.sub("", fact).strip(" ,;:—-~*\"'([")
+    text = _trimmed(_OF_ME.sub("", fact), _MARKS)
     if text.count(")") > text.count("("):
         text = text.rstrip(")")
     if not content_words(text) or len(text) + len(when) >= LONGEST:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from langmem_adapter.reasoning.rules.words import PAST, THIRD
-from langmem_adapter.text import content_words, is_cjk, words
+from langmem_adapter.text import cased, is_cjk, meaningful, signed_words
 
 __all__ = ["WHOLE_HABITS", "Link", "Statement", "in_chinese", "link", "terms"]
 
@@ -73,16 +73,15 @@ class Statement:
         present = self.attribute.startswith("verb:") and self.attribute.count(":") == 1
         if self.attribute != "has" and not present:
             return ()
-        plain = tuple(term for term in self.terms if not term.isdigit())
+        plain = tuple(term for term in self.terms if not _is_number(term))
         return plain if len(plain) < len(self.terms) else ()
 
 
 def terms(text: str, without: frozenset[str] = frozenset()) -> tuple[str, ...]:
-    """The meaningful words of a text, stemmed, in order, numbers as digits."""
-    told = content_words(text)
-    return tuple(
-        _NUMBERS.get(term, term) for term in words(text) if term in told and term not in _LIGHT and term not in without
-    )
+    """The meaningful words of a text, stemmed, in order, numbers as digits; those with signs as they are written."""
+    told = signed_words(text)
+    content = meaningful(told) - _LIGHT - without
+    return tuple(_NUMBERS.get(term, term) for term in told if term in content)
 
 
 def in_chinese(text: str) -> bool:
@@ -113,7 +112,8 @@ def link(new: Statement, old: Statement) -> Link:
         return "unrelated"
     if new.positive != old.positive:
         return "contradicts" if _denies(*((new, old) if old.positive else (old, new))) else "unrelated"
-    return _equal(new, old) if set(new.terms) == set(old.terms) else _unequal(new, old)
+    same_words = set(new.terms) == set(old.terms) and cased(new.value) == cased(old.value)
+    return _equal(new, old) if same_words else _unequal(new, old)
 
 
 def _unequal(new: Statement, old: Statement) -> Link:
@@ -142,7 +142,7 @@ def _denies(no: Statement, yes: Statement) -> bool:
 
 def _refines(more: Statement, less: Statement) -> bool:
     """Whether *more* says all of *less*: its words, its last noun still being a noun and no part of "dog allergy"."""
-    if not set(less.terms) < set(more.terms):
+    if not set(less.terms) < set(more.terms) or not cased(less.value) <= cased(more.value):
         return False
     if less.attribute in _PROPER:  # John is John Smith, but York is not New York
         return more.terms[: len(less.terms)] == less.terms or _LIST.search(more.value) is not None
@@ -156,13 +156,15 @@ def _refines(more: Statement, less: Statement) -> bool:
 
 
 def _keeps_head(text: str, head: str) -> bool:
-    told = content_words(text)
-    stems = [_NUMBERS.get(term, term) for term in words(text)]
+    stems = [_NUMBERS.get(term, term) for term in signed_words(text)]
+    told = meaningful(stems)
     places = [place for place, term in enumerate(stems) if term == head]
     followers = [stems[place + 1] if place + 1 < len(stems) else "" for place in places]
-    return any(
-        follower not in told or follower in _JOINTS or follower[:1].isdigit() or not follower for follower in followers
-    )
+    return any(follower not in told or follower in _JOINTS or not follower[:1].isalpha() for follower in followers)
+
+
+def _is_number(term: str) -> bool:
+    return any(map(str.isdigit, term)) and not any(map(str.isalpha, term))
 
 
 def _counted(new: Statement, old: Statement) -> bool:

@@ -8,7 +8,7 @@ from typing import Final
 
 from langmem_adapter.reasoning.rules.chinese import KIN
 from langmem_adapter.reasoning.rules.meaning import Statement, terms
-from langmem_adapter.text import words
+from langmem_adapter.text import signed_words
 
 __all__ = ["chinese_statement"]
 
@@ -19,7 +19,9 @@ _ADVERBS: Final = re.compile(
 )
 _CLOSING: Final = re.compile(r"[\s。！!.~～]+$")
 _MEASURE: Final = re.compile(r"^(?:了|着|过)?(?:[一1]?[个名位只条支辆台套本间家]|一些|一)(?=.)")
-_COUNTED: Final = re.compile(r"^(?P<number>[两二三四五六七八九十\d]+)[个名位只条支辆台套本间家]")
+_COUNTED: Final = re.compile(
+    r"^(?P<number>[-+−]?[两二三四五六七八九十\d][两二三四五六七八九十\d.,]*)[个名位只条支辆台套本间家]"
+)
 _JOB: Final = (
     r"(?:.*(?:工程师|程序员|老师|教师|教授|医生|护士|律师|会计师?|设计师|作家|记者|厨师|经理|分析师|顾问|科学家"
     r"|研究员|学生|高中生|大学生|研究生|博士生|司机|飞行员|药剂师|牙医|电工|农民|服务员|演员"
@@ -160,5 +162,5 @@ def _statement(
     if counted:
         plain = f"{counted['number']} {plain[counted.end() :]}"
     plain = _SYNONYMS.get(plain, plain)
-    told = terms(plain) or tuple(words(plain))
+    told = terms(plain) or tuple(signed_words(plain))
     return Statement(subject, attribute, plain, told, positive=positive, single=single, ended=ended, empty=empty)

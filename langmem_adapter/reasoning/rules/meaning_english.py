@@ -8,7 +8,7 @@ from typing import Final
 
 from langmem_adapter.reasoning.rules.meaning import Statement, terms
 from langmem_adapter.reasoning.rules.words import BASE, JOBS, MONTHS, PARTICIPLES, PAST, SINGLE_NOUNS, THIRD
-from langmem_adapter.text import words
+from langmem_adapter.text import signed_words, words
 
 __all__ = ["english_statement"]
 
@@ -161,7 +161,11 @@ def _of_noun(told: str, place: int) -> Statement:
     if value and (set(owned.lower().split()) & SINGLE_NOUNS):
         attribute = " ".join(sorted(terms(owned.lower().replace("favour", "favor").replace("e-mail", "email"))))
         return Statement(
-            " ".join(terms(owner)), attribute, value["v"], terms(value["v"]) or tuple(words(value["v"])), single=True
+            " ".join(terms(owner)),
+            attribute,
+            value["v"],
+            terms(value["v"]) or tuple(signed_words(value["v"])),
+            single=True,
         )
     return _said(rest, " ".join(terms(noun)))
 
@@ -182,7 +186,7 @@ def _said(told: str, subject: str) -> Statement:
         subject,
         rule.attribute,
         value,
-        terms(value, without) or (tuple(words(value)) if rule.single else ()),
+        terms(value, without) or (tuple(signed_words(value)) if rule.single else ()),
         positive=positive and not over,
         single=rule.single,
         ended=ended or over,

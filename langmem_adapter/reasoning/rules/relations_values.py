@@ -182,7 +182,7 @@ def bare(value: str, *, counted: bool = False) -> str:
         ('Beatles', 'old cats')
     """
     stripped = value.strip(" ,;'\"“”")
-    plain = _ARTICLE.sub("", stripped if stripped.count(".") > 1 else stripped.strip("."), count=1)
+    plain = _ARTICLE.sub("", stripped if stripped.count(".") > 1 else stripped.rstrip("."), count=1)
     return _ARTICLE.sub("", _NUMBER.sub("", plain)) if counted else plain
 
 

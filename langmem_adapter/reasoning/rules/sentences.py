@@ -20,6 +20,7 @@ LONGEST: Final = 300
 """Characters of the longest clause that is read, and so of the longest fact: what is longer is no short statement."""
 
 _FENCE: Final = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_EMPHASIS: Final = re.compile(r"(?<![\w*])(\*{1,3})(?=[^\s*])([^*\n]{1,300})(?<=\S)\1(?![\w*])")
 _END: Final = re.compile(r"[.!?…]+[\"')\]”]{0,3}(?=\s|$)|[。！？；!?]+[\"”」』）)]{0,3}|\n+")
 _BULLET: Final = re.compile(r"^\s*(?:[-*•]|\d{1,3}[.)、])\s+")
 _ABBREVIATION: Final = re.compile(
@@ -69,7 +70,7 @@ def sentences(text: str) -> Iterator[Sentence]:
         >>> [s.text for s in sentences("I met Dr. Wu at 3 p.m. on Monday. 我很开心！OK?")]
         ['I met Dr. Wu at 3 p.m. on Monday', '我很开心', 'OK']
     """
-    plain = _FENCE.sub("\n\n", text.replace("’", "'").replace("\r", "\n"))
+    plain = _EMPHASIS.sub(r"\2", _FENCE.sub("\n\n", text.replace("’", "'").replace("\r", "\n")))
     start = 0
     for end in _END.finditer(plain):
         if not _joins(plain, end):

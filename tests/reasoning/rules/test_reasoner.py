@@ -222,6 +222,7 @@ LONG = {
     "commas": "I like x, " * 10_000,
     "one sentence": "I love a" + " and love a" * 9_000,
     "verbs": "I am my her is " * 6_600,
+    "stars": "*I* *a" * 17_000,
     "orders": "delete " * 14_000,
     "Chinese": "我喜欢" * 33_000,
     "Chinese list": "我喜欢苹果" + "，香蕉" * 33_000,
