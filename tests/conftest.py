@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import os
 import shutil
 import tempfile
@@ -36,7 +37,13 @@ _ENOUGH = 2 << 30
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make a folder for this run, which its processes share: in memory where there is room, so that no sync takes time."""
+    """Leave this machine's settings; make a folder that the processes of this run share.
+
+    It lies in memory where there is room, so that no sync takes time.
+    """
+    for name in list(os.environ):
+        if name.startswith(("LANGMEM_ADAPTER_", "OPENAI_", "LANGSMITH_", "LANGCHAIN_")):
+            del os.environ[name]
     if hasattr(config, "workerinput"):
         return
     roomy = _IN_MEMORY.is_dir() and shutil.disk_usage(_IN_MEMORY).free > _ENOUGH
@@ -49,13 +56,15 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_IN_MEMORY))
 
 
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector what was imported; it would look through all of it again and again."""
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
-def _no_settings_of_this_machine(
+def _no_home_of_this_machine(
     monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory, homes: Iterator[int]
 ) -> None:
-    for name in list(os.environ):
-        if name.startswith(("LANGMEM_ADAPTER_", "OPENAI_", "LANGSMITH_", "LANGCHAIN_")):
-            monkeypatch.delenv(name)
     home = tmp_path_factory.getbasetemp() / f"home-{next(homes)}"  # most tests never make it
     for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME"):
         monkeypatch.setenv(name, str(home / name.lower()))

@@ -95,13 +95,13 @@ def test_a_slow_model_of_one_scope_keeps_no_other_waiting(tmp_path: Path) -> Non
     def slowly(messages: list[Any]) -> str:
         if "slow" in str(messages[-1].content):
             reached.set()
-            assert released.wait(timeout=30)
+            assert released.wait(timeout=100)
         return answer(messages)
 
     with Memory(tmp_path / "m.db", model=ScriptedChatModel(replies=[slowly] * 9)) as memory:
         waiting = threading.Thread(target=memory.add, args=("slow",), kwargs={"user_id": "a"})
         waiting.start()
-        assert reached.wait(timeout=30)
+        assert reached.wait(timeout=100)
         assert memory.add("quick", user_id="b").results[0].event == "ADD"
         assert waiting.is_alive()
         released.set()

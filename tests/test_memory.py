@@ -29,7 +29,7 @@ from langmem_adapter.records.results import AddResult
 from langmem_adapter.testing.fakes import CountingEmbeddings, ScriptedChatModel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 SISTER = ["Hi, my name is Desmond.", "I have a sister.", "Her name is Jesica.", "She has a dog."]
@@ -38,6 +38,13 @@ SISTER = ["Hi, my name is Desmond.", "I have a sister.", "Her name is Jesica.", 
 @pytest.fixture
 def memory(database_url: str) -> Iterator[Memory]:
     with Memory(database_url) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module", params=["sqlite", "memory", pytest.param("postgres", marks=pytest.mark.postgres)])
+def untouched(request: pytest.FixtureRequest, shared_url: Callable[[str], str]) -> Iterator[Memory]:
+    """One for all tests that write nothing."""
+    with Memory(":memory:" if request.param == "memory" else shared_url(request.param)) as opened:
         yield opened
 
 
@@ -247,11 +254,11 @@ def test_images_are_named_and_not_silently_lost(memory: Memory) -> None:
      [{"role": "pirate", "content": "arr"}], ["", " "], {"role": "user", "content": "nul \x00"},
      {"role": "user", "content": "lone \ud800"}, [{"role": "user", "content": "x", "timestamp": "soon"}]],
 )  # fmt: skip
-def test_messages_that_are_none_are_refused_and_nothing_is_written(memory: Memory, messages: object) -> None:
+def test_messages_that_are_none_are_refused_and_nothing_is_written(untouched: Memory, messages: object) -> None:
     for infer in (True, False):
         with pytest.raises(InvalidInputError):
-            memory.add(messages, user_id="a", infer=infer)
-    assert written(memory) == (0, 0, 0)
+            untouched.add(messages, user_id="a", infer=infer)
+    assert written(untouched) == (0, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -260,10 +267,10 @@ def test_messages_that_are_none_are_refused_and_nothing_is_written(memory: Memor
      {"metadata": {"x": "nul \x00"}}, {"expires_at": "tomorrow"}, {"timestamp": True}, {"infer": "yes"},
      {"idempotency_key": " "}, {"prompt": 7}, {"metadata": {"x": float("inf")}}],
 )  # fmt: skip
-def test_bad_arguments_of_add_are_refused_and_nothing_is_written(memory: Memory, arguments: dict[str, Any]) -> None:
+def test_bad_arguments_of_add_are_refused_and_nothing_is_written(untouched: Memory, arguments: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError):
-        memory.add("I like tea.", user_id="a", **arguments)
-    assert written(memory) == (0, 0, 0)
+        untouched.add("I like tea.", user_id="a", **arguments)
+    assert written(untouched) == (0, 0, 0)
 
 
 def test_metadata_may_be_deep_but_not_bottomless(memory: Memory) -> None:
@@ -392,18 +399,18 @@ def test_a_filter_narrows_what_is_searched_and_not_what_was_found(memory: Memory
 
 
 @pytest.mark.parametrize("k", [0, -1, 10**9, 1.5, "3", True, None])
-def test_a_k_out_of_range_is_refused(memory: Memory, k: Any) -> None:
+def test_a_k_out_of_range_is_refused(untouched: Memory, k: Any) -> None:
     with pytest.raises(InvalidInputError, match="k must be"):
-        memory.search("tea", user_id="a", k=k)
+        untouched.search("tea", user_id="a", k=k)
     with pytest.raises(InvalidInputError, match="k must be"):
-        memory.get_all(user_id="a", k=k)
+        untouched.get_all(user_id="a", k=k)
 
 
 @pytest.mark.parametrize(
     "arguments", [{"threshold": 2}, {"threshold": "x"}, {"filters": [1]}, {"query": ""}, {"query": None}, {"query": 3}]
 )
-def test_bad_arguments_of_search_are_refused(memory: Memory, arguments: dict[str, Any]) -> None:
-    call: Any = memory.search
+def test_bad_arguments_of_search_are_refused(untouched: Memory, arguments: dict[str, Any]) -> None:
+    call: Any = untouched.search
     with pytest.raises(FilterError if "filters" in arguments else InvalidInputError):
         call(**{"query": "tea", "user_id": "a", **arguments})
 

@@ -64,14 +64,14 @@ def texts_of(memory: Memory) -> tuple[set[str], set[str]]:
 
 def add_beside_another(database: str, name: str, together: Barrier) -> None:
     with open_memory(database) as memory:
-        together.wait(60)
+        together.wait(100)
         for number in range(COUNT):
             memory.add(f"note {name} {number}", user_id=USER, infer=False)
-        together.wait(60)  # both have added everything, nobody has closed or waited
+        together.wait(100)  # both have added everything, nobody has closed or waited
         expected = {f"note {name} {number}" for name in "AB" for number in range(COUNT)}
         assert texts_of(memory) == (expected, expected)
         check_vectors(memory, 2 * COUNT)
-        together.wait(60)
+        together.wait(100)
 
 
 def test_two_processes_add_two_hundred_each_and_both_see_all_at_once(tmp_path: Path) -> None:

@@ -178,12 +178,12 @@ class TestInTheBackground:
 
         def wait() -> None:
             begun.set()
-            assert go_on.wait(20)
+            assert go_on.wait(100)
 
         indexer = follow(reading=wait, snapshot_every=10)
         book.put(vectors[:10])
         assert indexer.pull() == 10
-        assert begun.wait(20)
+        assert begun.wait(100)
         book.put(vectors[10:15])
         assert indexer.pull() == 5, "pulls go on while it is written"
         assert not snapshot_path(path, PRINT).exists()
@@ -289,7 +289,7 @@ class TestBackground:
         background, go_on = Background("test"), threading.Event()
 
         def work() -> None:
-            go_on.wait(20)
+            go_on.wait(100)
 
         assert background.start(work)
         assert not background.start(nothing)
@@ -302,11 +302,9 @@ class TestBackground:
 
     def test_work_learns_of_closing_while_it_pauses(self) -> None:
         background, seen = Background("test"), []
-        begun = time.monotonic()
-        assert background.start(lambda: seen.append(background.pause(20)))
+        assert background.start(lambda: seen.append(background.pause(1_000)))  # longer than a test may last
         background.close()
         assert seen == [True]
-        assert time.monotonic() - begun < 10
 
 
 def _copy(source: Path, target: Path) -> None:

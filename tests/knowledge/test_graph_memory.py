@@ -20,7 +20,7 @@ from langmem_adapter.records.graph import Triple
 from langmem_adapter.records.scope import Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from langmem_adapter.records.graph import Relation
 
@@ -37,6 +37,13 @@ def memory(database_url: str) -> Iterator[Memory]:
 def graph(memory: Memory) -> GraphMemory:
     engine = memory.engine
     return GraphMemory(engine.database, engine.ledger, engine.searcher)
+
+
+@pytest.fixture(scope="module", params=["sqlite", "memory", pytest.param("postgres", marks=pytest.mark.postgres)])
+def untouched(request: pytest.FixtureRequest, shared_url: Callable[[str], str]) -> Iterator[GraphMemory]:
+    """One for all tests that write nothing."""
+    with Memory(":memory:" if request.param == "memory" else shared_url(request.param)) as opened:
+        yield GraphMemory(opened.engine.database, opened.engine.ledger, opened.engine.searcher)
 
 
 def texts(relations: Iterable[Relation]) -> list[str]:
@@ -104,12 +111,12 @@ def test_the_next_home_ends_the_last_and_the_next_taste_does_not(graph: GraphMem
     ],
 )
 def test_what_cannot_be_written_is_refused_and_nothing_is_written(
-    graph: GraphMemory, wrong: dict[str, Any], message: str
+    untouched: GraphMemory, wrong: dict[str, Any], message: str
 ) -> None:
     given = {"source": "Anna", "relation": "knows", "target": "Ben", **ALICE, **wrong}
     with pytest.raises(InvalidInputError, match=message):
-        graph.add(**given)
-    assert len(graph.entities(**ALICE, unrelated=True)) == 0
+        untouched.add(**given)
+    assert len(untouched.entities(**ALICE, unrelated=True)) == 0
 
 
 def test_every_method_needs_to_know_whose_graph(graph: GraphMemory) -> None:
@@ -251,9 +258,9 @@ def test_a_hub_gives_its_newest_neighbours(graph: GraphMemory) -> None:
         {"entity": " "},
     ],
 )
-def test_a_walk_that_makes_no_sense_is_refused(graph: GraphMemory, wrong: dict[str, Any]) -> None:
+def test_a_walk_that_makes_no_sense_is_refused(untouched: GraphMemory, wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError, match=next(iter(wrong))):
-        graph.neighbours(**{"entity": "Anna", **ALICE, **wrong})
+        untouched.neighbours(**{"entity": "Anna", **ALICE, **wrong})
 
 
 # ── searching ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -259,7 +259,7 @@ def test_steady_writers_cannot_keep_it_from_ending(url: str) -> None:
     begun = threading.Event()
     writer = threading.Thread(target=write)
     writer.start()
-    assert begun.wait(60)
+    assert begun.wait(100)
     done = reindex(url, Hooked(), batch=64)
     writer.join()
     assert len(ends) == 1

@@ -48,7 +48,7 @@ class Model:
         for word, released in self.held.items():
             if word in text:
                 self.reached.release()
-                assert released.wait(timeout=30)
+                assert released.wait(timeout=100)
         if any(word in text for word in self.broken):
             raise ValueError("the model is broken")
         return json.dumps({"memory": [{"id": "n0", "text": text, "event": "ADD"}]})
@@ -98,13 +98,13 @@ def test_near_waits_and_far_does_not(memory: Memory, model: Model) -> None:
     released = hold(model, "Cy")
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(memory.add, "Likes tea with Cy", **ANN)
-        assert model.reached.acquire(timeout=30)
+        assert model.reached.acquire(timeout=100)
         second = pool.submit(memory.add, "Likes tea with Dee", **ANN)
         assert memory.add("Owns a red bicycle", **ANN).results[0].event == "ADD"
         assert model.decided == 1
         assert not second.done()
         released.set()
-        assert [run.result(timeout=30).results[0].event for run in (first, second)] == ["ADD", "ADD"]
+        assert [run.result(timeout=100).results[0].event for run in (first, second)] == ["ADD", "ADD"]
     assert model.decided == 2
 
 
@@ -114,25 +114,25 @@ def test_a_failed_add_lets_the_next_one_go_on(memory: Memory, model: Model) -> N
     model.broken.add("Cy")
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(memory.add, "Likes tea with Cy", **ANN)
-        assert model.reached.acquire(timeout=30)
+        assert model.reached.acquire(timeout=100)
         second = pool.submit(memory.add, "Likes tea with Dee", **ANN)
         released.set()
         with pytest.raises((ValueError, LangmemAdapterError), match="broken"):
-            first.result(timeout=30)
-        assert second.result(timeout=30).results[0].event == "ADD"
+            first.result(timeout=100)
+        assert second.result(timeout=100).results[0].event == "ADD"
 
 
 async def test_a_cancelled_add_lets_the_next_one_go_on(memory: Memory, model: Model) -> None:
     await memory.aadd("Likes tea with Bob", **ANN)
     released = hold(model, "Cy")
     first = asyncio.create_task(memory.aadd("Likes tea with Cy", **ANN))
-    assert await asyncio.to_thread(model.reached.acquire, timeout=30)
+    assert await asyncio.to_thread(model.reached.acquire, timeout=100)
     second = asyncio.create_task(memory.aadd("Likes tea with Dee", **ANN))
     third = asyncio.create_task(memory.aadd("Likes tea with Eve", **ANN))
     await asyncio.sleep(0.2)  # they wait for their turn
     second.cancel()
     first.cancel()
-    assert (await asyncio.wait_for(third, timeout=30)).results[0].event == "ADD"
+    assert (await asyncio.wait_for(third, timeout=100)).results[0].event == "ADD"
     released.set()
     assert "Likes tea with Dee" not in texts(memory)
 
@@ -150,34 +150,32 @@ def test_a_dry_run_holds_nobody_up(memory: Memory) -> None:
 
 
 def test_whoever_comes_first_waits_for_nobody() -> None:
-    turns = Turns(lease=30)
-    begun = time.monotonic()
+    turns = Turns(lease=1_000)  # longer than a test may last
     turns.take(ANNS, "one", ONE, near=0.5)
     turns.take(ANNS, "far", OTHER, near=0.5)
     turns.take(Scope(user_id="bob"), "of another", ONE, near=0.5)
     turns.take(ANNS, "one", ONE, near=0.5)  # again, as after a conflict
-    assert time.monotonic() - begun < 10
 
 
 def test_a_turn_that_is_never_ended_runs_out() -> None:
     turns = Turns(lease=0.1)
-    turns.take(ANNS, "abandoned", ONE, near=0.5)
     begun = time.monotonic()
+    turns.take(ANNS, "abandoned", ONE, near=0.5)
     turns.take(ANNS, "next", ONE, near=0.5)
-    assert 0.05 < time.monotonic() - begun < 10
+    assert time.monotonic() - begun >= 0.1
     turns.leave(ANNS, "abandoned")
     turns.leave(ANNS, "next")
     turns.leave(ANNS, "unknown")
 
 
 async def test_a_task_waits_without_blocking_the_loop() -> None:
-    turns = Turns(lease=30)
+    turns = Turns(lease=1_000)
     await turns.atake(ANNS, "one", ONE, near=0.5)
     waiting = asyncio.create_task(turns.atake(ANNS, "two", ONE, near=0.5))
     await asyncio.sleep(0.05)
     assert not waiting.done()
     turns.leave(ANNS, "one")
-    await asyncio.wait_for(waiting, timeout=10)
+    await waiting
 
 
 def test_everybody_who_writes_to_one_file_keeps_one_order(tmp_path: Path) -> None:

@@ -114,12 +114,11 @@ def test_no_scope_is_too_small_to_be_found_in_a_crowd(desk: Desk) -> None:
     assert len(desk.find("green tea", BOB, k=500)) == 300
 
 
-@pytest.mark.parametrize("k", [1, 7, 59, 60, 61, 240, 250, 1000])
-def test_there_are_as_many_hits_as_were_asked_for_and_there_are(desk: Desk, k: int) -> None:
-    texts = [f"fact {n}" for n in range(250)]
-    desk.put(*texts)
-    found = desk.find("fact", k=k)
-    assert len(found) == len(set(found)) == min(k, 250)
+def test_there_are_as_many_hits_as_were_asked_for_and_there_are(desk: Desk) -> None:
+    desk.put(*(f"fact {n}" for n in range(250)))
+    for k in (1, 7, 59, 60, 61, 240, 250, 1000):
+        found = desk.find("fact", k=k)
+        assert len(found) == len(set(found)) == min(k, 250)
 
 
 def test_a_shorter_list_is_the_beginning_of_a_longer_one(desk: Desk) -> None:
