@@ -8,7 +8,7 @@ that Python code would expect:
     ├── InvalidInputError(ValueError)        an argument, message or setting is not acceptable
     │   └── UnknownArgumentError(TypeError)  a keyword argument that does not exist
     ├── FilterError(ValueError)              a metadata filter cannot be understood
-    ├── MemoryNotFoundError(LookupError)     no such memory, or not within the given scope
+    ├── MemoryNotFoundError(LookupError, ValueError)   no such memory, or not within the given scope
     ├── RelationNotFoundError(LookupError)   no such relation, or not within the given scope
     ├── EntityNotFoundError(LookupError)     nobody and nothing of that name within the given scope
     ├── ModelReplyError(ValueError)          a chat model's reply stayed unreadable after one repair
@@ -63,10 +63,11 @@ class FilterError(LangmemAdapterError, ValueError):
     """A metadata filter cannot be understood; nothing was read."""
 
 
-class MemoryNotFoundError(LangmemAdapterError, LookupError):
+class MemoryNotFoundError(LangmemAdapterError, LookupError, ValueError):
     """There is no memory with this id, or it lies outside the scope that was given.
 
-    The two cases are one on purpose: another tenant's id must not be told from a missing one.
+    The two cases are one on purpose: another tenant's id must not be told from a missing one. It is a `ValueError` as well,
+    since programs written for Mem0 catch that.
     """
 
     def __init__(self, memory_id: str) -> None:

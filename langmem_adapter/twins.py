@@ -11,8 +11,9 @@ import asyncio
 import difflib
 import functools
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from types import MappingProxyType
+from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar
 
 from langmem_adapter.errors import UnknownArgumentError
 
@@ -24,6 +25,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 _Method = Callable[Concatenate[S, P], R]
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Plan(Generic[R]):
@@ -57,13 +59,20 @@ class Plan(Generic[R]):
         return Plan(lambda: use(self.run()).run(), arun)
 
 
-def planned(method: Callable[Concatenate[S, P], Plan[R]]) -> Callable[Concatenate[S, P], R]:
-    """The sync method of a plan; refuses unknown keyword arguments with a hint at the one that was meant."""
+def planned(
+    method: Callable[Concatenate[S, P], Plan[R]], *, elsewhere: Mapping[str, str] = _NOTHING
+) -> Callable[Concatenate[S, P], R]:
+    """The sync method of a plan; refuses unknown keyword arguments with a hint at the one that was meant.
+
+    Args:
+        method: The plan.
+        elsewhere: What to do instead of certain arguments that it does not have.
+    """
     known = _keywords(method)
 
     @functools.wraps(method)
     def sync(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        _refuse_unknown(method.__name__, kwargs, known)
+        _refuse_unknown(method.__name__, kwargs, known, elsewhere)
         return method(self, *args, **kwargs).run()
 
     _sign(sync, method, method.__name__, method.__doc__)
@@ -71,13 +80,14 @@ def planned(method: Callable[Concatenate[S, P], Plan[R]]) -> Callable[Concatenat
 
 
 def awaited(
-    method: Callable[Concatenate[S, P], R], *, name: str | None = None
+    method: Callable[Concatenate[S, P], R], *, name: str | None = None, elsewhere: Mapping[str, str] = _NOTHING
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
     """The async twin of a method made by `planned`.
 
     Args:
         method: The sync method.
         name: What it is called where it stands in a class of its own; by default the method's name with an `a` in front.
+        elsewhere: See `planned`.
     """
     plan: Callable[Concatenate[S, P], Plan[R]] = inspect.unwrap(method)
     known = _keywords(plan)
@@ -85,7 +95,7 @@ def awaited(
 
     @functools.wraps(plan)
     async def twin(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        _refuse_unknown(name, kwargs, known)
+        _refuse_unknown(name, kwargs, known, elsewhere)
         return await plan(self, *args, **kwargs).arun()
 
     _sign(twin, plan, name, f"The async twin of `{plan.__name__}`: the same arguments, results and errors.")
@@ -105,11 +115,11 @@ def _keywords(method: Callable[..., Any]) -> frozenset[str]:
     return frozenset(inspect.signature(method).parameters)
 
 
-def _refuse_unknown(name: str, given: dict[str, Any], known: frozenset[str]) -> None:
+def _refuse_unknown(name: str, given: dict[str, Any], known: frozenset[str], elsewhere: Mapping[str, str]) -> None:
     if given.keys() <= known:
         return
     unknown = next(word for word in given if word not in known)
     near = difflib.get_close_matches(unknown, known, n=1)
     known_words = ", ".join(sorted(known - {"self"}))
-    meant = f"did you mean {near[0]!r}?" if near else f"known are {known_words}"
+    meant = elsewhere.get(unknown, f"did you mean {near[0]!r}?" if near else f"known are {known_words}")
     raise UnknownArgumentError(f"{name}() has no argument {unknown!r}; {meant}")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from langgraph.types import Command
 
+from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.clock import finished
 from langmem_adapter.pipeline.stage import Ask, AskingStage, Step
 from langmem_adapter.pipeline.state import PipelineState, scope_of
@@ -26,6 +27,7 @@ from langmem_adapter.text import text_hash
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from langmem_adapter.pipeline.state import Task
     from langmem_adapter.storage.database import Database
 
 __all__ = ["extract_stage"]
@@ -51,6 +53,8 @@ def _known(reasoner: Reasoner, graph: Database, state: PipelineState) -> KnownNa
 
 
 def _extract(reasoner: Reasoner, state: PipelineState, known: KnownNames | None = None) -> Step | Ask:
+    if state["task"]["prompt"] is not None:
+        _check_reader(reasoner, state["task"])
     turns = [Turn.from_json(turn) for turn in state["turns"]]
     places = _by_item(turns)
     if state["task"]["memory_type"] == PROCEDURAL:
@@ -61,6 +65,17 @@ def _extract(reasoner: Reasoner, state: PipelineState, known: KnownNames | None 
     about = "assistant" if scope_of(state).agent_id and any(turn.role == "assistant" for turn in turns) else "user"
     questions = [_question(state, turns, item, about, known) for item in places]
     return Ask(reasoner.extract, questions, partial(_collected, state, places))
+
+
+def _check_reader(reasoner: Reasoner, task: Task) -> None:
+    if not reasoner.calls_model:
+        raise InvalidInputError(
+            "prompt is an instruction for a chat model, and there is none; also give model='openai:…' or the like"
+        )
+    if not task["infer"] and task["memory_type"] != PROCEDURAL:
+        raise InvalidInputError(
+            "prompt says how facts are found, and infer=False keeps messages as they are; leave one out"
+        )
 
 
 def _verbatim(turns: Sequence[Turn]) -> list[Fact]:

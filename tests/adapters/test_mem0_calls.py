@@ -214,8 +214,9 @@ async def test_unknown_ids(memory: Either) -> None:
     assert await ask(memory, "get", "nobody") is None
     assert await ask(memory, "history", "nobody") == []
     for method, arguments in (("update", ("nobody", "x")), ("delete", ("nobody",))):
-        with pytest.raises(MemoryNotFoundError, match="nobody"):
+        with pytest.raises(MemoryNotFoundError, match="nobody") as caught:
             await ask(memory, method, *arguments)
+        assert isinstance(caught.value, LookupError) and isinstance(caught.value, ValueError)
 
 
 async def test_procedural_memory_is_one_record_marked_in_its_metadata(kind: type[Either]) -> None:
@@ -307,7 +308,7 @@ async def test_filters_carry_the_scope_as_today_and_metadata(filled: Either) -> 
         ({}, {}),
         ({"user_id": None}, {}),
         ({"user_id": " "}, {}),
-        ({"user_id": 7}, {}),
+        ({"user_id": True}, {}),
     ],
 )
 async def test_a_scope_that_is_missing_or_contradicts_itself_is_an_error(
@@ -384,7 +385,7 @@ async def test_what_is_no_filter_is_refused_and_named(filled: Either, filters: A
 
 @pytest.mark.parametrize("method", [["add", "I like tea."], ["search", "tea"], ["get_all"], ["delete_all"]])
 async def test_without_a_scope_it_is_a_value_error(memory: Either, method: list[str]) -> None:
-    for scope in ({}, {"user_id": ""}, {"agent_id": 7}):
+    for scope in ({}, {"user_id": ""}, {"agent_id": 7.0}):
         with pytest.raises(ScopeError) as caught:
             await ask(memory, *method, **scope)
         assert isinstance(caught.value, ValueError)

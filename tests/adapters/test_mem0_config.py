@@ -83,13 +83,14 @@ def test_langchain_objects_are_used_as_they_are() -> None:
     assert len(model.calls) == 1 and vectors.documents == [["Likes tea"]]
 
 
-def test_custom_prompts_reach_the_model() -> None:
+@pytest.mark.parametrize("key", ["custom_fact_extraction_prompt", "custom_instructions"])
+def test_custom_prompts_reach_the_model(key: str) -> None:
     replies = [FACTS, {"facts": ["Likes green tea"]}, {"memory": [{"id": "0", "text": "Likes tea", "event": "NONE"}]}]
     model = ScriptedChatModel(replies=[json.dumps(reply) for reply in replies])
     config = {
         **IN_MEMORY,
         "llm": {"provider": "langchain", "config": {"model": model}},
-        "custom_fact_extraction_prompt": "Only beverages.",
+        key: "Only beverages.",
         "custom_update_memory_prompt": "Never delete.",
     }
     with Memory.from_config(config) as memory:
@@ -213,8 +214,7 @@ REFUSED = [
     ({"graph_store": {"provider": "sql", "llm": {}}}, "graph_store.*'llm'.*config.llm"),
     ({"graph_store": {"provider": "sql", "custom_prompt": "x"}}, "custom_prompt.*custom_fact_extraction_prompt"),
     ({"graph_store": "neo4j"}, "config.graph_store must be"),
-    ({"reranker": {"provider": "cohere"}}, "reranker.*leave it out"),
-    ({"custom_instructions": "x"}, "custom_instructions.*custom_fact_extraction_prompt"),
+    ({"reranker": {"provider": "cohere"}}, "reranker.*cohere.*leave reranker out"),
     ({"collection_name": "x"}, "collection_name.*vector_store"),
     ({"embedding_model_dims": 5}, "embedding_model_dims.*embedding_dims"),
     ({"embeder": {}}, "embeder.*did you mean 'embedder'"),
@@ -230,7 +230,7 @@ REFUSED = [
     (llm(top_k=1), "top_k.*leave it out"),
     (llm(temprature=1), "temprature.*did you mean 'temperature'"),
     (llm(http_client_proxies={}), "http_client_proxies.*langchain"),
-    (llm(vision_details="low"), "vision_details.*langchain"),
+    (llm(vision_details="low"), "vision_details.*each image"),
     (llm(enable_vision="yes"), "enable_vision must be True or False"),
     (llm(base_url="http://a", openai_base_url="http://b"), "twice"),
     ({"llm": {"provider": "langchain", "config": {"model": "gpt-4o"}}}, "LangChain chat model"),

@@ -49,6 +49,23 @@ def test_a_prompt_replaces_the_instructions(tmp_path: Path) -> None:
     assert model.calls[0][0].content == "Write a haiku."
 
 
+def test_a_prompt_that_nobody_would_read_is_refused_on_every_way_in() -> None:
+    state = {"messages": "I like tea.", "scope": {"user_id": "u"}, "prompt": "Only numbers."}
+    with Memory(":memory:") as memory:
+        with pytest.raises(InvalidInputError, match="prompt is an instruction for a chat model"):
+            memory.add("I like tea.", user_id="u", prompt="Only numbers.")
+        with pytest.raises(InvalidInputError, match="chat model"):
+            memory.pipeline.invoke(state)
+        refused, _ = memory.add_many(
+            [{"messages": "I like tea.", "user_id": "u", "prompt": "x"}, {"messages": "I like tea.", "user_id": "b"}]
+        )
+        assert isinstance(refused, InvalidInputError)
+        assert [count.memories for count in memory.scopes()] == [1]
+    model = ScriptedChatModel(replies=[])
+    with Memory(":memory:", model=model) as memory, pytest.raises(InvalidInputError, match="infer=False"):
+        memory.add("I like tea.", user_id="u", prompt="Only numbers.", infer=False)
+
+
 def test_offline_the_record_is_what_was_said_step_by_step(tmp_path: Path) -> None:
     with Memory(tmp_path / "m.db") as memory:
         memory.add(WORK, agent_id="g", memory_type=PROCEDURAL)

@@ -10,8 +10,25 @@ argument, a filter that its store does not know) is an error here, with the way 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Final
+
 from langmem_adapter.adapters.mem0.config import MemoryConfig
 from langmem_adapter.adapters.mem0.doors import AsyncMemory, Memory
 from langmem_adapter.adapters.mem0.shapes import Results, Row
 
 __all__ = ["AsyncMemory", "Memory", "MemoryConfig", "Results", "Row"]
+
+_HOSTED: Final = "it speaks to Mem0's hosted platform; Memory and AsyncMemory keep everything in a database of your own"
+_ELSEWHERE: Final = {
+    "MemoryClient": _HOSTED,
+    "AsyncMemoryClient": _HOSTED,
+    "Mem0": "for memory within a chat call there is langmem_adapter.MemoryMiddleware",
+}
+
+if not TYPE_CHECKING:  # a checker must still find wrong names
+
+    def __getattr__(name: str) -> object:
+        """Say of Mem0's other names where to go."""
+        if name in _ELSEWHERE:  # an AttributeError would lose its text in `from … import …`
+            raise ImportError(f"{name} is not here: {_ELSEWHERE[name]}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

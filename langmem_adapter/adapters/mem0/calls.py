@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from functools import partial
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
 
 from langmem_adapter.adapters.mem0 import shapes
-from langmem_adapter.adapters.mem0.filters import beyond_scope, count, expiry, scoped
+from langmem_adapter.adapters.mem0.filters import beyond_scope, count, expiry, named, scoped, tidy
 from langmem_adapter.adapters.mem0.shapes import Results, Row
 from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError
 from langmem_adapter.twins import Plan
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import date, datetime
 
+    from langchain_core.documents import BaseDocumentCompressor
+
+    from langmem_adapter.adapters.mem0.filters import Id
     from langmem_adapter.memory import Memory as Engine
     from langmem_adapter.records.graph import Relation
     from langmem_adapter.records.results import AddResult, Revision
@@ -28,6 +31,11 @@ __all__ = ["Calls", "Guest"]
 _MANY = 100  # what Mem0 1.x gives where nothing is said
 _MOST = 10_000  # relations among which those of the memories found are looked for
 _RELATIONS = 5  # what its search shows of the graph at most, whatever the limit
+
+_NO_RERANKER: Final = (
+    "search(rerank=True) needs a reranker in the configuration: {'provider': 'langchain', 'config': {'model': …}}; without "
+    "one leave rerank out, meaning and words are joined into one order anyway"
+)
 
 
 class Guest(Protocol):
@@ -45,25 +53,27 @@ class Guest(Protocol):
     def shows_graph(self) -> bool:
         """Whether results have `"relations"`."""
 
+    @property
+    def reranker(self) -> BaseDocumentCompressor | None:
+        """What orders the best hits once more (`reranker`)."""
 
-class Calls:
+
+class Calls(Guest):
     """The plans. Nobody is of this class: the doors take its functions one by one, each with its own way to wait."""
-
-    engine: Engine
-    bare: bool
-    shows_graph: bool
 
     def add(  # noqa: PLR0913 - Mem0's parameters
         self: Guest,
-        messages: Any,
-        *,
-        user_id: str | None = None,
-        agent_id: str | None = None,
-        run_id: str | None = None,
+        messages: Any = None,
+        user_id: Id = None,
+        agent_id: Id = None,
+        run_id: Id = None,
         metadata: Mapping[str, Any] | None = None,
+        filters: Mapping[str, Any] | None = None,
+        prompt: str | None = None,
+        *,
+        data: Any = None,
         infer: bool = True,
         memory_type: str | None = None,
-        prompt: str | None = None,
         timestamp: datetime | str | float | None = None,
         expiration_date: date | str | None = None,
     ) -> Plan[Any]:
@@ -71,13 +81,15 @@ class Calls:
 
         Args:
             messages: A text, a dict with `role` and `content`, or a list of these; LangChain messages too.
-            user_id: Whose memory it is; at least one of the three is needed.
+            user_id: Whose memory it is; at least one of the three is needed. A number means its digits.
             agent_id: The agent. Where the assistant speaks in *messages*, the facts are about the assistant.
             run_id: The run or session.
             metadata: A JSON object, kept with every memory that comes of it.
+            filters: Has a place here in Mem0 0.x; refused where it says anything.
+            prompt: Replaces the instructions, this time; needs a chat model.
+            data: The messages, in the words of Mem0 0.0.x.
             infer: `False` stores each non-system message as it is.
             memory_type: `"procedural_memory"`, with *agent_id*: one step-by-step record of what the agent did.
-            prompt: Replaces the instructions, this time.
             timestamp: When the conversation took place.
             expiration_date: The last day on which the memories are shown, in UTC.
 
@@ -92,17 +104,21 @@ class Calls:
             InvalidInputError: An argument or message cannot be used.
             ModelReplyError: The chat model's reply stayed unreadable; nothing was written.
         """
+        if filters:
+            raise InvalidInputError("add() compares with all that its scope holds and takes no filters; leave them out")
+        told = _one_of("messages", messages, "data", data)
+        if told is None:
+            raise InvalidInputError("add() needs messages: a text, a dict with role and content, or a list of these")
         given: dict[str, Any] = {"metadata": metadata, "infer": infer, "prompt": prompt, "timestamp": timestamp}
-        scope = {"user_id": user_id, "agent_id": agent_id, "run_id": run_id}
-        kind = {} if memory_type is None else {"memory_type": memory_type}
-        arguments = {**given, **scope, **kind, "expires_at": expiry(expiration_date)}
+        until = expiry(expiration_date)
+        arguments = {**given, **named(user_id, agent_id, run_id), "memory_type": memory_type, "expires_at": until}
 
         def run() -> Any:
-            result = self.engine.add(messages, **arguments)
+            result = self.engine.add(told, **arguments)
             return _added(self, result, None if infer else [self.engine.history(each)[0] for each in _ids(result)])
 
         async def arun() -> Any:
-            result = await self.engine.aadd(messages, **arguments)
+            result = await self.engine.aadd(told, **arguments)
             steps = None if infer else [(await self.engine.ahistory(each))[0] for each in _ids(result)]
             return _added(self, result, steps)
 
@@ -111,27 +127,35 @@ class Calls:
     def search(  # noqa: PLR0913 - Mem0's parameters
         self: Guest,
         query: str,
-        user_id: str | None = None,
-        agent_id: str | None = None,
-        run_id: str | None = None,
-        *,
+        user_id: Id = None,
+        agent_id: Id = None,
+        run_id: Id = None,
         limit: int | None = None,
-        top_k: int | None = None,
         filters: Mapping[str, Any] | None = None,
+        *,
+        top_k: int | None = None,
         threshold: float | None = None,
+        rerank: bool | None = None,
+        explain: bool = False,
+        show_expired: bool = False,
+        reference_date: date | str | float | None = None,
     ) -> Plan[Any]:
         """Find memories by meaning and words.
 
         Args:
             query: A question or statement.
-            user_id: Whose memories; at least one of the three is needed, here or in *filters*. `"*"` is a user like any
-                other.
+            user_id: Whose memories; at least one of the three is needed, here or in *filters*. `"*"` is a user like any other.
             agent_id: The agent.
             run_id: The run or session.
             limit: At most so many, 1 to 10,000; default 100.
-            top_k: The same, in the words of Mem0 2.x.
             filters: Mem0's filters on scope fields, metadata and fields of the memory: see `langmem_adapter.filters`.
+            top_k: The limit, in the words of Mem0 2.x.
             threshold: Least cosine of query and memory. `score` in the rows orders them and is no cosine.
+            rerank: Whether the reranker of the configuration orders the best once more; by default it does where there is one.
+            explain: Give each row `"score_details"`: `"semantic_score"` (the cosine), `"bm25_score"` (not bounded), `"parts"`
+                (what each kind of evidence added), `"final_score"`, `"threshold"`.
+            show_expired: `True` is refused: `get_all` shows expired memories.
+            reference_date: Refused: a query says its dates itself.
 
         Returns:
             `{"results": [row, …]}`, best first; a row has `"id"`, `"memory"`, `"hash"`, `"metadata"`, `"score"`,
@@ -145,11 +169,21 @@ class Calls:
             FilterError: A filter cannot be understood.
             InvalidInputError: An argument cannot be used.
         """
+        if show_expired:
+            raise InvalidInputError("search() finds no expired memories; get_all(show_expired=True) lists them")
+        if reference_date is not None:
+            raise InvalidInputError(
+                "search() has no reference_date; say the date in the query, or use engine.search(as_of=…)"
+            )
+        if rerank and self.reranker is None:
+            raise InvalidInputError(_NO_RERANKER)
+        filters = tidy(filters)
         where, most = scoped(filters, user_id=user_id, agent_id=agent_id, run_id=run_id), count(limit, top_k, _MANY)
-        arguments = {**where, "k": most, "threshold": threshold}
+        how = {"threshold": threshold, "rerank": None if rerank is False else self.reranker, "explain": explain}
+        arguments = {**where, "k": most, **how}
         rows = Plan(
             lambda: self.engine.search(query, **arguments), lambda: self.engine.asearch(query, **arguments)
-        ).then(shapes.found)
+        ).then(partial(shapes.found, threshold=threshold))
 
         def related(k: int) -> Plan[Sequence[Relation]]:
             whose = _scope(where)
@@ -162,24 +196,25 @@ class Calls:
 
     def get_all(
         self: Guest,
-        user_id: str | None = None,
-        agent_id: str | None = None,
-        run_id: str | None = None,
-        *,
+        user_id: Id = None,
+        agent_id: Id = None,
+        run_id: Id = None,
         limit: int | None = None,
+        *,
         top_k: int | None = None,
         filters: Mapping[str, Any] | None = None,
+        show_expired: bool = False,
     ) -> Plan[Any]:
         """All memories of a scope, the newest statement first.
 
         Args:
-            user_id: Whose memories; at least one of the three is needed, here or in *filters*. `"*"` is a user like any
-                other.
+            user_id: Whose memories; at least one of the three is needed, here or in *filters*. `"*"` is a user like any other.
             agent_id: The agent.
             run_id: The run or session.
             limit: At most so many, 1 to 10,000; default 100.
             top_k: The same, in the words of Mem0 2.x.
             filters: Mem0's filters on scope fields, metadata and fields of the memory: see `langmem_adapter.filters`.
+            show_expired: Whether expired memories are listed as well.
 
         Returns:
             `{"results": [row, …]}`, with the rows of `search` without `"score"`. With a graph there is also `"relations"`: as
@@ -190,8 +225,9 @@ class Calls:
             FilterError: A filter cannot be understood.
             InvalidInputError: An argument cannot be used.
         """
+        filters = tidy(filters)
         where, most = scoped(filters, user_id=user_id, agent_id=agent_id, run_id=run_id), count(limit, top_k, _MANY)
-        arguments = {**where, "k": most}
+        arguments = {**where, "k": most, "include_expired": show_expired}
         rows = Plan(lambda: self.engine.get_all(**arguments), lambda: self.engine.aget_all(**arguments)).then(
             shapes.listed
         )
@@ -227,9 +263,9 @@ class Calls:
         memory_id: str,
         data: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        expiration_date: date | str | EllipsisType | None = ...,
         *,
         text: str | None = None,
-        expiration_date: date | str | EllipsisType | None = ...,
     ) -> Plan[dict[str, str]]:
         """Change a memory by hand.
 
@@ -237,17 +273,18 @@ class Calls:
             memory_id: Its id.
             data: The new text, in the words of Mem0 1.x.
             metadata: Keys to merge into its metadata; a value of `None` removes a key.
-            text: The new text, in the words of Mem0 2.x.
             expiration_date: The last day on which it is shown; `None` means it stays.
+            text: The new text, in the words of Mem0 2.x.
 
         Raises:
             MemoryNotFoundError: There is none.
             InvalidInputError: There is nothing to change, or an argument cannot be used.
         """
-        if data is not None and text is not None and data != text:
-            raise InvalidInputError("data and text both give the new text and differ; give one of them")
+        told = _one_of("data", data, "text", text)
+        if told is None and metadata is None and expiration_date is ...:
+            raise InvalidInputError("update() has nothing to change: give data, metadata or expiration_date")
         until = expiration_date if isinstance(expiration_date, EllipsisType) else expiry(expiration_date)
-        new: dict[str, Any] = {"text": text if data is None else data, "metadata": metadata, "expires_at": until}
+        new: dict[str, Any] = {"text": told, "metadata": metadata, "expires_at": until}
         changed = Plan(lambda: self.engine.update(memory_id, **new), lambda: self.engine.aupdate(memory_id, **new))
         return changed.then(lambda _: {"message": "Memory updated successfully!"})
 
@@ -263,9 +300,7 @@ class Calls:
         gone = Plan(lambda: self.engine.delete(memory_id), lambda: self.engine.adelete(memory_id))
         return gone.then(lambda _: {"message": "Memory deleted successfully!"})
 
-    def delete_all(
-        self: Guest, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None
-    ) -> Plan[dict[str, str]]:
+    def delete_all(self: Guest, user_id: Id = None, agent_id: Id = None, run_id: Id = None) -> Plan[dict[str, str]]:
         """Delete every memory of a scope, in one transaction, then every relation of its graph; their history stays.
 
         Args:
@@ -276,7 +311,7 @@ class Calls:
         Raises:
             ScopeError: No field of the scope is given; to delete everything there is `reset`.
         """
-        scope = {"user_id": user_id, "agent_id": agent_id, "run_id": run_id}
+        scope = named(user_id, agent_id, run_id)
         by_hand = Plan(lambda: self.engine.graph.delete_all(**scope), lambda: self.engine.graph.adelete_all(**scope))
         return (
             Plan(lambda: self.engine.delete_all(**scope), lambda: self.engine.adelete_all(**scope))
@@ -303,9 +338,27 @@ class Calls:
 
         return Plan(run)
 
-    def reset(self: Guest) -> Plan[None]:
-        """Remove every memory and relation of everybody, with its history."""
-        return Plan(self.engine.reset, self.engine.areset).then(lambda _: None)
+    def reset(
+        self: Guest,
+        user_id: Id | EllipsisType = ...,
+        agent_id: Id | EllipsisType = ...,
+        run_id: Id | EllipsisType = ...,
+    ) -> Plan[None]:
+        """Remove every memory and relation of everybody, or of one scope, with its history.
+
+        Args:
+            user_id: Whose; left out, with the next two, it is everybody. `None` is nobody, never everybody.
+            agent_id: The agent.
+            run_id: The run or session.
+
+        Raises:
+            ScopeError: The scope that is given is `None` or blank.
+        """
+        given = (user_id, agent_id, run_id)
+        if all(field is ... for field in given):
+            return Plan(self.engine.reset, self.engine.areset).then(lambda _: None)
+        scope = named(*(None if field is ... else field for field in given))
+        return Plan(lambda: self.engine.purge(**scope), lambda: self.engine.apurge(**scope)).then(lambda _: None)
 
     def chat(self: Guest, query: str) -> Plan[NoReturn]:
         """Not there, as in Mem0.
@@ -316,6 +369,16 @@ class Calls:
         raise NotImplementedError(
             "chat() is no part of a memory; search() for what is known and ask your chat model with it"
         )
+
+
+for _plan in filter(callable, vars(Calls).values()):
+    _plan.__qualname__ = _plan.__name__  # Python's own errors speak of `add`, which is what was called
+
+
+def _one_of(name: str, value: Any, other: str, same: Any) -> Any:
+    if value is not None and same is not None and value != same:
+        raise InvalidInputError(f"{name} and {other} mean the same thing and differ; give one of them")
+    return same if value is None else value
 
 
 def _results(self: Guest, rows: list[Row], relations: Any = None) -> Any:

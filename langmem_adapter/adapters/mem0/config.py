@@ -17,20 +17,21 @@ _KNOWN: Final = (
     "embedder",
     "vector_store",
     "graph_store",
+    "reranker",
     "history_db_path",
     "version",
     "custom_fact_extraction_prompt",
+    "custom_instructions",
     "custom_update_memory_prompt",
 )
 _VERSIONS: Final = ("v1.0", "v1.1")
 _MEMORY: Final = ":memory:"
 
 _ELSEWHERE: Final = {
-    "reranker": "leave it out: search joins meaning and words into one order by itself",
-    "custom_instructions": "give the instructions as custom_fact_extraction_prompt",
     "custom_prompt": "give the instructions as custom_fact_extraction_prompt",
     "collection_name": "one file is one collection: put it into vector_store.config, or name the file in history_db_path",
     "embedding_model_dims": "give embedder.config.embedding_dims",
+    "enable_graph": "give graph_store={'provider': 'sql'} for a graph, and nothing for none",
 }
 _STORE_ELSEWHERE: Final = {
     "distance_strategy": "nearness is always the cosine; leave it out, or say 'cosine'",
@@ -65,9 +66,12 @@ class MemoryConfig:
             `"memgraph"`, `"kuzu"`, …) are refused: nothing would be written there.
         history_db_path: The SQLite file that everything is kept in, memories and history; `":memory:"` keeps nothing.
             An SQLAlchemy URL serves too.
+        reranker: `{"provider": "langchain", "config": {"model": …}}`: a LangChain `BaseDocumentCompressor` that orders the best
+            hits of a search once more. Without it meaning and words are joined into one order.
         version: `"v1.1"`: results are `{"results": [...]}`, and `"relations"` beside them where there is a graph; `"v1.0"`:
             the bare list.
         custom_fact_extraction_prompt: Replaces the instructions for finding facts.
+        custom_instructions: The same, in the words of Mem0 2.x.
         custom_update_memory_prompt: Replaces the instructions for comparing facts with what is known.
 
     Raises:
@@ -88,9 +92,11 @@ class MemoryConfig:
         embedder: Mapping[str, Any] | None = None,
         vector_store: Mapping[str, Any] | None = None,
         graph_store: Mapping[str, Any] | None = None,
+        reranker: Mapping[str, Any] | None = None,
         history_db_path: str | Path | None = None,
         version: Literal["v1.0", "v1.1"] = "v1.1",
         custom_fact_extraction_prompt: str | None = None,
+        custom_instructions: str | None = None,
         custom_update_memory_prompt: str | None = None,
         **others: Any,
     ) -> None:
@@ -101,9 +107,14 @@ class MemoryConfig:
         self.embedder = None if embedder is None else section(embedder, "embedder")
         self.vector_store = None if vector_store is None else section(vector_store, "vector_store")
         self.graph = None if graph_store is None else _graph(graph_store)
+        self.reranker = None if reranker is None else section(reranker, "reranker")
         self.history_db_path = history_db_path
         self.bare = version == "v1.0"
-        self.custom_fact_extraction_prompt = custom_fact_extraction_prompt
+        if None not in {custom_fact_extraction_prompt, custom_instructions}:
+            raise InvalidInputError(
+                "config.custom_instructions and custom_fact_extraction_prompt are the same thing; give one of them"
+            )
+        self.custom_fact_extraction_prompt = custom_fact_extraction_prompt or custom_instructions
         self.custom_update_memory_prompt = custom_update_memory_prompt
         self.database = _database(self)
 
@@ -145,7 +156,11 @@ def section(given: object, name: str, elsewhere: Mapping[str, str] | None = None
 
 
 def only(
-    given: Mapping[str, Any], known: tuple[str, ...], where: str, elsewhere: Mapping[str, str] | None = None
+    given: Mapping[str, Any],
+    known: tuple[str, ...],
+    where: str,
+    elsewhere: Mapping[str, str] | None = None,
+    otherwise: str | None = None,
 ) -> None:
     """Refuse the first key that is not known, and say what to do instead.
 
@@ -154,20 +169,15 @@ def only(
         known: The keys it may have.
         where: What to call it.
         elsewhere: What to do instead of certain keys.
+        otherwise: What to do instead of the rest; by default to take a known key.
 
     Raises:
         InvalidInputError: There is such a key.
     """
-    for key in given:
-        if key not in known:
-            raise InvalidInputError(f"{where} has no {key!r} here: {_instead(str(key), known, elsewhere or {})}")
-
-
-def _instead(key: str, known: tuple[str, ...], elsewhere: Mapping[str, str]) -> str:
-    if key in elsewhere:
-        return elsewhere[key]
-    near = difflib.get_close_matches(key, known, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
+    for key in (str(key) for key in given if key not in known):
+        near = difflib.get_close_matches(key, known, n=1)
+        guess = f"did you mean {near[0]!r}?" if near else otherwise or f"known are {', '.join(known)}"
+        raise InvalidInputError(f"{where} has no {key!r} here: {(elsewhere or {}).get(key, guess)}")
 
 
 def _graph(given: Mapping[str, Any]) -> Literal[True]:

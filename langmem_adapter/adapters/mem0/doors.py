@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from langmem_adapter.adapters.mem0.calls import Calls
 from langmem_adapter.adapters.mem0.config import MemoryConfig
-from langmem_adapter.adapters.mem0.models import chat_model, embeddings, vision
+from langmem_adapter.adapters.mem0.models import chat_model, embeddings, reranker, vision
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory import Memory as Engine
 from langmem_adapter.twins import awaited, planned
@@ -16,6 +16,16 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 __all__ = ["AsyncMemory", "Memory"]
+
+_SHAPE: Final = "the shape of results is version in the configuration, 'v1.0' or 'v1.1'"
+_ELSEWHERE: Final = {
+    "app_id": "an application is a thing of Mem0's platform; name it as agent_id or run_id",
+    "custom_instructions": "give the instructions as prompt, or as custom_fact_extraction_prompt in the configuration",
+    "enable_graph": "whether there is a graph is said in the configuration: graph_store={'provider': 'sql'}, or none",
+    "llm": "the model is llm in the configuration",
+    "output_format": _SHAPE,
+    "version": _SHAPE,
+}
 
 
 class _Guest:
@@ -27,7 +37,20 @@ class _Guest:
                 f"config must be a MemoryConfig, not {type(config).__name__}; for a dict there is from_config"
             )
         self.config = config or MemoryConfig()
+        self.reranker = reranker(self.config.reranker)
         self._engine = _open(self.config)
+
+    @classmethod
+    def from_config(cls, config_dict: Mapping[str, Any]) -> Self:
+        """A memory from a configuration in Mem0's form.
+
+        Args:
+            config_dict: The keys of `MemoryConfig`.
+
+        Raises:
+            InvalidInputError: A key cannot be honoured; the message says what to do instead.
+        """
+        return cls(MemoryConfig.parse(config_dict))
 
     @property
     def engine(self) -> Engine:
@@ -78,25 +101,13 @@ class Memory(_Guest):
         >>> memory.close()
     """
 
-    @classmethod
-    def from_config(cls, config_dict: Mapping[str, Any]) -> Self:
-        """A memory from a configuration in Mem0's form.
-
-        Args:
-            config_dict: The keys of `MemoryConfig`.
-
-        Raises:
-            InvalidInputError: A key cannot be honoured; the message says what to do instead.
-        """
-        return cls(MemoryConfig.parse(config_dict))
-
-    add = planned(Calls.add)
-    search = planned(Calls.search)
+    add = planned(Calls.add, elsewhere=_ELSEWHERE)
+    search = planned(Calls.search, elsewhere=_ELSEWHERE)
     get = planned(Calls.get)
-    get_all = planned(Calls.get_all)
+    get_all = planned(Calls.get_all, elsewhere=_ELSEWHERE)
     update = planned(Calls.update)
     delete = planned(Calls.delete)
-    delete_all = planned(Calls.delete_all)
+    delete_all = planned(Calls.delete_all, elsewhere=_ELSEWHERE)
     history = planned(Calls.history)
     reset = planned(Calls.reset)
     chat = planned(Calls.chat)
@@ -115,13 +126,7 @@ class Memory(_Guest):
 class AsyncMemory(_Guest):
     """Mem0's `AsyncMemory`: `Memory` with methods to await; `close` blocks, as Mem0's does, `async with` does not.
 
-    Args:
-        config: See `MemoryConfig`; for a dict there is `from_config`.
-
-    Raises:
-        InvalidInputError: A key of the configuration cannot be honoured.
-        MissingDependencyError: A provider's package is not installed.
-        StorageError: The database cannot be opened.
+    It is made as `Memory` is, with the same errors.
 
     Example:
         >>> import asyncio
@@ -133,25 +138,13 @@ class AsyncMemory(_Guest):
         'Lives in Lyon'
     """
 
-    @classmethod
-    def from_config(cls, config_dict: Mapping[str, Any]) -> Self:
-        """A memory from a configuration in Mem0's form; `await AsyncMemory.from_config(…)`, as in Mem0 1.x, gives it too.
-
-        Args:
-            config_dict: The keys of `MemoryConfig`.
-
-        Raises:
-            InvalidInputError: A key cannot be honoured; the message says what to do instead.
-        """
-        return cls(MemoryConfig.parse(config_dict))
-
-    add = awaited(Memory.add, name="add")
-    search = awaited(Memory.search, name="search")
+    add = awaited(Memory.add, name="add", elsewhere=_ELSEWHERE)
+    search = awaited(Memory.search, name="search", elsewhere=_ELSEWHERE)
     get = awaited(Memory.get, name="get")
-    get_all = awaited(Memory.get_all, name="get_all")
+    get_all = awaited(Memory.get_all, name="get_all", elsewhere=_ELSEWHERE)
     update = awaited(Memory.update, name="update")
     delete = awaited(Memory.delete, name="delete")
-    delete_all = awaited(Memory.delete_all, name="delete_all")
+    delete_all = awaited(Memory.delete_all, name="delete_all", elsewhere=_ELSEWHERE)
     history = awaited(Memory.history, name="history")
     reset = awaited(Memory.reset, name="reset")
     chat = awaited(Memory.chat, name="chat")

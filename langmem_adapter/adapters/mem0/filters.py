@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, TypeAlias
 
+from langmem_adapter.arguments import bounded, parse_time
 from langmem_adapter.errors import FilterError, InvalidInputError, ScopeError
 from langmem_adapter.filters import parse
 from langmem_adapter.records.scope import SCOPE_FIELDS
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+__all__ = ["Id", "beyond_scope", "count", "expiry", "named", "scoped", "tidy"]
 
-__all__ = ["beyond_scope", "count", "expiry", "scoped"]
+Id: TypeAlias = str | int | None
+"""A user, an agent or a run: a number means its digits, blanks around it do not count."""
 
-_MOST: Final = 10_000
 _ELSEWHERE: Final = {
     "data": "called 'text' here",
     "expiration_date": "called 'expires_at' here, which is a time",
@@ -22,16 +23,42 @@ _ELSEWHERE: Final = {
 }
 
 
-def scoped(
-    filters: Mapping[str, Any] | None, *, user_id: str | None, agent_id: str | None, run_id: str | None
-) -> dict[str, Any]:
+def named(user_id: Any, agent_id: Any, run_id: Any) -> dict[str, Any]:
+    """The fields of a scope as the engine takes them."""
+    return dict(zip(SCOPE_FIELDS, map(_id, (user_id, agent_id, run_id)), strict=True))
+
+
+def _id(value: Any) -> Any:
+    digits = isinstance(value, int) and not isinstance(value, bool)
+    return str(value) if digits else value.strip() if isinstance(value, str) else value
+
+
+def tidy(filters: Any, *, of_scope: bool = False) -> Any:
+    """Filters, with ids as `named` makes them.
+
+    Args:
+        filters: Mem0's filters, or a part of them.
+        of_scope: Whether the part is about a field of the scope.
+
+    Example:
+        >>> tidy({"AND": [{"user_id": 7}, {"run_id": {"in": [" a "]}}, {"age": 7}]})
+        {'AND': [{'user_id': '7'}, {'run_id': {'in': ['a']}}, {'age': 7}]}
+    """
+    if isinstance(filters, Mapping):
+        return {key: tidy(part, of_scope=of_scope or key in SCOPE_FIELDS) for key, part in filters.items()}
+    if isinstance(filters, list | tuple):
+        return [tidy(part, of_scope=of_scope) for part in filters]
+    return _id(filters) if of_scope else filters
+
+
+def scoped(filters: Mapping[str, Any] | None, *, user_id: Id, agent_id: Id, run_id: Id) -> dict[str, Any]:
     """Scope and filters as the engine takes them, from arguments and `filters` together.
 
     The scope is what surely holds: scope fields that are to be equal, at the top or within `AND`. Everything else is the
     engine's own filter language, which is also Mem0's. Contradictions are errors, never settled by the last one.
 
     Args:
-        filters: Mem0's filters; see `langmem_adapter.filters`.
+        filters: Mem0's filters, tidy; see `langmem_adapter.filters`.
         user_id: The argument of this name; a different one in *filters* is an error.
         agent_id: The same.
         run_id: The same.
@@ -44,8 +71,7 @@ def scoped(
         >>> scoped({"user_id": "alice", "topic": "food"}, user_id=None, agent_id=None, run_id=None)
         {'user_id': 'alice', 'filters': {'user_id': 'alice', 'topic': 'food'}}
     """
-    scope = {"user_id": user_id, "agent_id": agent_id, "run_id": run_id}
-    scope = {name: value for name, value in scope.items() if value is not None}
+    scope = {name: value for name, value in named(user_id, agent_id, run_id).items() if value is not None}
     wanted = parse(filters)
     for key in wanted.fields & _ELSEWHERE.keys():
         raise FilterError(
@@ -91,11 +117,7 @@ def count(limit: int | None, top_k: int | None, default: int) -> int:
     if limit is not None and top_k is not None and limit != top_k:
         raise InvalidInputError(f"limit={limit!r} and top_k={top_k!r} mean the same thing; give one of them")
     name, number = ("top_k", top_k) if limit is None else ("limit", limit)
-    if number is None:
-        return default
-    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= _MOST:
-        raise InvalidInputError(f"{name} must be a whole number from 1 to {_MOST:,}, not {number!r}")
-    return number
+    return default if number is None else bounded(number, name)
 
 
 def expiry(expiration_date: date | str | None) -> datetime | None:
@@ -117,7 +139,7 @@ def expiry(expiration_date: date | str | None) -> datetime | None:
     try:
         day = date.fromisoformat(expiration_date)
     except ValueError:
-        return _exact(expiration_date)
+        return parse_time(expiration_date, "expiration_date")
     return _end(day)
 
 
@@ -127,10 +149,3 @@ def _end(day: date) -> datetime:
             f"expiration_date={day.isoformat()} has no day after it; leave it out to keep the memory"
         )
     return datetime.combine(day + timedelta(days=1), datetime.min.time(), UTC)
-
-
-def _exact(text: str) -> datetime:
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        raise InvalidInputError(f"expiration_date is a day like '2029-12-31', not {text!r}") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from langchain_core.documents import BaseDocumentCompressor
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models.chat_models import BaseChatModel
 
@@ -16,13 +17,14 @@ from langmem_adapter.providers import provider_errors
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["chat_model", "embeddings", "vision"]
+__all__ = ["chat_model", "embeddings", "reranker", "vision"]
 
 T = TypeVar("T")
 
 _LANGCHAIN: Final = "langchain"
 _NO_KEY: Final = "no-key"  # the OpenAI client insists on a key; servers of one's own mostly do not
 _VISION: Final = "enable_vision"
+_OBJECT: Final = "the LangChain object and give that as {'provider': 'langchain', 'config': {'model': …}}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,9 @@ def chat_model(section: tuple[str, Mapping[str, Any]]) -> BaseChatModel:
         MissingDependencyError: The provider's package is not installed.
     """
     provider, options = section
-    rest = {key: value for key, value in options.items() if key != _VISION}
+    rest = {
+        key: value for key, value in options.items() if key != _VISION and (key, value) != ("vision_details", "auto")
+    }
     if provider == _LANGCHAIN:
         given = _instance(rest, "llm")
         if not isinstance(given, BaseChatModel):
@@ -125,6 +129,26 @@ def embeddings(section: tuple[str, Mapping[str, Any]]) -> Embeddings:
     )
 
 
+def reranker(section: tuple[str, Mapping[str, Any]] | None) -> BaseDocumentCompressor | None:
+    """What orders the best hits once more, of `config.reranker`.
+
+    Raises:
+        InvalidInputError: It is no LangChain compressor.
+    """
+    if section is None:
+        return None
+    provider, options = section
+    if provider != _LANGCHAIN:
+        raise InvalidInputError(
+            f"config.reranker.provider {provider!r} is not here; make {_OBJECT}, like CohereRerank of langchain-cohere, or "
+            f"leave reranker out: meaning and words are joined into one order anyway"
+        )
+    given = _instance(options, "reranker")
+    if not isinstance(given, BaseDocumentCompressor):
+        raise InvalidInputError(_unfit("reranker", "a LangChain BaseDocumentCompressor", given))
+    return given
+
+
 def vision(section: tuple[str, Mapping[str, Any]] | None) -> bool:
     """Whether images shall be looked at: `config.llm.config.enable_vision`.
 
@@ -157,13 +181,12 @@ def _read(
     chosen = providers.get(provider)
     if chosen is None:
         raise InvalidInputError(
-            f"config.{name}.provider {provider!r} is not here; make the LangChain object yourself and give it as "
-            f"{{'provider': 'langchain', 'config': {{'model': …}}}}, or use one of {', '.join(sorted(providers))}"
+            f"config.{name}.provider {provider!r} is not here; make {_OBJECT}, or use one of {', '.join(sorted(providers))}"
         )
     model, where = options.get("model"), f"config.{name}.config"
     if not isinstance(model, str) or not model.strip():
         raise InvalidInputError(f"{where}.model must be the name of a model, not {model!r}")
-    only(options, ("model", *chosen.keys), where, _instead(provider))
+    only(options, ("model", *chosen.keys), where, _instead(provider), f"give it to {_OBJECT}")
     parameters = _parameters(options, chosen, where)
     if chosen.needs_url and "base_url" not in parameters:
         raise InvalidInputError(
@@ -177,10 +200,9 @@ def _read(
 
 
 def _instead(provider: str) -> Mapping[str, str]:
-    own = "give it to the LangChain object and that as {'provider': 'langchain', 'config': {'model': …}}"
-    rest = ("azure_kwargs", "http_client_proxies", "model_kwargs", "response_callback", "store", "vision_details")
     return {
-        **dict.fromkeys(rest, own),
+        **dict.fromkeys(("models", "model_kwargs", "site_url"), f"give it to {_OBJECT}"),
+        "vision_details": "say it with each image: {'image_url': {'url': …, 'detail': 'low'}}",
         "top_k": f"{provider} has no such parameter; leave it out",
         "embedding_dims": f"the length of {provider}'s vectors is found by itself; leave it out",
     }

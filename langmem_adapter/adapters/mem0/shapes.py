@@ -135,12 +135,20 @@ def listed(items: Iterable[MemoryItem]) -> list[Row]:
     return [_row(item, {}) for item in items]
 
 
-def found(hits: Iterable[Hit]) -> list[Row]:
-    """Memories as `search` shows them, best first."""
-    return [_row(hit.item, {"score": hit.score}) for hit in hits]
+def found(hits: Iterable[Hit], *, threshold: float | None = None) -> list[Row]:
+    """Memories as `search` shows them, best first; with the parts of the score where they were asked for."""
+    return [_row(hit.item, {"score": hit.score, **_details(hit, threshold)}) for hit in hits]
 
 
-def _row(item: MemoryItem, score: dict[str, float | None]) -> Row:
+def _details(hit: Hit, threshold: float | None) -> dict[str, Any]:
+    told = hit.explanation
+    if told is None:
+        return {}
+    scores = {"semantic_score": told.meaning, "bm25_score": told.words, "final_score": hit.score}
+    return {"score_details": {**scores, "threshold": threshold, "parts": dict(told.parts)}}
+
+
+def _row(item: MemoryItem, score: dict[str, Any]) -> Row:
     optional = {
         **item.scope.named,
         "actor_id": _named(item),

@@ -42,7 +42,7 @@ class RuleReasoner:
     in quoted or reported speech, or spread over several sentences is overlooked; irony is taken at its word; two
     wordings count as equal only where they share their words (or are one of a few known synonyms, as "love" and
     "enjoy"), with the same signs, symbols and capitals; "Likes dogs" and "Likes hot dogs" look related; whom a pronoun
-    means is settled only where one known person fits. `prompt` is not used. Use a chat model where that matters.
+    means is settled only where one known person fits. Use a chat model where that matters.
 
     Requests, questions, and orders to the memory ("forget everything") are never facts. Only what the speaker says of
     himself can take back a memory ("I no longer have a dog").

@@ -1,0 +1,370 @@
+"""The calls and configurations that Mem0 documents, from 0.0 to 2.2: each runs, or is refused by an error that says the way.
+
+In the tables a call or configuration stands beside `RUNS`, or beside a word that its refusal must hold. The hosted
+platform's client is no part of it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import pytest
+from langchain_core.documents import BaseDocumentCompressor, Document
+
+from langmem_adapter.adapters.mem0 import AsyncMemory, Memory
+from langmem_adapter.errors import InvalidInputError, LangmemAdapterError, ScopeError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from langchain_core.callbacks import Callbacks
+
+Either: TypeAlias = Memory | AsyncMemory
+RUNS: Final = ""
+IMAGE = {"type": "image_url", "image_url": {"url": "https://example.com/menu.jpg"}}
+TALK = [
+    {"role": "user", "content": "I am planning to watch a movie tonight."},
+    {"role": "assistant", "content": "How about a thriller?"},
+    {"role": "user", "content": "I love sci-fi movies."},
+]
+# m: the memory, old: the id of a memory of alice's, TALK and IMAGE as above
+CALLS: Final = {
+    # 0.0
+    'm.add("I like cricket.", user_id="alice", metadata={"category": "hobbies"})': RUNS,
+    'm.add("I like tea.", "alice")': RUNS,
+    'm.add("I like tea.", "alice", "guide", "run-1", {"category": "drinks"}, None, None)': RUNS,
+    'm.add("I like tea.", "alice", None, None, None, {"category": "drinks"})': "no filters",
+    'm.add(data="I like tea.", user_id="alice")': RUNS,
+    'm.add("I like tea.", user_id="alice", prompt="Only drinks.")': "chat model",
+    "m.get_all()": "user_id",
+    'm.get_all("alice")': RUNS,
+    'm.get_all("alice", None, None, 10)': RUNS,
+    'm.search("tea", "alice", None, None, 3, {"category": "drinks"})': RUNS,
+    'm.search(query="What are my hobbies?", user_id="alice")': RUNS,
+    "m.get(old)": RUNS,
+    'm.get("m1")': RUNS,
+    'm.update(old, "Likes tennis")': RUNS,
+    'm.update(memory_id=old, data="Likes tennis")': RUNS,
+    'm.update(memory_id="m1", data="Likes tennis")': "m1",
+    "m.history(memory_id=old)": RUNS,
+    'm.history("m1")': RUNS,
+    "m.delete(memory_id=old)": RUNS,
+    'm.delete("m1")': "m1",
+    'm.delete_all(user_id="alice")': RUNS,
+    "m.reset()": RUNS,
+    'm.chat("Hello?")': "search",
+    # 0.1 and 1.0
+    'm.add(TALK, user_id="alice", metadata={"category": "movies"})': RUNS,
+    'm.add(messages=TALK, user_id="alice")': RUNS,
+    'm.add(TALK, user_id="alice", metadata={"category": "movies"}, infer=False)': RUNS,
+    'm.add(TALK, user_id="alice", agent_id="guide")': RUNS,
+    'm.add(TALK, user_id="alice", run_id="run-1")': RUNS,
+    'm.add(TALK, agent_id="guide")': RUNS,
+    'm.add({"role": "user", "content": "I like tea."}, user_id="alice")': RUNS,
+    'm.add(TALK, agent_id="guide", memory_type="procedural_memory")': RUNS,
+    'm.add(TALK, user_id="alice", agent_id="guide", memory_type="procedural_memory")': RUNS,
+    'm.add(TALK, agent_id="guide", memory_type="semantic_memory")': "procedural_memory",
+    'm.add(TALK, user_id="alice", memory_type="procedural_memory")': "agent_id",
+    'm.add([TALK[0], {"role": "user", "content": IMAGE}], user_id="alice")': RUNS,
+    'm.add([{"role": "user", "content": [{"type": "text", "text": "I like it."}, IMAGE]}], user_id="alice")': RUNS,
+    'm.add("I like tea.", user_id="alice", metadata={"topics": ["ui"], "context": {"session": "a"}})': RUNS,
+    'm.add("I like tea.", user_id="alice", enable_graph=False)': "graph_store",
+    'm.add("I like tea.", user_id="alice", output_format="v1.1")': "version",
+    'm.add("I like tea.", user_id="alice", version="v1.0")': "version",
+    'm.add("I like tea.", user_id="alice", unknown_param="value")': "unknown_param",
+    'm.add("I like tea.")': "user_id",
+    'm.add(TALK, agent_id="guide", memory_type="procedural_memory", llm=object())': "llm in the configuration",
+    'm.get_all(user_id="alice")': RUNS,
+    'm.get_all(user_id="alice", agent_id="guide", run_id="run-1")': RUNS,
+    'm.get_all(user_id="alice", limit=50)': RUNS,
+    'm.get_all(user_id="alice", filters={"category": "movies"})': RUNS,
+    'm.get_all(user_id="alice", output_format="v1.1")': "version",
+    'm.search("movies", user_id="alice", limit=3)': RUNS,
+    'm.search("movies", user_id="alice", agent_id="guide", run_id="run-1")': RUNS,
+    'm.search("movies", agent_id="guide", threshold=0.3)': RUNS,
+    'm.search("movies", user_id="alice", rerank=False)': RUNS,
+    'm.search("movies", user_id="alice", limit=3, rerank=True)': "reranker",
+    'm.search("movies", user_id="alice", enable_graph=False)': "graph_store",
+    'm.search("movies", user_id="alice", output_format="v1.1")': "version",
+    'm.search("movies", user_id="alice", filters={"category": "movies", "status": "active"})': RUNS,
+    'm.search("movies", user_id="alice", filters={"metadata.category": "movies"})': RUNS,
+    'm.search("movies", user_id="alice", filters={"score": {"gt": 0.8}, "priority": {"gte": 5}})': RUNS,
+    'm.search("movies", user_id="alice", filters={"confidence": {"lt": 0.9}, "rating": {"lte": 3}})': RUNS,
+    'm.search("movies", user_id="alice", filters={"status": {"eq": "active"}, "archived": {"ne": True}})': RUNS,
+    'm.search("movies", user_id="alice", filters={"a": {"in": ["x", "y"]}, "b": {"nin": ["z"]}})': RUNS,
+    'm.search("movies", user_id="alice", filters={"a": {"contains": "x"}, "b": {"icontains": "y"}})': RUNS,
+    'm.search("movies", user_id="alice", filters={"category": "*"})': RUNS,
+    'm.search("movies", user_id="alice", filters={"AND": [{"a": "x"}, {"b": {"gte": 7}}]})': RUNS,
+    'm.search("movies", user_id="alice", filters={"OR": [{"a": "x"}, {"b": {"gte": 9}}]})': RUNS,
+    'm.search("movies", user_id="alice", filters={"NOT": [{"a": "x"}, {"b": "y"}]})': RUNS,
+    'm.search("movies", user_id="alice", filters={"AND": [{"OR": [{"a": "x"}]}, {"NOT": [{"b": 1}]}]})': RUNS,
+    'm.search("movies", agent_id="guide", filters={"created_date": {"gte": "2024-01-01"}})': RUNS,
+    'm.delete_all(user_id="alice", agent_id="guide")': RUNS,
+    'm.delete_all(agent_id="guide")': RUNS,
+    "m.delete_all()": "user_id",
+    'm.delete_all(user_id="*", agent_id="*", app_id="*", run_id="*")': "app_id",
+    # 2.0 to 2.2
+    'm.add("I like tea.", user_id=7)': RUNS,
+    'm.add("I like tea.", user_id=" alice ")': RUNS,
+    'm.add("I like tea.", user_id="   ")': "user_id is blank",
+    'm.add("I like tea.", user_id="alice", expiration_date="2100-12-31")': RUNS,
+    'm.add("I like tea.", user_id="alice", expiration_date="soon")': "expiration_date",
+    'm.add("I like tea.", user_id="alice", timestamp=1700000000)': RUNS,
+    'm.get_all(filters={"user_id": "alice"})': RUNS,
+    'm.get_all(filters={"user_id": "alice"}, top_k=20)': RUNS,
+    'm.get_all(filters={"user_id": "alice"}, show_expired=True)': RUNS,
+    'm.get_all(filters={"user_id": "alice"}, top_k=0)': "top_k must be",
+    'm.get_all(filters={"AND": [{"user_id": "alice"}, {"run_id": "*"}]})': RUNS,
+    'm.get_all(filters={"user_id": "*"})': "user_id",
+    'm.search("movies", filters={"user_id": "alice"})': RUNS,
+    'm.search("movies", filters={"user_id": "alice"}, top_k=20, threshold=0.1, rerank=False)': RUNS,
+    'm.search("movies", filters={"user_id": "alice"}, rerank=True)': "reranker",
+    'm.search("movies", filters={"user_id": "alice"}, explain=True)': RUNS,
+    'm.search("movies", filters={"user_id": "alice"}, show_expired=False)': RUNS,
+    'm.search("movies", filters={"user_id": "alice"}, show_expired=True)': "get_all(show_expired=True)",
+    'm.search("movies", filters={"user_id": "alice"}, reference_date="2024-07-01")': "reference_date",
+    'm.search("movies", filters={"user_id": "alice", "categories": {"contains": "diet"}})': RUNS,
+    'm.search("movies", filters={"user_id": "alice", "agent_id": "guide", "run_id": "run-1"})': RUNS,
+    'm.search("movies", filters={"AND": [{"user_id": "alice"}, {"date": {"gte": "2024-01-01"}}]})': RUNS,
+    'm.search("movies", filters={"OR": [{"user_id": "alice"}, {"agent_id": "guide"}]})': "user_id",
+    'm.search("movies", top_k=5)': "user_id",
+    'm.search("", filters={"user_id": "alice"})': "query",
+    'm.update(old, text="Likes tennis", metadata={"category": "sports"})': RUNS,
+    'm.update(old, expiration_date="2100-12-31")': RUNS,
+    "m.update(old)": "expiration_date",
+}
+
+
+class Backwards(BaseDocumentCompressor):
+    """A reranker that turns the order round."""
+
+    def compress_documents(
+        self,
+        documents: Sequence[Document],
+        query: str,  # noqa: ARG002 - LangChain's signature
+        callbacks: Callbacks | None = None,  # noqa: ARG002 - the same
+    ) -> list[Document]:
+        return list(reversed(documents))
+
+
+def llm(provider: str, **config: Any) -> dict[str, Any]:
+    return {"llm": {"provider": provider, "config": {"model": "m", "temperature": 0.1, "max_tokens": 2000, **config}}}
+
+
+def embedder(provider: str, **config: Any) -> dict[str, Any]:
+    return {"embedder": {"provider": provider, "config": {"model": "m", **config}}}
+
+
+def store(provider: str, **config: Any) -> dict[str, Any]:
+    return {"vector_store": {"provider": provider, "config": config}}
+
+
+def graph(provider: str, **config: Any) -> dict[str, Any]:
+    return {"graph_store": {"provider": provider, "config": config}}
+
+
+def reranker(provider: str, **config: Any) -> dict[str, Any]:
+    return {"reranker": {"provider": provider, "config": {"model": "m", **config}}}
+
+
+OBJECT: Final = "'provider': 'langchain'"
+CONFIGS: Final[list[tuple[dict[str, Any], str]]] = [
+    ({}, RUNS),
+    ({"version": "v1.1"}, RUNS),
+    ({"version": "v1.0"}, RUNS),
+    (llm("openai"), RUNS),
+    (llm("openai", api_key="sk-x", top_p=0.9, openai_base_url="http://localhost:1/v1"), RUNS),
+    (llm("openai", enable_vision=True, vision_details="auto"), RUNS),
+    (llm("openai", enable_vision=True, vision_details="high"), "'detail'"),
+    (llm("openai", extra_headers={"Helicone-Auth": "x"}), OBJECT),
+    (llm("openai", site_url="x", app_name="y"), OBJECT),
+    (llm("openai", models=["a", "b"], route="fallback"), OBJECT),
+    (llm("openai", openrouter_base_url="http://localhost:1/v1"), "openai_base_url"),
+    (llm("openai", response_callback=print), OBJECT),
+    (llm("openai", http_client_proxies={}), OBJECT),
+    (llm("openai_structured"), RUNS),
+    (llm("lmstudio", lmstudio_base_url="http://localhost:1234/v1"), RUNS),
+    (llm("vllm", vllm_base_url="http://localhost:8000/v1"), RUNS),
+    (llm("vllm"), "vllm_base_url"),
+    (llm("deepseek", deepseek_base_url="http://localhost:1"), OBJECT),
+    (llm("xai", xai_base_url="http://localhost:1"), OBJECT),
+    *((llm(provider), f"pip install langchain-{provider}") for provider in ("anthropic", "groq", "ollama", "together")),
+    (llm("gemini"), "pip install langchain-google-genai"),
+    (llm("ollama", ollama_base_url="http://localhost:11434"), "pip install langchain-ollama"),
+    *(
+        (llm(p), OBJECT)
+        for p in ("azure_openai", "aws_bedrock", "litellm", "mistralai", "sarvam", "minimax", "google_ai")
+    ),
+    ({"llm": {"provider": "langchain", "config": {"model": "gpt-4o"}}}, "LangChain chat model"),
+    ({"llm": {"provider": "openai"}}, "config.llm.config.model"),
+    (embedder("openai"), RUNS),
+    (embedder("openai", embedding_dims=1536, api_key="sk-x"), RUNS),
+    (embedder("lmstudio", lmstudio_base_url="http://localhost:1234/v1"), RUNS),
+    (embedder("ollama", ollama_base_url="http://localhost:11434"), "pip install langchain-ollama"),
+    (embedder("huggingface"), "pip install langchain-huggingface"),
+    (embedder("huggingface", huggingface_base_url="http://localhost:3000/v1"), OBJECT),
+    (embedder("huggingface", model_kwargs={}), OBJECT),
+    (embedder("gemini", embedding_dims=768), "found by itself"),
+    (embedder("azure_openai", azure_kwargs={}), OBJECT),
+    (embedder("vertexai", memory_add_embedding_type="RETRIEVAL_DOCUMENT"), OBJECT),
+    *((embedder(provider), OBJECT) for provider in ("together", "aws_bedrock", "fastembed")),
+    (store("faiss", collection_name="test", path="faiss_memories"), RUNS),
+    (store("faiss", collection_name="test", path="faiss_memories", distance_strategy="euclidean"), "cosine"),
+    (store("faiss", path="faiss_memories", embedding_model_dims=1536), "embedding_dims"),
+    (store("qdrant", host="localhost", port=6333), "use 'faiss'"),
+    (store("pgvector", user="test", password="123", host="127.0.0.1", port="5432"), "postgresql+psycopg://"),  # noqa: S106
+    (store("langchain", client=object()), "leave it out"),
+    *(
+        (store(provider, collection_name="test"), "use 'faiss'")
+        for provider in "chroma milvus pinecone mongodb redis valkey elasticsearch opensearch weaviate supabase "
+        "upstash_vector azure_ai_search vertex_ai_vector_search databricks s3_vectors baidu cassandra neptune".split()
+    ),
+    (graph("neo4j", url="neo4j+s://x", username="neo4j", password="x"), "'provider': 'sql'"),  # noqa: S106
+    *((graph(p, url="x"), "'provider': 'sql'") for p in ("memgraph", "neptune", "neptunedb", "kuzu", "apache_age")),
+    ({"graph_store": {**graph("neo4j")["graph_store"], "custom_prompt": "x"}}, "custom_fact_extraction_prompt"),
+    ({"graph_store": {**graph("neo4j")["graph_store"], **llm("openai")}}, "config.llm"),
+    ({"enable_graph": True}, "graph_store"),
+    *((reranker(p), OBJECT) for p in "cohere sentence_transformer huggingface llm_reranker zero_entropy".split()),
+    ({"history_db_path": "history.db"}, RUNS),
+    ({**llm("openai"), "custom_instructions": "Only drinks."}, RUNS),
+    ({**llm("openai"), "custom_fact_extraction_prompt": "x", "custom_update_memory_prompt": "y"}, RUNS),
+    ({**llm("openai"), "custom_fact_extraction_prompt": "x", "custom_instructions": "y"}, "give one of them"),
+    ({"custom_instructions": "Only drinks."}, "chat model"),
+    ({"custom_prompt": "x"}, "custom_fact_extraction_prompt"),
+    ({"collection_name": "x"}, "vector_store.config"),
+]
+
+
+@pytest.fixture(params=[Memory, AsyncMemory])
+def kind(request: pytest.FixtureRequest) -> type[Either]:
+    chosen: type[Either] = request.param
+    return chosen
+
+
+async def ask(result: Any) -> Any:
+    return await result if inspect.isawaitable(result) else result
+
+
+def said(table: Mapping[str, str], told: Mapping[str, str]) -> None:
+    runs = sum(not error for error in told.values())
+    print(f"{len(table)} documented: {runs} run, {len(table) - runs} are refused by name")  # noqa: T201 - shown by pytest -s
+    wrong = {
+        line: told[line] for line, word in table.items() if (word not in told[line]) or bool(word) != bool(told[line])
+    }
+    assert wrong == {}
+
+
+async def test_each_documented_call_runs_or_says_the_way(kind: type[Either]) -> None:
+    memory, told = kind.from_config({"history_db_path": ":memory:"}), {}
+    for line in CALLS:
+        (first,) = await ask(memory.add("I like chess.", user_id="alice", infer=False))
+        known = {"m": memory, "old": first["id"], "TALK": TALK, "IMAGE": IMAGE}
+        try:
+            await ask(eval(line, known))  # noqa: S307 - the table above
+        except (LangmemAdapterError, NotImplementedError) as error:
+            told[line] = str(error)
+        else:
+            told[line] = RUNS
+    memory.close()
+    said(CALLS, told)
+
+
+def test_each_documented_configuration_opens_or_says_the_way(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-x")
+    monkeypatch.chdir(tmp_path)
+    told = {}
+    for config, _ in CONFIGS:
+        try:
+            Memory.from_config(config_dict=config).close()
+        except LangmemAdapterError as error:
+            told[repr(config)] = str(error)
+        else:
+            told[repr(config)] = RUNS
+    said({repr(config): word for config, word in CONFIGS}, told)
+
+
+@pytest.mark.parametrize("name", ["MemoryClient", "AsyncMemoryClient", "Mem0"])
+def test_names_that_are_not_here_say_where_to_go(name: str) -> None:
+    with pytest.raises(ImportError, match=f"^{name} is not here: "):
+        exec(f"from langmem_adapter.adapters.mem0 import {name}")  # noqa: S102 - an import of a name that varies
+    with pytest.raises(AttributeError, match="Nothing"):
+        _ = importlib.import_module("langmem_adapter.adapters.mem0").Nothing
+
+
+async def test_ids_are_coerced_and_trimmed_wherever_they_stand(kind: type[Either]) -> None:
+    memory = kind.from_config({"history_db_path": ":memory:"})
+    await ask(memory.add("I like tea.", user_id=7, run_id=" r "))
+    for options in (
+        {"user_id": "7"},
+        {"user_id": " 7 ", "filters": {"run_id": "r "}},
+        {"filters": {"user_id": 7}},
+        {"filters": {"AND": [{"user_id": {"eq": 7}}, {"run_id": {"in": ["x", " r"]}}]}},
+        {"user_id": 7, "filters": {"NOT": [{"run_id": " x"}]}},
+    ):
+        for rows in (await ask(memory.get_all(**options)), await ask(memory.search("tea", **options))):
+            assert [(row["user_id"], row["run_id"]) for row in rows] == [("7", "r")]
+    assert len(await ask(memory.get_all(user_id=7, filters={"size": 7}))) == 0
+    nobody: list[Any] = [True, 7.0, ["7"]]
+    for wrong in nobody:
+        with pytest.raises(ScopeError, match="user_id"):
+            await ask(memory.get_all(user_id=wrong))
+    await ask(memory.delete_all(user_id=7))
+    assert len(await ask(memory.get_all(user_id="7"))) == 0
+    memory.close()
+
+
+async def test_a_reranker_of_the_configuration_orders_the_hits_unless_told_not_to(kind: type[Either]) -> None:
+    config = {"provider": "langchain", "config": {"model": Backwards()}}
+    memory = kind.from_config({"history_db_path": ":memory:", "reranker": config})
+    await ask(memory.add(["I like tea.", "I like green tea.", "Berlin is large."], user_id="a", infer=False))
+    plain = [row["id"] for row in await ask(memory.search("I like tea.", user_id="a", rerank=False))]
+    assert len(plain) == 3
+    for wanted in (None, True):
+        rows = await ask(memory.search("I like tea.", user_id="a", rerank=wanted))
+        assert [row["id"] for row in rows] == plain[::-1]
+    memory.close()
+    with pytest.raises(InvalidInputError, match=r"BaseDocumentCompressor.*not str"):
+        kind.from_config({"reranker": {"provider": "langchain", "config": {"model": "cohere"}}})
+
+
+async def test_a_search_explains_its_scores_only_where_asked(kind: type[Either]) -> None:
+    memory = kind.from_config({"history_db_path": ":memory:"})
+    await ask(memory.add("I like tea.", user_id="a"))
+    (row,) = await ask(memory.search("tea", user_id="a", explain=True, threshold=0.05))
+    told = row["score_details"]
+    assert told["final_score"] == row["score"] == pytest.approx(sum(told["parts"].values()))
+    assert told["semantic_score"] >= told["threshold"] == 0.05 and told["bm25_score"] > 0
+    assert "score_details" not in (await ask(memory.search("tea", user_id="a")))[0]
+    memory.close()
+
+
+async def test_expired_memories_are_listed_where_asked(kind: type[Either]) -> None:
+    memory = kind.from_config({"history_db_path": ":memory:"})
+    await ask(memory.add("I like tea.", user_id="a", expiration_date="2020-01-01"))
+    assert len(await ask(memory.get_all(user_id="a"))) == 0
+    assert [row["memory"] for row in await ask(memory.get_all(user_id="a", show_expired=True))] == ["Likes tea"]
+    memory.close()
+
+
+async def test_a_reset_of_one_user_leaves_the_others_and_none_is_nobody(kind: type[Either]) -> None:
+    memory = kind.from_config({"history_db_path": ":memory:"})
+    (alice,) = await ask(memory.add("I like tea.", user_id="alice"))
+    await ask(memory.add("I like tea.", user_id="bob"))
+    with pytest.raises(ScopeError):
+        await ask(memory.reset(user_id=None))
+    await ask(memory.reset(user_id="alice"))
+    assert await ask(memory.history(alice["id"])) == [] and len(await ask(memory.get_all(user_id="bob"))) == 1
+    await ask(memory.reset())
+    assert len(await ask(memory.get_all(user_id="bob"))) == 0
+    memory.close()
+
+
+def test_pythons_own_errors_speak_of_the_method_that_was_called() -> None:
+    search: Any = Memory.search
+    with Memory.from_config({"history_db_path": ":memory:"}) as memory:
+        with pytest.raises(TypeError, match=r"^search\(\) missing .*'query'"):
+            search(memory)
+        with pytest.raises(InvalidInputError, match=r"^update\(\) has nothing to change: .*expiration_date"):
+            memory.update("nobody")
