@@ -262,11 +262,16 @@ class Engine:
         removed = erasure.remove(self.database, scope)
         self.embedder.forget()
         self.searcher.forget()
-        self.indexer.pull()
-        files, unfinished = erase(self.database.path) if self.database.path else (0, 0)
+        files, remains = 0, list[str]()
+        with erasure.noting(remains, "the vector index of this process was not brought up to date; purge again"):
+            self.indexer.pull()
+        with erasure.noting(remains, "snapshots of the vector index were not removed; purge again"):
+            files, left = erase(self.database.path) if self.database.path else (0, 0)
+            remains += [
+                f"{left} snapshots of the vector index are being written, or cannot be removed; purge again"
+            ] * (left > 0)
         self.indexer.snapshot()
-        remains = (f"{unfinished} snapshots of the vector index are being written; purge again",) * bool(unfinished)
-        return erasure.clean(self.database, replace(removed, snapshots=files, remains=remains))
+        return erasure.clean(self.database, replace(removed, snapshots=files, remains=tuple(remains)))
 
     def feed(self, space: Space, mark: str) -> VectorFeed:
         """The index of a guest's own space, in this process: opened when it is first asked for, closed with the rest.

@@ -32,7 +32,7 @@ import xxhash
 from langmem_adapter.errors import StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -222,23 +222,34 @@ def erase(database: Path, *, patience: float = 5.0) -> tuple[int, int]:
 
     Args:
         database: The SQLite file.
-        patience: Seconds to wait for snapshots that are being written.
+        patience: Seconds to wait for snapshots that are being written, or cannot be removed at the moment.
 
     Returns:
-        How many files were removed, and how many are still being written.
+        How many files were removed, and how many are left.
 
     Raises:
-        OSError: The folder cannot be read or written.
+        OSError: The folder cannot be read.
     """
     removed, end = 0, time.monotonic() + patience
     while True:
         done, drafts = _snapshots_of(database)
-        for file in done:
-            file.unlink(missing_ok=True)
-        removed += len(done) + sum(gone := [_remove_orphan(file) for file in drafts])
+        gone = [_tried(_remove, file) for file in done] + [_tried(_remove_orphan, file) for file in drafts]
+        removed += sum(gone)
         if all(gone) or time.monotonic() > end:
             return removed, gone.count(False)
         time.sleep(_PAUSE)
+
+
+def _tried(remove: Callable[[Path], bool], path: Path) -> bool:
+    try:
+        return remove(path)
+    except OSError:  # the others can go all the same
+        return False
+
+
+def _remove(path: Path) -> bool:
+    path.unlink(missing_ok=True)
+    return True
 
 
 def _snapshots_of(database: Path) -> tuple[list[Path], list[Path]]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import secrets
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import Select, and_, column, delete, insert, inspect, or_, select, table, true
 
-from langmem_adapter.errors import ConflictError, MemoryNotFoundError, StorageError
+from langmem_adapter.errors import ConflictError, LangmemAdapterError, MemoryNotFoundError, StorageError
 from langmem_adapter.records.work import Decision
 from langmem_adapter.storage import checkpoints, conversations, item_writes, items, meta, threads
 from langmem_adapter.storage.feed import last_seq
@@ -32,7 +33,7 @@ from langmem_adapter.storage.tables import MEMORIES, changes, history, memories,
 from langmem_adapter.storage.writes import Write
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from sqlalchemy import ColumnElement, Connection, Table
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from langmem_adapter.storage.feed import Rows
     from langmem_adapter.storage.ledger import Ledger
 
-__all__ = ["Erasure", "Sweeper", "clean", "erased_until", "remove"]
+__all__ = ["Erasure", "Sweeper", "clean", "erased_until", "noting", "remove"]
 
 _log = logging.getLogger("langmem_adapter")
 
@@ -214,51 +215,55 @@ def clean(database: Database, erased: Erasure, *, patience: float = _PATIENCE) -
     Returns:
         The report, completed.
     """
-    if database.dialect == "postgresql":
-        return _noted(erased, _vacuum_tables(database))
-    if database.path is None:
-        return erased
+    remains = [*erased.remains]
     before = _size(database.path)
-    erased = _noted(erased, _rewrite(database), _empty_log(database, patience))
-    return replace(erased, freed=max(0, before - _size(database.path)))
+    if database.dialect == "postgresql":
+        with noting(remains, "the server did not vacuum its tables; its autovacuum will, or their owner may"):
+            _vacuum_tables(database)
+    elif database.path is not None:
+        with noting(remains, "the file was not rewritten, so copies may be left in its pages; purge again"):
+            database.maintain("VACUUM")
+        with noting(remains, "the write-ahead log was not emptied; purge again"):
+            remains += _empty_log(database, patience)
+    return replace(erased, freed=max(0, before - _size(database.path)), remains=tuple(remains))
 
 
-def _noted(erased: Erasure, *remains: str) -> Erasure:
-    return replace(erased, remains=(*erased.remains, *filter(None, remains)))
+@contextmanager
+def noting(remains: list[str], what: str) -> Iterator[None]:
+    """Let the other steps of an erasure follow where one fails: the rows are gone by then, and who erases must learn the rest.
 
-
-def _rewrite(database: Database) -> str:
+    Args:
+        remains: Gets *what*, with the error.
+        what: What could not be cleaned, and what to do about it.
+    """
     try:
-        database.maintain("VACUUM")
-    except StorageError as error:
-        return f"the file was not rewritten, so copies may be left in its pages; purge again ({error})"
-    return ""
+        yield
+    except (OSError, LangmemAdapterError) as error:
+        remains.append(f"{what} ({error})")
 
 
-def _empty_log(database: Database, patience: float) -> str:
+def _empty_log(database: Database, patience: float) -> list[str]:
     end = time.monotonic() + patience
     while database.maintain("PRAGMA wal_checkpoint(TRUNCATE)", timeout=_PAUSE)[0][0]:
         if time.monotonic() > end:
-            return "another connection is reading, and keeps what was erased in the write-ahead log; purge again later"
+            return [
+                "another connection is reading, and keeps what was erased in the write-ahead log; purge again later"
+            ]
         time.sleep(_PAUSE / 10)  # whoever wants to write gets a turn
-    return ""
+    return []
 
 
-def _size(path: Path) -> int:
-    files = (path, path.with_name(f"{path.name}-wal"))
+def _size(path: Path | None) -> int:
+    files = () if path is None else (path, path.with_name(f"{path.name}-wal"))
     return sum(file.stat().st_size for file in files if file.exists())
 
 
-def _vacuum_tables(database: Database) -> str:
+def _vacuum_tables(database: Database) -> None:
     with database.read() as connection:
         names = [kept.name for kept in _HOLDING]
         names += _derived_tables(connection)
-    try:
-        for name in names:
-            database.maintain(f'VACUUM "{name}"')
-    except StorageError as error:
-        return f"the server did not vacuum its tables; its autovacuum will, or their owner may ({error})"
-    return ""
+    for name in names:
+        database.maintain(f'VACUUM "{name}"')
 
 
 def _derived_tables(connection: Connection) -> list[str]:

@@ -15,6 +15,7 @@ from sqlalchemy import Engine, delete, event, update
 
 from langmem_adapter.errors import EmbeddingMismatchError
 from langmem_adapter.index.build import open_index
+from langmem_adapter.index.faiss import FaissIndex
 from langmem_adapter.index.indexer import Indexer
 from langmem_adapter.index.snapshot import snapshot_path
 from langmem_adapter.storage.database import Database
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from langmem_adapter.index.base import VectorIndex, Vectors
+    from langmem_adapter.index.base import Pks, VectorIndex, Vectors
 
 D = 16
 PRINT = f"hash:{D}"
@@ -323,6 +324,18 @@ class TestSnapshots:
         assert indexer.snapshot() is False
         indexer.close()
         assert indexer.snapshot_failures > before
+
+    def test_none_stays_that_nobody_can_tell_to_be_clean(self, path: Path, book: Book, vectors: Vectors) -> None:
+        class Failing(FaissIndex):
+            def vectors(self, pks: Pks) -> Vectors:
+                database.close()  # while it is written down: who wrote it cannot look any more
+                return super().vectors(pks)
+
+        database = Database(path)
+        book.put(vectors)
+        indexer = Indexer(database, Failing, fingerprint=PRINT, dimensions=D)
+        assert not indexer.snapshot() and indexer.snapshot_failures == 1
+        assert not snapshot_path(path, PRINT).exists()
 
     @pytest.mark.usefixtures("book")
     def test_leftovers_of_killed_processes_are_removed_at_the_start(

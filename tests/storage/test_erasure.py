@@ -204,6 +204,61 @@ def test_an_old_snapshot_that_comes_back_is_not_kept(folder: Path, memory: Memor
     assert scan(folder, [HashEmbeddings(64).vector(f"{FACT} junior").tobytes()]) == {}
 
 
+# With so many descriptors left over, each erasure of one user's secret; then one with as many as it likes.
+STARVED = """
+import json, os, resource, subprocess, sys
+from langmem_adapter.errors import StorageError
+from langmem_adapter.memory import Memory
+folder, scan, text, vector = sys.argv[1:]
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+def limited(spare):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (200, hard))
+    held = []
+    try:
+        while True:
+            held.append(os.open(os.devnull, os.O_RDONLY))
+    except OSError:
+        for descriptor in held[:spare]:
+            os.close(descriptor)
+    return held[spare:]
+def traces():
+    asked = json.dumps([folder, [text.encode().hex(), vector]])
+    return json.loads(subprocess.run([sys.executable, "-c", scan], input=asked, capture_output=True, text=True).stdout)
+with Memory(os.path.join(folder, "memory.db"), embeddings="hash:64") as memory:
+    for spare in range(4):
+        user = f"user {spare}"
+        memory.add(text, user_id=user, infer=False)
+        memory.engine.indexer.snapshot()
+        held = limited(spare)
+        try:
+            erased = memory.purge(user_id=user)
+            told = [erased.memories, len(erased.remains)]
+        except StorageError:
+            told = None
+        for descriptor in held:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        left, again = traces(), memory.purge(user_id=user)
+        print(json.dumps([told, left, again.memories, again.complete, traces(), memory.verify().ok]), flush=True)
+"""
+
+
+def test_a_purge_without_descriptors_says_what_remains_and_another_finishes_it(folder: Path) -> None:
+    vector = HashEmbeddings(64).vector(SECRET).tobytes().hex()
+    given = [sys.executable, "-c", STARVED, str(folder), SCAN, SECRET, vector]
+    done = subprocess.run(given, capture_output=True, text=True, timeout=300, check=False)
+    rounds = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(rounds) == 4, done.stderr
+    for told, left, again, complete, afterwards, agrees in rounds:
+        if told is None:  # the call failed: nothing was removed
+            assert again == 1
+        else:
+            memories, remains = told
+            assert (memories, again) == (1, 0) and (remains or not left)  # what is left in files, the caller has learnt
+        assert (complete, afterwards, agrees) == (True, {}, True)
+    assert any(told and told[1] and left for told, left, *_ in rounds) and rounds[-1][0] == [1, 0]
+
+
 # ── other processes ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 OTHER = """
