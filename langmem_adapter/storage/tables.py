@@ -192,7 +192,7 @@ words: Final = Table(
     sqlite_with_rowid=False,
 )
 
-# What an add saw and did, stage by stage: see storage/traces.py.
+# What an add saw and did, stage by stage: see storage/traces.py. Its id is that of its run.
 traces: Final = Table(
     "traces",
     metadata,
@@ -204,7 +204,8 @@ traces: Final = Table(
     Index("ix_traces_scope", "scope_key"),
 )
 
-# What an add did, by the key of its run: a run that is repeated or resumed changes nothing twice.
+# What an add did: a run that is repeated or resumed changes nothing twice. Its key here is the UUID of the run's name within
+# its exact scope (`scopes.id_within`): nobody can look up, replace or use up a run of another scope, whatever he calls his.
 runs: Final = Table(
     "runs",
     metadata,

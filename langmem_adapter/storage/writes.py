@@ -47,7 +47,7 @@ class Write:
 
     def __post_init__(self) -> None:
         """Refuse a run that could not be found again."""
-        if self.run is None and not (self.key is None and self.trace is None):
+        if (self.key is None or self.scope is None) and not (self.key is None and self.trace is None):
             raise InvalidInputError("a run and its trace are named by a key within a scope; give both")
 
     @property

@@ -45,7 +45,7 @@ class House:
     Attributes:
         trace_id: Of Alice's first run.
         keys: Names by which her runs and traces might be addressed.
-        ids: Of her memories.
+        ids: Of her memories, and of one of Bob's.
         bobs: The state of a run of Bob's, for him to forge.
     """
 
@@ -59,7 +59,7 @@ class House:
         with self.memory.engine.database.read() as connection:
             kept = union(select(runs.c.key), select(traces.c.id))
             self.keys = ["order 1", *connection.execute(kept).scalars()]
-        self.memory.add("I live in Paris.", user_id="bob")
+        self.ids += [str(change.id) for change in self.memory.add("I live in Paris.", user_id="bob").results]
         config = signed_in("bob")
         self.graph.invoke({"messages": "I live in Rome."}, config)
         self.bobs: dict[str, Any] = self.graph.get_state(config).values
@@ -183,7 +183,7 @@ def _sent(house: House, state: dict[str, Any], way: str, stage: str) -> list[str
     for step in (first, Command(resume="accept")):
         try:
             told += (repr(part) for part in house.graph.stream(step, config, stream_mode="updates"))
-        except LangmemAdapterError as error:
+        except (LangmemAdapterError, LookupError) as error:  # a state may also make no sense
             told.append(str(error))
     return [*told, repr(house.graph.get_state(config).values)]
 

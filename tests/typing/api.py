@@ -114,6 +114,7 @@ def looking_after_it(memory: Memory) -> None:
     assert_type(memory.stats(), Stats)
     assert_type(memory.verify(), Verification)
     assert_type(memory.trace("id"), Trace)
+    assert_type(memory.replay("id", user_id="a"), AddResult)
     assert_type(memory.close(), None)
 
 
