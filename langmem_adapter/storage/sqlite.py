@@ -13,7 +13,7 @@ import os
 import sqlite3
 import threading
 import time
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from weakref import WeakSet
 
@@ -128,16 +128,14 @@ def open_wal(path: Path, *, timeout: float) -> FileConnection:
         StorageError: See `open_file`.
         sqlite3.Error: It cannot be opened, or is no database.
     """
-    connection = open_file(path, timeout=timeout)
-    try:
+    with ExitStack() as undo:
+        connection = undo.enter_context(closing(open_file(path, timeout=timeout)))
         _to_wal(connection, time.monotonic() + timeout)
         for pragma in _PRAGMAS:
             connection.execute(f"PRAGMA {pragma}")
         connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()  # opens the log
         connection.log = identity(path.with_name(f"{path.name}-wal"))
-    except BaseException:
-        connection.close()
-        raise
+        undo.pop_all()
     return connection
 
 
