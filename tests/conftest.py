@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
-settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+EXAMPLES = 200 if os.environ.get("FAULTS") == "long" else 50
+settings.register_profile(
+    "here", deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
 settings.load_profile("here")
 
 LOCOMO = Path(__file__).parents[2] / "shared" / "data" / "locomo-dev.json"
