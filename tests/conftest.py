@@ -25,12 +25,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
-settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+EXAMPLES = 200 if os.environ.get("FAULTS") == "long" else 50
+settings.register_profile(
+    "here", deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
 settings.load_profile("here")
 
 LOCOMO = Path(__file__).parents[2] / "shared" / "data" / "locomo-dev.json"
 
 
+_HOMES = count()
 _FOLDER = "TESTS_FOLDER"
 _IN_MEMORY = Path("/dev/shm")  # noqa: S108 - a disk that need not be waited for
 _ENOUGH = 2 << 30
@@ -62,18 +66,10 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _no_home_of_this_machine(
-    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory, homes: Iterator[int]
-) -> None:
-    home = tmp_path_factory.getbasetemp() / f"home-{next(homes)}"  # most tests never make it
+def _no_home_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    home = tmp_path_factory.getbasetemp() / f"home-{next(_HOMES)}"  # most tests never make it
     for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME"):
         monkeypatch.setenv(name, str(home / name.lower()))
-
-
-@pytest.fixture(scope="session")
-def homes() -> Iterator[int]:
-    """Numbers, each once."""
-    return count()
 
 
 # ── Postgres ─────────────────────────────────────────────────────────────────────────────────────────────────────────

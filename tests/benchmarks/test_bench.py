@@ -9,14 +9,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PROGRAM = Path(__file__).with_name("run.py")
 
 
+@pytest.mark.timeout(1_000)
 def test_every_line_is_a_measurement_with_goal_and_verdict(tmp_path: Path) -> None:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("LANGMEM_ADAPTER_")}
     done = subprocess.run(
         [sys.executable, str(PROGRAM), "--quick"],
-        capture_output=True, text=True, check=False, timeout=110, cwd=tmp_path, env=clean,
+        capture_output=True, text=True, check=False, timeout=1_000, cwd=tmp_path, env=clean,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in done.stdout.splitlines()]

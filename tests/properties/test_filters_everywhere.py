@@ -142,7 +142,7 @@ def _all(places: Places) -> list[MemoryItem]:
 
 @pytest.mark.parametrize("database", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 @given(wanted=MEMORY_FILTERS, query=st.sampled_from(QUERIES))
-@settings(max_examples=1_000 if os.environ.get("FAULTS") == "long" else 250)
+@settings(max_examples=1_000 if os.environ.get("FAULTS") == "long" else 100)
 def test_it_gives_what_a_plain_filter_over_all_memories_gives(
     places: Places, database: str, wanted: dict[str, Any], query: str
 ) -> None:
