@@ -18,6 +18,7 @@ The house, from the ground up; a room imports only from the rooms above it in th
     filters     owns the filter language.
     twins       owns how a method is written once and called sync and async.
     providers   owns how models are made by name: server, key, errors.
+    limits      owns how long a model may take, and how often it is asked again.
     names       owns when two names of the knowledge graph mean the same.
     scoping     owns the one rule for whose memory it is.
     tracing     owns what traces see of it.
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
         MemoryNotFoundError,
         MissingDependencyError,
         ModelReplyError,
+        ModelTimeoutError,
         RelationNotFoundError,
         ScopeError,
         StorageError,
@@ -98,6 +100,7 @@ __all__ = [
     "MemoryNotFoundError",
     "MissingDependencyError",
     "ModelReplyError",
+    "ModelTimeoutError",
     "Neighbour",
     "Page",
     "Relation",

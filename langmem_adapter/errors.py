@@ -12,6 +12,7 @@ that Python code would expect:
     ├── RelationNotFoundError(LookupError)   no such relation, or not within the given scope
     ├── EntityNotFoundError(LookupError)     nobody and nothing of that name within the given scope
     ├── ModelReplyError(ValueError)          a chat model's reply stayed unreadable after one repair
+    ├── ModelTimeoutError(TimeoutError)      a chat model, or the embeddings, did not answer in time
     ├── EmbeddingMismatchError(ValueError)   the vectors stored here come from another embedding model
     ├── ConflictError                        others kept changing the same memories
     ├── StorageError                         the database refused or failed
@@ -36,6 +37,7 @@ __all__ = [
     "MemoryNotFoundError",
     "MissingDependencyError",
     "ModelReplyError",
+    "ModelTimeoutError",
     "RelationNotFoundError",
     "ScopeError",
     "StorageError",
@@ -118,6 +120,10 @@ class ModelReplyError(LangmemAdapterError, ValueError):
     def __init__(self, message: str, *, reply: str = "") -> None:
         super().__init__(message)
         self.reply = reply[:2000]
+
+
+class ModelTimeoutError(LangmemAdapterError, TimeoutError):
+    """A chat model, or the embeddings, did not answer within `Settings.model_timeout`; nothing was written."""
 
 
 class EmbeddingMismatchError(LangmemAdapterError, ValueError):

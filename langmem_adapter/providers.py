@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import ValidationError
 
@@ -12,11 +12,13 @@ from langmem_adapter.addresses import cleaned
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from langmem_adapter.settings import Settings
 
-__all__ = ["KEY_HINT", "NO_KEY", "is_openai", "provider_errors", "server_options"]
+__all__ = ["KEY_HINT", "NO_KEY", "is_openai", "patiently_made", "provider_errors", "server_options"]
+
+T = TypeVar("T")
 
 NO_KEY: Final = "no-key"
 """The OpenAI client insists on a key; servers of one's own mostly do not."""
@@ -57,6 +59,23 @@ def server_options(name: str, settings: Settings) -> dict[str, Any]:
     elif settings.base_url is not None and is_openai(name):
         options["api_key"] = NO_KEY
     return options
+
+
+def patiently_made(make: Callable[..., T], settings: Settings) -> T:
+    """A model whose client gives up in time and repeats nothing by itself: `Limits` does that.
+
+    Only providers that know LangChain's standard parameters for it are told; some refuse, or send on, what they do not know.
+
+    Args:
+        make: Makes it, with these parameters where any are given.
+        settings: `model_timeout`.
+    """
+    made = make()
+    fields = getattr(type(made), "model_fields", {})
+    known = {name for field in fields for name in (field, fields[field].alias)}
+    told = {"timeout": settings.model_timeout, "max_retries": 0}
+    standard = {name: value for name, value in told.items() if name in known}
+    return make(**standard) if standard else made
 
 
 @contextmanager

@@ -54,6 +54,10 @@ class Settings(BaseSettings):
         embeddings: `"hash:512"` (offline), or a name for `init_embeddings`, as `"openai:text-embedding-3-small"`.
         base_url: An OpenAI-compatible server for both, as `"http://localhost:11434/v1"`; a key is then optional.
         api_key: Its key; never shown, logged or traced.
+        model_timeout: Seconds that one call of a chat model or of embeddings may take, all that is asked again included; a
+            model that you made yourself, too.
+        model_retries: How often such a call is asked again after a failure that may pass (too many requests, a server's own
+            error, a lost connection). A model of yours whose client repeats by itself (`max_retries`) is left to it.
         index: `"faiss"`, `"exact"` (plain numpy), or `"pgvector"` (inside Postgres).
         graph: Whether to keep a knowledge graph beside the memories.
         language: By whose rules words are stemmed, by its English name (`"german"`, see `langmem_adapter.languages.LANGUAGES`),
@@ -103,6 +107,8 @@ class Settings(BaseSettings):
     embeddings: str = "hash:512"
     base_url: str | None = None
     api_key: SecretStr | None = None
+    model_timeout: float = Field(default=60.0, gt=0, le=86_400)
+    model_retries: int = Field(default=2, ge=0, le=10)
     index: Literal["faiss", "exact", "pgvector"] = "faiss"
     graph: bool = False
     language: str | None = None

@@ -8,10 +8,10 @@ What a run shows is chosen here; vectors are never in it. Texts are, for a trace
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from langchain_core.callbacks import CallbackManager
-from langchain_core.runnables import RunnableLambda
+from langchain_core.runnables import Runnable, RunnableLambda
 from langchain_core.runnables.config import RunnableConfig, var_child_runnable_config
 
 from langmem_adapter.twins import Plan
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from langmem_adapter.records.results import Hit
     from langmem_adapter.records.scope import Scope
 
-__all__ = ["run_config", "shown", "stage", "traced"]
+__all__ = ["OneRun", "run_config", "shown", "stage", "traced"]
 
+Q = TypeVar("Q")
 R = TypeVar("R")
 
 
@@ -72,6 +73,42 @@ def stage(plan: Plan[R], name: str, *, inputs: Mapping[str, Any], shown: Callabl
     callbacks: Any = around.get("callbacks") if around else None
     listening = getattr(callbacks, "handlers", callbacks)
     return _recorded(plan, {"run_name": name}, inputs, shown) if listening else plan
+
+
+class OneRun(Runnable[Q, R], Generic[Q, R]):
+    """A plan as a Runnable that is one run in a trace; what the plan calls stands right below it.
+
+    Args:
+        plan: From the input to what is done.
+        name: Of the run.
+        inputs: What the run shows of its input.
+        shown: What it shows of its output.
+    """
+
+    def __init__(
+        self,
+        plan: Callable[[Q], Plan[R]],
+        name: str,
+        *,
+        inputs: Callable[[Q], Mapping[str, Any]],
+        shown: Callable[[R], Mapping[str, Any]],
+    ) -> None:
+        self.name = name
+        self._plan = plan
+        self._inputs = inputs
+        self._shown = shown
+
+    def invoke(self, input: Q, config: RunnableConfig | None = None, **_: Any) -> R:  # noqa: A002 - LangChain's name
+        """The plan's result."""
+        return self._run(input, config).run()
+
+    async def ainvoke(self, input: Q, config: RunnableConfig | None = None, **_: Any) -> R:  # noqa: A002 - LangChain's name
+        """The same without blocking the event loop."""
+        return await self._run(input, config).arun()
+
+    def _run(self, given: Q, config: RunnableConfig | None) -> Plan[R]:
+        named: RunnableConfig = {"run_name": self.get_name(), **(config or {})}
+        return _recorded(self._plan(given), named, self._inputs(given), self._shown)
 
 
 def shown(hits: Sequence[Hit]) -> dict[str, Any]:

@@ -42,6 +42,15 @@ class Plan(Generic[R]):
         self.run = run
         self.arun = arun or functools.partial(asyncio.to_thread, run)
 
+    @classmethod
+    def known(cls, result: R) -> Plan[R]:
+        """A plan with nothing left to do."""
+
+        async def arun() -> R:
+            return result
+
+        return cls(lambda: result, arun)
+
     def then(self, use: Callable[[R], T]) -> Plan[T]:
         """This plan, with *use* (quick, no I/O) making something of its result."""
 
@@ -49,6 +58,27 @@ class Plan(Generic[R]):
             return use(await self.arun())
 
         return Plan(lambda: use(self.run()), arun)
+
+    def or_else(self, use: Callable[[Exception], Plan[R] | None]) -> Plan[R]:
+        """This plan; where it fails, the one that *use* makes of the error, or the error itself where that is `None`."""
+
+        def run() -> R:
+            try:
+                return self.run()
+            except Exception as error:
+                if (instead := use(error)) is None:
+                    raise
+            return instead.run()
+
+        async def arun() -> R:
+            try:
+                return await self.arun()
+            except Exception as error:
+                if (instead := use(error)) is None:
+                    raise
+            return await instead.arun()
+
+        return Plan(run, arun)
 
     def and_then(self, use: Callable[[R], Plan[T]]) -> Plan[T]:
         """This plan, and after it the one that *use* makes of its result."""

@@ -12,9 +12,10 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
@@ -24,7 +25,7 @@ from langmem_adapter.embedding.hashing import HashEmbeddings
 if TYPE_CHECKING:
     from types import TracebackType
 
-__all__ = ["Failure", "OpenAIServer", "Request"]
+__all__ = ["Failure", "OpenAIServer", "Page", "Request", "Stalled"]
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,20 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class Page:
+    """What a web server sends that is no model: HTML."""
+
+    text: str = "<html><body>It works!</body></html>"
+
+
+@dataclass(frozen=True)
+class Stalled:
+    """A response that begins, goes on a byte at a time, and does not end before the test says so."""
+
+    until: Event
+
+
+@dataclass(frozen=True)
 class Request:
     """What a client sent."""
 
@@ -51,7 +66,8 @@ class Request:
     headers: dict[str, str]
 
 
-Step: TypeAlias = str | dict[str, Any] | int | Failure
+Odd: TypeAlias = Failure | Page | Stalled
+Step: TypeAlias = str | dict[str, Any] | int | Odd
 """A text; a message (`content`, `tool_calls`, `refusal`, `finish_reason`); any other object: that JSON, sent in the way the
 request asks for (tool call or text); a status."""
 Script: TypeAlias = Sequence[Step] | Callable[[dict[str, Any]], Step]
@@ -65,19 +81,26 @@ class OpenAIServer:
     Args:
         chat: The script for chat requests.
         dimensions: Length of vectors where a request does not say.
+        vectors: What goes wrong with requests for embeddings, if anything does.
         supports: Ways of asking that are served; `response_format` or `tools` get a 400 that names them if left out.
     """
 
     def __init__(
-        self, chat: Script = (), *, dimensions: int = 64, supports: Sequence[str] = ("response_format", "tools")
+        self,
+        chat: Script = (),
+        *,
+        dimensions: int = 64,
+        vectors: Odd | None = None,
+        supports: Sequence[str] = ("response_format", "tools"),
     ) -> None:
         self._chat = chat
         self._dimensions = dimensions
+        self._vectors = vectors
         self._supports = set(supports)
         self._lock = Lock()
         self._served = 0
         self._requests: list[Request] = []
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server = _Listening(self.answer)
         self._thread = Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
 
     @property
@@ -100,12 +123,12 @@ class OpenAIServer:
         self._thread.join()
         self._server.server_close()
 
-    def answer(self, request: Request) -> dict[str, Any] | Failure:
+    def answer(self, request: Request) -> dict[str, Any] | Odd:
         """The body of a response, or a failure."""
         with self._lock:
             self._requests.append(request)
         if request.path.endswith("/embeddings"):
-            return self._embeddings(request.body)
+            return self._vectors or self._embeddings(request.body)
         if not request.path.endswith("/chat/completions"):
             return Failure(404, f"no such path: {request.path}")
         for name in ("response_format", "tools"):
@@ -120,10 +143,10 @@ class OpenAIServer:
             place, self._served = self._served, self._served + 1
         return self._chat[place] if place < len(self._chat) else Failure(418, "the script has run out")
 
-    def _completion(self, step: Step, body: dict[str, Any]) -> dict[str, Any] | Failure:
+    def _completion(self, step: Step, body: dict[str, Any]) -> dict[str, Any] | Odd:
         if isinstance(step, int):
             return Failure(step)
-        if isinstance(step, Failure):
+        if isinstance(step, Odd):
             return step
         message = _message(step, body)
         ending = message.pop("finish_reason", "tool_calls" if message.get("tool_calls") else "stop")
@@ -148,37 +171,57 @@ class OpenAIServer:
             "usage": {"prompt_tokens": len(texts), "total_tokens": len(texts)},
         }
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        answer = self.answer
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
+class _Listening(ThreadingHTTPServer):
+    def __init__(self, answer: Callable[[Request], dict[str, Any] | Odd]) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.answer = answer
 
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                headers = {name.casefold(): value for name, value in self.headers.items()}
-                response = answer(Request(self.path, body, headers))
-                if isinstance(response, Failure):
-                    told = {"error": {"message": response.message, "type": "invalid_request_error", "code": None}}
-                    self._send(response.status, json.dumps(told), "application/json", response.headers)
-                elif body.get("stream"):
-                    self._send(200, _events(response), "text/event-stream", {})
-                else:
-                    self._send(200, json.dumps(response), "application/json", {})
 
-            def _send(self, status: int, text: str, kind: str, headers: dict[str, str]) -> None:
-                body = text.encode()
-                self.send_response(status)
-                every = {"Content-Type": kind, "Content-Length": str(len(body)), "Connection": "close", **headers}
-                for name, value in every.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(body)
+class _Handler(BaseHTTPRequestHandler):
+    server: _Listening
+    protocol_version = "HTTP/1.1"
 
-            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - http.server's word
-                """Stay quiet."""
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        headers = {name.casefold(): value for name, value in self.headers.items()}
+        response = self.server.answer(Request(self.path, body, headers))
+        if isinstance(response, Odd):
+            self._send_odd(response)
+        elif body.get("stream"):
+            self._send(200, _events(response), "text/event-stream", {})
+        else:
+            self._send(200, json.dumps(response), "application/json", {})
 
-        return Handler
+    def _send_odd(self, response: Odd) -> None:
+        if isinstance(response, Failure):
+            told = {"error": {"message": response.message, "type": "invalid_request_error", "code": None}}
+            self._send(response.status, json.dumps(told), "application/json", response.headers)
+        elif isinstance(response, Page):
+            self._send(200, response.text, "text/html", {})
+        else:
+            self._stall(response.until)
+
+    def _stall(self, until: Event) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        with suppress(OSError):  # the client has gone
+            while not until.wait(0.01):
+                self.wfile.write(b" ")
+        self.close_connection = True
+
+    def _send(self, status: int, text: str, kind: str, headers: dict[str, str]) -> None:
+        body = text.encode()
+        self.send_response(status)
+        every = {"Content-Type": kind, "Content-Length": str(len(body)), "Connection": "close", **headers}
+        for name, value in every.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - http.server's word
+        """Stay quiet."""
 
 
 def _message(step: str | dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:

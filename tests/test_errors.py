@@ -25,6 +25,7 @@ SAMPLES = [
     errors.RelationNotFoundError("4711"),
     errors.EntityNotFoundError("Ann"),
     errors.ModelReplyError("unreadable", reply="<think>"),
+    errors.ModelTimeoutError("no answer"),
     errors.EmbeddingMismatchError("other model"),
     errors.ConflictError("changed meanwhile"),
     errors.StorageError("locked", transient=True),

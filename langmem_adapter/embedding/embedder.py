@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
+from langchain_core.embeddings import Embeddings
 from numpy.typing import NDArray
 
 from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError
@@ -19,15 +20,17 @@ from langmem_adapter.tracing import stage
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from langchain_core.embeddings import Embeddings
+    from langmem_adapter.limits import Limits
 
 __all__ = ["Embedder", "UnitVectors"]
 
 UnitVectors: TypeAlias = NDArray[np.float32]
 
 _CACHED: Final = 4_096
+_AT_ONCE: Final = 256
+"""Texts of one call, so that the time it may take does not depend on how many there are."""
 _Key: TypeAlias = tuple[str, str]
 
 
@@ -42,6 +45,7 @@ class Embedder:
         embeddings: Any LangChain embeddings.
         dimensions: Length of the vectors already stored; `None` learns it from the first vectors.
         cached: How many vectors to remember.
+        limits: How long a call may take, and how often it is made again; `None` for embeddings that ask nobody.
 
     Example:
         >>> from langmem_adapter.embedding.hashing import HashEmbeddings
@@ -50,12 +54,15 @@ class Embedder:
         ((3, 64), 64)
     """
 
-    def __init__(self, embeddings: Embeddings, *, dimensions: int | None, cached: int = _CACHED) -> None:
+    def __init__(
+        self, embeddings: Embeddings, *, dimensions: int | None, cached: int = _CACHED, limits: Limits | None = None
+    ) -> None:
         if cached < 1:
             raise InvalidInputError(f"an embedder remembers at least one vector, not {cached}")
         self._embeddings = embeddings
         self._dimensions = dimensions
         self._most = cached
+        self._limits = limits
         self._cache: OrderedDict[_Key, UnitVectors] = OrderedDict()
         self._lock = Lock()
 
@@ -67,7 +74,7 @@ class Embedder:
     def vectors(self, texts: Sequence[str]) -> UnitVectors:
         """Unit vectors of texts.
 
-        Texts that are not remembered are embedded in one call, each of them once.
+        Texts that are not remembered are embedded in calls of up to 256 texts, each of them once.
 
         Args:
             texts: Any number of texts.
@@ -78,16 +85,19 @@ class Embedder:
         Raises:
             EmbeddingMismatchError: The vectors have another dimension than those stored.
             InvalidInputError: The model returned too few vectors, or one without direction (NaN, infinite, all zeros).
+            ModelTimeoutError: It did not answer in time.
         """
         known, missing = self._look_up(texts)
-        fresh = self._checked(missing, self._embedding(missing).run()) if missing else {}
-        return self._put_together(texts, known, fresh)
+        for some in _batches(missing):
+            known |= self._checked(some, self._embedding(some).run())
+        return self._put_together(texts, known, missing)
 
     async def avectors(self, texts: Sequence[str]) -> UnitVectors:
         """Unit vectors of texts. See `vectors`."""
         known, missing = self._look_up(texts)
-        fresh = self._checked(missing, await self._embedding(missing).arun()) if missing else {}
-        return self._put_together(texts, known, fresh)
+        for some in _batches(missing):
+            known |= self._checked(some, await self._embedding(some).arun())
+        return self._put_together(texts, known, missing)
 
     def query(self, text: str) -> UnitVectors:
         """The unit vector of a question.
@@ -98,6 +108,7 @@ class Embedder:
         Raises:
             EmbeddingMismatchError: See `vectors`.
             InvalidInputError: See `vectors`.
+            ModelTimeoutError: See `vectors`.
         """
         known = self._recall(("query", text))
         return self._kept(text, self._asking(text).run()) if known is None else known
@@ -115,13 +126,19 @@ class Embedder:
     # LangChain's embeddings are no Runnables: the run in a trace is ours, and shows how many vectors, never one of them.
 
     def _embedding(self, texts: list[str]) -> Plan[list[list[float]]]:
-        model = self._embeddings
-        plan = Plan(partial(model.embed_documents, texts), partial(model.aembed_documents, texts))
+        plan = self._call("embed_documents", texts)
         return stage(plan, "embed", inputs={"texts": texts}, shown=lambda vectors: {"vectors": len(vectors)})
 
     def _asking(self, text: str) -> Plan[list[float]]:
-        plan = Plan(partial(self._embeddings.embed_query, text), partial(self._embeddings.aembed_query, text))
+        plan = self._call("embed_query", text)
         return stage(plan, "embed", inputs={"texts": [text]}, shown=lambda _: {"vectors": 1})
+
+    def _call(self, method: str, given: str | list[str]) -> Plan[Any]:
+        run, arun = (partial(getattr(self._embeddings, name), given) for name in (method, f"a{method}"))
+        if self._limits is None:
+            return Plan(run, arun)
+        own = getattr(type(self._embeddings), f"a{method}") is not getattr(Embeddings, f"a{method}")
+        return self._limits.plan(run, arun if own else None)
 
     def _look_up(self, texts: Sequence[str]) -> tuple[dict[str, UnitVectors], list[str]]:
         distinct = list(dict.fromkeys(texts))
@@ -129,15 +146,12 @@ class Embedder:
         known = {text: vector for text, vector in found.items() if vector is not None}
         return known, [text for text in distinct if text not in known]
 
-    def _put_together(
-        self, texts: Sequence[str], known: dict[str, UnitVectors], fresh: dict[str, UnitVectors]
-    ) -> UnitVectors:
-        for text, vector in fresh.items():
-            self._remember(("text", text), vector)
+    def _put_together(self, texts: Sequence[str], known: dict[str, UnitVectors], missing: Sequence[str]) -> UnitVectors:
+        for text in missing:
+            self._remember(("text", text), known[text])
         if not texts:
             return np.zeros((0, self._dimensions or 0), np.float32)
-        every = known | fresh
-        return np.stack([every[text] for text in texts])
+        return np.stack([known[text] for text in texts])
 
     def _kept(self, text: str, vector: Sequence[float]) -> UnitVectors:
         unit = self._checked([text], [vector])[text]
@@ -183,6 +197,10 @@ class Embedder:
                 f"the embedding model returned vectors of {dimensions} dimensions, {self._dimensions} were expected; "
                 "use the model that this database was made with, or reindex it with the new one"
             )
+
+
+def _batches(texts: list[str]) -> Iterator[list[str]]:
+    return (texts[start : start + _AT_ONCE] for start in range(0, len(texts), _AT_ONCE))
 
 
 def _owned(row: UnitVectors) -> UnitVectors:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from langchain_core.embeddings import Embeddings
@@ -10,12 +11,13 @@ from langchain_core.embeddings import Embeddings
 from langmem_adapter.addresses import shown
 from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.providers import is_openai, provider_errors, server_options
+from langmem_adapter.limits import Limits, limits_of
+from langmem_adapter.providers import is_openai, patiently_made, provider_errors, server_options
 
 if TYPE_CHECKING:
     from langmem_adapter.settings import Settings
 
-__all__ = ["fingerprint", "resolve_embeddings"]
+__all__ = ["embedding_limits", "fingerprint", "resolve_embeddings"]
 
 _HASH: Final = re.compile(r"hash(?::(\d{1,6}))?")
 _FORMS: Final = "write 'hash:512', or 'provider:name' as in 'openai:text-embedding-3-small'"
@@ -45,6 +47,17 @@ def resolve_embeddings(spec: str | Embeddings, settings: Settings) -> Embeddings
     if hashed is not None:
         return HashEmbeddings(int(hashed[1])) if hashed[1] else HashEmbeddings()
     return _from_name(spec, settings)
+
+
+def embedding_limits(spec: object, embeddings: Embeddings, settings: Settings) -> Limits | None:
+    """The limits for embeddings; hash embeddings ask nobody and need none.
+
+    Args:
+        spec: What the user said: a name, or the embeddings themselves.
+        embeddings: What `resolve_embeddings` made of it.
+        settings: `model_timeout` and `model_retries`.
+    """
+    return None if isinstance(embeddings, HashEmbeddings) else limits_of(spec, embeddings, settings)
 
 
 def fingerprint(embeddings: Embeddings) -> str:
@@ -81,7 +94,8 @@ def _from_name(name: str, settings: Settings) -> Embeddings:
     from langchain.embeddings import init_embeddings  # noqa: PLC0415 - langchain is slow to import, and offline needs none
 
     with provider_errors(f"embeddings {shown(name)!r}", form=_FORMS):
-        return init_embeddings(name, **server_options(name, settings), **_length_check(name, settings))
+        make = partial(init_embeddings, name, **server_options(name, settings), **_length_check(name, settings))
+        return patiently_made(make, settings)
 
 
 def _length_check(name: str, settings: Settings) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import WeakSet
 
 from langmem_adapter.embedding.embedder import Embedder
-from langmem_adapter.embedding.resolve import fingerprint, resolve_embeddings
+from langmem_adapter.embedding.resolve import embedding_limits, fingerprint, resolve_embeddings
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.index.build import open_feed, open_index
 from langmem_adapter.index.indexer import Indexer
@@ -114,7 +114,9 @@ class Engine:
         self._opening = Lock()
         self.reasoner = resolve_model(model or settings.model, settings, **prompts)
         self.describer = _describer(self.reasoner) if vision else None
-        vectors = resolve_embeddings(embeddings or settings.embeddings, settings)
+        spec = embeddings or settings.embeddings
+        vectors = resolve_embeddings(spec, settings)
+        self._limits = embedding_limits(spec, vectors, settings)
         self.database = Database(
             database or settings.database or default_database(), busy_timeout=settings.busy_timeout
         )
@@ -129,7 +131,7 @@ class Engine:
         with self.database.read() as connection:
             meta.check_embeddings(connection, mark)
             dimensions = meta.dimensions(connection)
-        self.embedder = Embedder(vectors, dimensions=dimensions)
+        self.embedder = Embedder(vectors, dimensions=dimensions, limits=self._limits)
         self.ledger = Ledger(self.database, fingerprint=mark)
         self.sweeper = Sweeper(self.database, self.ledger, minutes=self.settings.sweep_minutes)
         self.sweeper.sweep_if_due()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import and_, delete, func, insert, select, update
 
 from langmem_adapter.embedding.embedder import Embedder
-from langmem_adapter.embedding.resolve import fingerprint, resolve_embeddings
+from langmem_adapter.embedding.resolve import embedding_limits, fingerprint, resolve_embeddings
 from langmem_adapter.errors import ConflictError, InvalidInputError, StorageError
 from langmem_adapter.index.snapshot import erase
 from langmem_adapter.settings import Settings, default_database
@@ -114,10 +114,11 @@ def reindex(
         raise InvalidInputError(f"batch must be a whole number from 1 to {_MOST:,}, not {batch!r}")
     settings = settings or Settings()
     vectors = resolve_embeddings(embeddings, settings)
+    embedder = Embedder(vectors, dimensions=None, cached=batch, limits=embedding_limits(embeddings, vectors, settings))
     opened = Database(database or settings.database or default_database(), busy_timeout=settings.busy_timeout)
     try:
         meta.prepare(opened)
-        return _Change(opened, vectors, batch, progress or (lambda _, __: None)).carry_out()
+        return _Change(opened, embedder, fingerprint(vectors), batch, progress or (lambda _, __: None)).carry_out()
     finally:
         opened.close()
 
@@ -126,11 +127,11 @@ class _Change:
     """One change of model, from the first batch to the switch."""
 
     def __init__(
-        self, database: Database, embeddings: Embeddings, batch: int, progress: Callable[[int, int], None]
+        self, database: Database, embedder: Embedder, target: str, batch: int, progress: Callable[[int, int], None]
     ) -> None:
         self._database = database
-        self._embedder = Embedder(embeddings, dimensions=None, cached=batch)
-        self._target = fingerprint(embeddings)
+        self._embedder = embedder
+        self._target = target
         self._batch = batch
         self._progress = progress
         self._embedded = 0

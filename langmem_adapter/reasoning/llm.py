@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from langchain_core.language_models.chat_models import BaseChatModel
-from langchain_core.runnables import Runnable, RunnableLambda, RunnableSequence
 
 from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.limits import Limits, model_name
 from langmem_adapter.reasoning.base import Answer, Comparison, Description, Extraction, Question, Verdict
 from langmem_adapter.reasoning.graph_replies import GraphReply
 from langmem_adapter.reasoning.prompts import comparison_messages, extraction_messages
-from langmem_adapter.reasoning.prose import describing, recording
+from langmem_adapter.reasoning.prose import description, record
 from langmem_adapter.reasoning.relations import Finding, Findings, GraphReader, distinct
 from langmem_adapter.reasoning.replies import DecisionReply, FactsReply
+from langmem_adapter.reasoning.runs import comparing, describing, finding
 from langmem_adapter.reasoning.structured import Channel, Reply, structured
 from langmem_adapter.reasoning.verdicts import verdicts_of
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.records.work import Fact
 from langmem_adapter.text import content_words, text_hash
+from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from langchain_core.messages import BaseMessage
+    from langchain_core.runnables import Runnable
 
     from langmem_adapter.records.work import Turn
 
@@ -44,6 +48,7 @@ class LLMReasoner:
         model: Any chat model; it needs neither tool calls nor structured output.
         fact_extraction_prompt: Instructions for finding facts instead of ours; conversation and reply format are added.
         update_memory_prompt: Instructions for comparing instead of ours; memories, facts and reply format are added.
+        limits: How long a call may take, and how often it is asked again; `None` takes the defaults.
 
     Raises:
         InvalidInputError: *model* is no chat model, or a prompt is blank.
@@ -60,16 +65,17 @@ class LLMReasoner:
         *,
         fact_extraction_prompt: str | None = None,
         update_memory_prompt: str | None = None,
+        limits: Limits | None = None,
     ) -> None:
         if not isinstance(model, BaseChatModel):
             raise InvalidInputError(f"the model must be a LangChain chat model, not {type(model).__name__}")
         self._fact_prompt = _checked(fact_extraction_prompt, "fact_extraction_prompt")
         self._update_prompt = _checked(update_memory_prompt, "update_memory_prompt")
-        self._channel = Channel(model)
-        self._extract = _runnable(self._find, "extract facts")
-        self._decide = _runnable(self._compare, "compare facts")
-        self._record = recording(model, self.mode)
-        self._describe = describing(model, self.mode)
+        self._channel = Channel(model, limits or Limits(model_name(model)))
+        self._extract = finding(self._find, "extract facts")
+        self._decide = comparing(self._compare, "compare facts")
+        self._record = finding(partial(record, self._channel), "record steps")
+        self._describe = describing(partial(description, self._channel), "describe image")
 
     @property
     def mode(self) -> str:
@@ -101,32 +107,24 @@ class LLMReasoner:
         """Facts and known memories to verdicts. See `Reasoner.decide`."""
         return self._decide
 
-    def _find(self, question: Question) -> Extraction | Runnable[Any, Extraction]:
+    def _find(self, question: Question) -> Plan[Extraction]:
         if not _sources(question):
-            return Extraction(())
-
-        def prompt(question: Question) -> list[BaseMessage]:
-            return extraction_messages(question, self._fact_prompt)
+            return Plan.known(Extraction(()))
 
         def attribute(reply: Reply[Findings]) -> Extraction:
             return Extraction(_facts(reply.value.facts, question), reply.usage, reply.value.notes)
 
-        ask = self._asking(question)
-        steps = (RunnableLambda(prompt, name="prompt"), ask, RunnableLambda(attribute, name="attribute to turns"))
-        return RunnableSequence(*steps, name="facts of the turns")
+        return self._asking(question)(extraction_messages(question, self._fact_prompt)).then(attribute)
 
-    def _asking(self, question: Question) -> Runnable[list[BaseMessage], Reply[Findings]]:
+    def _asking(self, question: Question) -> Callable[[list[BaseMessage]], Plan[Reply[Findings]]]:
         if question.graph is None:
             return structured(self._channel, FactsReply, lambda reply, _last: _without_graph(reply))
         reader = GraphReader(question.about)
         return structured(self._channel, GraphReply, reader.read, reader.fallback)
 
-    def _compare(self, comparison: Comparison) -> Answer | Runnable[Any, Answer]:
+    def _compare(self, comparison: Comparison) -> Plan[Answer]:
         if not comparison.known or not comparison.facts:
-            return Answer(_additions(comparison))
-
-        def prompt(comparison: Comparison) -> list[BaseMessage]:
-            return comparison_messages(comparison, self._update_prompt)
+            return Plan.known(Answer(_additions(comparison)))
 
         def read(reply: DecisionReply, last: bool) -> tuple[Verdict, ...]:  # noqa: FBT001 - the reader's signature
             return verdicts_of(comparison, reply, last=last)
@@ -135,12 +133,7 @@ class LLMReasoner:
             return Answer(reply.value, reply.usage)
 
         ask = structured(self._channel, DecisionReply, read)
-        steps = (RunnableLambda(prompt, name="prompt"), ask, RunnableLambda(answer, name="answer"))
-        return RunnableSequence(*steps, name="verdicts")
-
-
-def _runnable(function: Any, name: str) -> Runnable[Any, Any]:
-    return RunnableLambda(function, name=name)
+        return ask(comparison_messages(comparison, self._update_prompt)).then(answer)
 
 
 def _checked(prompt: str | None, name: str) -> str | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.addresses import shown
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.providers import provider_errors, server_options
+from langmem_adapter.limits import limits_of
+from langmem_adapter.providers import patiently_made, provider_errors, server_options
 from langmem_adapter.reasoning.llm import LLMReasoner
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ def resolve_model(
 
     Args:
         model: `"offline"`, a name for LangChain's `init_chat_model`, or a chat model, which is used as it is.
-        settings: `base_url` and `api_key` for a name.
+        settings: `base_url` and `api_key` for a name; `model_timeout` and `model_retries` for any model.
         fact_extraction_prompt: See `LLMReasoner`.
         update_memory_prompt: See `LLMReasoner`.
 
@@ -56,7 +58,10 @@ def resolve_model(
         return RuleReasoner()
     chat_model = named_model(model, settings) if isinstance(model, str) else model
     return LLMReasoner(
-        chat_model, fact_extraction_prompt=fact_extraction_prompt, update_memory_prompt=update_memory_prompt
+        chat_model,
+        fact_extraction_prompt=fact_extraction_prompt,
+        update_memory_prompt=update_memory_prompt,
+        limits=limits_of(model, chat_model, settings),
     )
 
 
@@ -65,7 +70,7 @@ def named_model(name: str, settings: Settings) -> BaseChatModel:
 
     Args:
         name: A name for LangChain's `init_chat_model`.
-        settings: `base_url` and `api_key`.
+        settings: `base_url`, `api_key` and `model_timeout`.
 
     Raises:
         InvalidInputError: The name is not understood, or the key is missing.
@@ -74,5 +79,6 @@ def named_model(name: str, settings: Settings) -> BaseChatModel:
     from langchain.chat_models import init_chat_model  # noqa: PLC0415 - langchain is slow to import, and offline needs none
 
     with provider_errors(f"model {shown(name)!r}", form=_FORMS):
-        chat_model: BaseChatModel = init_chat_model(name, **server_options(name, settings))
+        make = partial(init_chat_model, name, **server_options(name, settings))
+        chat_model: BaseChatModel = patiently_made(make, settings)
     return chat_model

@@ -10,26 +10,31 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from langchain_core.language_models.chat_models import BaseChatModel
+from langchain_core.language_models.chat_models import BaseChatModel, SimpleChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
-from langchain_core.runnables import Runnable, RunnableLambda, RunnableSequence, RunnableWithFallbacks
+from langchain_core.runnables import Runnable, RunnableSequence
 from pydantic import ValidationError
 
 from langmem_adapter.errors import ModelReplyError
 from langmem_adapter.forks import Lock
+from langmem_adapter.limits import model_name, status_of
 from langmem_adapter.reasoning.calls import usage_of
 from langmem_adapter.reasoning.listing import ReplyModel
 from langmem_adapter.reasoning.prompts import repair
 from langmem_adapter.reasoning.reading import quote, read_reply
 from langmem_adapter.reasoning.salvage import UnusableReplyError
 from langmem_adapter.records.cost import Usage
+from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["WAYS", "Channel", "Reply", "model_name", "structured"]
+    from langmem_adapter.limits import Limits
+
+__all__ = ["WAYS", "Channel", "Reply", "structured"]
 
 WAYS: Final = ("json_schema", "tools", "plain")
 """How a model can be asked for JSON, best first."""
@@ -71,7 +76,7 @@ class Reply(Generic[T]):
 
 def structured(
     channel: Channel, schema: type[M], read: Callable[[M, bool], T], fallback: Callable[[], T | None] = lambda: None
-) -> Runnable[list[BaseMessage], Reply[T]]:
+) -> Callable[[list[BaseMessage]], Plan[Reply[T]]]:
     """Ask for a reply of a form, and once more with the error quoted if it cannot be used.
 
     Args:
@@ -81,20 +86,11 @@ def structured(
             reply makes no sense; its second argument says whether this is the last chance.
         fallback: What to take where the repair cannot be used either, if there is anything.
 
-    Raises:
-        ModelReplyError: The reply stayed unusable after the repair, or the model declined.
-        Exception: Whatever else the model raises, unchanged.
+    Returns:
+        From the messages to the plan, which raises when it is carried out: `ModelReplyError` if the reply stayed unusable
+        after the repair, or the model declined; `ModelTimeoutError`; whatever else the model raises, unchanged.
     """
-    return RunnableLambda(_Talk(channel, schema, read, fallback).open, name="ask the model")
-
-
-def model_name(model: BaseChatModel) -> str:
-    """What to call a model in results: its own name, or its class."""
-    for attribute in ("model_name", "model"):
-        name = getattr(model, attribute, None)
-        if isinstance(name, str) and name:
-            return name
-    return type(model).__name__
+    return _Talk(channel, schema, read, fallback).open
 
 
 class _Talk(Generic[M, T]):
@@ -108,36 +104,23 @@ class _Talk(Generic[M, T]):
         self._read = read
         self._fallback = fallback
 
-    def open(self, messages: list[BaseMessage]) -> Runnable[Any, Reply[T]]:
+    def open(self, messages: list[BaseMessage]) -> Plan[Reply[T]]:
         return self._round(messages, Usage(), last=False)
 
-    def _round(
-        self, messages: list[BaseMessage], usage: Usage, *, last: bool, refused: int = -1
-    ) -> Runnable[Any, Reply[T]]:
-        way, call = self._channel.ask(self._schema, after=refused)
-
-        def request(_: Any) -> dict[str, Any]:
-            return {"messages": messages}
-
-        def judge(outcome: BaseMessage | Failure) -> Reply[T] | Runnable[Any, Reply[T]]:
-            message = self._channel.settle(outcome, way)
-            if message is None:
-                return self._round(messages, usage, last=last, refused=way)
+    def _round(self, messages: list[BaseMessage], usage: Usage, *, last: bool) -> Plan[Reply[T]]:
+        def judge(message: AIMessage) -> Plan[Reply[T]]:
             return self._judge(messages, usage + usage_of(self._schema.name, messages, message), message, last=last)
 
-        steps = (RunnableLambda(request), call, RunnableLambda(judge, name="read the reply"))
-        return RunnableSequence(*steps, name="repair" if last else "first reply")
+        return self._channel.ask(self._schema, messages).and_then(judge)
 
-    def _judge(
-        self, messages: list[BaseMessage], usage: Usage, message: AIMessage, *, last: bool
-    ) -> Reply[T] | Runnable[Any, Reply[T]]:
+    def _judge(self, messages: list[BaseMessage], usage: Usage, message: AIMessage, *, last: bool) -> Plan[Reply[T]]:
         try:
-            return Reply(self._read(read_reply(message, self._schema), last), usage)
+            return Plan.known(Reply(self._read(read_reply(message, self._schema), last), usage))
         except UnusableReplyError as error:
             quoted = quote(message)
             kept = self._fallback() if last else None
             if kept is not None:
-                return Reply(kept, usage)
+                return Plan.known(Reply(kept, usage))
             if last or error.final:
                 raise ModelReplyError(self._told(error, last=last), reply=quoted) from None
             again = [
@@ -160,11 +143,14 @@ class Channel:
 
     Args:
         model: Any chat model.
+        limits: How long a call may take, and how often it is asked again.
     """
 
-    def __init__(self, model: BaseChatModel) -> None:
+    def __init__(self, model: BaseChatModel, limits: Limits) -> None:
         self.name = model_name(model)
         self._model = model
+        self._limits = limits
+        self._on_loop = _has_async(model)
         self._way = 0
         self._lock = Lock()
         self._bound: dict[tuple[str, int], Runnable[Any, BaseMessage] | None] = {}
@@ -174,45 +160,35 @@ class Channel:
         """How the model is asked at present: one of `WAYS`."""
         return WAYS[self._way]
 
-    def ask(self, schema: type[ReplyModel], *, after: int = -1) -> tuple[int, Runnable[Any, BaseMessage | Failure]]:
-        """The best way known to work, or the next one *after* a way that was refused.
+    def say(self, messages: list[BaseMessage], bound: Runnable[Any, BaseMessage] | None = None) -> Plan[BaseMessage]:
+        """One call of the model.
 
-        Returns:
-            The way, as an index into `WAYS`, and a Runnable of `{"messages": [...]}`. Every error comes back as a
-            value, in sync and async alike: `settle` answers it or raises it again.
+        Args:
+            messages: What it is told.
+            bound: The model, prepared for a way of asking; by default as it is.
         """
+        model = bound or self._model
+        arun = partial(model.ainvoke, messages) if self._on_loop else None
+        return self._limits.plan(partial(model.invoke, messages), arun)
+
+    def ask(self, schema: type[ReplyModel], messages: list[BaseMessage], *, after: int = -1) -> Plan[AIMessage]:
+        """Ask for a reply of a form in the best way known to work, or the next one *after* a way that was refused."""
         way = max(self._way, after + 1)
         while (bound := self._bind(schema, way)) is None:
             way += 1
-        call = RunnableWithFallbacks(
-            runnable=RunnableSequence(RunnableLambda(_messages, name="messages"), bound, name=WAYS[way]),
-            fallbacks=[RunnableLambda(Failure.of, name="failure")],
-            exceptions_to_handle=(Exception,),
-            exception_key="error",
-            name="call",
-        )
-        return way, cast("Runnable[Any, BaseMessage | Failure]", call)
 
-    def settle(self, outcome: BaseMessage | Failure, way: int) -> AIMessage | None:
-        """The model's message, or `None` if this way of asking was refused.
+        def instead(error: Exception) -> Plan[AIMessage] | None:
+            if (message := _message_within(error)) is not None:
+                return Plan.known(message)
+            refused = way < _PLAIN and _refuses(error, WAYS[way])
+            return self.ask(schema, messages, after=way) if refused else None
 
-        Raises:
-            Exception: Whatever else went wrong, unchanged.
-        """
-        if isinstance(outcome, Failure):
-            message = _message_within(outcome.error)
-            if message is None and way < _PLAIN and _refuses(outcome.error, WAYS[way]):
-                return None
-            if message is None:
-                raise outcome.error
-        else:
-            message = outcome if isinstance(outcome, AIMessage) else AIMessage(outcome.content)
-        self._remember(way)
-        return message
+        return self.say(messages, bound).then(_plain).or_else(instead).then(partial(self._remember, way))
 
-    def _remember(self, way: int) -> None:
+    def _remember(self, way: int, message: AIMessage) -> AIMessage:
         with self._lock:
             self._way = max(self._way, way)
+        return message
 
     def _bind(self, schema: type[ReplyModel], way: int) -> Runnable[Any, BaseMessage] | None:
         key = (schema.name, way)
@@ -222,24 +198,14 @@ class Channel:
             return self._bound[key]
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """What a call of the model raised.
-
-    Attributes:
-        error: It.
-    """
-
-    error: Exception
-
-    @classmethod
-    def of(cls, state: dict[str, Any]) -> Failure:
-        """From the input of a fallback."""
-        return cls(state["error"])
+def _plain(message: BaseMessage) -> AIMessage:
+    return message if isinstance(message, AIMessage) else AIMessage(message.content)
 
 
-def _messages(state: dict[str, Any]) -> list[BaseMessage]:
-    return cast("list[BaseMessage]", state["messages"])
+def _has_async(model: BaseChatModel) -> bool:
+    """Whether the model waits on the event loop; LangChain's defaults occupy a thread of the loop's executor."""
+    own = (cls for cls in type(model).__mro__ if cls not in (BaseChatModel, SimpleChatModel))
+    return any(name in vars(cls) for cls in own for name in ("_agenerate", "_astream"))
 
 
 # ── asking ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -269,12 +235,11 @@ def _bind_schema(model: BaseChatModel, schema: type[ReplyModel]) -> Runnable[Any
 
 def _refuses(error: Exception, way: str) -> bool:
     """Whether a server said that it does not know this way of asking, rather than anything else."""
-    status = getattr(error, "status_code", None) or getattr(getattr(error, "response", None), "status_code", None)
     if isinstance(error, NotImplementedError):
         return True
     text = str(error).casefold().replace("invalid_request_error", "")
     names = any(word in text for word in _WORDS_OF[way])
-    return status in _REFUSED_STATUS and names and any(word in text for word in _REFUSAL_WORDS)
+    return status_of(error) in _REFUSED_STATUS and names and any(word in text for word in _REFUSAL_WORDS)
 
 
 def _message_within(error: Exception) -> AIMessage | None:

@@ -202,12 +202,94 @@ async def test_a_failing_search_shows_its_error(langsmith: LangSmith, trace: Any
         assert "the embedding server is down" in langsmith.named(*path)["error"]
 
 
-async def test_models_calls_stand_below_their_stage(langsmith: LangSmith, trace: Any) -> None:
-    model = ScriptedChatModel(replies=['{"facts": ["Lives in Lyon"]}'])
-    with Memory(":memory:", model=model) as memory:
-        await trace(lambda: memory.add("I live in Lyon.", user_id="alice"))
-    asked = [path for path in langsmith.tree() if path[-1] == "ScriptedChatModel"]
-    assert [path[:2] for path in asked] == [("memory.add", "extract")]
+FOUND = '{"facts": ["Lives in Oslo"]}'
+MOVED = '{"memory": [{"id": "0", "text": "Lives in Oslo", "event": "UPDATE", "reason": "moved"}]}'
+CAT = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://127.0.0.1/cat.png"}}]}
+RECORD = {"agent_id": "b", "memory_type": "procedural_memory"}
+MODELS: list[tuple[list[str], Any, dict[str, Any], list[tuple[str, str, int, dict[str, Any], dict[str, Any]]]]] = [
+    (
+        ["what?", FOUND, MOVED],
+        "I live in Oslo.",
+        {},
+        [
+            (
+                "extract",
+                "extract facts",
+                2,
+                {"turns": [{"role": "user", "name": "user", "text": "I live in Oslo."}], "about": "user"},
+                {"facts": [{"text": "Lives in Oslo", "turn": 0}]},
+            ),
+            (
+                "decide",
+                "compare facts",
+                1,
+                {"facts": ["Lives in Oslo"], "memories": {"0": "Lives in Rome"}},
+                {
+                    "verdicts": [
+                        {
+                            "fact": 0,
+                            "event": "UPDATE",
+                            "number": 0,
+                            "text": "Lives in Oslo",
+                            "reason": "moved",
+                        }
+                    ]
+                },
+            ),
+        ],
+    ),
+    (
+        ["A cat.", '{"facts": []}'],
+        [CAT],
+        {},
+        [("parse", "describe image", 1, {"image": "http://127.0.0.1/cat.png"}, {"text": "A cat."})],
+    ),
+    (
+        ["1. Opened it."],
+        "I opened it.",
+        RECORD,
+        [
+            (
+                "extract",
+                "record steps",
+                1,
+                {"turns": [{"role": "user", "name": "user", "text": "I opened it."}], "about": "procedure"},
+                {"facts": [{"text": "1. Opened it.", "turn": 0}]},
+            )
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+@pytest.mark.parametrize(("replies", "said", "how", "asked"), MODELS, ids=["facts", "image", "record"])
+async def test_a_model_stands_two_levels_below_its_stage_and_what_it_is_asked_is_readable(
+    langsmith: LangSmith, trace: Any, mode: str, replies: list[str], said: Any, how: dict[str, Any], asked: list[Any]
+) -> None:
+    with Memory(":memory:", model=ScriptedChatModel(replies=replies), vision=True) as memory:
+        memory.add("Lives in Rome", user_id="a", infer=False)
+        add = memory.add if mode == "sync" else memory.aadd
+        await trace(lambda: add(said, user_id="a", **how))
+    tree = langsmith.tree()
+    for stage, name, calls, inputs, outputs in asked:
+        assert [path for path in tree if path[1:2] == (stage,)] == [
+            ("memory.add", stage),
+            ("memory.add", stage, name),
+            *[("memory.add", stage, name, "ScriptedChatModel")] * calls,
+        ]
+        run = langsmith.named("memory.add", stage, name)
+        assert (run["inputs"], run["outputs"]) == (inputs, outputs)
+
+
+async def test_a_models_error_is_seen_on_its_own_run_and_on_those_above(langsmith: LangSmith, trace: Any) -> None:
+    def add() -> None:
+        model = ScriptedChatModel(replies=[ValueError("no mood")])
+        with Memory(":memory:", model=model) as memory, pytest.raises(ValueError, match="no mood"):
+            memory.add("I live in Oslo.", user_id="a")
+
+    await trace(add)
+    path = ("memory.add", "extract", "extract facts", "ScriptedChatModel")
+    assert all("no mood" in langsmith.named(*path[: depth + 1])["error"] for depth in range(4))
 
 
 async def test_in_an_agent_memory_hangs_where_it_works(memory: Memory, langsmith: LangSmith, trace: Any) -> None:

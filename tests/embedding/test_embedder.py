@@ -17,6 +17,7 @@ from langchain_core.runnables import Runnable
 from langmem_adapter.embedding.embedder import Embedder
 from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError
+from langmem_adapter.limits import Limits
 from langmem_adapter.testing import CountingEmbeddings
 
 TEXTS = ["Likes tea", "Has a dog", "Likes tea", "喜欢茶"]
@@ -48,6 +49,16 @@ def test_each_distinct_text_is_embedded_once_in_one_call() -> None:
     assert vectors.flags.c_contiguous
     assert np.array_equal(vectors[0], vectors[2])
     assert embeddings.documents == [["Likes tea", "Has a dog", "喜欢茶"]]
+
+
+async def test_many_texts_are_embedded_in_calls_of_a_bounded_size() -> None:
+    texts = [f"Owns boat number {number}" for number in range(600)]
+    for mode in ("sync", "async"):
+        embeddings = counting()
+        embedder = Embedder(embeddings, dimensions=None, limits=Limits())
+        vectors = embedder.vectors(texts) if mode == "sync" else await embedder.avectors(texts)
+        assert [len(batch) for batch in embeddings.documents] == [256, 256, 88]
+        assert np.array_equal(vectors, Embedder(HashEmbeddings(64), dimensions=None).vectors(texts))
 
 
 def test_only_missing_texts_are_embedded() -> None:

@@ -489,11 +489,12 @@ def test_many_threads_find_the_way_of_asking_together() -> None:
 
 def test_errors_of_the_model_come_through_unchanged() -> None:
     error = ConnectionError("the line is dead")
-    model, reasoner = reasoner_for(error)
+    model, reasoner = reasoner_for(*[error] * 3)
     with pytest.raises(ConnectionError) as caught:
         reasoner.extract.invoke(asking(turn("user", "Hi")))
     assert caught.value is error
-    assert len(model.calls) == 1
+    assert error.__notes__ == ["asked of scripted"]
+    assert len(model.calls) == 3
 
 
 class Names(BaseTracer):
@@ -512,10 +513,9 @@ def test_a_trace_reads_like_the_work() -> None:
     _, reasoner = reasoner_for("nothing", facts_reply("Likes tea"))
     reasoner.extract.invoke(asking(turn("user", "tea")), {"callbacks": [tracer]})
     (root,) = tracer.roots
-    names = list(_names(root))
-    assert names[0] == "extract facts"
-    assert names.count("ask the model") == 1
-    assert names.count("ScriptedChatModel") == 2
+    assert list(_names(root)) == ["extract facts", "ScriptedChatModel", "ScriptedChatModel"]
+    assert root.inputs == {"turns": [{"role": "user", "name": "user", "text": "tea"}], "about": "user"}
+    assert root.outputs == {"facts": [{"text": "Likes tea", "turn": 0}]}
     assert root.error is None
 
 

@@ -87,7 +87,7 @@ def test_the_key_of_the_settings_is_sent() -> None:
         assert server.requests[0].headers["authorization"] == "Bearer mine"
 
 
-def test_a_429_is_retried_by_the_client() -> None:
+def test_a_429_is_asked_again() -> None:
     with OpenAIServer([429, FACTS]) as server:
         found = resolve_model("openai:gpt-5-mini", at(server)).extract.invoke(QUESTION)
         assert len(server.requests) == 2

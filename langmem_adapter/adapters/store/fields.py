@@ -9,7 +9,7 @@ from langchain_core.embeddings import Embeddings
 from langgraph.store.base import IndexConfig, ensure_embeddings, get_text_at_path, tokenize_path
 
 from langmem_adapter.embedding.embedder import Embedder
-from langmem_adapter.embedding.resolve import fingerprint, resolve_embeddings
+from langmem_adapter.embedding.resolve import embedding_limits, fingerprint, resolve_embeddings
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.storage.items import PLACES
 
@@ -92,7 +92,8 @@ def field_index(engine: Engine, index: IndexConfig | Literal[False] | None) -> F
     if dims is not None and (isinstance(dims, bool) or not isinstance(dims, int) or dims < 1):
         raise InvalidInputError(f"index['dims'] must be the number of dimensions, at least 1, not {dims!r}")
     vectors, mark = _embeddings(embed, engine, dims)
-    return FieldIndex(Embedder(vectors, dimensions=dims), mark, fields)
+    limits = embedding_limits(embed, vectors, engine.settings)
+    return FieldIndex(Embedder(vectors, dimensions=dims, limits=limits), mark, fields)
 
 
 def refuse_unknown(config: Mapping[str, Any], known: frozenset[str], name: str) -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
-
-from langchain_core.runnables import Runnable, RunnableLambda
 
 from langmem_adapter.reasoning.base import Answer, Comparison, Extraction, Question
 from langmem_adapter.reasoning.rules.chinese import chinese_facts, is_chinese
@@ -14,12 +12,16 @@ from langmem_adapter.reasoning.rules.compare import compare
 from langmem_adapter.reasoning.rules.english import english_facts
 from langmem_adapter.reasoning.rules.relations import related
 from langmem_adapter.reasoning.rules.sentences import dated, sentences
+from langmem_adapter.reasoning.runs import comparing, finding
 from langmem_adapter.records.work import Fact
 from langmem_adapter.text import text_hash
+from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import date
+
+    from langchain_core.runnables import Runnable
 
     from langmem_adapter.records.work import Turn
 
@@ -71,7 +73,7 @@ class RuleReasoner:
     @cached_property
     def record(self) -> Runnable[Question, Extraction]:
         """Turns to a numbered list of what was said and done, word for word; rules do not summarise."""
-        return RunnableLambda(_record, name="rules_record")
+        return finding(lambda question: Plan(partial(_record, question)), "rules_record")
 
     @cached_property
     def extract(self) -> Runnable[Question, Extraction]:
@@ -79,12 +81,12 @@ class RuleReasoner:
 
         With `Question.graph` each fact carries the relations that are plainly read off it; many facts state none.
         """
-        return RunnableLambda(_extract, name="rules_extract")
+        return finding(lambda question: Plan(partial(_extract, question)), "rules_extract")
 
     @cached_property
     def decide(self) -> Runnable[Comparison, Answer]:
         """Facts and known memories to verdicts; facts of one comparison are also compared with each other."""
-        return RunnableLambda(_decide, name="rules_decide")
+        return comparing(lambda comparison: Plan(partial(_decide, comparison)), "rules_decide")
 
 
 def _extract(question: Question) -> Extraction:

@@ -1,0 +1,238 @@
+"""How long a model may take, how often it is asked again, and whom an error of it speaks of.
+
+Every call of a chat model and of embeddings passes here, sync and async alike. A read timeout of a client is not enough: a
+server that sends a byte now and then defeats it, and the caller's own model may have none. So the whole call, with all that
+is asked again, has one end; what is still under way then is left behind, and its answer reaches nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from concurrent.futures import Future, wait
+from contextvars import copy_context
+from threading import Thread
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from tenacity import AsyncRetrying, Retrying, retry_if_exception, stop_after_attempt, stop_before_delay
+from tenacity.wait import wait_random_exponential
+
+from langmem_adapter.errors import ModelTimeoutError
+from langmem_adapter.twins import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+
+    from tenacity import RetryCallState
+
+    from langmem_adapter.settings import Settings
+
+__all__ = ["Limits", "asked_of", "in_thread", "is_passing", "is_quota", "limits_of", "model_name", "status_of"]
+
+R = TypeVar("R")
+
+_ASKED: Final = "asked of "
+_SERVER: Final = 500
+_PASSING: Final = frozenset({408, 409, 429})
+_LASTING: Final = frozenset({501, 505})
+_BACKOFF: Final = wait_random_exponential(multiplier=0.2, max=5.0)
+
+
+class Limits:
+    """The limits within which a model is called.
+
+    Args:
+        who: Whom errors speak of.
+        timeout: Seconds that a call may take, all that is asked again included.
+        retries: How often it is asked again after a failure that may pass: too many requests (but no quota that is used up), a
+            server's own error, a lost connection. The server's `Retry-After` is kept to.
+
+    Example:
+        >>> Limits("a dream", timeout=1.0).plan(lambda: "an answer").run()
+        'an answer'
+    """
+
+    def __init__(self, who: str = "the model", *, timeout: float = 60.0, retries: int = 2) -> None:
+        self._who = who
+        self._timeout = timeout
+        self._rules: dict[str, Any] = {
+            # Contract: a call that was left behind asks nobody again; its time is over when it comes back.
+            # tests/test_limits.py::test_what_was_left_behind_asks_nobody_again
+            "stop": stop_after_attempt(1 + retries) | stop_before_delay(timeout),
+            "wait": _pause,
+            "retry": retry_if_exception(is_passing),
+            "reraise": True,
+        }
+
+    def plan(self, run: Callable[[], R], arun: Callable[[], Awaitable[R]] | None = None) -> Plan[R]:
+        """A call within these limits.
+
+        Args:
+            run: The call, blocking.
+            arun: The same on an event loop; `None` where it would only block a thread of the loop's executor, of which there
+                are few: it gets a thread of its own then.
+
+        Raises:
+            ModelTimeoutError: When the plan is carried out: there was no answer in time.
+            Exception: What the call raised last, unchanged; a note on it says whom was asked.
+        """
+
+        def work() -> R:
+            return Retrying(**self._rules)(run)
+
+        def sync() -> R:
+            answer = in_thread(work)
+            wait([answer], self._timeout)
+            return self._result(answer if answer.done() else None)
+
+        async def asynchronous() -> R:
+            answer = asyncio.wrap_future(in_thread(work)) if arun is None else asyncio.ensure_future(self._asked(arun))
+            answer.add_done_callback(_looked_at)
+            try:
+                done, _ = await asyncio.wait([answer], timeout=self._timeout)
+            finally:
+                answer.cancel()  # nobody waits for what comes of it: a model may not listen
+            return self._result(answer if done else None)
+
+        return Plan(sync, asynchronous)
+
+    async def _asked(self, arun: Callable[[], Awaitable[R]]) -> R:
+        return await AsyncRetrying(**self._rules)(arun)
+
+    def _result(self, answer: Future[R] | asyncio.Future[R] | None) -> R:
+        if answer is None:
+            raise ModelTimeoutError(
+                f"{self._who} did not answer within {self._timeout:g} seconds; nothing was changed. "
+                "A slow model is given longer by the setting model_timeout"
+            )
+        try:
+            return answer.result()
+        except Exception as error:
+            if asked_of(error) is None:
+                error.add_note(_ASKED + self._who)
+            raise
+
+
+def limits_of(given: object, made: object, settings: Settings) -> Limits:
+    """The limits for a model.
+
+    Where its client repeats by itself (LangChain's standard parameter `max_retries`), it alone does: two that count would
+    multiply. Models that are made by name come without.
+
+    Args:
+        given: What the user said: a name, or the model itself.
+        made: The model.
+        settings: `model_timeout`, `model_retries`, `base_url`.
+    """
+    named = isinstance(given, str)
+    who = f"{given}" if named else f"{type(made).__name__} {model_name(made)}"
+    if named and settings.base_url is not None:
+        who = f"{who} at {settings.base_url}"
+    retries = settings.model_retries if getattr(made, "max_retries", 0) == 0 else 0
+    return Limits(who, timeout=settings.model_timeout, retries=retries)
+
+
+def model_name(model: object) -> str:
+    """What to call a model in results: its own name, or its class."""
+    for attribute in ("model_name", "model"):
+        name = getattr(model, attribute, None)
+        if isinstance(name, str) and name:
+            return name
+    return type(model).__name__
+
+
+def in_thread(work: Callable[[], R]) -> Future[R]:
+    """Begin some work in a thread of its own, which sees the caller's context variables (callbacks, traces).
+
+    Args:
+        work: What is done there.
+
+    Returns:
+        What comes of it; it cannot be cancelled.
+    """
+    answer: Future[R] = Future()
+    answer.set_running_or_notify_cancel()
+    # Contract: a daemon, unlike the threads of concurrent.futures: work that never ends keeps no interpreter from ending.
+    # tests/test_limits.py::test_a_model_that_never_answers_keeps_no_interpreter_from_ending
+    Thread(target=copy_context().run, args=(_work, work, answer), daemon=True, name="langmem_adapter model").start()
+    return answer
+
+
+def _work(work: Callable[[], R], answer: Future[R]) -> None:
+    try:
+        answer.set_result(work())
+    except BaseException as error:  # noqa: BLE001 - whoever waits for the answer raises it
+        answer.set_exception(error)
+
+
+def _looked_at(answer: asyncio.Future[Any]) -> None:
+    """Nobody else looks at the error of what was left behind, and asyncio would complain."""
+    if not answer.cancelled():
+        answer.exception()
+
+
+# ── what a failure says ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def is_passing(error: BaseException) -> bool:
+    """Whether the same call may well succeed in a moment.
+
+    Example:
+        >>> is_passing(ConnectionResetError()), is_passing(ValueError("bad"))
+        (True, False)
+    """
+    status = status_of(error)
+    if status is not None:
+        return (status in _PASSING and not is_quota(error)) or (status >= _SERVER and status not in _LASTING)
+    return any(isinstance(each, (ConnectionError, TimeoutError, *_lost())) for each in _causes(error))
+
+
+def is_quota(error: BaseException) -> bool:
+    """Whether an account is used up, which OpenAI's protocol tells with the status of too many requests."""
+    return any("insufficient_quota" in str(each) for each in _causes(error))
+
+
+def status_of(error: BaseException) -> int | None:
+    """The HTTP status that an error of a model's client tells, itself or by what caused it."""
+    holders = (holder for each in _causes(error) for holder in (each, getattr(each, "response", None)))
+    told = (getattr(holder, name, None) for holder in holders for name in ("status_code", "code"))
+    return next((int(status) for status in told if isinstance(status, int)), None)
+
+
+def asked_of(error: BaseException) -> str | None:
+    """Whom was asked when this was raised, if a model raised it."""
+    notes = (note for each in _causes(error) for note in getattr(each, "__notes__", ()))
+    return next((note.removeprefix(_ASKED) for note in notes if note.startswith(_ASKED)), None)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    each: BaseException | None = error
+    while each is not None:
+        yield each
+        each = each.__cause__
+
+
+def _lost() -> Iterator[type[BaseException]]:
+    """What the HTTP clients that are loaded raise for a lost connection; not all of it derives from Python's own."""
+    for module in map(sys.modules.get, ("httpx", "httpx2")):
+        if module is not None:
+            yield from (module.TimeoutException, module.NetworkError, module.RemoteProtocolError)
+
+
+def _pause(state: RetryCallState) -> float:
+    """Seconds until it is asked again."""
+    error = state.outcome.exception() if state.outcome else None
+    told = [] if error is None else [_retry_after(each) for each in _causes(error)]
+    return next((seconds for seconds in told if seconds is not None), _BACKOFF(state))
+
+
+def _retry_after(error: BaseException) -> float | None:
+    headers = getattr(getattr(error, "response", None), "headers", None) or {}
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        try:
+            seconds = float(headers.get(name, "")) * unit
+        except ValueError:
+            continue
+        if seconds >= 0:
+            return seconds
+    return None
