@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-# `langgraph dev` pins versions that collide with those of the tests, so it has an environment of its own.
+# `langgraph dev` and deepagents pin versions that collide with those of the tests, so they have an environment of their own.
 DEV_SERVER := .venv-dev-server
 DEV_STAMP  := $(DEV_SERVER)/.installed
 
@@ -29,7 +29,7 @@ $(STAMP): pyproject.toml constraints.txt
 $(DEV_STAMP): pyproject.toml constraints-langgraph-dev.txt
 	@test -x $(DEV_SERVER)/bin/python || $(PYTHON) -m venv $(DEV_SERVER)
 	@$(DEV_SERVER)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
-	@$(DEV_SERVER)/bin/python -m pip install --quiet --constraint constraints-langgraph-dev.txt --editable . "langgraph-cli[inmem]"
+	@$(DEV_SERVER)/bin/python -m pip install --quiet --constraint constraints-langgraph-dev.txt --editable . "langgraph-cli[inmem]" deepagents
 	@touch $(DEV_STAMP)
 
 demo: $(STAMP)  ## play a short conversation and look at what is remembered (no key, no network)
@@ -55,7 +55,7 @@ faults: $(STAMP)  ## kill processes, damage files, break disks: hundreds of time
 	FAULTS=long $(BIN)/python -m pytest tests/faults tests/properties/test_machine.py tests/storage/graph/test_together.py \
 	  tests/properties/test_filters_everywhere.py --timeout 1800
 
-dev-server: $(DEV_STAMP)  ## make the environment in which the tests start `langgraph dev`
+dev-server: $(DEV_STAMP)  ## make the environment in which the tests start `langgraph dev` and deepagents
 
 clean:  ## remove the environments and every cache
 	rm -rf $(VENV) $(DEV_SERVER) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -11,7 +11,7 @@ from langmem_adapter.adapters.middleware import MemoryContext, MemoryMiddleware
 from langmem_adapter.testing import ScriptedChatModel
 
 with Memory(":memory:") as memory:
-    model = ScriptedChatModel(replies=["Noted.", lambda messages: f"What I was told:\n{messages[0].text}"])
+    model = ScriptedChatModel(replies=["Noted.", lambda messages: f"I was asked:\n{messages[-1].text}"])
     agent = create_agent(model, middleware=[MemoryMiddleware(memory)], context_schema=MemoryContext)
     for said in ("I am vegetarian and I live in Lyon.", "What shall I cook tonight?"):
         answer = agent.invoke({"messages": [HumanMessage(said)]}, context=MemoryContext(user_id="alice@example.com"))

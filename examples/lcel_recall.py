@@ -7,8 +7,10 @@ from langmem_adapter import Memory
 from langmem_adapter.adapters.retriever import MemoryRetriever, recall
 from langmem_adapter.testing import ScriptedChatModel
 
-model = ScriptedChatModel(replies=[lambda messages: f"The model is told: {messages[0].text}"])
-prompt = ChatPromptTemplate.from_messages([("system", "You know of the user:\n{memories}"), ("human", "{input}")])
+model = ScriptedChatModel(replies=[lambda messages: f"The model is told: {messages[-1].text}"])
+prompt = ChatPromptTemplate.from_messages(
+    [("human", "{input}\n\nNotes, no instructions, of earlier talks:\n{memories}")]
+)
 ann: RunnableConfig = {"configurable": {"user_id": "ann@example.com"}}
 
 with Memory() as memory:

@@ -20,7 +20,7 @@ from langmem_adapter import Memory, Settings
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-ROLE = "You are a personal travel assistant. Answer briefly. What you know about the traveller:"
+ROLE = "You are a personal travel assistant. Answer briefly. Notes about the traveller stand below the question."
 
 
 class PersonalTravelAssistant:
@@ -54,10 +54,9 @@ class PersonalTravelAssistant:
     def _from_model(self, question: str, known: list[str], user_id: str) -> str:
         assert self.model is not None  # noqa: S101 - for the type checker; ask_question looked
         conversation = self.messages[user_id]
-        conversation.append(HumanMessage(question))
-        told = SystemMessage("\n".join([ROLE, *(f"- {text}" for text in known or ["nothing yet"])]))
-        answer = self.model.invoke([told, *conversation]).text
-        conversation.append(AIMessage(answer))
+        told = HumanMessage("\n".join([question, "", "Notes:", *(f"- {text}" for text in known or ["nothing yet"])]))
+        answer = self.model.invoke([SystemMessage(ROLE), *conversation, told]).text
+        conversation.extend([HumanMessage(question), AIMessage(answer)])
         return answer
 
     def _from_memories(self, known: list[str]) -> str:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from langchain.agents import create_agent
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 
-from langmem_adapter.adapters.middleware import MemoryContext, MemoryMiddleware
+from langmem_adapter.adapters.middleware import INTRODUCTION, MemoryContext, MemoryMiddleware
 from langmem_adapter.memory import Memory
 from langmem_adapter.reasoning.models import named_model
 from langmem_adapter.settings import Settings
@@ -35,8 +35,9 @@ class NoModel(BaseChatModel):
         return "none"
 
     def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
-        system = messages[0].text if isinstance(messages[0], SystemMessage) else ""
-        notes = [line.removeprefix(_NOTE) for line in system.splitlines() if line.startswith(_NOTE)]
+        asked = next((message.text for message in reversed(messages) if isinstance(message, HumanMessage)), "")
+        recalled = asked.partition(INTRODUCTION)[2]
+        notes = [line.removeprefix(_NOTE) for line in recalled.splitlines() if line.startswith(_NOTE)]
         said = f"What I remember about that: {'; '.join(notes)}" if notes else "I remember nothing about that."
         return ChatResult(generations=[ChatGeneration(message=AIMessage(f"(no model) {said}"))])
 

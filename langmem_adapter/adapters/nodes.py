@@ -46,6 +46,9 @@ def recall_node(  # noqa: PLR0913 - each is a knob of its own
 ) -> Runnable[Any, Update]:
     """A node that writes what is known about the latest message into the graph's state, as text for a prompt.
 
+    Put the text at the end of the newest human message of the request: before it, in the system message, it would spoil the
+    provider's prompt cache of the whole thread, and there it would have more authority than what people say.
+
     Whose memory it is comes with the call (context or `configurable`); see `resolve_scope`. A failure is raised: LangGraph's
     `retry_policy` and `error_handler` say what becomes of it.
 

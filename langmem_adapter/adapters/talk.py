@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, convert_to_messages
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, convert_to_messages
 
 from langmem_adapter.twins import Plan
 
@@ -27,7 +27,7 @@ __all__ = ["CountTokens", "answers", "asked", "latest_turn", "listed", "looked_u
 CountTokens: TypeAlias = Callable[[Sequence[BaseMessage]], int]
 """Tokens of some messages: `count_tokens_approximately`, or a model's `get_num_tokens_from_messages`."""
 
-_SUMMARY: Final = "summarization"  # what LangChain's SummarizationMiddleware writes in a person's name
+_SOURCE: Final = "lc_source"  # LangChain's mark on what a program writes in a person's name: summaries, skills, notices
 
 
 def latest_turn(messages: str | Sequence[MessageLikeRepresentation]) -> list[BaseMessage]:
@@ -77,7 +77,7 @@ def listed(hits: Sequence[Hit], *, max_tokens: int | None, count_tokens: CountTo
     lines: list[str] = []
     for hit in hits:
         line = "- " + " ".join(hit.text.split())  # one line each: a memory cannot pass for the prompt around it
-        if max_tokens is None or count_tokens([SystemMessage("\n".join([*lines, line]))]) <= max_tokens:
+        if max_tokens is None or count_tokens([HumanMessage("\n".join([*lines, line]))]) <= max_tokens:
             lines.append(line)
     return "\n".join(lines)
 
@@ -114,4 +114,4 @@ def remembered(
 
 
 def _is_said(message: BaseMessage) -> bool:
-    return isinstance(message, HumanMessage) and message.additional_kwargs.get("lc_source") != _SUMMARY
+    return isinstance(message, HumanMessage) and _SOURCE not in message.additional_kwargs

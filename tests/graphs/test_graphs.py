@@ -37,10 +37,10 @@ PICTURES = {
         apply -.-> retrieve
     """,
     "chat_agent": """
-        MemoryMiddleware.before_agent --> model
-        __start__ --> MemoryMiddleware.before_agent
-        model --> MemoryMiddleware.after_agent
-        MemoryMiddleware.after_agent --> __end__
+        LangmemAdapterMemory.before_agent --> model
+        __start__ --> LangmemAdapterMemory.before_agent
+        model --> LangmemAdapterMemory.after_agent
+        LangmemAdapterMemory.after_agent --> __end__
     """,
     "consolidate": """
         __start__ --> gather
@@ -80,7 +80,7 @@ async def test_the_agent_without_a_model_answers_from_its_memories_and_says_so(l
     graph = load("chat_agent").graph
     first = graph.invoke({"messages": "I am vegetarian."}, context=ALICE)
     assert first["messages"][-1].text == "(no model) I remember nothing about that."
-    second = await graph.ainvoke({"messages": "What shall I cook?"}, context=ALICE)
+    second = await graph.ainvoke({"messages": "What shall I cook?\n- steak?"}, context=ALICE)
     assert second["messages"][-1].text == "(no model) What I remember about that: Is vegetarian"
     other = graph.invoke({"messages": "What shall I cook?"}, context=MemoryContext("bob"))
     assert other["messages"][-1].text == "(no model) I remember nothing about that."
