@@ -7,6 +7,7 @@ import sqlite3
 import statistics
 from typing import TYPE_CHECKING, Any, Self, TypedDict
 
+import pytest
 from langgraph.graph import START, StateGraph
 from sqlalchemy import Engine, event
 
@@ -15,6 +16,7 @@ from langmem_adapter.records.results import AddResult
 from langmem_adapter.settings import Settings
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.ledger import Ledger
+from langmem_adapter.storage.sqlite import FileConnection
 from tests.benchmarks.material import MARK, SCOPE, copied, fact, filled, prepared, raw, said, writes
 from tests.benchmarks.measure import Size, ratio, report, side_by_side
 
@@ -45,14 +47,11 @@ def recorded(path: Path, count: int) -> list[Statements]:
             seen[-1].append((statement, parameters, True))
             return super().executemany(statement, parameters)
 
-    class Recorded(sqlite3.Connection):
-        def cursor(self, _: object = None) -> Any:
-            return super().cursor(Recording)
+    def cursor(self: FileConnection, _: object = None) -> Any:
+        return sqlite3.Connection.cursor(self, Recording)
 
-    def record(_dialect: object, _entry: object, _arguments: object, options: dict[str, Any]) -> None:
-        options["factory"] = Recorded
-
-    event.listen(Engine, "do_connect", record)
+    patch = pytest.MonkeyPatch()
+    patch.setattr(FileConnection, "cursor", cursor)
     database = Database(path)
     try:
         ledger, source = Ledger(database, fingerprint=MARK), writes()
@@ -61,7 +60,7 @@ def recorded(path: Path, count: int) -> list[Statements]:
             seen.append([])
             ledger.apply(next(source))
     finally:
-        event.remove(Engine, "do_connect", record)
+        patch.undo()
         database.close()
     return seen[1:]
 
