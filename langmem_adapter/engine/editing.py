@@ -203,7 +203,7 @@ class Editing(Wired):
             run_id: The run or session.
 
         Returns:
-            What was removed, and what remains because another process still reads it.
+            What was removed, and what remains: another process still reads it, or a file could not be cleaned.
 
         Raises:
             ScopeError: No field of the scope is given, or one is blank.

@@ -22,12 +22,11 @@ from langmem_adapter.filters.tree import (
     NoneOf,
     SomeOf,
 )
-from langmem_adapter.records.checks import check_text
+from langmem_adapter.records.checks import DEEPEST, check_text
 
 __all__ = ["parse"]
 
 _LOGIC: Final = {name: word for word in ("AND", "OR", "NOT") for name in (word, f"${word.lower()}")}
-_DEEPEST: Final = 50
 _MOST_PARTS: Final = 1_000
 _MOST_VALUES: Final = 10_000
 _LONGEST: Final = 60  # of a name in an error
@@ -42,7 +41,7 @@ def parse(filters: Mapping[str, Any] | None, *, fields: Collection[str] = FIELDS
 
     Raises:
         FilterError: An operator is unknown, an operand is not of its kind, a key is no text, `AND`, `OR` or `NOT` is empty,
-            it is nested deeper than 50 or has more than 1,000 conditions or 10,000 values.
+            it is nested deeper than `checks.DEEPEST` or has more than 1,000 conditions or 10,000 values.
 
     Example:
         >>> parse({"age": {"$gtt": 3}})
@@ -78,8 +77,8 @@ class _Reader:
         """All entries of a filter; *fields* are the keys that mean a field of the memory."""
         if not isinstance(filters, Mapping):
             raise FilterError(f"a filter is a mapping like {{'topic': 'food'}}, not {_kind(filters)}")
-        if depth > _DEEPEST:
-            raise FilterError(f"a filter may be nested {_DEEPEST} deep; flatten it")
+        if depth > DEEPEST:
+            raise FilterError(f"a filter may be nested {DEEPEST} deep; flatten it")
         return _all(self._entry(_key(key), value, depth, fields) for key, value in filters.items())
 
     def _entry(self, key: str, value: object, depth: int, fields: frozenset[str]) -> Node:
@@ -156,8 +155,8 @@ class _Reader:
         self._values += 1
         if self._values > _MOST_VALUES:
             raise FilterError(f"a filter may hold {_MOST_VALUES:,} values; ask in several steps")
-        if depth > _DEEPEST:
-            raise FilterError(f"a value may be nested {_DEEPEST} deep; compare a part of it")
+        if depth > DEEPEST:
+            raise FilterError(f"a value may be nested {DEEPEST} deep; compare a part of it")
 
 
 def _all(nodes: Iterable[Node]) -> Node:

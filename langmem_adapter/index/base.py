@@ -186,7 +186,7 @@ class Loadable(VectorIndex, Protocol):
     """An index that can be filled without a second copy of its vectors: what a snapshot and a rebuild fill first."""
 
     def adopt(self, batch: Batch) -> None:
-        """Hold what *batch* holds and nothing else; its arrays become the index's own, and rows lie as they do in it."""
+        """Hold what *batch* holds and nothing else, its rows as they lie there; nobody may write to its arrays from then on."""
 
 
 @runtime_checkable

@@ -8,6 +8,7 @@ that lie sorted by scope, as they do after loading and after `compact`, are read
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import faiss
@@ -36,6 +37,7 @@ _GROWTH: Final = (
 _STRAYS: Final = 10  # of so many rows one is out of order: time to compact
 _FEW_STRAYS: Final = 8192
 _FEW: Final = 256  # so many are sorted faster than chosen from
+_OURS: Final = 2  # references to an array that only an attribute holds, while they are counted
 _STEP: Final = 2048  # rows put in order under one lock: some milliseconds
 
 
@@ -182,6 +184,7 @@ class FaissIndex:
         """
         check_batch(batch, self._dimensions)
         with self._lock.writing():
+            self._own()
             if len(batch.pks):
                 self._reserve(self._count + len(batch.pks))
                 self._put(batch)
@@ -194,7 +197,9 @@ class FaissIndex:
             self._empty()
 
     def adopt(self, batch: Batch) -> None:
-        """Hold what *batch* holds and nothing else; its arrays become the index's own. Sorted by scope they are best.
+        """Hold what *batch* holds and nothing else, in its own arrays. Sorted by scope they are best.
+
+        Whoever keeps them, or a view of them, must not write to them; the index then goes on with a copy when it changes first.
 
         Raises:
             EmbeddingMismatchError: The vectors have another length.
@@ -204,7 +209,7 @@ class FaissIndex:
         with self._lock.writing():
             self._pks, self._scopes = _owned(batch.pks), _owned(batch.scopes)
             self._vectors = _owned(batch.vectors)
-            self._count, self._strays = len(batch.pks), 0
+            self._count, self._strays, self._adopted = len(batch.pks), 0, True
             self._sort_hints()
 
     @property
@@ -220,6 +225,7 @@ class FaissIndex:
         order, placed = pks[np.lexsort((pks, scopes))], 0
         for start in range(0, len(order), _STEP):
             with self._lock.writing():
+                self._own()
                 placed += self._gather(order[start : start + _STEP], placed)
             yield placed
         with self._lock.writing():
@@ -240,8 +246,17 @@ class FaissIndex:
             self._note(np.concatenate([targets, freed]))
         return len(slots)
 
+    def _own(self) -> None:
+        # Contract: before arrays that came with a batch are written to or resized, nobody else refers to them or to a view of
+        # them (a view counts as a reference to what it looks into). `test_views_of_a_batch_outlive_its_adoption`
+        if self._adopted:
+            for name in ("_vectors", "_pks", "_scopes"):
+                if sys.getrefcount(getattr(self, name)) > _OURS:
+                    setattr(self, name, getattr(self, name).copy())
+            self._adopted = False
+
     def _empty(self) -> None:
-        self._count = self._strays = 0
+        self._count, self._strays, self._adopted = 0, 0, False
         self._pks, self._scopes = np.empty(0, np.int64), np.empty(0, np.int64)
         self._vectors = np.empty((0, self._dimensions), np.float32)
         self._by_pk, self._by_scope = PkSlots(), ScopeSlots()
@@ -289,8 +304,8 @@ class FaissIndex:
             self._resize(max(needed, capacity + max(capacity // _GROWTH, _LEAST)))
 
     def _resize(self, capacity: int) -> None:
-        # In place: a large block is remapped, not copied, so that it never stands twice in memory. Nobody else refers to the
-        # arrays: views of them do not outlive the lock.
+        # Contract: in place, so that a large block is remapped and never stands twice in memory. Nobody else refers to the
+        # arrays: views of them do not outlive the lock, and those of a batch are copied before (`_own`, with its test).
         for array in (self._vectors, self._scopes, self._pks):
             array.resize((capacity, *array.shape[1:]), refcheck=False)
         self._pks[self._count :] = self._scopes[self._count :] = _FREE

@@ -8,7 +8,10 @@ from typing import Any, Final
 
 from langmem_adapter.errors import InvalidInputError
 
-__all__ = ["check_metadata", "check_text", "json_object"]
+__all__ = ["DEEPEST", "check_metadata", "check_nesting", "check_text", "json_object"]
+
+DEEPEST: Final = 64
+"""Levels of objects and lists in each other. What is read must never need more of the stack than whoever reads has left."""
 
 _JSON: Final = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, default=dict
@@ -45,7 +48,7 @@ def check_metadata(value: object) -> dict[str, Any]:
         value: A mapping of text keys to JSON values: text, numbers, booleans, `None`, lists and objects of these.
 
     Raises:
-        InvalidInputError: It is something else, holds NaN or infinity, or is nested too deeply; the message says where.
+        InvalidInputError: It is something else, holds NaN or infinity, or has more than `DEEPEST` levels.
     """
     copy: dict[str, Any] = json.loads(json_object(value, "metadata"))
     return copy
@@ -63,14 +66,32 @@ def json_object(value: object, name: str) -> str:
     """
     if not isinstance(value, Mapping):
         raise InvalidInputError(f"{name} must be a mapping, not {type(value).__name__}")
+    check_nesting(value, name)
     try:
         return check_text(_JSON.encode(_strict(value, name)), name)
-    except RecursionError:
-        raise InvalidInputError(f"{name} is nested too deeply; flatten it") from None
     except InvalidInputError:
         raise
     except ValueError as error:
         raise InvalidInputError(f"{name} cannot be kept as JSON: {error}") from None
+
+
+def check_nesting(value: object, name: str, *, levels: int = DEEPEST) -> None:
+    """Refuse a value with more levels of objects and lists in each other than `DEEPEST`.
+
+    Args:
+        value: Anything.
+        name: What to call it in the error.
+        levels: How many it may have.
+
+    Raises:
+        InvalidInputError: It has more.
+    """
+    if not isinstance(value, Mapping | list | tuple):
+        return
+    if not levels:
+        raise InvalidInputError(f"{name} has more than {DEEPEST} levels of objects and lists in each other; flatten it")
+    for part in value.values() if isinstance(value, Mapping) else value:
+        check_nesting(part, name, levels=levels - 1)
 
 
 def _strict(value: object, name: str) -> object:

@@ -137,6 +137,54 @@ def test_loading_a_snapshot_never_holds_the_vectors_twice(tmp_path: Path, vector
     assert peak(open_it) < 1.5
 
 
+def test_nor_does_changing_what_was_loaded(tmp_path: Path, vectors: Vectors) -> None:
+    save(tmp_path / "x.index", scattered(vectors), LABEL)
+
+    def opened() -> FaissIndex:
+        snapshot, index = load(tmp_path / "x.index", "hash:64"), FaissIndex(D)
+        assert snapshot is not None
+        index.adopt(Batch(snapshot.pks, snapshot.scopes, snapshot.vectors, NOBODY))
+        return index
+
+    assert peak(lambda: opened().update(Batch(np.array([MANY]), np.array([1]), vectors[:1], NOBODY))) < 1.5
+
+
+CHANGES: dict[str, Callable[[FaissIndex, Vectors], object]] = {
+    "grow": lambda index, vectors: index.update(
+        Batch(np.arange(200, 5_000), np.ones(4_800, int), vectors[200:5_000], NOBODY)
+    ),
+    "overwrite": lambda index, vectors: index.update(Batch(np.arange(9), np.ones(9, int), vectors[300:309], NOBODY)),
+    "delete": lambda index, _: index.update(Batch(NOBODY, NOBODY, np.empty((0, D), np.float32), np.arange(150))),
+    "compact": lambda index, _: list(index.compact()),
+    "clear": lambda index, _: index.clear(),
+}
+
+
+@pytest.mark.parametrize("kept", ["views", "batch", "both"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_views_of_a_batch_outlive_its_adoption(vectors: Vectors, change: str, kept: str) -> None:
+    index, rows = FaissIndex(D), np.arange(200)
+    batch = Batch(rows.copy(), rows[::-1] % 7, vectors[:200].copy(), NOBODY)
+    arrays = (batch.pks, batch.scopes, batch.vectors)
+    views = [array[10:20] for array in arrays] if kept != "batch" else []
+    before = [array[10:20].copy() for array in arrays]
+    index.adopt(batch)
+    held = batch if kept != "views" else None
+    del batch, arrays
+    CHANGES[change](index, vectors)
+    hit = index.search(vectors[180], 5, scopes=range(10))
+    found: list[Any] = [hit.pks, hit.scores, index.vectors(np.array([0, 180])), index.pks()]
+    copies = [array.copy() for array in found]
+    CHANGES["grow"](index, vectors)
+    index.clear()
+    if held is not None:
+        views += [array[10:20] for array in (held.pks, held.scopes, held.vectors)]
+    for view, was in zip(views, before * 2, strict=False):
+        np.testing.assert_array_equal(view, was)
+    for given, was in zip(found, copies, strict=True):
+        np.testing.assert_array_equal(given, was)
+
+
 @pytest.mark.parametrize("kind", ["faiss", "exact"])
 def test_adopting_replaces_everything_or_refuses_and_changes_nothing(kind: Any, vectors: Vectors) -> None:
     index = open_index(kind, D)

@@ -10,7 +10,7 @@ from langgraph.checkpoint.base import WRITES_IDX_MAP, get_checkpoint_metadata
 
 from langmem_adapter.adapters.checkpointer.arguments import checked_versions, config_of, listed, place_of, thread_id_of
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.records.checks import check_text
+from langmem_adapter.records.checks import check_nesting, check_text
 from langmem_adapter.storage import checkpoints as storage
 from langmem_adapter.storage import threads
 from langmem_adapter.storage.checkpoints import Checkpoint as Stored
@@ -62,7 +62,7 @@ class Writing:
             The config that names this checkpoint.
 
         Raises:
-            InvalidInputError: No thread, or a value that could not be read again.
+            InvalidInputError: No thread, metadata with too many levels, or a value that could not be read again.
             StorageError: The database refused or failed; nothing was written.
         """
         place = place_of(config)
@@ -182,6 +182,7 @@ class Writing:
     def _draft(
         self, place: Place, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
     ) -> Callable[[Connection], None]:
+        check_nesting(metadata, "the checkpoint's metadata")
         run_id, held = metadata.get("run_id"), checkpoint["channel_values"]
         stored = Stored(
             space=place.space,
