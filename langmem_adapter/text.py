@@ -259,7 +259,6 @@ _WIDTHS: Final = {
     for code in range(0xFF01, 0xFFEF)
     if len(written := unicodedata.decomposition(chr(code)).split()) == 2  # noqa: PLR2004 - "<wide> 0041"
 }
-_ENDS: Final = ".!…。"  # of a statement, in either width; a question is none
 _OPENING: Final = "\"'`“‘«([{【《「『〈"
 _CLOSES: Final = "\"'`”’»)]}】》」』〉,;:!?.…。，、；：！？"
 # A word of letters alone, with an apostrophe or a hyphen in it, whatever quotation marks and commas stand around it.
@@ -267,7 +266,6 @@ _LETTERS: Final = f"[^\\W\\d_{_CJK}]+"
 _PLAIN_WORD: Final = re.compile(
     rf"(?<![^\s{_CJK}{re.escape(_OPENING)}])(?![a-z]){_LETTERS}(?:['’-]{_LETTERS})*(?=[{re.escape(_CLOSES)}]*(?:[\s{_CJK}]|$))"
 )
-_TOKEN: Final = re.compile(f"[^\\W{_CJK}]+")
 _PICTURES: Final = (  # emoji and arrows, with the marks that join and colour them
     "\u2190-\u21ff\u2300-\u23ff\u2500-\u27bf\u2900-\u297f\u2b00-\u2bff\ufe0f\u200d\U0001f000-\U0001faff"
 )
@@ -305,7 +303,7 @@ def cased(text: str) -> set[str]:
         >>> sorted(cased("Anna's NAS has the password aB3x"))
         ['NAS', 'aB3x']
     """
-    return {token for token in _TOKEN.findall(_as_compared(text)) if token != token.lower()}
+    return {token for token in re.findall(f"[^\\W{_CJK}]+", _as_compared(text)) if token != token.lower()}
 
 
 def signed_words(text: str) -> list[str]:
@@ -335,7 +333,7 @@ def _is_symbol(sign: str) -> bool:
 
 def _as_compared(text: str) -> str:
     plain = " ".join(_narrow(text).split())
-    return _PLAIN_WORD.sub(_without_capital, plain.rstrip(_ENDS + " ") or plain)
+    return _PLAIN_WORD.sub(_without_capital, plain.rstrip(" .!…。") or plain)
 
 
 def _narrow(text: str) -> str:

@@ -24,6 +24,7 @@ import tempfile
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self
 
 import numpy as np
@@ -233,23 +234,19 @@ def erase(database: Path, *, patience: float = 5.0) -> tuple[int, int]:
     removed, end = 0, time.monotonic() + patience
     while True:
         done, drafts = _snapshots_of(database)
-        gone = [_tried(_remove, file) for file in done] + [_tried(_remove_orphan, file) for file in drafts]
+        gone = [_gone(partial(file.unlink, missing_ok=True)) for file in done]
+        gone += [_gone(partial(_remove_orphan, file)) for file in drafts]
         removed += sum(gone)
         if all(gone) or time.monotonic() > end:
             return removed, gone.count(False)
         time.sleep(_PAUSE)
 
 
-def _tried(remove: Callable[[Path], bool], path: Path) -> bool:
+def _gone(remove: Callable[[], bool | None]) -> bool:
     try:
-        return remove(path)
+        return remove() is not False
     except OSError:  # the others can go all the same
         return False
-
-
-def _remove(path: Path) -> bool:
-    path.unlink(missing_ok=True)
-    return True
 
 
 def _snapshots_of(database: Path) -> tuple[list[Path], list[Path]]:
