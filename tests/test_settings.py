@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import warnings
 from pathlib import Path
 from typing import Any
@@ -279,6 +280,6 @@ def test_settings_do_not_change_once_made(here: Path) -> None:
         settings.model = "other"
 
 
-def test_the_default_database_lies_in_the_users_data_directory(tmp_path: Path) -> None:
-    assert default_database().is_relative_to(tmp_path)
+def test_the_default_database_lies_in_the_users_data_directory() -> None:
+    assert default_database().is_relative_to(os.environ["XDG_DATA_HOME"])
     assert default_database().name == "memory.db"
