@@ -1,8 +1,9 @@
 """The memory pipeline as a node of a bigger graph, watched stage by stage."""
 
-from typing import Any, TypedDict
+from typing import Any
 
 from langgraph.graph import StateGraph
+from typing_extensions import TypedDict
 
 from langmem_adapter import Memory
 

@@ -6,12 +6,13 @@ Give it `{"scope": {"user_id": "alice"}}`, and `"dry_run": true` to see what it 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from langchain_core.runnables import RunnableConfig  # noqa: TC002 - LangGraph reads the annotations of nodes
 from langgraph.channels import EphemeralValue
 from langgraph.graph import START, StateGraph
 from langgraph.runtime import Runtime  # noqa: TC002 - the same
+from typing_extensions import TypedDict
 
 from langmem_adapter.maintenance.consolidate import Tidied, Tidier
 from langmem_adapter.memory import Memory

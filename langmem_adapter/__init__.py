@@ -133,10 +133,25 @@ _HOMES: Final = {
     "Scope": "records.scope",
     "Settings": "settings",
 }
+_GUESTS: Final = {
+    "AsyncMemory": "mem0",
+    "ConversationMemory": "classic",
+    "MemoryRetriever": "retriever",
+    "MemoryStore": "store",
+    "SQLAlchemySaver": "checkpointer",
+    "SQLChatMessageHistory": "chat_history",
+    "create_memory_tools": "tools",
+    "recall_node": "nodes",
+    "remember_node": "nodes",
+}
+"""What does not live here, but is looked for here: each in a module of `adapters`."""
 
 
 def __getattr__(name: str) -> object:
     """Import a public name from the room that owns it (PEP 562)."""
+    if name in _GUESTS:
+        where = f"{__name__}.adapters.{_GUESTS[name]}"
+        raise ImportError(f"{name} lives in {where}; write: from {where} import {name}", name=__name__)
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value: object = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'errors')}"), name)

@@ -26,6 +26,8 @@ T = TypeVar("T")
 
 _Method = Callable[Concatenate[S, P], R]
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+_CALLED: Final = {"limit": "k", "top_k": "k"}
+"""What other libraries call some of our arguments."""
 
 
 class Plan(Generic[R]):
@@ -149,7 +151,7 @@ def _refuse_unknown(name: str, given: dict[str, Any], known: frozenset[str], els
     if given.keys() <= known:
         return
     unknown = next(word for word in given if word not in known)
-    near = difflib.get_close_matches(unknown, known, n=1)
+    near = [word for word in known if word == _CALLED.get(unknown)] or difflib.get_close_matches(unknown, known, n=1)
     known_words = ", ".join(sorted(known - {"self"}))
     meant = elsewhere.get(unknown, f"did you mean {near[0]!r}?" if near else f"known are {known_words}")
     raise UnknownArgumentError(f"{name}() has no argument {unknown!r}; {meant}")

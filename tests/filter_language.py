@@ -169,8 +169,8 @@ def _entry(key: str, under: Any, values: dict[str, Any]) -> bool:
     if isinstance(under, dict):
         return isinstance(found, dict) and holds(under, found)
     if isinstance(under, list):
-        return _equal(found, under) or any(_equal(found, part) for part in under)
-    return found is not None if under == "*" else _equal(found, under)
+        return _means(found, under) or any(_means(found, part) for part in under)
+    return found is not None if under == "*" else _means(found, under)
 
 
 def _find(values: Any, key: str) -> Any:
@@ -185,9 +185,9 @@ def _find(values: Any, key: str) -> Any:
 def _operator(name: str, found: Any, operand: Any) -> bool:
     match name:
         case "eq" | "ne":
-            return _equal(found, operand) == (name == "eq")
+            return _means(found, operand) == (name == "eq")
         case "in" | "nin":
-            return any(_equal(found, part) for part in operand) == (name == "in")
+            return any(_means(found, part) for part in operand) == (name == "in")
         case "exists":
             return (found is not None) is bool(operand)
         case "contains" | "icontains":
@@ -212,6 +212,10 @@ def _ordered(name: str, one: Any, other: Any) -> bool:
             pairs = [(one, other)] if isinstance(one, str) and isinstance(other, str) else []
     compare: Any = {"gt": operator.gt, "gte": operator.ge, "lt": operator.lt, "lte": operator.le}[name]
     return any(compare(*pair) for pair in pairs)
+
+
+def _means(found: Any, wanted: Any) -> bool:
+    return _equal(found, wanted) or (isinstance(found, list) and any(_equal(part, wanted) for part in found))
 
 
 def _equal(one: Any, other: Any) -> bool:

@@ -38,6 +38,13 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         _ = langmem_adapter.Memmory
 
 
+def test_what_lives_elsewhere_is_an_import_error_that_says_where() -> None:
+    for name in langmem_adapter._GUESTS:
+        with pytest.raises(ImportError, match=f"write: from [a-z0-9_.]+ import {name}$") as told:
+            exec(f"from langmem_adapter import {name}")  # noqa: S102 - what a user writes
+        exec(str(told.value).partition("write: ")[2])  # noqa: S102 - the advice
+
+
 def test_importing_the_package_imports_nothing_heavy() -> None:
     code = f"import sys, langmem_adapter, langmem_adapter.errors; print([n for n in {HEAVY!r} if n in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)

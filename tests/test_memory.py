@@ -285,8 +285,9 @@ def test_unknown_arguments_are_named_with_what_was_meant(memory: Memory) -> None
     call: Any = memory.search
     with pytest.raises(UnknownArgumentError, match="did you mean 'user_id'"):
         call("tea", user="a")
-    with pytest.raises(TypeError):
-        call("tea", user_id="a", limit=3)
+    for name in ("limit", "top_k"):
+        with pytest.raises(TypeError, match=f"no argument '{name}'; did you mean 'k'"):
+            call("tea", user_id="a", **{name: 3})
 
 
 def test_a_named_add_happens_once(memory: Memory) -> None:

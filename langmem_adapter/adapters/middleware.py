@@ -7,13 +7,14 @@ stays what was said.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NotRequired
 
 from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
 from langchain.agents.middleware.types import PrivateStateAttr
 from langchain_core.messages import AnyMessage, HumanMessage
 from langchain_core.messages.utils import count_tokens_approximately
 from langchain_core.runnables.config import ensure_config
+from typing_extensions import TypedDict
 
 from langmem_adapter.adapters.calls import OnError, forgiving
 from langmem_adapter.adapters.talk import answers, asked, latest_turn, listed, looked_up, remembered

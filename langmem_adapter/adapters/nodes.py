@@ -67,7 +67,8 @@ def recall_node(  # noqa: PLR0913 - each is a knob of its own
         A node for `StateGraph.add_node`, sync and async.
 
     Example:
-        >>> from typing import Any, TypedDict
+        >>> from typing import Any
+        >>> from typing_extensions import TypedDict
         >>> from langgraph.graph import StateGraph
         >>> from langmem_adapter import Memory
         >>> class State(TypedDict, total=False):
@@ -119,7 +120,8 @@ def remember_node(
         InvalidInputError: An output is asked for that a background write cannot give.
 
     Example:
-        >>> from typing import Any, TypedDict
+        >>> from typing import Any
+        >>> from typing_extensions import TypedDict
         >>> from langgraph.graph import StateGraph
         >>> from langmem_adapter import Memory
         >>> class State(TypedDict, total=False):

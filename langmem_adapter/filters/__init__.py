@@ -4,10 +4,12 @@ A filter is a mapping; all its entries must hold. Operators may be written with 
 
     {"topic": "food"}                     equal, like {"topic": {"eq": "food"}}
     {"topic": ["food", "home"]}           one of these (Mem0), or this very list (LangGraph)
+    {"tags": "food"}                      holds for the tags ["food", "home"], too
     {"topic": "*"}                        has a value (Mem0), like {"topic": {"exists": True}}; the text itself is {"eq": "*"}
     {"age": {"gte": 18, "lt": 65}}        every operator holds
     {"address": {"city": "Oslo"}}         an object whose city is Oslo, whatever else it holds (LangGraph)
     {"address.city": "Oslo"}              the same, unless there is a key "address.city", which comes first
+    {"age": {"gtee": 18}}                 an error: it looks like an operator; a key of that name is "age.gtee"
     {"AND": [{…}, {…}]}                   every one holds
     {"OR": [{…}, {…}]}                    at least one holds
     {"NOT": {…}} or {"NOT": [{…}, {…}]}   none of them holds
@@ -15,8 +17,8 @@ A filter is a mapping; all its entries must hold. Operators may be written with 
 What an operator asks of a value *v*, and what it says of null. A key that is missing reads as null.
 
     operator            holds where                                                              null or missing
-    eq x      ne x      v equals x, or does not                                                  equals `None` only
-    in […]    nin […]   v equals one of them, or none of them                                    equals `None` only
+    eq x      ne x      v equals x, or is a list with a member that does; or not                 equals `None` only
+    in […]    nin […]   the same, of one of them; or of none of them                             equals `None` only
     gt gte lt lte x     both are numbers, both are times, or both are texts, in this order       never
     contains x          x is a part of the text v, or equals an element of the list v            never
     icontains x         the same for a text x, whatever the case                                 never

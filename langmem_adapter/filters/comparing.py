@@ -87,7 +87,7 @@ class _Not:
 
 
 class _OneOf:
-    """Whether a value equals one of these."""
+    """Whether a value equals one of these, or is a list with a member that does."""
 
     __slots__ = ("_moments", "_others", "_plain", "_times")
 
@@ -99,6 +99,10 @@ class _OneOf:
         self._others = [value for value in operands if not _hashed(value) and not isinstance(value, datetime)]
 
     def __call__(self, value: Any) -> bool:
+        return self.equals(value) or (isinstance(value, list | tuple) and any(map(self.equals, value)))
+
+    def equals(self, value: Any) -> bool:
+        """Whether the value itself equals one of these."""
         if _hashed(value) and value in self._plain:
             return True
         if self._moments and isinstance(value, datetime):
@@ -141,12 +145,12 @@ def _ordered(compare: Callable[[Any, Any], bool], operand: Any) -> Test:
 
 
 def _containing(operand: Any) -> Test:
-    equal = _OneOf([operand])
+    equals = _OneOf([operand]).equals
 
     def test(value: Any) -> bool:
         if isinstance(value, str):
             return isinstance(operand, str) and operand in value
-        return isinstance(value, list | tuple) and any(equal(part) for part in value)
+        return isinstance(value, list | tuple) and any(map(equals, value))
 
     return test
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Collection, Iterable, Mapping
 from datetime import date
 from typing import Any, Final
@@ -30,6 +31,19 @@ _LOGIC: Final = {name: word for word in ("AND", "OR", "NOT") for name in (word, 
 _MOST_PARTS: Final = 1_000
 _MOST_VALUES: Final = 10_000
 _LONGEST: Final = 60  # of a name in an error
+_CLOSE: Final = 0.85  # "gtee" is that near to "gte", "city" to none
+_OTHERS: Final = {
+    **dict.fromkeys(("=", "==", "equal", "equals", "equalto"), "eq"),
+    **dict.fromkeys(("!=", "<>", "neq", "notequal", "notequals", "notequalto"), "ne"),
+    **dict.fromkeys((">", "greaterthan"), "gt"),
+    **dict.fromkeys((">=", "greaterthanorequal", "greaterthanorequals", "greaterthanorequalto"), "gte"),
+    **dict.fromkeys(("<", "lessthan"), "lt"),
+    **dict.fromkeys(("<=", "lessthanorequal", "lessthanorequals", "lessthanorequalto"), "lte"),
+    **dict.fromkeys(("anyof", "oneof", "isin"), "in"),
+    **dict.fromkeys(("notin", "noneof"), "nin"),
+    **dict.fromkeys(("like", "ilike"), "icontains"),
+}
+"""What other filter languages call our operators, in small letters without spaces, dashes and underscores."""
 
 
 def parse(filters: Mapping[str, Any] | None, *, fields: Collection[str] = FIELDS) -> Filter:
@@ -184,17 +198,24 @@ def _has_operators(key: str, value: Mapping[Any, object], *, plain: bool) -> boo
     """Whether a mapping under a key holds operators; otherwise it is a filter on the object there, if one can be there."""
     names = [_key(name) for name in value]
     unknown = [name for name in names if name.removeprefix("$") not in OPERATORS]
-    meant = [name for name in unknown if name.startswith("$") and name not in _LOGIC]
+    meant = [name for name in unknown if name not in _LOGIC and (name.startswith("$") or _nearest(name, _CLOSE))]
     if meant or (unknown and (plain or len(unknown) < len(names))):
-        raise FilterError(f"filter on {_short(key)}: {_unknown((meant or unknown)[0])}")
+        raise FilterError(f"filter on {_short(key)}: {_unknown(key, (meant or unknown)[0])}")
     return bool(names) and not unknown
 
 
-def _unknown(name: str) -> str:
+def _unknown(key: str, name: str) -> str:
     sign = "$" if name.startswith("$") else ""
-    near = difflib.get_close_matches(name.removeprefix("$").lower()[:_LONGEST], OPERATORS, 1)
-    fix = f", did you mean {sign + near[0]!r}?" if near else "."
-    return f"{_short(name)} is no operator{fix} There are {', '.join(OPERATORS)}"
+    near = _nearest(name, 0.6)
+    fix = f", did you mean {sign + near!r}?" if near else "."
+    path = f"; a key of that name is {_short(f'{key}.{name}')}"
+    return f"{_short(name)} is no operator{fix} There are {', '.join(OPERATORS)}{path}"
+
+
+def _nearest(name: str, least: float) -> str | None:
+    """The operator that a word means, most likely: by its name elsewhere, or letter by letter."""
+    word = re.sub(r"[ _-]", "", name.removeprefix("$").lower()[:_LONGEST])
+    return _OTHERS.get(word) or next(iter(difflib.get_close_matches(word, OPERATORS, 1, least)), None)
 
 
 def _misplaced(key: str) -> str:

@@ -7,9 +7,10 @@ is there for parse alone (LangGraph's `EphemeralValue`): a thread's next run mus
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any
 
 from langgraph.channels import EphemeralValue
+from typing_extensions import TypedDict
 
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.scope import Scope

@@ -11,6 +11,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, Send
+from pydantic import TypeAdapter
 
 from langmem_adapter.errors import ScopeError
 from langmem_adapter.memory import Memory
@@ -71,6 +72,15 @@ def test_langgraph_json_serves_every_graph_of_the_folder(load: Load) -> None:
         assert entry["path"] == f"./graphs/{name}.py:graph"
         graph = load(name).graph
         assert (graph.checkpointer, graph.store) == (None, None)  # the server brings its own
+
+
+@pytest.mark.parametrize("name", sorted(PICTURES))
+def test_a_server_can_show_what_each_graph_takes_keeps_and_gives(load: Load, name: str) -> None:
+    graph = load(name).graph
+    taken, given = graph.get_input_jsonschema()["properties"], graph.get_output_jsonschema()["properties"]
+    assert taken and given
+    kept = {key: TypeAdapter(graph.channels[key].UpdateType).json_schema() for key in graph.stream_channels_list}
+    assert kept.keys() >= taken.keys() | given.keys()
 
 
 # ── the agent ─────────────────────────────────────────────────────────────────────────────────────────────────────────
