@@ -226,8 +226,11 @@ class _Writer:
             source, target = map(self._rows.current, (once.source, once.target))
             claim = replace(once, source=source, target=target, retired_at=None, changed=False)
             self._place(_Claim(claim, once.span.start is not None, ends=False, single=is_single(once.relation)), said)
-        elif standing is not None:
-            self._say(standing, said)
+            return
+        # It may have been joined with another of the same kind while nobody said it.
+        joined = [belief for belief in self._same(once) if belief.span.meets(once.span)]
+        for belief in [standing] if standing is not None else joined:
+            self._say(belief, said)
 
     # ── a memory says it ────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -95,6 +95,17 @@ def test_a_memory_that_is_restored_says_the_same_relation_again(graph: Graph, wh
     assert graph.now() == []
 
 
+def test_a_memory_that_is_restored_says_what_its_relation_was_joined_with_meanwhile(graph: Graph) -> None:
+    one = graph.add("Likes tea", "user likes tea", when=2015)
+    graph.decide("DELETE", one, None, when=2017)
+    other = graph.add("Likes tea", "user likes tea", when=2018)
+    graph.decide("DELETE", other, None, when=2020)
+    graph.decide("ADD", one, "Likes tea", when=2015)  # from then on, the years of the other among them
+    graph.decide("ADD", other, "Likes tea", when=2018)
+    (relation_id,) = graph.ids().values()
+    assert graph.sayers(relation_id) == {one, other}
+
+
 def test_restored_to_an_older_text_it_says_what_that_says(graph: Graph) -> None:
     memory = graph.add("Has a sister Ann", "user sister_of Ann", when=2019)
     graph.decide("UPDATE", memory, "Has a sister Ann in Rome", "Ann lives_in Rome", when=2020)
