@@ -84,7 +84,7 @@ class Settings(BaseSettings):
         trace_days: Days for which what each add saw and did is kept; 0 keeps nothing.
         busy_timeout: Seconds to wait for another process's write.
         sweep_minutes: How long an expired memory may still be listed with `include_expired` before it is deleted (its history
-            stays), and how often an open memory looks for such ones; 0 never deletes them unasked.
+            stays), and how often an open memory looks for such ones; 0, and `inf`, never delete them unasked.
         snapshot_every: Changes after which the vector index writes a snapshot; it also does when closed.
         trust_folder: Whether `./langmem_adapter.toml` decides about everything. It counts as an argument, in the environment,
             and in the user's own file; not in the folder's.

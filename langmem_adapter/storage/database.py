@@ -3,8 +3,8 @@
 Reads run in deferred transactions of their own, so a reader never waits for a writer (WAL). Writes are queued: whoever
 finds the write lock free commits everything that is waiting, in one transaction with a savepoint each, so that a hundred
 waiting writers share one commit and each still gets its own result or its own error (group commit, as in every serious
-database since DeWitt et al. 1984). Sync callers flush on their own thread; async callers let a worker thread flush and
-await their future: one truth for both.
+database since DeWitt et al. 1984). Sync callers flush on their own thread; async callers let a thread of the database's
+flush and await their future: one truth for both.
 """
 
 from __future__ import annotations
@@ -117,6 +117,8 @@ class Database:
         self._writes = self._engine.execution_options(sqlite_begin="IMMEDIATE")
         self._queue: deque[_Waiting[Any]] = deque()
         self._flushing = threading.Lock()
+        self._beside = threading.Lock()
+        self._has_thread = False
         self._commits = 0
         self._poll: sqlite.FileConnection | None = None
         self._polls = 0
@@ -229,9 +231,8 @@ class Database:
     async def awrite(self, work: Callable[[Connection], T]) -> T:
         """The async twin of `write`: waiting tasks share one commit, a task cancelled before its turn writes nothing."""
         future = self._enqueue(work)
-        loop = asyncio.get_running_loop()
         # Soon, not at once: whoever is ready may queue first and share the commit.
-        loop.call_soon(loop.run_in_executor, None, self._flush)
+        asyncio.get_running_loop().call_soon(self._flush_beside)
         return await asyncio.wrap_future(future)
 
     def write_each(self, works: Sequence[Callable[[Connection], T]]) -> list[T | LangmemAdapterError]:
@@ -322,6 +323,28 @@ class Database:
             batch = [waiting for waiting in batch if waiting.future.set_running_or_notify_cancel()]
             if batch:
                 self._commit(batch)
+
+    def _flush_beside(self) -> None:
+        # Contract: no task waits for a thread of others. The executor of a loop may be gone, full or shut down with what it
+        # was given. `test_a_task_gets_its_result_where_the_loop_has_no_executor_any_more`
+        with self._beside:
+            if self._has_thread:  # it looks into the queue once more when it is done
+                return
+            self._has_thread = True
+        try:
+            threading.Thread(target=self._flush_all, name="langmem-adapter writes").start()
+        except RuntimeError:  # no thread is to be had: too many of them, or the interpreter ends
+            self._flush_all()
+
+    def _flush_all(self) -> None:
+        try:
+            while self._queue:
+                self._flush()
+        finally:  # a defect in one work ends its batch, not the next one's
+            with self._beside:
+                self._has_thread = False
+            if self._queue:
+                self._flush_beside()
 
     def _commit(self, batch: list[_Waiting[Any]]) -> None:
         outcomes: list[_Outcome] = []

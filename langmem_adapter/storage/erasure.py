@@ -71,6 +71,7 @@ _CHUNK: Final = 500
 _TRIES: Final = 20
 _PATIENCE: Final = 5.0
 _PAUSE: Final = 0.25
+_NEVER: Final = 5e7  # minutes, about a century: the calendar has no date that long ago
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,13 +284,13 @@ class Sweeper:
         database: The truth.
         ledger: Its writer.
         minutes: How often `sweep_if_due` looks, and how long an expired memory may still be looked at before it goes; 0
-            never sweeps unasked.
+            and a century or more never sweep unasked.
     """
 
     def __init__(self, database: Database, ledger: Ledger, *, minutes: float) -> None:
         self._database = database
         self._ledger = ledger
-        self._grace = timedelta(minutes=minutes)
+        self._grace = timedelta(minutes=minutes if minutes < _NEVER else 0)
         self._next = 0.0  # at once, when the database is opened
 
     @property

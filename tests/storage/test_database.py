@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -99,6 +100,22 @@ def test_a_defect_in_one_write_reaches_its_neighbours_as_an_error(tmp_path: Path
     assert keys(database) == set()
     assert database.write(put("b")) == "b"
     database.close()
+
+
+async def test_a_task_gets_its_result_where_the_loop_has_no_executor_any_more(database: Database) -> None:
+    full, free = ThreadPoolExecutor(1), threading.Event()
+    full.submit(free.wait)
+    asyncio.get_running_loop().set_default_executor(full)
+    try:
+        async with asyncio.timeout(60):
+            assert await database.awrite(put("full")) == "full"
+            free.set()
+            await asyncio.get_running_loop().shutdown_default_executor()
+            wanted = {f"gone {number}" for number in range(600)}  # more than one commit takes
+            assert set(await asyncio.gather(*(database.awrite(put(name)) for name in wanted))) == wanted
+    finally:
+        free.set()
+    assert keys(database) == {"full", *wanted}
 
 
 async def test_a_task_cancelled_before_its_turn_writes_nothing(tmp_path: Path) -> None:

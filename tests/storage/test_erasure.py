@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import json
+import math
 import re
 import shutil
 import sqlite3
@@ -631,7 +632,7 @@ def test_it_is_swept_when_opened_once_it_could_be_looked_at_for_a_while(tmp_path
     with Memory(tmp_path / "m.db", embeddings="hash:64") as memory:
         memory.add("old news", user_id="a", infer=False, expires_at="2001-01-01")
     assert listed(60) == 1  # written a moment ago
-    assert listed(0) == 1  # never
+    assert [listed(never) for never in (0, math.inf, 1e300, 1.1e9)] == [1] * 4
     assert listed(1e-6) == 0
 
 
