@@ -115,7 +115,7 @@ def add(
     items = items_of(source, lines=lines)
     given = {"metadata": json_object(metadata), "timestamp": timestamp, "expires_at": expires_at}
     with call.memory(create=True, graph=graph) as memory:
-        whose = call.whose(memory)
+        whose = call.whose(memory.scopes)
         items = [_checked(item, Scope(**whose)) for item in items]
         common = {**whose, **{k: v for k, v in given.items() if v is not None}, "infer": not no_infer}
         outcome = _store(call, memory, items, common)

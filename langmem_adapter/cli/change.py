@@ -68,7 +68,7 @@ def delete(
 
 
 def _delete_all(call: Call, memory: "Memory", *, yes: bool) -> None:
-    whose = call.whose(memory)
+    whose = call.whose(memory.scopes)
     if not yes:
         _ask(call, named(whose))
     count = memory.delete_all(**whose)

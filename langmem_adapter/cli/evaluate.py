@@ -148,7 +148,7 @@ def _refuse_nobody(memory: "Memory", asked: "Sequence[Question]") -> None:
                 f"{question.where}: there are no memories of {named(question.scope.named)}",
                 code="nothing_found",
                 exit_code=ExitCode.NOTHING_FOUND,
-                hint=known_scopes(memory),
+                hint=known_scopes(memory.scopes()),
             )
 
 

@@ -76,7 +76,7 @@ def show(
     if entity is None and hops is not None:
         raise _usage("--hops goes around an entity", "name one: langmem-adapter graph ENTITY --hops 2")
     with call.memory() as memory:
-        when: dict[str, Any] = {"as_of": as_of, "known_at": known_at, **call.whose(memory)}
+        when: dict[str, Any] = {"as_of": as_of, "known_at": known_at, **call.whose(memory.scopes)}
         if format != "table":
             drawing = memory.graph.draw(format=format, entity=entity, hops=hops or 2, **when)
             call.output.write(drawing, format=format)
@@ -104,7 +104,7 @@ def entities(
     $ langmem-adapter graph entities -u alice --type person
     """
     with call.memory() as memory:
-        whose = call.whose(memory)
+        whose = call.whose(memory.scopes)
         page = memory.graph.entities(type=type, as_of=as_of, known_at=known_at, k=limit, after=after, **whose)
         if page or not call.output.on_terminal:
             call.output.show(
@@ -135,7 +135,7 @@ def path(
     $ langmem-adapter graph path alice Tom -u alice
     """
     with call.memory() as memory:
-        whose = call.whose(memory)
+        whose = call.whose(memory.scopes)
         way = memory.graph.path(source, target, max_hops=hops, as_of=as_of, known_at=known_at, **whose)
         _relations(call, way)
         if not way:
@@ -156,7 +156,7 @@ def search(
     $ langmem-adapter graph search where does my sister live -u alice
     """
     with call.memory() as memory:
-        found = memory.graph.search(" ".join(query), k=limit, **call.whose(memory))
+        found = memory.graph.search(" ".join(query), k=limit, **call.whose(memory.scopes))
         _relations(call, found)
         if not found:
             _nothing(call, memory, None)

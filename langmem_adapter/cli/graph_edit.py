@@ -45,7 +45,7 @@ def add(
     """
     given: dict[str, Any] = {"valid_from": since, "valid_to": until, "source_type": source_type}
     with call.memory(create=True) as memory:
-        whose = call.whose(memory)
+        whose = call.whose(memory.scopes)
         _show(call, memory.graph.add(source, relation, target, target_type=target_type, **given, **whose))
 
 
@@ -87,7 +87,7 @@ def merge(
     $ langmem-adapter graph merge Bob Robert -u alice
     """
     with call.memory() as memory:
-        moved = memory.graph.merge(name, into, **call.whose(memory))
+        moved = memory.graph.merge(name, into, **call.whose(memory.scopes))
     told = f"{name} is {into} now: {_counted(moved)} moved; langmem-adapter graph split {shlex.quote(name)} undoes it"
     call.output.show([{"moved": moved, "name": name, "into": into}], columns=("moved",), picture=lambda: _text(told))
 
@@ -99,7 +99,7 @@ def split(call: Call, name: Annotated[str, typer.Argument(metavar="NAME", help="
     $ langmem-adapter graph split Bob -u alice
     """
     with call.memory() as memory:
-        moved = memory.graph.split(name, **call.whose(memory))
+        moved = memory.graph.split(name, **call.whose(memory.scopes))
     told = f"{name} stands alone again: {_counted(moved)} came back"
     call.output.show([{"moved": moved, "name": name}], columns=("moved",), picture=lambda: _text(told))
 

@@ -1,13 +1,16 @@
 """Commands that look: `search`, `list`, `show`, `history`."""
 
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 
+from langmem_adapter.arguments import memory_id_of
 from langmem_adapter.cli import pictures
 from langmem_adapter.cli.failures import ExitCode
 from langmem_adapter.cli.options import Call, GraphOption, known_scopes, named
 from langmem_adapter.cli.output import as_data
+from langmem_adapter.records.scope import Scope
 
 __all__ = ["history", "list_", "search", "show"]
 
@@ -37,7 +40,7 @@ def search(
     $ langmem-adapter search lyon -u alice --json | jq '.data\[].text'
     """
     with call.memory(graph=graph) as memory:
-        whose = call.whose(memory)
+        whose = call.whose(memory.scopes)
         hits = memory.search(
             " ".join(query), **whose, k=k, threshold=threshold, memory_type=memory_type, explain=explain
         )
@@ -46,7 +49,9 @@ def search(
         if hits or call.output.as_json or not call.output.on_terminal:
             call.output.show(rows, columns=columns, picture=lambda: pictures.hits_table(hits))
         if not hits:
-            call.output.note(f"nothing found for {named(whose)}; {known_scopes(memory) or 'the database is empty'}")
+            call.output.note(
+                f"nothing found for {named(whose)}; {known_scopes(memory.scopes()) or 'the database is empty'}"
+            )
             raise typer.Exit(ExitCode.NOTHING_FOUND)
 
 
@@ -65,17 +70,21 @@ def list_(
     $ langmem-adapter list -u alice --limit 100 --after CURSOR
     $ langmem-adapter list -u alice | cut -f 1        the ids, in a pipe
     """
-    with call.memory() as memory:
-        whose = call.whose(memory)
-        page = memory.get_all(**whose, k=limit, after=after, include_expired=expired)
+    from langmem_adapter.storage import memories, scopes
+
+    with call.reading() as connection:
+        whose = call.whose(partial(scopes.counts, connection))
+        page, following = memories.page(connection, Scope(**whose), k=limit, after=after, include_expired=expired)
         rows = [as_data(item) for item in page]
         columns = ("id", "updated_at", "text")
         if page or call.output.as_json or not call.output.on_terminal:
-            call.output.show(rows, columns=columns, picture=lambda: pictures.items_table(page), next=page.next)
-        if page.next is not None:
-            call.output.note(f"more: --after {page.next}")
+            call.output.show(rows, columns=columns, picture=lambda: pictures.items_table(page), next=following)
+        if following is not None:
+            call.output.note(f"more: --after {following}")
         if not page:
-            call.output.note(f"no memories of {named(whose)}; {known_scopes(memory) or 'the database is empty'}")
+            call.output.note(
+                f"no memories of {named(whose)}; {known_scopes(scopes.counts(connection)) or 'the database is empty'}"
+            )
 
 
 def show(call: Call, id: IdArgument) -> None:  # noqa: A002 - the name of the argument in the usage line
@@ -84,8 +93,10 @@ def show(call: Call, id: IdArgument) -> None:  # noqa: A002 - the name of the ar
     [bold]Examples[/bold]
     $ langmem-adapter show 0f8fad5b-d9cb-469f-a165-70867728950e
     """
-    with call.memory() as memory:
-        item = memory.get(id, **call.scope)
+    from langmem_adapter.storage import memories
+
+    with call.reading() as connection:
+        item = memories.get(connection, memory_id_of(id), call.within)
         call.output.show([as_data(item)], columns=("id", "updated_at", "text"), picture=lambda: pictures.card(item))
 
 
@@ -97,8 +108,10 @@ def history(call: Call, id: IdArgument) -> None:  # noqa: A002 - the same
     [bold]Examples[/bold]
     $ langmem-adapter history 0f8fad5b-d9cb-469f-a165-70867728950e
     """
-    with call.memory() as memory:
-        revisions = memory.history(id, **call.scope)
+    from langmem_adapter.storage import memories
+
+    with call.reading() as connection:
+        revisions = memories.revisions(connection, memory_id_of(id), call.within)
         marks = call.output.out.no_color or not call.output.out.is_terminal
         columns = ("revision", "event", "created_at", "old_text", "new_text", "reason")
         call.output.show(

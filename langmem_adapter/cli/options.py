@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import warnings
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Final, ParamSpec
@@ -19,12 +19,17 @@ import typer
 from langmem_adapter.cli.failures import CommandError, ExitCode
 from langmem_adapter.cli.output import Output
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
+from langmem_adapter.records.scope import Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from sqlalchemy import Connection
 
     from langmem_adapter.memory import Memory
     from langmem_adapter.settings import Settings
+    from langmem_adapter.storage.database import Database
+    from langmem_adapter.storage.scopes import ScopeCount
 
 __all__ = [
     "Call",
@@ -135,6 +140,11 @@ class Call:
         }
         self.options = options
 
+    @property
+    def within(self) -> Scope | None:
+        """The scope that an id must lie in, where any was given."""
+        return Scope(**self.scope) if self.scope else None
+
     @cached_property
     def settings(self) -> Settings:
         """Environment and configuration files, read once.
@@ -179,8 +189,38 @@ class Call:
         except (InvalidInputError, MissingDependencyError) as error:
             raise _configuration(error) from error
 
-    def whose(self, memory: Memory) -> dict[str, Any]:
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A read transaction, for what is asked of the database alone: no model, no vectors, nothing of them is imported.
+
+        Raises:
+            CommandError: The settings do not fit, the driver is missing, or there is no database.
+        """
+        from langmem_adapter.storage.migrations.runner import migrate
+
+        refuse_absent(self.options["database"], self.settings)
+        with closing(self._database()) as database:
+            migrate(database)
+            if not self.output.as_json:
+                self.output.note(database.location)
+            with database.read() as connection:
+                yield connection
+
+    def _database(self) -> Database:
+        from langmem_adapter.settings import default_database
+        from langmem_adapter.storage.database import Database
+
+        where = self.options["database"] or self.settings.database or default_database()
+        try:
+            return Database(where, busy_timeout=self.settings.busy_timeout)
+        except (InvalidInputError, MissingDependencyError) as error:
+            raise _configuration(error) from error
+
+    def whose(self, scopes: Callable[[], Sequence[ScopeCount]]) -> dict[str, Any]:
         """The scope, as keyword arguments.
+
+        Args:
+            scopes: Gives those that exist.
 
         Raises:
             CommandError: None was given; the hint names those that exist.
@@ -191,13 +231,13 @@ class Call:
             "whose memory? give -u/--user, --agent or --run",
             code="scope",
             exit_code=ExitCode.USAGE,
-            hint=known_scopes(memory) or "export LANGMEM_ADAPTER_USER=NAME sets the user once for all",
+            hint=known_scopes(scopes()) or "export LANGMEM_ADAPTER_USER=NAME sets the user once for all",
         )
 
 
-def known_scopes(memory: Memory, most: int = 8) -> str:
+def known_scopes(scopes: Sequence[ScopeCount], most: int = 8) -> str:
     """Whose memories there are, in words; empty where there are none."""
-    told = [f"{named(count.scope.named)} ({count.memories})" for count in memory.scopes()]
+    told = [f"{named(count.scope.named)} ({count.memories})" for count in scopes]
     more = f" and {len(told) - most} more" if len(told) > most else ""
     return f"there are memories of {', '.join(told[:most])}{more}" if told else ""
 

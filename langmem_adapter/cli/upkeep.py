@@ -36,7 +36,7 @@ def purge(
     $ langmem-adapter purge -u alice --run 17 --yes
     """
     with call.memory() as memory:
-        whose = call.whose(memory)
+        whose = call.whose(memory.scopes)
         if not yes:
             _ask(call, named(whose))
         erased = memory.purge(**whose)
