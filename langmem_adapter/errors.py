@@ -24,6 +24,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from langmem_adapter._version import DISTRIBUTION
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -151,12 +153,12 @@ class MissingDependencyError(LangmemAdapterError, ImportError):
 
     Attributes:
         package: Its name.
-        extra: The extra of this package that brings it, as in `pip install 'langmem_adapter[extra]'`; `None` for packages
-            of model providers, which are installed by their own name.
+        extra: The extra of this package that brings it, as in `pip install 'langchain-langmem-adapter[extra]'`; `None` for
+            packages of model providers, which are installed by their own name.
     """
 
     def __init__(self, package: str, *, extra: str | None = None) -> None:
-        wanted = f"'langmem_adapter[{extra}]'" if extra else package
+        wanted = f"'{DISTRIBUTION}[{extra}]'" if extra else package
         super().__init__(f"{package} is not installed; run: pip install {wanted}")
         self.package = package
         self.extra = extra

@@ -99,7 +99,10 @@ def test_an_unreadable_reply_is_kept_but_not_at_any_length() -> None:
 @pytest.mark.parametrize(
     ("error", "command"),
     [
-        (errors.MissingDependencyError("psycopg", extra="postgres"), "pip install 'langmem_adapter[postgres]'"),
+        (
+            errors.MissingDependencyError("psycopg", extra="postgres"),
+            "pip install 'langchain-langmem-adapter[postgres]'",
+        ),
         (errors.MissingDependencyError("langchain-anthropic"), "pip install langchain-anthropic"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import shlex
 import shutil
 import sys
 import warnings
@@ -15,18 +16,19 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from langmem_adapter._version import __version__
+from langmem_adapter._version import DISTRIBUTION, __version__
 from langmem_adapter.cli.failures import CommandError, ExitCode, Failure, failure_of, known_errors
 from langmem_adapter.cli.options import Call, database_path
 from langmem_adapter.cli.output import visible
 
 if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
     from langmem_adapter.memory import Memory
     from langmem_adapter.settings import Settings
 
 __all__ = ["doctor"]
 
-_DISTRIBUTION: Final = "langmem_adapter"
 _LITTLE: Final = 500 * 1024**2  # bytes
 _TRUST: Final = "export LANGMEM_ADAPTER_TRUST_FOLDER=true    (if the folder is yours)"
 _OLDEST: Final = (3, 11)
@@ -108,22 +110,26 @@ def _packages() -> _Check:
     from packaging.requirements import Requirement
 
     try:
-        wanted = [Requirement(line) for line in metadata.requires(_DISTRIBUTION) or []]
+        wanted = [Requirement(line) for line in metadata.requires(DISTRIBUTION) or []]
     except metadata.PackageNotFoundError:
         return _Check("packages", "WARN", "not installed as a package, so versions are unknown", "pip install -e .")
     needed = [part for part in wanted if part.marker is None or part.marker.evaluate({"extra": ""})]
     versions = {part.name: _version_of(part.name) for part in needed}
-    missing = [name for name, version in versions.items() if version is None]
+    missing = [part for part in needed if versions[part.name] is None]
     if missing:
-        fix = f"pip install {' '.join(missing)}"
-        return _Check("packages", "FAIL", f"missing: {', '.join(missing)}", fix, ExitCode.CONFIGURATION)
+        told = f"missing: {', '.join(part.name for part in missing)}"
+        return _Check("packages", "FAIL", told, _installing(missing), ExitCode.CONFIGURATION)
     strange = [part for part in needed if not part.specifier.contains(str(versions[part.name]), prereleases=True)]
     if strange:
         told = ", ".join(f"{part.name} {versions[part.name]}, known good are {part.specifier}" for part in strange)
-        return _Check("packages", "WARN", told, "pip install --upgrade langmem_adapter")
+        return _Check("packages", "WARN", told, _installing(strange))
     shown = ("langchain-core", "langgraph", "sqlalchemy", "faiss-cpu")
     told = ", ".join(f"{name} {versions[name]}" for name in shown if name in versions)
     return _Check("packages", "OK", f"{len(needed)} of {len(needed)} as wanted: {told}")
+
+
+def _installing(parts: "list[Requirement]") -> str:
+    return f"pip install {' '.join(shlex.quote(f'{part.name}{part.specifier}') for part in parts)}"
 
 
 def _version_of(name: str) -> str | None:

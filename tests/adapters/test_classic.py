@@ -361,7 +361,10 @@ def test_without_langchain_classic_the_error_says_what_to_install() -> None:
         "except MissingDependencyError as error:\n    print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=100)
-    assert done.stdout.strip() == "langchain-classic is not installed; run: pip install 'langmem_adapter[classic]'"
+    assert (
+        done.stdout.strip()
+        == "langchain-classic is not installed; run: pip install 'langchain-langmem-adapter[classic]'"
+    )
 
 
 def test_our_own_class_is_not_deprecated(small: Memory) -> None:

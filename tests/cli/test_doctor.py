@@ -1,9 +1,12 @@
 import os
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from langmem_adapter._version import DISTRIBUTION
 
 Data = Callable[..., dict[str, Any]]
 
@@ -12,11 +15,48 @@ def statuses(envelope: dict[str, Any]) -> dict[str, str]:
     return {check["name"]: check["status"] for check in envelope["data"]}
 
 
+PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+
+
+def install(folder: Path, monkeypatch: pytest.MonkeyPatch, *, name: str, wanted: list[str]) -> None:
+    """What pip notes of an installed distribution, before anything that is noted in this environment."""
+    note = folder / f"site/{name.replace('-', '_')}-0.1.0.dist-info/METADATA"
+    note.parent.mkdir(parents=True)
+    lines = [f"Name: {name}", "Version: 0.1.0", *(f"Requires-Dist: {part}" for part in wanted)]
+    note.write_text("\n".join(["Metadata-Version: 2.4", *lines, ""]))
+    monkeypatch.syspath_prepend(str(folder / "site"))
+
+
+@pytest.fixture(autouse=True)
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path, monkeypatch, name=PROJECT["name"], wanted=PROJECT["dependencies"])
+
+
 def test_a_healthy_memory_is_ok_in_everything(data: Data) -> None:
     data("add", "I like tea", "-u", "a")
     found = statuses(data("doctor"))
     assert found == dict.fromkeys(found, "OK")
     assert {"python", "packages", "telemetry", "disk", "database", "index", "embeddings", "model"} <= set(found)
+
+
+def test_the_distribution_has_one_name_everywhere() -> None:
+    assert PROJECT["name"] == DISTRIBUTION == "langchain-langmem-adapter"
+    assert PROJECT["optional-dependencies"]["all"] == [f"{DISTRIBUTION}[classic,postgres]"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "fix"),
+    [
+        ("sqlalchemy<1,>=0.9", "pip install 'sqlalchemy<1,>=0.9'"),
+        ("langmem-absent>=1", "pip install 'langmem-absent>=1'"),
+    ],
+)
+def test_what_does_not_fit_is_installed_by_its_own_name(
+    data: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: str, fix: str
+) -> None:
+    install(tmp_path / "other", monkeypatch, name=DISTRIBUTION, wanted=["rich", wanted])
+    checks = data("doctor", code=4 if "absent" in wanted else 0)["data"]
+    assert next(check["fix"] for check in checks if check["name"] == "packages") == fix
 
 
 def test_the_doctor_makes_no_database(data: Data, database: Path) -> None:

@@ -1,5 +1,8 @@
 import json
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -94,7 +97,30 @@ def test_a_scope_is_needed_and_the_known_ones_are_named(data: Data, alice: list[
 
 
 def test_data_are_on_stdout_and_the_mode_on_stderr(cli: Cli, alice: list[str]) -> None:
-    result = cli("list", "-u", "alice")
-    assert result.stdout.count("\n") == 3
+    result = cli("search", "dog", "-u", "alice", "-k", "1")
+    assert result.stdout.count("\n") == 1
     assert "offline: rules" in result.stderr
     assert "offline" not in result.stdout
+
+
+def test_looking_imports_what_it_needs(data: Data, database: Path, alice: list[str]) -> None:
+    # one new interpreter for all three: a fork of the test's own has everything imported
+    program = (
+        "import sys\nfrom langmem_adapter.cli.app import app\n"
+        "for arguments in (['list', '-u', 'alice'], ['show', sys.argv[2]], ['history', sys.argv[2]]):\n"
+        "    app(['-d', sys.argv[1], *arguments, '--json'], standalone_mode=False)\n"
+        "heavy = 'alembic numpy faiss langgraph langchain langchain_core langsmith openai'\n"
+        "print([name for name in heavy.split() if name in sys.modules])"
+    )
+    command = [sys.executable, "-c", program, str(database), alice[0]]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100)
+    *envelopes, imported = done.stdout.splitlines()
+    assert [json.loads(envelope)["count"] for envelope in envelopes] == [3, 1, 1]
+    assert imported == "[]"
+
+
+def test_looking_needs_no_model_and_no_vectors(data: Data, alice: list[str]) -> None:
+    other = ("--embeddings", "hash:64", "--model", "nobody:nothing")
+    assert data("list", "-u", "alice", *other)["count"] == 3
+    assert data("show", alice[0], *other)["count"] == 1
+    assert data("history", alice[0], *other)["count"] == 1

@@ -282,7 +282,7 @@ except MissingDependencyError as error:
     print(error)
 """
         done = python("-c", program, url_of(database))
-        assert "pip install 'langmem_adapter[postgres]'" in done.stdout
+        assert "pip install 'langchain-langmem-adapter[postgres]'" in done.stdout
 
     def test_sqlite_names_the_fix(self) -> None:
         with pytest.raises(InvalidInputError, match=r"pgvector.*lives in Postgres.*postgresql\+psycopg"):
