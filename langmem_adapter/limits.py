@@ -13,6 +13,7 @@ from concurrent.futures import Future, wait
 from contextvars import copy_context
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import urlsplit
 
 from tenacity import AsyncRetrying, Retrying, retry_if_exception, stop_after_attempt, stop_before_delay
 from tenacity.wait import wait_random_exponential
@@ -32,6 +33,7 @@ __all__ = ["Limits", "asked_of", "in_thread", "is_passing", "is_quota", "limits_
 R = TypeVar("R")
 
 _ASKED: Final = "asked of "
+_FAILED: Final = 400
 _SERVER: Final = 500
 _PASSING: Final = frozenset({408, 409, 429})
 _LASTING: Final = frozenset({501, 505})
@@ -43,6 +45,7 @@ class Limits:
 
     Args:
         who: Whom errors speak of.
+        address: Its server, if that is known beforehand; else errors that know it tell.
         timeout: Seconds that a call may take, all that is asked again included.
         retries: How often it is asked again after a failure that may pass: too many requests (but no quota that is used up), a
             server's own error, a lost connection. The server's `Retry-After` is kept to.
@@ -52,8 +55,11 @@ class Limits:
         'an answer'
     """
 
-    def __init__(self, who: str = "the model", *, timeout: float = 60.0, retries: int = 2) -> None:
+    def __init__(
+        self, who: str = "the model", *, address: str | None = None, timeout: float = 60.0, retries: int = 2
+    ) -> None:
         self._who = who
+        self._address = address
         self._timeout = timeout
         self._rules: dict[str, Any] = {
             # Contract: a call that was left behind asks nobody again; its time is over when it comes back.
@@ -102,14 +108,14 @@ class Limits:
     def _result(self, answer: Future[R] | asyncio.Future[R] | None) -> R:
         if answer is None:
             raise ModelTimeoutError(
-                f"{self._who} did not answer within {self._timeout:g} seconds; nothing was changed. "
+                f"{_named(self._who, self._address)} did not answer within {self._timeout:g} seconds; nothing was changed. "
                 "A slow model is given longer by the setting model_timeout"
             )
         try:
             return answer.result()
         except Exception as error:
             if asked_of(error) is None:
-                error.add_note(_ASKED + self._who)
+                error.add_note(_ASKED + _named(self._who, self._address or _url_of(error)))
             raise
 
 
@@ -126,10 +132,8 @@ def limits_of(given: object, made: object, settings: Settings) -> Limits:
     """
     named = isinstance(given, str)
     who = f"{given}" if named else f"{type(made).__name__} {model_name(made)}"
-    if named and settings.base_url is not None:
-        who = f"{who} at {settings.base_url}"
     retries = settings.model_retries if getattr(made, "max_retries", 0) == 0 else 0
-    return Limits(who, timeout=settings.model_timeout, retries=retries)
+    return Limits(who, address=settings.base_url if named else None, timeout=settings.model_timeout, retries=retries)
 
 
 def model_name(model: object) -> str:
@@ -193,16 +197,31 @@ def is_quota(error: BaseException) -> bool:
 
 
 def status_of(error: BaseException) -> int | None:
-    """The HTTP status that an error of a model's client tells, itself or by what caused it."""
+    """The HTTP status of a failure that an error of a model's client tells, itself or by what caused it."""
     holders = (holder for each in _causes(error) for holder in (each, getattr(each, "response", None)))
     told = (getattr(holder, name, None) for holder in holders for name in ("status_code", "code"))
-    return next((int(status) for status in told if isinstance(status, int)), None)
+    return next((int(status) for status in told if isinstance(status, int) and status >= _FAILED), None)
 
 
 def asked_of(error: BaseException) -> str | None:
     """Whom was asked when this was raised, if a model raised it."""
     notes = (note for each in _causes(error) for note in getattr(each, "__notes__", ()))
     return next((note.removeprefix(_ASKED) for note in notes if note.startswith(_ASKED)), None)
+
+
+def _named(who: str, address: str | None) -> str:
+    parts = urlsplit(address or "")
+    # Neither a password nor a key in the query is told.
+    host = parts.netloc.rpartition("@")[2]
+    return f"{who} at {parts.scheme}://{host}{parts.path}" if host else who
+
+
+def _url_of(error: BaseException) -> str | None:
+    """Where the request went that failed; looked up with care, for a property of httpx raises where there is none."""
+    holders = (holder for each in _causes(error) for holder in (each, getattr(each, "response", None)))
+    told = (getattr(holder, "__dict__", {}) for holder in holders)
+    urls = (getattr(parts.get(name), "url", None) for parts in told for name in ("request", "_request"))
+    return next((str(url) for url in urls if url), None)
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -5,9 +5,12 @@ import platform
 import shlex
 import shutil
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["doctor"]
 
 _LITTLE: Final = 500 * 1024**2  # bytes
+_SECONDS: Final = 8.0  # for everything that may hang; starting the command takes its time, too
 _TRUST: Final = "export LANGMEM_ADAPTER_TRUST_FOLDER=true    (if the folder is yours)"
 _OLDEST: Final = (3, 11)
 _STYLES: Final = {"OK": "green", "WARN": "yellow", "FAIL": "bold red"}
@@ -59,22 +63,33 @@ def doctor(call: Call) -> None:
     """Check Python, packages, database, index, embeddings, model and disk.
 
     Nothing is sent anywhere, unless a model or an embedding service is set
-    up: then one short sentence goes there. Exit code 4 for a broken
-    configuration, 5 for a database or model out of reach.
+    up: then one short sentence goes there. What does not answer in eight
+    seconds is told as such. Exit code 4 for a broken configuration, 5 for a
+    database or model out of reach.
 
     [bold]Examples[/bold]
     $ langmem-adapter doctor
     $ langmem-adapter doctor -d memory.db --model openai:gpt-5-mini
     """
-    checks = list(_checks(call))
+    checks: list[_Check] = []
+    for check in _checks(call):
+        checks.append(check)
+        if not call.output.as_json:
+            _show(call, [check])
+    if call.output.as_json:
+        _show(call, checks)
+    worst = max(check.exit_code for check in checks)
+    if worst:
+        raise typer.Exit(worst)
+
+
+def _show(call: Call, checks: list[_Check]) -> None:
     call.output.show(
         [{"name": c.name, "status": c.status, "detail": c.detail, "fix": c.fix} for c in checks],
         columns=("status", "name", "detail", "fix"),
         picture=lambda: _picture(checks),
     )
-    worst = max(check.exit_code for check in checks)
-    if worst:
-        raise typer.Exit(worst)
+    sys.stdout.flush()  # whoever reads a pipe sees it now
 
 
 def _checks(call: Call) -> Iterator[_Check]:
@@ -93,8 +108,7 @@ def _checks(call: Call) -> Iterator[_Check]:
     path = database_path(call.options["database"], settings)
     if path is not None:
         yield _space(path)
-    yield from _database(call, path)
-    yield from _thinking(call, settings)
+    yield from _slow(call, settings, path)
 
 
 def _python() -> _Check:
@@ -164,15 +178,14 @@ def _database(call: Call, path: Path | None) -> Iterator[_Check]:
         fix = f"chmod u+w {path} {path.absolute().parent}"
         yield _Check("database", "FAIL", f"{path} or its folder is read-only", fix, ExitCode.UNREACHABLE)
         return
-    try:
-        with call.memory(quiet=True) as memory:
-            stats = memory.stats()
-            counts = f"{stats.memories} memories, {stats.scopes} scopes, {stats.entities} entities, {stats.relations} relations"
-            told = f"{memory.location}: {counts}, {_bytes(stats.size)}"
-            yield _Check("database", "OK", f"{told}; the schema is up to date")
-            yield _index(memory)
-    except known_errors() as error:
-        yield _failed("database", failure_of(error))
+    with call.memory(quiet=True) as memory:
+        stats = memory.stats()
+        counts = (
+            f"{stats.memories} memories, {stats.scopes} scopes, {stats.entities} entities, {stats.relations} relations"
+        )
+        told = f"{memory.location}: {counts}, {_bytes(stats.size)}"
+        yield _Check("database", "OK", f"{told}; the schema is up to date")
+        yield _index(memory)
 
 
 def _absent(path: Path) -> _Check:
@@ -195,23 +208,48 @@ def _index(memory: "Memory") -> _Check:
     return _Check("index", "FAIL", wrong, fix, ExitCode.UNREACHABLE)
 
 
-def _thinking(call: Call, settings: "Settings") -> Iterator[_Check]:
-    # In a throw-away memory, so that nothing of this reaches anybody's data.
+def _slow(call: Call, settings: "Settings", path: Path | None) -> Iterator[_Check]:
+    """What may hang, side by side: each in a thread that is left behind when its time is over."""
+    from langmem_adapter.limits import in_thread
     from langmem_adapter.memory import Memory
 
-    try:
-        memory = Memory(
-            ":memory:", model=call.options["model"], embeddings=call.options["embeddings"], settings=settings
-        )
-    except known_errors() as error:
-        yield _failed("model", failure_of(error))
-        return
+    begun = {"database": in_thread(partial(_tried, "database", lambda: list(_database(call, path))))}
+    # In throw-away memories, so that nothing of this reaches anybody's data, and one does not need the other.
+    brief = {"model_timeout": min(settings.model_timeout, _SECONDS - 1), "model_retries": 0}
+    settings = settings.model_copy(update=brief)
+    embeddings, model = call.options["embeddings"] or settings.embeddings, call.options["model"] or settings.model
+    looks: dict[str, tuple[dict[str, str], Callable[[Memory], _Check]]] = {
+        "embeddings": ({"model": "offline", "embeddings": embeddings}, partial(_embeddings, embeddings)),
+        "model": ({"model": model, "embeddings": "hash"}, _model),
+    }
+    for name, (parts, look) in looks.items():
+        try:
+            memory = Memory(":memory:", **parts, settings=settings)  # type: ignore[arg-type]  # two names
+        except known_errors() as error:
+            yield _failed(name, failure_of(error))
+        else:
+            begun[name] = in_thread(partial(_tried, name, partial(_within, memory, look)))
+    yield from _ends(call, begun)
+
+
+def _ends(call: Call, begun: dict[str, Future[list[_Check]]]) -> Iterator[_Check]:
+    until = time.monotonic() + _SECONDS
+    for name, end in begun.items():
+        with call.output.err.status(f"{name} …"):
+            wait([end], max(0.0, until - time.monotonic()))
+        if end.done():
+            yield from end.result()
+        else:
+            told = f"no answer within {_SECONDS:g} seconds"
+            yield _Check(name, "FAIL", told, "see whether its server is well", ExitCode.UNREACHABLE)
+
+
+def _within(memory: "Memory", look: "Callable[[Memory], _Check]") -> list[_Check]:
     with memory:
-        yield _tried("embeddings", lambda: _embeddings(memory, call.options["embeddings"] or settings.embeddings))
-        yield _tried("model", lambda: _model(memory))
+        return [look(memory)]
 
 
-def _embeddings(memory: "Memory", name: str) -> _Check:
+def _embeddings(name: str, memory: "Memory") -> _Check:
     memory.add("The lighthouse keeper plays chess", user_id="doctor", infer=False)
     if not memory.search("chess", user_id="doctor"):
         return _Check(
@@ -238,11 +276,11 @@ def _model(memory: "Memory") -> _Check:
     )
 
 
-def _tried(name: str, check: Callable[[], _Check]) -> _Check:
+def _tried(name: str, look: Callable[[], list[_Check]]) -> list[_Check]:
     try:
-        return check()
+        return look()
     except known_errors() as error:
-        return _failed(name, failure_of(error))
+        return [_failed(name, failure_of(error))]
 
 
 def _failed(name: str, failure: Failure) -> _Check:
@@ -252,8 +290,8 @@ def _failed(name: str, failure: Failure) -> _Check:
 
 def _picture(checks: list[_Check]) -> Any:
     grid = Table.grid(padding=(0, 2), expand=True)
-    grid.add_column(no_wrap=True)
-    grid.add_column(no_wrap=True)
+    grid.add_column(no_wrap=True, width=4)
+    grid.add_column(no_wrap=True, width=10)
     grid.add_column(ratio=1, overflow="fold")
     for check in checks:
         detail = Text(visible(check.detail))

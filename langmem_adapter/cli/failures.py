@@ -21,10 +21,12 @@ from langmem_adapter.errors import (
     MemoryNotFoundError,
     MissingDependencyError,
     ModelReplyError,
+    ModelTimeoutError,
     RelationNotFoundError,
     ScopeError,
     StorageError,
 )
+from langmem_adapter.limits import asked_of, is_passing, is_quota, status_of
 
 __all__ = ["CommandError", "ExitCode", "Failure", "failure_of", "known_errors"]
 
@@ -69,6 +71,15 @@ class Failure:
 
 
 _DOCTOR: Final = "langmem-adapter doctor says what is wrong"
+_KEY: Final = "set the provider's key, for example OPENAI_API_KEY, or work without a model: --model offline"
+_REFUSED: Final = "try another --model"
+_BILLING: Final = "the account is used up; see the provider's billing"
+_HINTS: Final = {
+    None: "is it a page of HTML, or another API? see whether LANGMEM_ADAPTER_BASE_URL is right; it often ends in /v1",
+    401: _KEY,
+    403: _KEY,
+    404: "see whether the name of the model is right, and LANGMEM_ADAPTER_BASE_URL",
+}
 _KINDS: Final[tuple[tuple[type[BaseException], str, ExitCode, str], ...]] = (
     (
         ScopeError,
@@ -84,6 +95,12 @@ _KINDS: Final[tuple[tuple[type[BaseException], str, ExitCode, str], ...]] = (
     (MissingDependencyError, "missing_dependency", ExitCode.CONFIGURATION, ""),
     (EmbeddingMismatchError, "embedding_mismatch", ExitCode.CONFIGURATION, _DOCTOR),
     (ModelReplyError, "model_reply", ExitCode.UNREACHABLE, "try again, or another --model"),
+    (
+        ModelTimeoutError,
+        "model_unreachable",
+        ExitCode.UNREACHABLE,
+        "is the server well? for a slow model: export LANGMEM_ADAPTER_MODEL_TIMEOUT=300",
+    ),
     (ConflictError, "conflict", ExitCode.UNREACHABLE, "try again"),
     (StorageError, "storage", ExitCode.UNREACHABLE, _DOCTOR),
 )
@@ -100,21 +117,28 @@ def failure_of(error: BaseException) -> Failure:
 
 
 def known_errors() -> tuple[type[BaseException], ...]:
-    """The errors that a command tells without a traceback: ours, and those of the model clients that are loaded.
+    """The errors that a command tells without a traceback: ours, and whatever a model raised.
 
-    Meant for an `except` clause, which asks only once something was raised; so nothing is imported for it.
+    Meant for an `except` clause, which asks only once something was raised: that says whether a model was asked, of whatever
+    class it is. Clients rename their classes, and a server that sends HTML makes them stumble anywhere.
     """
-    clients = (("openai", "OpenAIError"), ("httpx", "HTTPError"))
-    loaded = (getattr(sys.modules.get(module), name, None) for module, name in clients)
-    return LangmemAdapterError, *(kind for kind in loaded if kind is not None)
+    raised = sys.exception()
+    return LangmemAdapterError, *(() if raised is None or asked_of(raised) is None else (type(raised),))
 
 
 def _failure_of_a_model(error: BaseException) -> Failure:
-    name = type(error).__name__
-    if name in {"OpenAIError", "AuthenticationError", "PermissionDeniedError", "NotFoundError"}:
-        hint = "set the provider's key, for example OPENAI_API_KEY, or work without a model: --model offline"
-        return Failure("model_configuration", _first_line(error), hint, ExitCode.CONFIGURATION)
-    return Failure("model_unreachable", f"{name}: {_first_line(error)}", "try again later", ExitCode.UNREACHABLE)
+    who, status, passing = asked_of(error) or "the model", status_of(error), is_passing(error)
+    how = f"answered {status}" if status else "cannot be reached" if passing else "gave no answer that can be read"
+    told = f"{who} {how}: {_first_line(error if status else _root(error))}"
+    if is_quota(error):
+        return Failure("model_unreachable", told, _BILLING, ExitCode.UNREACHABLE)
+    if passing:
+        return Failure("model_unreachable", told, "is the server running? try again later", ExitCode.UNREACHABLE)
+    return Failure("model_configuration", told, _HINTS.get(status, _REFUSED), ExitCode.CONFIGURATION)
+
+
+def _root(error: BaseException) -> BaseException:
+    return error if error.__cause__ is None else _root(error.__cause__)
 
 
 def _first_line(error: BaseException) -> str:

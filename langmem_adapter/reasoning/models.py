@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.addresses import shown
 from langmem_adapter.errors import InvalidInputError
@@ -56,21 +56,22 @@ def resolve_model(
         from langmem_adapter.reasoning.rules.reasoner import RuleReasoner  # noqa: PLC0415 - only one of the two is needed
 
         return RuleReasoner()
-    chat_model = named_model(model, settings) if isinstance(model, str) else model
+    made = patiently_made(partial(named_model, model, settings), settings) if isinstance(model, str) else model
     return LLMReasoner(
-        chat_model,
+        made,
         fact_extraction_prompt=fact_extraction_prompt,
         update_memory_prompt=update_memory_prompt,
-        limits=limits_of(model, chat_model, settings),
+        limits=limits_of(model, made, settings),
     )
 
 
-def named_model(name: str, settings: Settings) -> BaseChatModel:
+def named_model(name: str, settings: Settings, **parameters: Any) -> BaseChatModel:
     """The chat model of a name, at the server and with the key of the settings.
 
     Args:
         name: A name for LangChain's `init_chat_model`.
-        settings: `base_url`, `api_key` and `model_timeout`.
+        settings: `base_url` and `api_key`.
+        **parameters: Further ones of the model.
 
     Raises:
         InvalidInputError: The name is not understood, or the key is missing.
@@ -79,6 +80,5 @@ def named_model(name: str, settings: Settings) -> BaseChatModel:
     from langchain.chat_models import init_chat_model  # noqa: PLC0415 - langchain is slow to import, and offline needs none
 
     with provider_errors(f"model {shown(name)!r}", form=_FORMS):
-        make = partial(init_chat_model, name, **server_options(name, settings))
-        chat_model: BaseChatModel = patiently_made(make, settings)
+        chat_model: BaseChatModel = init_chat_model(name, **server_options(name, settings), **parameters)
     return chat_model

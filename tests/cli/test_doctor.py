@@ -1,4 +1,6 @@
 import os
+import sys
+import threading
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -7,6 +9,7 @@ from typing import Any
 import pytest
 
 from langmem_adapter._version import DISTRIBUTION
+from tests.openai_server import OpenAIServer, Stalled
 
 Data = Callable[..., dict[str, Any]]
 
@@ -86,6 +89,28 @@ def test_a_model_without_its_key_fails_with_4_and_names_the_fix(data: Data) -> N
 def test_a_model_that_does_not_answer_fails_with_5(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LANGMEM_ADAPTER_BASE_URL", "http://127.0.0.1:9/v1")
     assert statuses(data("doctor", "--model", "openai:any", code=5))["model"] == "FAIL"
+
+
+@pytest.mark.parametrize("part", ["model", "embeddings"])
+def test_a_server_that_stops_half_way_fails_with_5_and_the_rest_is_told_before(
+    cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    held, seen = threading.Event(), []
+
+    def stall(_: object) -> Stalled:
+        runner: Any = sys.stdout.buffer  # Click's
+        seen.append(runner.getvalue().decode())
+        return Stalled(held)
+
+    with OpenAIServer(stall, vectors=Stalled(held)) as server:
+        monkeypatch.setenv("LANGMEM_ADAPTER_BASE_URL", server.url)
+        monkeypatch.setenv("LANGMEM_ADAPTER_MODEL_TIMEOUT", "0.5")
+        told = cli("doctor", f"--{part}", "openai:any", code=5).stdout
+        held.set()
+    rows = dict(row.split("\t")[1::-1] for row in told.splitlines())
+    assert {name for name, status in rows.items() if status == "FAIL"} == {part}
+    assert f"openai:any at {server.url} did not answer" in told
+    assert all("OK\tpython" in before and f"\t{part}\t" not in before for before in seen)
 
 
 def test_tracing_that_sends_texts_away_is_a_warning(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,12 +1,16 @@
 import re
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from langmem_adapter import errors
 from langmem_adapter.cli.failures import ExitCode, failure_of, known_errors
+from langmem_adapter.limits import Limits
+from tests.openai_server import Failure, OpenAIServer, Page, Stalled
 
 Data = Callable[..., dict[str, Any]]
 
@@ -44,8 +48,83 @@ def test_a_model_that_does_not_answer_is_unreachable(
     monkeypatch.setenv("LANGMEM_ADAPTER_BASE_URL", "http://127.0.0.1:9/v1")
     error = data("add", "I like tea", "-u", "a", "--model", "openai:any", code=5)["error"]
     assert error["code"] == "model_unreachable"
+    assert re.match("openai:any at http://127.0.0.1:9/v1 cannot be reached: .*refused", error["message"])
     monkeypatch.delenv("LANGMEM_ADAPTER_BASE_URL")
     assert data("list", "-u", "a")["data"] == []
+
+
+QUOTA = Failure(429, "insufficient_quota: you exceeded your current quota")
+ANSWERS = [
+    *((Failure(status), 4, "model_configuration", str(status)) for status in (400, 401, 403, 404, 422)),
+    *((Failure(status), 5, "model_unreachable", str(status)) for status in (408, 429, 500, 503)),
+    (QUOTA, 5, "model_unreachable", "quota"),
+    (Page(), 4, "model_configuration", "no answer that can be read"),
+]
+
+
+@pytest.mark.parametrize("part", ["model", "embeddings"])
+@pytest.mark.parametrize(("answer", "exit_code", "code", "told"), ANSWERS)
+def test_what_a_server_answers_is_told_with_provider_model_and_address(
+    data: Data, monkeypatch: pytest.MonkeyPatch, part: str, answer: Failure | Page, exit_code: int, code: str, told: str
+) -> None:
+    with OpenAIServer(lambda _: answer, vectors=answer) as server:
+        monkeypatch.setenv("LANGMEM_ADAPTER_BASE_URL", server.url.replace("//", "//me:secret@"))
+        error = data("add", "I like tea", "-u", "a", f"--{part}", "openai:any", code=exit_code)["error"]
+    assert error["code"] == code
+    assert error["message"].startswith(f"openai:any at {server.url} ") and told in error["message"]
+    assert "secret" not in str(error) and error["hint"]
+
+
+def test_a_server_that_does_not_answer_in_time_is_unreachable(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = threading.Event()
+    with OpenAIServer(lambda _: Stalled(held)) as server:
+        monkeypatch.setenv("LANGMEM_ADAPTER_BASE_URL", server.url)
+        monkeypatch.setenv("LANGMEM_ADAPTER_MODEL_TIMEOUT", "0.3")
+        error = data("add", "I like tea", "-u", "a", "--model", "openai:any", code=5)["error"]
+        held.set()
+    assert error["code"] == "model_unreachable"
+    assert error["message"].startswith(f"openai:any at {server.url} did not answer within 0.3 seconds")
+
+
+class ClientError(Exception):
+    """As the clients of vendors raise it: the status is theirs, their response's, or that of their cause."""
+
+    def __init__(self, cause: Exception | None = None, **told: Any) -> None:
+        super().__init__("no")
+        self.__cause__ = cause
+        vars(self).update(told)
+
+
+REQUEST = SimpleNamespace(url="https://api.vendor.example/v1/messages?key=secret")
+SHAPES = [
+    ClientError(status_code=401, request=REQUEST),
+    ClientError(response=SimpleNamespace(status_code=401, _request=REQUEST)),
+    ClientError(ClientError(code=401, status="UNAUTHENTICATED", _request=REQUEST)),
+]
+
+
+@pytest.mark.parametrize("error", SHAPES, ids=["anthropic", "httpx", "google"])
+def test_errors_of_every_client_are_told_apart_by_their_status(error: ClientError) -> None:
+    def refused() -> None:
+        raise error
+
+    try:
+        Limits("vendor:any").plan(refused).run()
+    except known_errors() as caught:
+        failure = failure_of(caught)
+    assert (failure.code, failure.exit_code) == ("model_configuration", ExitCode.CONFIGURATION)
+    assert failure.message == "vendor:any at https://api.vendor.example/v1/messages answered 401: no"
+
+
+def test_an_error_that_no_model_raised_is_not_hidden() -> None:
+    def hidden() -> bool:
+        try:
+            return bool(1 / 0)
+        except known_errors():
+            return True
+
+    with pytest.raises(ZeroDivisionError):
+        hidden()
 
 
 def test_errors_are_readable_on_stderr_without_a_traceback(cli: Callable[..., Any]) -> None:
