@@ -307,8 +307,11 @@ class Database:
             if self._poll is not None:
                 self._poll.close()
                 self._poll = None
-        self._closed = True
-        self._engine.dispose()
+        # Contract: nobody closes the one connection of a database in memory while another thread reads on it, which crashes the
+        # interpreter; who waited for it is refused. Proven by test_a_database_in_memory_is_not_closed_under_a_reader.
+        with self._memory_lock:
+            self._closed = True
+            self._engine.dispose()
 
     def _enqueue(self, work: Callable[[Connection], T]) -> Future[T]:
         self._refuse_closed()  # on an event loop, which may not touch the disk; the commit looks at the file
@@ -387,6 +390,7 @@ class Database:
         """In memory there is one connection for everybody: one thread at a time."""
         if self.path is None and self.dialect == "sqlite":
             with self._memory_lock:
+                self._refuse_closed()
                 yield
         else:
             yield

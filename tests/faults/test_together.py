@@ -89,7 +89,7 @@ def test_two_processes_add_two_hundred_each_and_both_see_all_at_once(tmp_path: P
 @pytest.mark.parametrize("where", ["memory.db", ":memory:"])
 def test_eight_threads_add_and_one_searches(tmp_path: Path, where: str) -> None:
     name = where if where == ":memory:" else str(tmp_path / where)
-    over, each = threading.Event(), 25
+    over, each = threading.Event(), 10
     with open_memory(name) as memory, ThreadPoolExecutor(THREADS + 1) as pool:
 
         def add(thread: int) -> None:

@@ -196,6 +196,27 @@ def test_a_closed_database_says_so(tmp_path: Path) -> None:
         database.write(put("a"))
 
 
+def test_a_database_in_memory_is_not_closed_under_a_reader() -> None:
+    database, begun, end = Database(":memory:"), threading.Event(), threading.Event()
+    prepare(database)
+
+    def read() -> int | None:
+        with database.read() as connection:
+            begun.set()
+            end.wait(60)
+            return connection.execute(text("SELECT count(*) FROM memories")).scalar()
+
+    with ThreadPoolExecutor(2) as pool:
+        reading = pool.submit(read)
+        assert begun.wait(60)
+        closing = pool.submit(database.close)
+        wait([closing], timeout=0.1)
+        end.set()
+        assert (reading.result(), closing.result()) == (0, None)
+    with pytest.raises(StorageError, match="closed"):
+        read()
+
+
 def test_a_forked_child_is_refused_before_it_harms_the_parent(tmp_path: Path) -> None:
     database = Database(tmp_path / "m.db")
     prepare(database)
