@@ -1,14 +1,19 @@
 from __future__ import annotations
 
+import math
 import os
 import stat
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 
 import pytest
 
 from langmem_adapter import InvalidInputError, Memory, StorageError
+from langmem_adapter.storage.database import Database
+from langmem_adapter.storage.meta import prepare
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -100,3 +105,24 @@ def test_an_address_that_names_the_path_alone_is_that_path(tmp_path: Path) -> No
         memory.add("I like tea.", user_id="ada")
     with Memory(f"sqlite+pysqlite:///{path}") as memory:
         assert [item.text for item in memory.get_all(user_id="ada")] == ["Likes tea"]
+
+
+def test_who_waits_without_an_end_is_not_turned_away_at_once(tmp_path: Path) -> None:
+    standing, free = threading.Event(), threading.Event()
+    one, two = (Database(tmp_path / "m.db", busy_timeout=math.inf) for _ in range(2))
+    prepare(one)
+
+    def stand(_: object) -> None:
+        standing.set()
+        free.wait()
+
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(one.write, stand)
+        standing.wait()
+        second = threads.submit(two.write, lambda _: "waited")
+        wait([second], timeout=0.2)  # where it is turned away, that happens at once
+        free.set()
+        first.result()
+        assert second.result() == "waited"
+    one.close()
+    two.close()
