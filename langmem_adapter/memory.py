@@ -63,9 +63,11 @@ class Memory(Adding, Finding, Editing):
         vision: Let the chat model describe images in messages, one call each; otherwise the result's notes name them.
         settings: Everything else; `None` reads environment and configuration files.
 
+    Where the vectors kept in the database come from another embedding model, whatever needs no vectors works all the same
+    (lists, histories, deletions, purges); searches and new texts raise `EmbeddingMismatchError`, which names both models.
+
     Raises:
         InvalidInputError: A name or setting is not understood.
-        EmbeddingMismatchError: The vectors kept in the database come from another embedding model.
         MissingDependencyError: A driver or provider package is not installed.
         StorageError: The database cannot be opened.
 

@@ -116,8 +116,11 @@ def test_what_is_open_says_nothing_of_it(postgres_url: str) -> None:
         memory.add("I like tea", user_id="ann")
         refuse([repr(memory), memory.location])
         assert "host=" in memory.location
-    with pytest.raises(EmbeddingMismatchError, match="reindex -d postgresql") as caught:
-        Memory(url, embeddings="hash:128")
+    with (
+        Memory(url, embeddings="hash:128") as memory,
+        pytest.raises(EmbeddingMismatchError, match="reindex -d postgresql") as caught,
+    ):
+        memory.search("tea", user_id="ann")
     refuse(raised(caught.value))
 
 

@@ -541,8 +541,8 @@ def test_another_dimension_or_another_model_is_refused(tmp_path: Path) -> None:
             with pytest.raises(EmbeddingMismatchError):
                 call("I like milk.", user_id="a")
         assert written(memory) == (1, 1, 1)
-    with pytest.raises(EmbeddingMismatchError, match="Broken"):
-        Memory(tmp_path / "m.db")
+    with Memory(tmp_path / "m.db") as memory, pytest.raises(EmbeddingMismatchError, match="Broken"):
+        memory.search("milk", user_id="a")
 
 
 # ── more than one of us ───────────────────────────────────────────────────────────────────────────────────────────────

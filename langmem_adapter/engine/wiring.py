@@ -129,12 +129,12 @@ class Engine:
     def _open(self, mark: str, vectors: Embeddings, index: Kind | VectorStore) -> None:
         meta.prepare(self.database, self.settings.language)
         with self.database.read() as connection:
-            meta.check_embeddings(connection, mark)
-            dimensions = meta.dimensions(connection)
+            dimensions = meta.dimensions(connection) if meta.get(connection, meta.EMBEDDINGS) == mark else None
         self.embedder = Embedder(vectors, dimensions=dimensions, limits=self._limits)
         self.ledger = Ledger(self.database, fingerprint=mark)
         self.sweeper = Sweeper(self.database, self.ledger, minutes=self.settings.sweep_minutes)
         self.sweeper.sweep_if_due()
+        self._outside = not isinstance(index, str)
         self.indexer = open_feed(
             self.database,
             index,
@@ -265,14 +265,18 @@ class Engine:
         self.embedder.forget()
         self.searcher.forget()
         files, remains = 0, list[str]()
-        with erasure.noting(remains, "the vector index of this process was not brought up to date; purge again"):
-            self.indexer.pull()
+        # What stands in this process and in the database is erased by then; a store elsewhere follows, or remains.
+        empty = self.indexer.index is None and not self._outside
+        if not empty:
+            with erasure.noting(remains, "the vector index of this process was not brought up to date; purge again"):
+                self.indexer.pull()
         with erasure.noting(remains, "snapshots of the vector index were not removed; purge again"):
             files, left = erase(self.database.path) if self.database.path else (0, 0)
             remains += [
                 f"{left} snapshots of the vector index are being written, or cannot be removed; purge again"
             ] * (left > 0)
-        self.indexer.snapshot()
+        if not empty:
+            self.indexer.snapshot()
         return erasure.clean(self.database, replace(removed, snapshots=files, remains=tuple(remains)))
 
     def feed(self, space: Space, mark: str) -> VectorFeed:

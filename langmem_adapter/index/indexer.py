@@ -22,7 +22,7 @@ from langmem_adapter.index.rows import as_batch, count, first_length, length, re
 from langmem_adapter.index.snapshot import Draft, Label, load, snapshot_path, sweep
 from langmem_adapter.storage import feed
 from langmem_adapter.storage.erasure import erased_until
-from langmem_adapter.storage.meta import check_embeddings
+from langmem_adapter.storage.meta import check_embeddings, comparable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
@@ -47,6 +47,8 @@ _NOTHING: Final = Label("", 0, b"")
 
 class Indexer:
     """Feeds one index from one database. Safe to use from many threads; only one of them pulls at a time.
+
+    Where the vectors kept are those of another model it is open, empty, and every pull is refused.
 
     At first it loads the snapshot, if there is one that fits; what it lacks comes from the database. Later snapshots are
     written, and the index is put in order, by a thread in the background; `close` waits for it.
@@ -97,8 +99,9 @@ class Indexer:
         self._whole = True  # False while it is neither the old state nor the new
         self._pending = self._unlooked = 0  # changes since a snapshot was due, and since the order was looked at
         self._failures = 0
-        self._load()
-        self.pull()
+        if comparable(database, fingerprint, space):  # else the first pull says so: what needs no vectors goes on
+            self._load()
+            self.pull()
 
     @property
     def index(self) -> VectorIndex | None:

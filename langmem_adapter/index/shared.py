@@ -22,7 +22,7 @@ from langmem_adapter.errors import StorageError
 from langmem_adapter.index.base import VectorView, Verification
 from langmem_adapter.storage import feed
 from langmem_adapter.storage.feed import Cursor
-from langmem_adapter.storage.meta import check_embeddings
+from langmem_adapter.storage.meta import check_embeddings, comparable
 from langmem_adapter.storage.sqlite import open_file
 from langmem_adapter.storage.tables import memories
 
@@ -126,7 +126,8 @@ class SharedIndexer:
         self._seen = 0  # the last change of a database that holds no memory
         self._index = None if dimensions is None else index_factory(dimensions)
         self._ready = False
-        self.pull()
+        if comparable(database, fingerprint):  # else the first pull says so: what needs no vectors goes on
+            self.pull()
 
     @property
     def index(self) -> VectorView | None:
@@ -263,6 +264,7 @@ class SharedIndexer:
     def _opened(self) -> SharedIndex | None:
         if self._index is None:
             with self._database.read() as connection:
+                check_embeddings(connection, self._fingerprint)
                 vector = connection.execute(_FIRST_VECTOR).scalar()
                 end = feed.last(connection, self._fingerprint)
             self._seen = 0 if end is None else end.applied

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -19,6 +20,8 @@ from langmem_adapter.storage.tables import changes, history, memories, meta, sco
 from langmem_adapter.text import TOKENIZER
 
 if TYPE_CHECKING:
+    from re import Match
+
     from sqlalchemy import ColumnElement, Connection, Table
 
     from langmem_adapter.storage.database import Database
@@ -29,6 +32,7 @@ __all__ = [
     "LANGUAGE",
     "Stats",
     "check_embeddings",
+    "comparable",
     "dimensions",
     "drop",
     "fits",
@@ -36,6 +40,7 @@ __all__ = [
     "language_of",
     "prepare",
     "put",
+    "spelled",
     "stats",
 ]
 
@@ -43,6 +48,10 @@ EMBEDDINGS: Final = VECTORS.model
 LANGUAGE: Final = "language"
 """Key of the language by whose rules the words were stemmed."""
 _TOKENIZER: Final = "tokenizer"
+_HASH: Final = re.compile(r"^(hash:\d+)/\d+$")
+_CLASS: Final = re.compile(
+    r"^langchain_(\w+)\.(\w+):(?=[^:]+(?::\D[^:]*)?$)"
+)  # a length behind it cannot be written there
 _VALUE: Final = select(meta.c.value).where(meta.c.key == bindparam("name"))
 
 
@@ -143,15 +152,42 @@ def check_embeddings(connection: Connection, fingerprint: str, space: Space = VE
 
 def fits(connection: Connection, kept: str | None, fingerprint: str, space: Space = VECTORS) -> bool:
     """The same as `check_embeddings`, for a caller who has read the fingerprint already."""
-    if kept == fingerprint:
-        return True
-    if kept is not None and connection.execute(select(space.pk).limit(1)).scalar() is not None:
-        raise EmbeddingMismatchError(
-            f"the vectors of the {space.name} in this database are now those of {kept}, which cannot be compared with "
-            f"those of {fingerprint}; open it again with the embeddings {kept}, or re-embed: "
-            + space.remedy.format(location=_location(connection))
-        )
-    return False
+    if kept is None or not _foreign(connection, kept, fingerprint, space):
+        return kept == fingerprint
+    there, here = spelled(kept, fingerprint)
+    raise EmbeddingMismatchError(
+        f"the vectors of the {space.name} in this database are now those of {there}, which cannot be compared with "
+        f"those of {here}; open it again with the embeddings {there}, or re-embed: "
+        + space.remedy.format(location=_location(connection))
+    )
+
+
+def comparable(database: Database, fingerprint: str, space: Space = VECTORS) -> bool:
+    """Whether vectors of this embedding model can be compared with those kept."""
+    with database.read() as connection:
+        kept = get(connection, space.model)
+        return kept is None or not _foreign(connection, kept, fingerprint, space)
+
+
+def spelled(*fingerprints: str) -> list[str]:
+    """Embedding models as `--embeddings` writes them; as their fingerprints, where that would not tell them apart.
+
+    Example:
+        >>> spelled("hash:512/2", "langchain_openai.OpenAIEmbeddings:text-embedding-3-small")
+        ['hash:512', 'openai:text-embedding-3-small']
+        >>> spelled("hash:512/1", "hash:512/2")
+        ['hash:512/1', 'hash:512/2']
+    """
+    names = [_CLASS.sub(_provider, _HASH.sub(r"\1", mark)) for mark in fingerprints]
+    return names if len({*names}) == len({*fingerprints}) else [*fingerprints]
+
+
+def _provider(named: Match[str]) -> str:
+    return "azure_openai:" if named[2].startswith("AzureOpenAI") else f"{named[1]}:"
+
+
+def _foreign(connection: Connection, kept: str, fingerprint: str, space: Space) -> bool:
+    return kept != fingerprint and connection.execute(select(space.pk).limit(1)).scalar() is not None
 
 
 def stats(database: Database) -> Stats:

@@ -190,8 +190,8 @@ def test_other_embeddings_than_those_of_the_file_are_refused(tmp_path: Path) -> 
 
     with Memory.from_config(config(64)) as memory:
         memory.add("I like tea.", user_id="a")
-    with pytest.raises(EmbeddingMismatchError):
-        Memory.from_config(config(128))
+    with Memory.from_config(config(128)) as memory, pytest.raises(EmbeddingMismatchError):
+        memory.search("tea", user_id="a")
 
 
 # ── what is refused ───────────────────────────────────────────────────────────────────────────────────────────────────

@@ -53,6 +53,8 @@ def test_other_embeddings_are_refused_with_the_command_that_changes_them(
 ) -> None:
     error = data("search", "dog", "-u", "alice", "--embeddings", "hash:64", code=4)["error"]
     assert error["code"] == "embedding_mismatch"
+    assert "hash:512," in error["message"] and "hash:64;" in error["message"]
+    assert data("list", "-u", "alice", "--embeddings", "hash:64")["count"] == 1
     command = re.search(r"langmem-adapter (reindex -d \S+ --embeddings) NAME", error["message"])
     assert command is not None
     cli(*command[1].split(), "hash:64")

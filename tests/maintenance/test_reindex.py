@@ -96,18 +96,43 @@ def test_every_memory_gets_the_vector_that_the_new_model_would_give_it_today(url
     assert reindex(url, "hash:128").embedded == 0
 
 
-def test_opening_with_other_embeddings_names_the_command(tmp_path: Path) -> None:
-    fill(str(tmp_path / "m.db"), 1)
-    with pytest.raises(EmbeddingMismatchError, match=f"langmem-adapter reindex -d {tmp_path / 'm.db'} --embeddings"):
-        Memory(tmp_path / "m.db", embeddings="hash:128")
+def test_with_other_embeddings_all_goes_on_that_needs_no_vectors(url: str) -> None:
+    fill(url, 5)
+    before = vectors(url)
+    with Memory(url, embeddings="hash:128") as memory:
+        first, second, *_ = memory.get_all(user_id="a")
+        for call in (
+            lambda: memory.search("boat", user_id="a"),
+            lambda: memory.add("I like tea.", user_id="a"),
+            lambda: memory.add("I like tea.", user_id="a", infer=False),
+            lambda: memory.update(first.id, "Owns a canoe"),
+            lambda: memory.restore(first.id, 1),
+            memory.verify,
+        ):
+            with pytest.raises(EmbeddingMismatchError, match=r"hash:64, .*hash:128; .* langmem-adapter reindex -d \S+"):
+                call()
+        assert vectors(url) == before
+        assert memory.get(first.id).text == first.text
+        assert [revision.event for revision in memory.history(first.id)] == ["ADD"]
+        assert memory.update(first.id, metadata={"seen": True}).event == "UPDATE"
+        assert memory.delete(second.id).event == "DELETE"
+        assert memory.stats().memories == 4
+        assert memory.delete_all(user_id="b") >= 0
+        erased = memory.purge(user_id="a")
+        assert erased.complete, erased.remains
+    with Memory(url, embeddings="hash:64") as memory:
+        assert memory.verify().ok
 
 
 @pytest.mark.postgres
 def test_the_message_names_no_password(postgres_url: str) -> None:
     url = postgres_url.replace("postgres:@", "postgres:s3cret@")  # the test server asks for none
     fill(url, 1)
-    with pytest.raises(EmbeddingMismatchError, match="langmem-adapter reindex -d postgresql") as caught:
-        Memory(url, embeddings="hash:128")
+    with (
+        Memory(url, embeddings="hash:128") as memory,
+        pytest.raises(EmbeddingMismatchError, match="langmem-adapter reindex -d postgresql") as caught,
+    ):
+        memory.search("boat", user_id="a")
     assert "s3cret" not in str(caught.value)
 
 
@@ -295,6 +320,20 @@ def test_the_index_inside_postgres_follows_and_refuses_the_old_model(postgres_ur
             with pytest.raises(EmbeddingMismatchError, match="open it again"):
                 old.search("boat", user_id="a")
             assert new.verify().ok
+
+
+@pytest.mark.postgres
+def test_the_index_inside_postgres_is_purged_without_its_model(postgres_url: str) -> None:
+    with Memory(postgres_url, embeddings="hash:64", index="pgvector") as memory:
+        memory.add_many([{"messages": "Owns a boat", "user_id": user, "infer": False} for user in ("a", "b")])
+    with Memory(postgres_url, embeddings="hash:128", index="pgvector") as memory:
+        erased = memory.purge(user_id="a")
+        assert erased.complete, erased.remains
+        with pytest.raises(EmbeddingMismatchError, match="open it again"):
+            memory.search("boat", user_id="b")
+    with Memory(postgres_url, embeddings="hash:64", index="pgvector") as memory:
+        assert memory.verify().ok
+        assert memory.search("boat", user_id="b")
 
 
 def test_what_is_purged_while_it_is_embedded_is_not_kept(url: str) -> None:
