@@ -62,7 +62,7 @@ def translated(location: str) -> Iterator[None]:
 
 
 def _is_passing(error: DBAPIError) -> bool:
-    state = getattr(error.orig, "sqlstate", None)
+    state: str | None = getattr(error.orig, "sqlstate", None)
     if state is not None:
         return state.startswith(_PASSING)
     lost, told = isinstance(error, OperationalError) and hasattr(error.orig, "sqlstate"), str(error.orig)
