@@ -82,7 +82,7 @@ class Settings(BaseSettings):
             one comes first in 96 of 100 pairs, without it in 9; the mean reciprocal rank on LoCoMo is .591 instead of .618.
         attempts: How often an add starts over when others change the same memories meanwhile.
         trace_days: Days for which what each add saw and did is kept; 0 keeps nothing.
-        busy_timeout: Seconds to wait for another process's write.
+        busy_timeout: Seconds to wait for another process's write; `inf` waits without an end.
         sweep_minutes: How long an expired memory may still be listed with `include_expired` before it is deleted (its history
             stays), and how often an open memory looks for such ones; 0, and `inf`, never delete them unasked.
         snapshot_every: Changes after which the vector index writes a snapshot; it also does when closed.

@@ -10,6 +10,7 @@ flush and await their future: one truth for both.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import threading
 from collections import deque
@@ -45,6 +46,8 @@ T = TypeVar("T")
 _Outcome: TypeAlias = "tuple[Any, LangmemAdapterError | None]"
 
 _WRITE_LOCK: Final = 0x6C616E676D656D  # "langmem": the advisory lock that every writer on Postgres takes first
+_SESSION: Final = "SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO'; SET LOCAL client_encoding = 'UTF8'"
+_COMMITTED: Final = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"  # else the lock would come after the snapshot
 _MOST_PER_COMMIT: Final = 512
 # What a shelf of `search` is made of: the changes, and the language of its words (`storage.meta`).
 _VERSION: Final = text("SELECT coalesce(max(seq), 0), (SELECT value FROM meta WHERE key = 'language') FROM changes")
@@ -99,7 +102,7 @@ class Database:
     Args:
         where: A path (SQLite), `":memory:"`, an SQLAlchemy URL, or an `Engine` (Postgres; for SQLite give its path, since
             the driver must be set up our way).
-        busy_timeout: Seconds to wait for another process's write on SQLite.
+        busy_timeout: Seconds to wait for another process's write; `inf` waits without an end.
 
     Raises:
         InvalidInputError: *where* is not understood or names a database that is not supported.
@@ -162,8 +165,7 @@ class Database:
         """
         self._refuse()
         with translated(self.location), self._lone(), self._reads.begin() as connection:
-            if self.dialect == "postgresql":
-                connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"))
+            self._begin(connection, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             yield connection
 
     def reading(self) -> Reading:
@@ -260,8 +262,7 @@ class Database:
         """
         self._refuse()
         with translated(self.location), self._engine.begin() as connection:
-            connection.execute(text("SET TRANSACTION ISOLATION LEVEL READ COMMITTED"))
-            connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": lock})
+            self._begin(connection, f"{_COMMITTED}; SELECT pg_advisory_xact_lock({lock:d})")
             yield connection
 
     def setup(self, work: Callable[[Connection], T]) -> T:
@@ -291,8 +292,12 @@ class Database:
             if self.dialect == "sqlite":
                 return []
             with self._engine.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
-                found = connection.exec_driver_sql(statement)
-                return [tuple(row) for row in found] if found.returns_rows else []
+                connection.exec_driver_sql(f"SET lock_timeout = {self._lock_timeout}")
+                try:
+                    found = connection.exec_driver_sql(statement)
+                    return [tuple(row) for row in found] if found.returns_rows else []
+                finally:
+                    connection.exec_driver_sql("RESET lock_timeout")
 
     def close(self) -> None:
         """Finish what waits and close every connection; the object is of no use afterwards.
@@ -375,8 +380,7 @@ class Database:
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
         with self._writes.begin() as connection:
-            if self.dialect == "postgresql":
-                connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _WRITE_LOCK})
+            self._begin(connection, f"{_COMMITTED}; SELECT pg_advisory_xact_lock({_WRITE_LOCK})")
             yield connection
             used = connection.connection.dbapi_connection
         # Contract: nothing is acknowledged that was written into a file, or a log, which is no longer at its place. Proven by
@@ -384,6 +388,19 @@ class Database:
         self._refuse()
         if isinstance(used, sqlite.FileConnection) and self.path is not None:
             self._refuse_lost_log(used, self.path)
+
+    def _begin(self, connection: Connection, order: str) -> None:
+        # Contract: whatever server, user, environment or pool decide about a session, a transaction of ours reads dates and
+        # texts in one way, and waits as long as we say. LOCAL, since a caller's own Engine keeps its sessions as they are, and
+        # behind a pooler no session is ours at all. `test_what_a_server_sets_changes_nothing`
+        if self.dialect == "postgresql":
+            waits = f"SET LOCAL lock_timeout = {self._lock_timeout}"
+            connection.exec_driver_sql(f"{_SESSION}; {waits}; {order}").close()
+
+    @property
+    def _lock_timeout(self) -> int:
+        """Milliseconds, as Postgres takes them: 0 is no end, and a month the most."""
+        return 0 if math.isinf(self._busy_timeout) else max(1, int(min(self._busy_timeout, sqlite.LONGEST) * 1000))
 
     @contextmanager
     def _lone(self) -> Iterator[None]:

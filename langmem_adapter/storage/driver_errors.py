@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 
 from langmem_adapter.addresses import cleaned
 from langmem_adapter.errors import StorageError
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = ["translated"]
 
+_HELD: Final = "another process holds the write lock; raise the setting busy_timeout or look who it is"
 _HINTS: Final = {
-    "database is locked": "another process holds the write lock; raise the setting busy_timeout or look who it is",
+    "database is locked": _HELD,
     "database or disk is full": "free some space; nothing was written",
     "readonly database": "the file or its folder is not writable for this user; SQLite needs both",
     "unable to open database file": "the folder does not exist or may not be entered by this user",
@@ -27,7 +28,22 @@ _HINTS: Final = {
     "disk I/O error": "the disk failed; should the process die before its next write, this one may still come true: look first",
 }
 
-_TRANSIENT: Final = ("database is locked", "deadlock detected", "could not serialize", "server closed the connection")
+_TRANSIENT: Final = ("database is locked",)
+
+# Of Postgres, whose texts come in the server's language: https://www.postgresql.org/docs/current/errcodes-appendix.html
+_LOCK_TIMEOUT: Final = "55P03"
+_PASSING: Final = ("08", "40", "53300", _LOCK_TIMEOUT, "57P01", "57P02", "57P03", "57P05")
+# Whom the server turned away has no code, only this word; and these will be let in in a moment.
+_REFUSED: Final = "FATAL:"
+_NOT_YET: Final = (
+    "starting up",
+    "shutting down",
+    "recovery mode",
+    "not yet accepting",
+    "too many",
+    "terminating connection",
+)
+_RECONNECT: Final = "8s2b"  # SQLAlchemy's code for a statement that came after the connection was lost
 
 
 @contextmanager
@@ -36,15 +52,25 @@ def translated(location: str) -> Iterator[None]:
     try:
         yield
     except DBAPIError as error:
-        raise _storage_error(location, str(error.orig), lost=error.connection_invalidated) from error
+        passing = error.connection_invalidated or _is_passing(error)
+        held = getattr(error.orig, "sqlstate", None) == _LOCK_TIMEOUT
+        raise _storage_error(location, str(error.orig), passing=passing, hint=_HELD if held else None) from error
     except sqlite3.Error as error:
         raise _storage_error(location, str(error)) from error
     except SQLAlchemyError as error:
-        raise _storage_error(location, str(error)) from error
+        raise _storage_error(location, str(error), passing=error.code == _RECONNECT) from error
 
 
-def _storage_error(location: str, message: str, *, lost: bool = False) -> StorageError:
-    hint = next((hint for sign, hint in _HINTS.items() if sign in message), None)
-    transient = lost or any(sign in message for sign in _TRANSIENT)
+def _is_passing(error: DBAPIError) -> bool:
+    state: str | None = getattr(error.orig, "sqlstate", None)
+    if state is not None:
+        return state.startswith(_PASSING)
+    lost, told = isinstance(error, OperationalError) and hasattr(error.orig, "sqlstate"), str(error.orig)
+    return lost and (_REFUSED not in told or any(sign in told for sign in _NOT_YET))
+
+
+def _storage_error(location: str, message: str, *, passing: bool = False, hint: str | None = None) -> StorageError:
+    hint = hint or next((hint for sign, hint in _HINTS.items() if sign in message), None)
+    transient = passing or any(sign in message for sign in _TRANSIENT)
     told = cleaned(message.strip())
     return StorageError(f"{location}: {told}{f' ({hint})' if hint else ''}", transient=transient)

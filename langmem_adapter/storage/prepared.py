@@ -257,14 +257,17 @@ def _refuse_what_expands(compiled: Any) -> None:
 @contextmanager
 def _cursor(connection: Connection, form: _Form) -> Iterator[DBAPICursor]:
     """A cursor of the driver within the connection's transaction; its errors are those that SQLAlchemy would raise."""
-    cursor = connection.connection.cursor()
     dialect = connection.dialect
+    driver = connection.connection
+    cursor = None
     try:
+        cursor = driver.cursor()  # on a lost connection this fails already
         yield cursor
     except dialect.loaded_dbapi.Error as error:
-        lost = dialect.is_disconnect(error, connection.connection, cursor)
+        lost = dialect.is_disconnect(error, driver, cursor)
         if lost:
             connection.invalidate(error)
         raise DBAPIError(form.sql, None, error, connection_invalidated=lost) from error
     finally:
-        cursor.close()
+        if cursor is not None:
+            cursor.close()

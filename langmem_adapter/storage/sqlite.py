@@ -28,11 +28,13 @@ if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine
     from sqlalchemy.engine.interfaces import DBAPIConnection
 
-__all__ = ["FileConnection", "Identity", "create", "identity", "open_file", "open_wal"]
+__all__ = ["LONGEST", "FileConnection", "Identity", "create", "identity", "open_file", "open_wal"]
 
 Identity: TypeAlias = "tuple[int, int] | None"
 """Which file lies at a path: device and inode; `None` where there is none."""
 
+LONGEST: Final = 2_147_483.0
+"""Seconds, some 24 days: the longest wait that SQLite and Postgres can count in milliseconds; a longer one is none at all."""
 _PAUSE: Final = 0.02
 _PRAGMAS: Final = ("synchronous=FULL", "foreign_keys=ON", "secure_delete=ON")
 
@@ -110,7 +112,7 @@ def open_file(path: Path, *, timeout: float) -> FileConnection:
                 "method spawn or forkserver"
             )
         connection = sqlite3.connect(
-            path, timeout=timeout, check_same_thread=False, isolation_level=None, factory=FileConnection
+            path, timeout=min(timeout, LONGEST), check_same_thread=False, isolation_level=None, factory=FileConnection
         )
         connection.file = file
         _OPEN.add(connection)
