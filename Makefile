@@ -4,6 +4,9 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+# The demo needs the package alone, a third of what the tests need.
+DEMO       := .venv-demo
+DEMO_STAMP := $(DEMO)/.installed
 # `langgraph dev` and deepagents pin versions that collide with those of the tests, so they have an environment of their own.
 DEV_SERVER := .venv-dev-server
 DEV_STAMP  := $(DEV_SERVER)/.installed
@@ -17,14 +20,25 @@ unexport PYTHONDONTWRITEBYTECODE
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-$(STAMP): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+define NEW_ENOUGH
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "langmem_adapter needs Python 3.11 or newer; run: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 2; }
+endef
+
+$(STAMP): pyproject.toml constraints.txt
+	$(NEW_ENOUGH)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV) (once)"
 	@$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[all]" --group dev
 	@touch $(STAMP)
+
+$(DEMO_STAMP): pyproject.toml constraints.txt
+	$(NEW_ENOUGH)
+	@test -x $(DEMO)/bin/python || $(PYTHON) -m venv $(DEMO)
+	@echo "installing into $(DEMO) (once, about 300 MB)"
+	@$(DEMO)/bin/python -m pip install --disable-pip-version-check --no-compile --constraint constraints.txt --editable .
+	@touch $(DEMO_STAMP)
 
 $(DEV_STAMP): pyproject.toml constraints-langgraph-dev.txt
 	@test -x $(DEV_SERVER)/bin/python || $(PYTHON) -m venv $(DEV_SERVER)
@@ -32,8 +46,8 @@ $(DEV_STAMP): pyproject.toml constraints-langgraph-dev.txt
 	@$(DEV_SERVER)/bin/python -m pip install --quiet --constraint constraints-langgraph-dev.txt --editable . "langgraph-cli[inmem]" deepagents
 	@touch $(DEV_STAMP)
 
-demo: $(STAMP)  ## play a short conversation and look at what is remembered (no key, no network)
-	@$(BIN)/langmem-adapter demo
+demo: $(DEMO_STAMP)  ## play a short conversation and look at what is remembered (no key, no network)
+	@$(DEMO)/bin/langmem-adapter demo
 
 test: $(STAMP) $(if $(CI),$(DEV_STAMP))  ## run every test, in parallel
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
@@ -58,4 +72,4 @@ faults: $(STAMP)  ## kill processes, damage files, break disks: hundreds of time
 dev-server: $(DEV_STAMP)  ## make the environment in which the tests start `langgraph dev` and deepagents
 
 clean:  ## remove the environments and every cache
-	rm -rf $(VENV) $(DEV_SERVER) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(DEMO) $(DEV_SERVER) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -685,3 +685,8 @@ async def test_many_are_deleted_at_once(memory: Memory) -> None:
     assert [item.id for item in memory.get_all(user_id="a")] == ids[2:]
     assert memory.delete_many([]) == []
     assert memory.verify().ok
+
+
+def test_a_memory_in_memory_says_so() -> None:
+    with Memory(":memory:") as memory:
+        assert repr(memory) == "Memory(':memory:', mode='offline')"

@@ -147,7 +147,8 @@ class Database:
     @cached_property
     def location(self) -> str:
         """Where the data lies, without any password."""
-        return str(self.path) if self.path else shown(str(self._engine.url))
+        url = self._engine.url
+        return url.database if url.database == ":memory:" else str(self.path or shown(str(url)))
 
     @property
     def inherited(self) -> bool:

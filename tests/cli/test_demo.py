@@ -1,9 +1,12 @@
 import json
 import re
+import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from typer.testing import CliRunner
 
 from langmem_adapter.cli.app import app
@@ -55,3 +58,14 @@ def test_the_demo_fits_its_terminal_and_leaves_no_trailing_blanks(cli: Callable[
 def test_the_demo_may_be_played_twice_on_one_database(cli: Callable[..., Any]) -> None:
     cli("demo")
     assert "= NONE" in cli("demo").stdout
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+def test_make_demo_installs_the_package_alone() -> None:
+    command = ["make", "--dry-run", "--always-make", "demo"]
+    done = subprocess.run(
+        command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True, timeout=60
+    )
+    (installed,) = re.findall(r"pip install (.*)", done.stdout)
+    assert installed.endswith("--editable .")
+    assert "--group" not in installed
