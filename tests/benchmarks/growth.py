@@ -27,7 +27,7 @@ def _many_and_gone(count: int) -> None:
     """That many conversations in one `add_many`, and all that they left deleted."""
     with Memory(":memory:", settings=Settings(trace_days=0)) as memory:
         memory.add_many([{"messages": f"tea {n}", "infer": False, **SCOPE.named} for n in range(count)])
-        memory.delete_all(**SCOPE.named)  # type: ignore[arg-type]
+        memory.delete_all(**SCOPE.named)
 
 
 def _long_text(letters: int) -> None:
