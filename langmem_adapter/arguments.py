@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
@@ -10,9 +11,32 @@ from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.records.scope import Scope
 
-__all__ = ["bounded", "cosine", "filled", "memory_id_of", "parse_time", "scope_if_given", "seconds"]
+__all__ = ["Longest", "bounded", "cosine", "filled", "memory_id_of", "parse_time", "scope_if_given", "seconds"]
 
 _MOST_HITS: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Longest:
+    """How many letters the text of a memory and a message may have: `Settings.max_text` and `Settings.max_message`."""
+
+    text: int = 100_000
+    message: int = 1_000_000
+
+    def check_text(self, text: str, name: str) -> None:
+        """Refuse a text that is too long for a memory; *name* is what it is called in the error."""
+        _check_length(text, name, self.text, "max_text")
+
+    def check_message(self, text: str, name: str) -> None:
+        """Refuse a message that is too long to find facts in."""
+        _check_length(text, name, self.message, "max_message")
+
+
+def _check_length(text: str, name: str, most: int, setting: str) -> None:
+    if len(text) > most:
+        raise InvalidInputError(
+            f"{name} has {len(text):,} letters, and at most {most:,} are taken; split it, or raise the setting {setting}"
+        )
 
 
 def scope_if_given(user_id: str | None, agent_id: str | None, run_id: str | None) -> Scope | None:

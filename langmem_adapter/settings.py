@@ -80,6 +80,8 @@ class Settings(BaseSettings):
         graph_weight: Added to a memory that the knowledge graph leads to from what the question names, where there is one.
         newest_first: Show the newer version of a statement before the older one, among the first ten hits. With it the newer
             one comes first in 96 of 100 pairs, without it in 9; the mean reciprocal rank on LoCoMo is .591 instead of .618.
+        max_text: Letters that the text of a memory may have; a longer one is refused.
+        max_message: Letters that a message may have from which facts are found; a longer one is refused.
         attempts: How often an add starts over when others change the same memories meanwhile.
         trace_days: Days for which what each add saw and did is kept; 0 keeps nothing.
         busy_timeout: Seconds to wait for another process's write; `inf` waits without an end.
@@ -123,6 +125,8 @@ class Settings(BaseSettings):
     recency_weight: float = Field(default=0.05, ge=0, le=1)
     graph_weight: float = Field(default=0.5, ge=0, le=1)
     newest_first: bool = True
+    max_text: int = Field(default=100_000, ge=1)
+    max_message: int = Field(default=1_000_000, ge=1)
     attempts: int = Field(default=20, ge=1, le=1000)
     trace_days: float = Field(default=30.0, ge=0, le=36_500)
     busy_timeout: float = Field(default=30.0, gt=0)

@@ -168,16 +168,22 @@ _YEAR: Final = re.compile(r"\b(?:19|20)\d\d\b")
 _CLOSING: Final = "\"'”’)]）」 \t\r\n"
 
 
-def marks(text: str, language: str = ENGLISH) -> set[str]:
+def marks(text: str, language: str = ENGLISH, told: Iterable[str] | None = None) -> set[str]:
     """What kind of statement a text is: whether it asks, and whether it tells a time.
 
     Words of time are known in English and Chinese, years in every language.
+
+    Args:
+        text: Any text.
+        language: As for `words`.
+        told: Its `words`, for who has them already.
 
     Example:
         >>> sorted(marks("Did you go there last week?")), marks("I like tea.")
         (['?', '?when'], set())
     """
-    tells = not _lists(language).times.isdisjoint(words(text, language)) or _YEAR.search(text) is not None
+    told = words(text, language) if told is None else told
+    tells = not _lists(language).times.isdisjoint(told) or _YEAR.search(text) is not None
     return {mark for mark, holds in ((ASKS, asks(text)), (TELLS_TIME, tells)) if holds}
 
 

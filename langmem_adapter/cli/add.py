@@ -2,9 +2,10 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -111,12 +112,15 @@ def add(
     $ langmem-adapter add "My sister Jesica lives in Oslo" -u alice --graph
     $ cat notes.txt | langmem-adapter add -u alice --no-infer
     """
+    from langmem_adapter.pipeline.parse import turns_of
+
     source, lines = read_source(" ".join(text) if text else None, file)
     items = items_of(source, lines=lines)
     given = {"metadata": json_object(metadata), "timestamp": timestamp, "expires_at": expires_at}
     with call.memory(create=True, graph=graph) as memory:
         whose = call.whose(memory.scopes)
-        items = [_checked(item, Scope(**whose)) for item in items]
+        check = partial(turns_of, scope=Scope(**whose), longest=memory.engine.longest, verbatim=no_infer)
+        items = [_checked(item, check) for item in items]
         common = {**whose, **{k: v for k, v in given.items() if v is not None}, "infer": not no_infer}
         outcome = _store(call, memory, items, common)
     if len(items) == 1 and outcome.failed:
@@ -141,13 +145,11 @@ def json_object(text: str | None) -> dict[str, Any] | None:
     return value
 
 
-def _checked(item: Item, scope: Scope) -> Item:
+def _checked(item: Item, check: Callable[..., object]) -> Item:
     # One by one, so that a bad message is refused alone and does not take its neighbours with it.
-    from langmem_adapter.pipeline.parse import turns_of
-
     try:
         if item.error is None:
-            turns_of(item.messages, scope=scope, time=datetime.now(UTC))
+            check(item.messages, time=datetime.now(UTC))
     except InvalidInputError as error:
         return replace(item, messages=None, error=error)
     return item

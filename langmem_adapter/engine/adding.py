@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from langchain_core.runnables import RunnableConfig
 
+    from langmem_adapter.arguments import Longest
     from langmem_adapter.pipeline.background import FailedWrite
     from langmem_adapter.records.results import AddResult
     from langmem_adapter.storage.traces import Trace
@@ -75,7 +76,8 @@ class Adding(Wired):
 
         Raises:
             ScopeError: No field of the scope is given, or one is blank.
-            InvalidInputError: An argument or message cannot be used.
+            InvalidInputError: An argument or message cannot be used, or is longer than the settings `max_message` and (where
+                it is stored as it is) `max_text` allow.
             ModelReplyError: The chat model's reply stayed unreadable; nothing was written.
             ConflictError: Others kept changing the same memories; nothing was written.
             StorageError: The database refused or failed; nothing was written.
@@ -89,7 +91,7 @@ class Adding(Wired):
         """
         given = {"messages": messages, "metadata": metadata, "expires_at": expires_at, "timestamp": timestamp}
         how = {"infer": infer, "memory_type": memory_type, "prompt": prompt, "idempotency_key": idempotency_key}
-        run = run_of({**given, **how, "user_id": user_id, "agent_id": agent_id, "run_id": run_id})
+        run = run_of({**given, **how, "user_id": user_id, "agent_id": agent_id, "run_id": run_id}, self.engine.longest)
         return self.engine.add(run)
 
     aadd = awaited(add)
@@ -115,7 +117,7 @@ class Adding(Wired):
             ('Likes tea', 'ScopeError')
             >>> memory.close()
         """
-        checked = [_run_or_error(item) for item in items]
+        checked = [_run_or_error(item, self.engine.longest) for item in items]
         errors = {place: error for place, error in enumerate(checked) if isinstance(error, LangmemAdapterError)}
         groups = grouped((place, run) for place, run in enumerate(checked) if isinstance(run, Run))
         inputs = [run.state() for _, run in groups]
@@ -164,7 +166,7 @@ class Adding(Wired):
             >>> memory.close()
         """
         with self.engine.database.read():  # it can be used: a writer of one that cannot would take messages in vain
-            writer = BackgroundWriter(self.add, after=after, at_most=at_most, on_error=on_error)
+            writer = BackgroundWriter(self.add, self.engine.longest, after=after, at_most=at_most, on_error=on_error)
         self.engine.writers.add(writer)
         return writer
 
@@ -227,11 +229,11 @@ class Adding(Wired):
     areplay = awaited(replay)
 
 
-def _run_or_error(item: object) -> Run | LangmemAdapterError:
+def _run_or_error(item: object, longest: Longest) -> Run | LangmemAdapterError:
     try:
         if not isinstance(item, Mapping):
             raise InvalidInputError(f"an item of add_many is a mapping of add's arguments, not a {type(item).__name__}")
-        return run_of(item)
+        return run_of(item, longest)
     except LangmemAdapterError as error:
         return error
 

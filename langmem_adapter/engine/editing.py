@@ -57,7 +57,8 @@ class Editing(Wired):
 
         Raises:
             MemoryNotFoundError: There is none.
-            InvalidInputError: There is nothing to change, or an argument cannot be used.
+            InvalidInputError: There is nothing to change, the text is longer than the setting `max_text`, or
+                an argument cannot be used.
         """
         given = {"text": text, "metadata": metadata, "expires_at": expires_at}
         write = _updating(memory_id, **given, within=scope_if_given(user_id, agent_id, run_id))

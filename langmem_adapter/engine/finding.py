@@ -49,7 +49,7 @@ class Finding(Wired):
         """Find memories by meaning, words, speakers and time; all that anybody committed before the call is searched.
 
         Args:
-            query: A question or statement; quotes and operators are just text.
+            query: A question or statement; quotes and operators are just text. Its first 10,000 letters are searched for.
             user_id: Whose memories; at least one of the three is needed, the others are then free.
             agent_id: The agent.
             run_id: The run or session.

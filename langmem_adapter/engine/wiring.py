@@ -13,6 +13,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import WeakSet
 
+from langmem_adapter.arguments import Longest
 from langmem_adapter.embedding.embedder import Embedder
 from langmem_adapter.embedding.resolve import embedding_limits, fingerprint, resolve_embeddings
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
@@ -72,6 +73,7 @@ class Engine:
 
     Attributes:
         settings: The settings in use.
+        longest: How long texts and messages may be.
         uses_graph: Whether facts are to say their relations, and relations help to find memories.
         reasoner: Finds and compares facts.
         describer: Puts images into words, or `None`.
@@ -108,6 +110,7 @@ class Engine:
         settings: Settings,
     ) -> None:
         self.settings = settings
+        self.longest = Longest(settings.max_text, settings.max_message)
         self.uses_graph = settings.graph if graph is None else graph
         self.writers: WeakSet[Closing] = WeakSet()
         self._feeds: dict[tuple[str, str], VectorFeed] = {}
@@ -131,7 +134,7 @@ class Engine:
         with self.database.read() as connection:
             dimensions = meta.dimensions(connection) if meta.get(connection, meta.EMBEDDINGS) == mark else None
         self.embedder = Embedder(vectors, dimensions=dimensions, limits=self._limits)
-        self.ledger = Ledger(self.database, fingerprint=mark)
+        self.ledger = Ledger(self.database, fingerprint=mark, longest=self.longest)
         self.sweeper = Sweeper(self.database, self.ledger, minutes=self.settings.sweep_minutes)
         self.sweeper.sweep_if_due()
         self._outside = not isinstance(index, str)
@@ -168,6 +171,7 @@ class Engine:
             searcher=self.searcher,
             embedder=self.embedder,
             ledger=self.ledger,
+            longest=self.longest,
             neighbours=self.settings.neighbours,
             near=self.settings.near,
             attempts=self.settings.attempts,
@@ -229,15 +233,19 @@ class Engine:
         """
 
         def sync() -> Change:
-            write = prepare()
+            write = self._checked(prepare())
             return self.ledger.apply(_with_vectors(write, self.embedder.vectors(_texts(write))))[0]
 
         async def arun() -> Change:
-            write = await asyncio.to_thread(prepare)
+            write = self._checked(await asyncio.to_thread(prepare))
             vectors = await self.embedder.avectors(_texts(write))
             return (await self.ledger.aapply(_with_vectors(write, vectors)))[0]
 
         return Plan(sync, arun)
+
+    def _checked(self, write: Write) -> Write:
+        self.ledger.check(write)
+        return write
 
     def edit_each(self, writes: Sequence[Write | LangmemAdapterError]) -> Plan[list[Change | Exception]]:
         """Carry out several such decisions, which share a commit; what was refused beforehand stays as it is.
@@ -245,6 +253,7 @@ class Engine:
         Args:
             writes: Each with one decision, without vectors, or why there is none.
         """
+        writes = [self._or_refused(write) if isinstance(write, Write) else write for write in writes]
         wanted = [write for write in writes if isinstance(write, Write)]
         texts = [text for write in wanted for text in _texts(write)]
 
@@ -258,6 +267,12 @@ class Engine:
             return await asyncio.to_thread(apply, await self.embedder.avectors(texts))
 
         return Plan(lambda: apply(self.embedder.vectors(texts)), arun)
+
+    def _or_refused(self, write: Write) -> Write | LangmemAdapterError:
+        try:
+            return self._checked(write)
+        except InvalidInputError as error:
+            return error
 
     def erase(self, scope: Scope | None) -> Erasure:
         """Erase a scope, or everything, from the database, its files, the index and the caches."""

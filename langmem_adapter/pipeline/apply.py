@@ -133,20 +133,23 @@ def _result(state: PipelineState, decisions: Sequence[Decision], changes: Sequen
     items = [turns[facts[d.fact].turn].item for d in decisions if d.fact is not None]
     if len(items) != len(changes):  # the result of an earlier run of this name, which has one item and other facts
         items = [0] * len(changes)
+    said: list[list[Turn]] = [[] for _ in state["task"]["items"]]
+    for turn in turns:
+        said[turn.item].append(turn)
+    fruitful = set(items)
     return {
         "results": [change.to_json() for change in changes],
         "items": items,
-        "notes": [_notes(state, number, items, turns) for number in range(len(state["task"]["items"]))],
+        "notes": [_notes(state, item, own, found=item in fruitful) for item, own in enumerate(said)],
         "mode": mode,
         "usage": cost_of(state["work"]).to_json(),
     }
 
 
-def _notes(state: PipelineState, item: int, items: Sequence[int], turns: Sequence[Turn]) -> list[str]:
-    own = [turn for turn in turns if turn.item == item]
+def _notes(state: PipelineState, item: int, own: Sequence[Turn], *, found: bool) -> list[str]:
     notes = [note for turn in own for note in turn.notes]
     notes += [note for told in state["work"].get("notes", [])[item : item + 1] for note in told]
-    if item not in items:
+    if not found:
         notes.append(f"found no fact worth keeping in {len(own)} message{'s' if len(own) > 1 else ''}")
     if not state["task"]["infer"] and any(turn.role == "system" for turn in own):
         notes.append("system messages are never stored")

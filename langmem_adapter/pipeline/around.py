@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["around"]
 
 _BEFORE: Final = 2
+_LONGEST: Final = 2_000  # letters of each: every memory of a turn keeps its own copy
 
 
 def around(fact: Fact, turns: Sequence[Mapping[str, Any]]) -> str:
@@ -31,4 +32,4 @@ def around(fact: Fact, turns: Sequence[Mapping[str, Any]]) -> str:
     told = [] if fact.verbatim or not fact.context else [fact.context]
     before = reversed(turns[max(0, fact.turn - _BEFORE) : fact.turn])
     told += (turn["text"] for turn in before if turn["item"] == own["item"] and turn["role"] != "system")
-    return joined(told[:_BEFORE])
+    return joined(text[:_LONGEST] for text in told[:_BEFORE])

@@ -30,6 +30,7 @@ from langmem_adapter.pipeline.run import run_of
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from langmem_adapter.arguments import Longest
     from langmem_adapter.records.results import AddResult
     from langmem_adapter.records.scope import Scope
 
@@ -82,6 +83,7 @@ class BackgroundWriter:
 
     Args:
         add: `Memory.add`.
+        longest: How long messages may be.
         after: Seconds of quiet after which a thread is written; `math.inf` for not before `drain` or `close`.
         at_most: Seconds after which it is written even if it does not fall quiet; default ten times *after*.
         on_error: Called with each failed write, on a worker thread; without it `close` raises them.
@@ -93,6 +95,7 @@ class BackgroundWriter:
     def __init__(
         self,
         add: Callable[..., AddResult],
+        longest: Longest,
         *,
         after: float,
         at_most: float | None = None,
@@ -103,6 +106,7 @@ class BackgroundWriter:
         if self._at_most < self._after:
             raise InvalidInputError(f"at_most ({at_most}) is less than after ({after}); give as much or more")
         self._add = add
+        self._longest = longest
         self._untold: list[BaseException] = []
         self._on_error = on_error or (lambda failed: self._untold.append(failed.error))
         self._process = os.getpid()
@@ -142,7 +146,7 @@ class BackgroundWriter:
         if arguments.get("idempotency_key") is not None:
             raise InvalidInputError("a background write joins several adds; idempotency_key cannot name one of them")
         said = [_copy(message) for message in as_list(messages)]
-        run = run_of({**arguments, "messages": said})
+        run = run_of({**arguments, "messages": said}, self._longest)
         own = {name: run.items[0][name] for name in _CHECKED if run.items[0][name] is not None}
         named = own | {"timestamp": arguments.get("timestamp")}  # two that name none belong together
         key = (run.scope, run.infer, run.memory_type, run.prompt, repr(sorted(named.items())))

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
     from langgraph.types import Checkpointer
 
+    from langmem_adapter.arguments import Longest
     from langmem_adapter.embedding.embedder import Embedder
     from langmem_adapter.pipeline.stage import Step, WorkingStage
     from langmem_adapter.reasoning.base import Describer, Reasoner
@@ -45,6 +46,7 @@ class Parts:
         searcher: Finds neighbours.
         embedder: Makes vectors, once for each text of a run.
         ledger: Writes.
+        longest: How long messages may be.
         neighbours: Memories that each fact is compared with.
         near: Cosine from which on a memory counts as near.
         attempts: How often a run starts over after a conflict.
@@ -57,6 +59,7 @@ class Parts:
     searcher: Searcher
     embedder: Embedder
     ledger: Ledger
+    longest: Longest
     neighbours: int
     near: float
     attempts: int
@@ -107,7 +110,7 @@ def build_pipeline(
 def _stages(parts: Parts, turns: Turns, *, dry: bool, review: bool) -> dict[str, Runnable[PipelineState, Step]]:
     """What the graph consists of, by name."""
     stages: dict[str, Runnable[PipelineState, Step]] = {
-        "parse": parse_stage(parts.describer),
+        "parse": parse_stage(parts.describer, parts.longest),
         "extract": extract_stage(parts.reasoner, parts.ledger.database if parts.graph else None),
         "retrieve": InTurn(
             retrieve_stage(parts.searcher, parts.embedder, turns, limit=parts.neighbours, near=parts.near), turns

@@ -71,19 +71,23 @@ def _settle(
     """Verdicts that need no judgement, and the places of the facts that do."""
     settled: list[_Placed] = []
     unsettled: list[int] = []
+    said: set[str] = set()
     for place, fact in enumerate(facts):
-        equal = candidates["equal"][place]
+        equal, words = candidates["equal"][place], text_hash(fact.text)
         if equal is not None:
             settled.append(_Placed(place, "NONE", fact.text, "already known, in the same words", equal))
-        elif text_hash(fact.text) in {text_hash(earlier.text) for earlier in facts[:place]}:
+        elif words in said:
             settled.append(_Placed(place, "NONE", fact.text, "said twice"))
         else:
             unsettled.append(place)
+        said.add(words)
     if ask_always or any(candidates["referring"][place] for place in unsettled):  # it may speak of any of the others
         return settled, unsettled
-    new = [place for place in unsettled if not candidates["close"][place]]
-    settled += [_Placed(place, "ADD", facts[place].text, "nothing like it is known") for place in new]
-    return settled, [place for place in unsettled if place not in new]
+    close = candidates["close"]
+    settled += [
+        _Placed(place, "ADD", facts[place].text, "nothing like it is known") for place in unsettled if not close[place]
+    ]
+    return settled, [place for place in unsettled if close[place]]
 
 
 def _comparison(

@@ -7,14 +7,14 @@ described, an empty message) is said in its notes, never silently lost.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from langchain_core.messages import BaseMessage, BaseMessageChunk, convert_to_messages, message_chunk_to_message
 
-from langmem_adapter.arguments import filled, parse_time
+from langmem_adapter.arguments import Longest, filled, parse_time
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.clock import begun, finished
 from langmem_adapter.pipeline.images import address, image_parts, is_image, parts_of
@@ -22,14 +22,14 @@ from langmem_adapter.pipeline.stage import Ask, AskingStage, Update
 from langmem_adapter.records.checks import check_metadata, check_text
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.records.work import Turn
+from langmem_adapter.records.work import PROCEDURAL, Turn
 from langmem_adapter.scoping import check_owner
 
 if TYPE_CHECKING:
     from langmem_adapter.pipeline.state import PipelineState, Task
     from langmem_adapter.reasoning.base import Describer, Description
 
-__all__ = ["as_list", "parse_stage", "turns_of"]
+__all__ = ["as_list", "is_verbatim", "parse_stage", "turns_of"]
 
 _ROLES: Final = {
     "human": "user",
@@ -46,17 +46,25 @@ _TIME_KEYS: Final = ("timestamp", "created_at")
 _OF_ITEM: Final = ("messages", "metadata", "timestamp", "expires_at")
 
 
-def parse_stage(describer: Describer | None) -> AskingStage:
+def parse_stage(describer: Describer | None, longest: Longest) -> AskingStage:
     """The first stage: `messages` (or `items`) to `turns`.
 
     Args:
         describer: Puts images into words, one call each; `None` leaves them to the notes.
+        longest: How long messages may be.
     """
-    return AskingStage(partial(_parse, describer))
+    return AskingStage(partial(_parse, describer, longest))
 
 
 def turns_of(
-    messages: object, *, scope: Scope, time: datetime, item: int = 0, descriptions: Mapping[str, str] | None = None
+    messages: object,
+    *,
+    scope: Scope,
+    time: datetime,
+    longest: Longest | None = None,
+    verbatim: bool = False,
+    item: int = 0,
+    descriptions: Mapping[str, str] | None = None,
 ) -> list[Turn]:
     """Turns of one conversation.
 
@@ -64,37 +72,54 @@ def turns_of(
         messages: A `str`, a dict, a LangChain message, or a sequence of these.
         scope: Whose memories; a message that names its owner itself must name this one.
         time: When it was said, for messages that carry no time of their own (keys `timestamp` or `created_at`).
+        longest: How long they may be; default as the settings' defaults say.
+        verbatim: Whether each becomes a memory as it is, but for system messages.
         item: Number of the conversation within the run.
         descriptions: Words for images, by their address.
 
     Raises:
-        InvalidInputError: It is empty, or holds something that is no message, or is somebody else's; the text says which.
+        InvalidInputError: It is empty, too long, holds something that is no message, or is somebody else's; the text says
+            which.
     """
-    told = descriptions or {}
+    told, longest = descriptions or {}, longest or Longest()
     turns = [
         _turn(message, number, time, item, told, scope) for number, message in enumerate(as_list(messages), start=1)
     ]
+    for number, turn in enumerate(turns, start=1):
+        check = longest.check_text if verbatim and turn.role != "system" else longest.check_message
+        check(turn.text, f"message {number}")
     if all(turn.notes == (_no_text(number),) for number, turn in enumerate(turns, start=1)):
         raise InvalidInputError("there is nothing to remember: every message is empty")
     return turns
 
 
-def _parse(describer: Describer | None, state: PipelineState) -> Update | Ask:
+def _parse(describer: Describer | None, longest: Longest, state: PipelineState) -> Update | Ask:
     state = {**state, "work": begun()}
     items = _items(state)
     images = {url: part for item in items for url, part in image_parts(item.get("messages")).items()}
     if describer is None or not images:
-        return _parsed(state, items, [], [])
-    return Ask(describer.describe, list(images.values()), partial(_parsed, state, items, list(images)))
+        return _parsed(longest, state, items, [], [])
+    return Ask(describer.describe, list(images.values()), partial(_parsed, longest, state, items, list(images)))
 
 
-def _parsed(state: PipelineState, items: list[dict[str, Any]], urls: list[str], described: list[Description]) -> Update:
+def _parsed(
+    longest: Longest,
+    state: PipelineState,
+    items: list[dict[str, Any]],
+    urls: list[str],
+    described: list[Description],
+) -> Update:
     descriptions = {url: description.text for url, description in zip(urls, described, strict=True)}
     scope = Scope(**state.get("scope", {}))
-    turns = [turn for number, item in enumerate(items) for turn in _turns_of_item(item, number, scope, descriptions)]
+    task = _task(state, scope, items)
+    read = partial(
+        turns_of, scope=scope, longest=longest, verbatim=is_verbatim(task["infer"], task["memory_type"]),
+        descriptions=descriptions,
+    )  # fmt: skip
+    turns = [turn for number, item in enumerate(items) for turn in _turns_of_item(item, number, scope, read)]
     usage = sum((description.usage for description in described), Usage())
     return {
-        "task": _task(state, scope, items),
+        "task": task,
         "turns": [turn.to_json() for turn in turns],
         # What an earlier run of the same thread left behind.
         "facts": [],
@@ -130,14 +155,19 @@ def _items(state: PipelineState) -> list[dict[str, Any]]:
     return items
 
 
-def _turns_of_item(item: Mapping[str, Any], number: int, scope: Scope, descriptions: Mapping[str, str]) -> list[Turn]:
+def _turns_of_item(item: Mapping[str, Any], number: int, scope: Scope, read: Callable[..., list[Turn]]) -> list[Turn]:
     check_owner(item, scope, f"item {number + 1}")
     if item.get("metadata") is not None:
         check_metadata(item["metadata"])
     if item.get("expires_at") is not None:
         parse_time(item["expires_at"], "expires_at")
     time = datetime.now(UTC) if item.get("timestamp") is None else parse_time(item["timestamp"], "timestamp")
-    return turns_of(item.get("messages"), scope=scope, time=time, item=number, descriptions=descriptions)
+    return read(item.get("messages"), time=time, item=number)
+
+
+def is_verbatim(infer: bool, memory_type: str | None) -> bool:  # noqa: FBT001 - as it stands in the state
+    """Whether an add keeps messages as they are: neither facts of them, nor a record."""
+    return not infer and memory_type != PROCEDURAL
 
 
 def as_list(messages: object) -> Sequence[object]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.arguments import parse_time
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.pipeline.parse import turns_of
+from langmem_adapter.pipeline.parse import is_verbatim, turns_of
 from langmem_adapter.records.checks import check_metadata, check_text
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.results import AddResult
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from langchain_core.runnables import RunnableConfig
 
+    from langmem_adapter.arguments import Longest
     from langmem_adapter.pipeline.state import PipelineInput
 
 __all__ = ["Run", "grouped", "run_of"]
@@ -71,24 +72,27 @@ class Run:
     def results(self, output: Mapping[str, Any]) -> list[AddResult]:
         """One result per item, in order, from the graph's output."""
         result = output["result"]
-        changes = [Change.from_json(change) for change in result["results"]]
+        changes: list[list[Change]] = [[] for _ in self.items]
+        for change, item in zip(result["results"], result["items"], strict=True):
+            changes[item].append(Change.from_json(change))
         return [
             AddResult(
-                results=tuple(change for change, item in zip(changes, result["items"], strict=True) if item == number),
+                results=tuple(own),
                 mode=result["mode"],
                 usage=Usage.from_json(result["usage"]),
-                notes=tuple(result["notes"][number]),
+                notes=tuple(notes),
                 trace_id=result["trace_id"],
             )
-            for number in range(len(self.items))
+            for own, notes in zip(changes, result["notes"], strict=True)
         ]
 
 
-def run_of(arguments: Mapping[str, Any]) -> Run:
+def run_of(arguments: Mapping[str, Any], longest: Longest) -> Run:
     """The run of one `add`.
 
     Args:
         arguments: Those of `Memory.add`, by name.
+        longest: How long messages may be.
 
     Raises:
         ScopeError: No scope is named.
@@ -104,7 +108,8 @@ def run_of(arguments: Mapping[str, Any]) -> Run:
     if prompt is not None:
         check_text(prompt, "prompt")
     memory_type = _memory_type(arguments.get("memory_type"), scope)
-    return Run(scope, infer, memory_type, prompt, _key(named), named is not None, [_item(arguments, scope)])
+    item = _item(arguments, scope, longest, verbatim=is_verbatim(infer, memory_type))
+    return Run(scope, infer, memory_type, prompt, _key(named), named is not None, [item])
 
 
 def grouped(runs: Iterable[tuple[int, Run]]) -> list[tuple[list[int], Run]]:
@@ -142,11 +147,12 @@ def _key(named: object) -> str:
     return check_text(named, "idempotency_key")
 
 
-def _item(arguments: Mapping[str, Any], scope: Scope) -> dict[str, Any]:
+def _item(arguments: Mapping[str, Any], scope: Scope, longest: Longest, *, verbatim: bool) -> dict[str, Any]:
     metadata, expires_at = arguments.get("metadata"), arguments.get("expires_at")
     timestamp = arguments.get("timestamp")
     time = datetime.now(UTC) if timestamp is None else parse_time(timestamp, "timestamp")
-    turns_of(arguments.get("messages"), scope=scope, time=time)  # a bad message is refused before anything is begun
+    # A bad message is refused before anything is begun.
+    turns_of(arguments.get("messages"), scope=scope, time=time, longest=longest, verbatim=verbatim)
     return {
         "messages": arguments["messages"],
         "metadata": None if metadata is None else check_metadata(metadata),

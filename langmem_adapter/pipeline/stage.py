@@ -47,8 +47,9 @@ class AskingStage(Runnable["PipelineState", Step]):
     """A node that thinks, and may ask somebody.
 
     Args:
-        plan: From the state to its update, or to an `Ask`. It runs on the event loop where there is one: it must not block.
-        look: What has to be looked up first, blocking; the plan then gets what it found as well.
+        plan: From the state to its update, or to an `Ask`. It and what is made of the answers run in a worker thread where
+            there is an event loop: both take as long as the conversation is.
+        look: What has to be looked up first; the plan then gets what it found as well.
     """
 
     def __init__(self, plan: Callable[..., Step | Ask], *, look: Callable[[PipelineState], Any] | None = None) -> None:
@@ -57,19 +58,20 @@ class AskingStage(Runnable["PipelineState", Step]):
 
     def invoke(self, input: PipelineState, config: RunnableConfig | None = None, **_: Any) -> Step:  # noqa: A002 - LangChain's name
         """The stage's update."""
-        seen = [] if self._look is None else [self._look(input)]
-        planned = self._plan(input, *seen)
+        planned = self._planned(input)
         if isinstance(planned, Ask):
             return planned.then(planned.whom.batch(list(planned.questions), config))
         return planned
 
     async def ainvoke(self, input: PipelineState, config: RunnableConfig | None = None, **_: Any) -> Step:  # noqa: A002 - LangChain's name
         """The same without blocking the event loop."""
-        seen = [] if self._look is None else [await asyncio.to_thread(self._look, input)]
-        planned = self._plan(input, *seen)
+        planned = await asyncio.to_thread(self._planned, input)
         if isinstance(planned, Ask):
-            return planned.then(await planned.whom.abatch(list(planned.questions), config))
+            return await asyncio.to_thread(planned.then, await planned.whom.abatch(list(planned.questions), config))
         return planned
+
+    def _planned(self, state: PipelineState) -> Step | Ask:
+        return self._plan(state) if self._look is None else self._plan(state, self._look(state))
 
 
 class WorkingStage(Runnable["PipelineState", Step]):

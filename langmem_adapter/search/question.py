@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["Question", "read"]
 
 _MOST_NAMES: Final = 1_000
+_LONGEST: Final = 10_000  # letters of a question that are read
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ def read(text: str, speakers: Iterable[str], language: str = ENGLISH) -> Questio
     """Read a question.
 
     Args:
-        text: As it was asked; operators and quotes are just text.
+        text: As it was asked; operators and quotes are just text. Of a long one the first 10,000 letters are read.
         speakers: Names of known speakers, in small letters.
         language: Of the database (`meta.language_of`).
 
@@ -51,6 +52,7 @@ def read(text: str, speakers: Iterable[str], language: str = ENGLISH) -> Questio
         >>> read("When did Anna move to Lyon?", ["anna", "ben"]).text
         'When did   move to Lyon?'
     """
+    text = text[:_LONGEST]
     folded = text.casefold()
     named = [name for name in speakers if name in folded]
     rest, found = text, set()

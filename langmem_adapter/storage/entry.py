@@ -71,7 +71,7 @@ _PAST_LIVES: Final = Prepared(
 class Entry:
     """The rows of one write, collected in order and posted table by table."""
 
-    def __init__(self, connection: Connection, write: Write, books: Any) -> None:
+    def __init__(self, connection: Connection, write: Write, books: Any, words: lexical.Words) -> None:
         self.now = datetime.now(UTC)
         self.scope_id: int | None = books.scope_id
         self.run: Final = write.run
@@ -79,6 +79,7 @@ class Entry:
         self._write = write
         self._seq = int(books.seq)
         self._language: str = books.language
+        self._words = words
         self._targets = _targets(connection, write)
         self._past_lives = _past_lives(connection, write)
         self._touched: set[str] = set()
@@ -288,7 +289,7 @@ class Entry:
 
     def _index_words(self, row: dict[str, Any]) -> None:
         new = lexical.postings(
-            row["scope_id"], row["pk"], row["text"], row["context"], row["created_at"], self._language
+            row["scope_id"], row["pk"], row["text"], row["context"], row["created_at"], self._language, self._words
         )
         self._new_words += new
         self._grown[row["scope_id"]][1] += new[0]["length"] if new else 0

@@ -7,6 +7,7 @@ statistics agree after every commit, or nothing happened. Indexes are not told; 
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
@@ -14,15 +15,18 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from sqlalchemy import bindparam, insert, select
 
+from langmem_adapter.arguments import Longest
 from langmem_adapter.errors import (
     ConflictError,
     LangmemAdapterError,
 )
+from langmem_adapter.languages import ENGLISH
 from langmem_adapter.records.work import Change, Decision
 from langmem_adapter.storage import meta, tables, traces
 from langmem_adapter.storage.entry import Entry
 from langmem_adapter.storage.feed import LAST_SEQ
 from langmem_adapter.storage.graph import edits as graph_edits
+from langmem_adapter.storage.lexical import Words
 from langmem_adapter.storage.prepared import Prepared
 from langmem_adapter.storage.scopes import id_within, key_of, within
 from langmem_adapter.storage.tables import memories, runs, scopes
@@ -30,7 +34,7 @@ from langmem_adapter.storage.writes import Write
 from langmem_adapter.text import text_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from sqlalchemy import Connection
@@ -65,11 +69,24 @@ class Ledger:
     Args:
         database: The truth.
         fingerprint: Of the embedding model that makes the vectors; a database keeps vectors of one model only.
+        longest: How long the text of a memory may be.
     """
 
-    def __init__(self, database: Database, *, fingerprint: str) -> None:
+    def __init__(self, database: Database, *, fingerprint: str, longest: Longest | None = None) -> None:
         self.database: Final = database
         self._fingerprint = fingerprint
+        self._longest = longest or Longest()
+        self._language = ENGLISH
+
+    def check(self, write: Write) -> None:
+        """Refuse texts that are too long for a memory, before anything is done for them; `apply` does so, too.
+
+        Raises:
+            InvalidInputError: One is.
+        """
+        for decision in write.decisions:
+            if decision.event in {"ADD", "UPDATE"} and decision.text is not None:
+                self._longest.check_text(decision.text, "the text of a memory")
 
     def apply(self, write: Write) -> tuple[Change, ...]:
         """Carry out a list of decisions and return what became of each, in order, once it is committed.
@@ -82,15 +99,15 @@ class Ledger:
             EmbeddingMismatchError: The vectors kept were made by another embedding model.
             StorageError: The database refused or failed.
         """
-        return self.database.write(partial(self._carry_out, write))
+        return self.database.write(self._ready(write))
 
     async def aapply(self, write: Write) -> tuple[Change, ...]:
         """The async twin of `apply`; waiting tasks share one commit."""
-        return await self.database.awrite(partial(self._carry_out, write))
+        return await self.database.awrite(await asyncio.to_thread(self._ready, write))
 
     def apply_each(self, writes: Sequence[Write]) -> list[tuple[Change, ...] | LangmemAdapterError]:
         """Carry out several lists of decisions, which share a commit; each ends with what `apply` gives or raises."""
-        return self.database.write_each([partial(self._carry_out, write) for write in writes])
+        return self.database.write_each([self._ready(write) for write in writes])
 
     def delete_all(self, scope: Scope, *, reason: str) -> int:
         """Delete every memory within *scope*, as it stands when the write begins; the history stays.
@@ -116,7 +133,7 @@ class Ledger:
             What became of relations; nothing for a relation of something to itself.
         """
         write = Write((), scope=scope, within=scope)
-        return self.database.write(lambda c: Entry(c, write, _books(c, write)).relate(scope, triples, time))
+        return self.database.write(lambda c: Entry(c, write, _books(c, write), Words()).relate(scope, triples, time))
 
     def end_relation(
         self, relation_id: str, *, at: datetime | None = None, within: Scope | None = None
@@ -178,11 +195,21 @@ class Ledger:
             kept = _RUN.first(connection, {"run": id_within(scope, key)})
         return None if kept is None else _read(kept.result)
 
-    def _carry_out(self, write: Write, connection: Connection) -> tuple[Change, ...]:
+    def _ready(self, write: Write) -> Callable[[Connection], tuple[Change, ...]]:
+        """The write as what the transaction has to do; the words of its texts are split here, before others wait."""
+        texts = [text for d in write.decisions for text in (d.text, d.context) if d.event in {"ADD", "UPDATE"} and text]
+        # Contract: the language that stands in the database decides, not this one, which is that of the last write: words
+        # of another are split once more within the transaction. Proved by
+        # tests/search/test_languages.py::test_who_has_it_open_follows_with_the_next_search_and_the_next_write.
+        return partial(self._carry_out, write, Words(texts, self._language))
+
+    def _carry_out(self, write: Write, words: Words, connection: Connection) -> tuple[Change, ...]:
+        self.check(write)
         books = _books(connection, write)
+        self._language = books.language or ENGLISH
         if write.vectors and not meta.fits(connection, books.model, self._fingerprint):
             meta.put(connection, meta.EMBEDDINGS, self._fingerprint)
-        return _apply(connection, write, books)
+        return _apply(connection, write, books, words)
 
 
 def _books(connection: Connection, write: Write) -> Any:
@@ -190,12 +217,12 @@ def _books(connection: Connection, write: Write) -> Any:
     return _BOOKS.first(connection, {"run": write.run, "scope": scope})
 
 
-def _apply(connection: Connection, write: Write, books: Any) -> tuple[Change, ...]:
+def _apply(connection: Connection, write: Write, books: Any, words: Words) -> tuple[Change, ...]:
     if books.result is not None:
         return _read(books.result)
     if write.seen is not None and write.seen != books.seq:
         _refuse_newcomers(connection, write, write.seen)
-    entry = Entry(connection, write, books)
+    entry = Entry(connection, write, books, words)
     done = [entry.carry_out(decision) for decision in write.decisions]
     entry.post()
     relations = entry.relations()
@@ -249,4 +276,4 @@ def _delete_all(connection: Connection, scope: Scope, reason: str) -> int:
     ).scalars()
     decisions = tuple(Decision("DELETE", memory_id, None, reason) for memory_id in ids)
     write = Write(decisions)
-    return len(_apply(connection, write, _books(connection, write)))
+    return len(_apply(connection, write, _books(connection, write), Words()))

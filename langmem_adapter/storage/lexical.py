@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-__all__ = ["INSERT_WORDS", "forget", "joined", "of_memories", "of_terms", "postings", "rebuild"]
+__all__ = ["INSERT_WORDS", "Words", "forget", "joined", "of_memories", "of_terms", "postings", "rebuild"]
 
 INSERT_WORDS: Final = Prepared(insert(words))
 
@@ -49,13 +49,37 @@ _MONTHS: Final = (
 )
 
 
+class Words:
+    """The words of texts, split and stemmed before the transaction begins in which they are written.
+
+    Args:
+        texts: Texts of memories and their contexts, from `joined`.
+        language: Of the database, as far as it is known.
+    """
+
+    def __init__(self, texts: Iterable[str] = (), language: str = ENGLISH) -> None:
+        self._language = language
+        self._split = {part: terms_of(part, language) for text in texts for part in text.split(_BETWEEN)}
+
+    def of(self, text: str, language: str) -> list[str]:
+        """The words of a text in a language, split now unless they are known."""
+        known = self._split.get(text) if language == self._language else None
+        return terms_of(text, language) if known is None else known
+
+
 def joined(around: Iterable[str]) -> str:
     """Texts around a memory, nearest first, as its `context`."""
     return _BETWEEN.join(text.replace(_BETWEEN, " ") for text in around).rstrip(_BETWEEN)
 
 
 def postings(
-    scope_id: int, pk: int, text: str, context: str, time: datetime, language: str = ENGLISH
+    scope_id: int,
+    pk: int,
+    text: str,
+    context: str,
+    time: datetime,
+    language: str = ENGLISH,
+    words: Words | None = None,
 ) -> list[dict[str, Any]]:
     """The rows of one memory.
 
@@ -66,15 +90,18 @@ def postings(
         context: From `joined`.
         time: When it was said; its day, month and year are words as well.
         language: Of the database (`meta.language_of`).
+        words: Those that are known already.
     """
+    split = (words or Words()).of
     counts: Counter[str] = Counter()
     for around, weight in zip(context.split(_BETWEEN), _AROUND_WEIGHTS, strict=False):
-        _count(counts, terms_of(around, language), weight)
-    _count(counts, terms_of(text, language), _TEXT_WEIGHT)
+        _count(counts, split(around, language), weight)
+    own = split(text, language)
+    _count(counts, own, _TEXT_WEIGHT)
     time = time.astimezone(UTC)  # as it comes back from the database
     _count(counts, terms_of(f"{time.day} {_MONTHS[time.month - 1]} {time.year}", language), _DATE_WEIGHT)
     length = counts.total()
-    counts.update(marks(text, language))
+    counts.update(marks(text, language, own))
     return [
         {"scope_id": scope_id, "term": term, "memory_pk": pk, "count": count, "length": length}
         for term, count in counts.items()

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 sys.path.insert(0, str(Path(__file__).parents[2]))  # run as a program, its neighbours are found all the same
 from tests.benchmarks.cost import bench_cost
 from tests.benchmarks.graph import bench_graph
+from tests.benchmarks.growth import bench_twice
 from tests.benchmarks.index import bench_index
 from tests.benchmarks.material import filled
 from tests.benchmarks.measure import QUICK, Size, ratio, report
@@ -70,6 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         bench_growth(Path(folder), size)
         bench_many(small, size)
         bench_shared_commits(small, size)
+    bench_twice(quick=size is QUICK)
     bench_graph(report, size)
     bench_search(quick=size is QUICK)
     bench_index(quick=size is QUICK)
