@@ -69,6 +69,11 @@ class Embedder:
         self._lock = Lock()
 
     @property
+    def embeddings(self) -> Embeddings:
+        """The model that makes them."""
+        return self._embeddings
+
+    @property
     def dimensions(self) -> int | None:
         """Length of the vectors; `None` before the first."""
         return self._dimensions

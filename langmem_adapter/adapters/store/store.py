@@ -102,6 +102,11 @@ class MemoryStore(BaseStore):
         self.ttl_config = None if ttl is None else _checked_ttl(ttl)
         self._sweeper: TTLSweeper | None = None
 
+    @property
+    def index_config(self) -> IndexConfig | None:
+        """What is searched by meaning, and by which model, as LangGraph's own stores say it; `None` for `index=False`."""
+        return None if self._fields is None else self._fields.config
+
     @planned
     def batch(self, ops: Iterable[Op]) -> Plan[list[Result]]:
         """Carry out some operations: those that read first, then all puts in one transaction.
