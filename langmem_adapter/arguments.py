@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.records.checks import check_text
+from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.records.scope import Scope
 
-__all__ = ["Longest", "bounded", "cosine", "filled", "memory_id_of", "parse_time", "scope_if_given", "seconds"]
+__all__ = [
+    "Longest",
+    "bounded",
+    "cosine",
+    "each_of",
+    "filled",
+    "flag",
+    "memory_id_of",
+    "parse_time",
+    "scope_if_given",
+    "seconds",
+]
 
 _MOST_HITS: Final = 10_000
 
@@ -48,7 +60,7 @@ def scope_if_given(user_id: str | None, agent_id: str | None, run_id: str | None
 def memory_id_of(memory_id: object, *, whose: str = "a memory's id") -> str:
     """An id, which is a text with something in it; *whose* is what it is called in the error."""
     if not isinstance(memory_id, str) or not memory_id.strip():
-        raise InvalidInputError(f"{whose} is a text, not {memory_id!r}")
+        raise InvalidInputError(f"{whose} is a text, not {quoted(memory_id)}")
     return check_text(memory_id, "the id")
 
 
@@ -59,17 +71,31 @@ def filled(text: object, name: str) -> str:
     return str(text)
 
 
+def flag(value: object, name: str) -> bool:
+    """`True` or `False`; *name* is what it is called in the error."""
+    if not isinstance(value, bool):
+        raise InvalidInputError(f"{name} must be True or False, not {quoted(value)}")
+    return value
+
+
+def each_of(items: object, name: str) -> list[Any]:
+    """The items of a list, or of whatever else gives them one by one; *name* is what it is called in the error."""
+    if isinstance(items, str | bytes | Mapping) or not isinstance(items, Iterable):
+        raise InvalidInputError(f"{name} must be a list, not {quoted(items)}")
+    return list(items)
+
+
 def bounded(k: object, name: str = "k", *, most: int = _MOST_HITS) -> int:
     """How many at most: a whole number from 1 to *most*, by default 10,000; *name* is what it is called in the error."""
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= most:
-        raise InvalidInputError(f"{name} must be a whole number from 1 to {most:,}, not {k!r}")
+        raise InvalidInputError(f"{name} must be a whole number from 1 to {most:,}, not {quoted(k)}")
     return k
 
 
 def seconds(value: object, name: str) -> float:
     """Seconds from 0, infinity among them; *name* is what they are called in the error."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-        raise InvalidInputError(f"{name} is a number of seconds from 0, not {value!r}")
+        raise InvalidInputError(f"{name} is a number of seconds from 0, not {quoted(value)}")
     return float(min(value, sys.float_info.max))
 
 
@@ -78,7 +104,7 @@ def cosine(threshold: object) -> float | None:
     if threshold is None:
         return None
     if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not -1 <= threshold <= 1:
-        raise InvalidInputError(f"threshold is a cosine from -1 to 1, not {threshold!r}")
+        raise InvalidInputError(f"threshold is a cosine from -1 to 1, not {quoted(threshold)}")
     return float(threshold)
 
 
@@ -96,5 +122,5 @@ def parse_time(value: object, name: str) -> datetime:
         if isinstance(value, datetime):
             return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
     except (ValueError, OverflowError, OSError) as error:
-        raise InvalidInputError(f"{name}={value!r} is no point in time: {error}") from None
+        raise InvalidInputError(f"{name}={quoted(value)} is no point in time: {error}") from None
     raise InvalidInputError(f"{name} must be a datetime, ISO 8601 text or Unix seconds, not {type(value).__name__}")

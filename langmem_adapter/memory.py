@@ -102,7 +102,7 @@ class Memory(Adding, Finding, Editing):
             prompts=prompts,
             vision=vision,
             graph=graph,
-            settings=settings or Settings(),
+            settings=Settings() if settings is None else settings,
         )
 
     # ── what it is ──────────────────────────────────────────────────────────────────────────────────────────────────

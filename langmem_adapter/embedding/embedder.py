@@ -7,6 +7,7 @@ dimension, a NaN or a vector of zeros would otherwise surface much later as a se
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sized
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError
 from langmem_adapter.forks import Lock
+from langmem_adapter.records.checks import quoted
 from langmem_adapter.tracing import stage
 from langmem_adapter.twins import Plan
 
@@ -65,6 +67,11 @@ class Embedder:
         self._limits = limits
         self._cache: OrderedDict[_Key, UnitVectors] = OrderedDict()
         self._lock = Lock()
+
+    @property
+    def embeddings(self) -> Embeddings:
+        """The model that makes them."""
+        return self._embeddings
 
     @property
     def dimensions(self) -> int | None:
@@ -210,6 +217,10 @@ def _owned(row: UnitVectors) -> UnitVectors:
 
 
 def _matrix(texts: Sequence[str], vectors: Sequence[Sequence[float]]) -> NDArray[np.float64]:
+    if not isinstance(vectors, Sized):
+        raise InvalidInputError(
+            f"the embedding model returned {quoted(vectors)}, not a list of vectors; check the model"
+        )
     if len(vectors) != len(texts):
         raise InvalidInputError(
             f"the embedding model returned {len(vectors)} vectors for {len(texts)} texts, the first {_beginning(texts[0])}; "

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from langmem_adapter.arguments import memory_id_of, scope_if_given
+from langmem_adapter.arguments import each_of, memory_id_of, scope_if_given
 from langmem_adapter.engine.wiring import Wired
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.pipeline.background import BackgroundWriter
@@ -117,7 +117,7 @@ class Adding(Wired):
             ('Likes tea', 'ScopeError')
             >>> memory.close()
         """
-        checked = [_run_or_error(item, self.engine.longest) for item in items]
+        checked = [_run_or_error(item, self.engine.longest) for item in each_of(items, "items")]
         errors = {place: error for place, error in enumerate(checked) if isinstance(error, LangmemAdapterError)}
         groups = grouped((place, run) for place, run in enumerate(checked) if isinstance(run, Run))
         inputs = [run.state() for _, run in groups]

@@ -7,7 +7,7 @@ from functools import partial
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Final
 
-from langmem_adapter.arguments import filled, memory_id_of, parse_time, scope_if_given
+from langmem_adapter.arguments import each_of, filled, memory_id_of, parse_time, scope_if_given
 from langmem_adapter.engine.wiring import Wired
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.records.checks import check_metadata
@@ -87,7 +87,7 @@ class Editing(Wired):
             ('Likes green tea', 'MemoryNotFoundError')
             >>> memory.close()
         """
-        return self.engine.edit_each([_or_error(_updating_item, item) for item in items])
+        return self.engine.edit_each([_or_error(_updating_item, item) for item in each_of(items, "items")])
 
     aupdate_many = awaited(update_many)
 
@@ -132,7 +132,8 @@ class Editing(Wired):
             For each id, in order, its change or its error.
         """
         scope = scope_if_given(user_id, agent_id, run_id)
-        return self.engine.edit_each([_or_error(partial(_deleting, scope), memory_id) for memory_id in memory_ids])
+        given = each_of(memory_ids, "memory_ids")
+        return self.engine.edit_each([_or_error(partial(_deleting, scope), memory_id) for memory_id in given])
 
     adelete_many = awaited(delete_many)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from langmem_adapter.arguments import bounded, cosine, filled, memory_id_of, parse_time, scope_if_given
+from langmem_adapter.arguments import bounded, cosine, filled, flag, memory_id_of, parse_time, scope_if_given
 from langmem_adapter.engine.wiring import Wired
 from langmem_adapter.filters import parse
 from langmem_adapter.records.results import Page
@@ -80,7 +80,7 @@ class Finding(Wired):
             memory_type=memory_type,
             as_of=None if as_of is None else parse_time(as_of, "as_of"),
             rerank=checked(rerank),
-            explain=explain,
+            explain=flag(explain, "explain"),
         )
         plan = Plan(partial(self.engine.searcher.search, wanted), partial(self.engine.searcher.asearch, wanted))
         config = run_config("memory.search", wanted.scope, self.engine.reasoner.mode)
@@ -142,7 +142,8 @@ class Finding(Wired):
             InvalidInputError: An argument cannot be used.
         """
         scope = Scope(user_id, agent_id, run_id)
-        how = {"filters": parse(filters), "k": bounded(k), "after": after, "include_expired": include_expired}
+        expired = flag(include_expired, "include_expired")
+        how = {"filters": parse(filters), "k": bounded(k), "after": after, "include_expired": expired}
         read = memories.page if as_of is None else partial(page_as_of, moment=parse_time(as_of, "as_of"))
         return Plan(lambda: _page(*self.engine.reading(read, scope, **how)))
 

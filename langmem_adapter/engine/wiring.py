@@ -13,7 +13,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import WeakSet
 
-from langmem_adapter.arguments import Longest
+from langmem_adapter.arguments import Longest, flag
 from langmem_adapter.embedding.embedder import Embedder
 from langmem_adapter.embedding.resolve import embedding_limits, fingerprint, resolve_embeddings
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
@@ -24,10 +24,11 @@ from langmem_adapter.knowledge.evidence import GraphEvidence
 from langmem_adapter.knowledge.memory import GraphMemory
 from langmem_adapter.pipeline.build import Parts, build_pipeline
 from langmem_adapter.reasoning.models import resolve_model
+from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.results import AddResult
 from langmem_adapter.search.ranking import Weights
 from langmem_adapter.search.searcher import Searcher
-from langmem_adapter.settings import default_database
+from langmem_adapter.settings import Settings, default_database
 from langmem_adapter.storage import erasure, meta
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.erasure import Sweeper
@@ -52,11 +53,10 @@ if TYPE_CHECKING:
     from langmem_adapter.reasoning.base import Describer
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.records.work import Change
-    from langmem_adapter.settings import Settings
     from langmem_adapter.storage.erasure import Erasure
     from langmem_adapter.storage.feed import Space
 
-__all__ = ["Closing", "Engine", "Wired"]
+__all__ = ["Closing", "Engine", "Wired", "engine_of"]
 
 _RESULT: Final = ["result"]  # the rest of the state is of no use to who calls `add`
 
@@ -109,19 +109,22 @@ class Engine:
         graph: bool | None,
         settings: Settings,
     ) -> None:
+        if not isinstance(settings, Settings):
+            raise InvalidInputError(f"settings must be Settings(…), not {quoted(settings)}")
         self.settings = settings
         self.longest = Longest(settings.max_text, settings.max_message)
-        self.uses_graph = settings.graph if graph is None else graph
+        self.uses_graph = settings.graph if graph is None else flag(graph, "graph")
         self.writers: WeakSet[Closing] = WeakSet()
         self._feeds: dict[tuple[str, str], VectorFeed] = {}
         self._opening = Lock()
         self.reasoner = resolve_model(model or settings.model, settings, **prompts)
-        self.describer = _describer(self.reasoner) if vision else None
+        self.describer = _describer(self.reasoner) if flag(vision, "vision") else None
         spec = embeddings or settings.embeddings
         vectors = resolve_embeddings(spec, settings)
         self._limits = embedding_limits(spec, vectors, settings)
         self.database = Database(
-            database or settings.database or default_database(), busy_timeout=settings.busy_timeout
+            (settings.database or default_database()) if database is None else database,
+            busy_timeout=settings.busy_timeout,
         )
         with ExitStack() as undo:
             undo.callback(self.database.close)
@@ -355,6 +358,15 @@ class Wired:
         """
         self._engine.database.refuse_inherited()
         return self._engine
+
+
+def engine_of(memory: object, whose: str) -> Engine:
+    """The parts of a memory that was given to a guest; *whose* is what the guest is called in the error."""
+    if not isinstance(memory, Wired):
+        raise InvalidInputError(
+            f"{whose} takes a Memory as its memory, not {quoted(memory)}; write Memory('memory.db')"
+        )
+    return memory.engine
 
 
 def _describer(reasoner: Any) -> Describer:

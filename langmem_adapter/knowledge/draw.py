@@ -12,6 +12,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.names import entity_key
+from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.plain import as_iso
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def checked(form: object) -> Form:
     """
     known = next((name for name in _FORMS if name == form), None)
     if known is None:
-        raise InvalidInputError(f"format is one of {', '.join(map(repr, _FORMS))}, not {form!r}")
+        raise InvalidInputError(f"format is one of {', '.join(map(repr, _FORMS))}, not {quoted(form)}")
     return known
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from langmem_adapter.arguments import filled, memory_id_of, parse_time
+from langmem_adapter.arguments import filled, flag, memory_id_of, parse_time
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.names import LONGEST_NAME, LONGEST_RELATION, entity_key, relation_name, speaker
-from langmem_adapter.records.checks import check_text
+from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.records.graph import ASSISTANT, SELF
 from langmem_adapter.storage.graph.reads import When
 
@@ -60,7 +60,7 @@ def type_of(kind: object, what: str) -> str:
 def confidence_of(confidence: object) -> float:
     """How sure a relation is."""
     if isinstance(confidence, bool) or not isinstance(confidence, int | float) or not 0 < confidence <= 1:
-        raise InvalidInputError(f"confidence is a number above 0 and at most 1, not {confidence!r}")
+        raise InvalidInputError(f"confidence is a number above 0 and at most 1, not {quoted(confidence)}")
     return float(confidence)
 
 
@@ -76,5 +76,6 @@ def moment(value: object, what: str) -> datetime | None:
 
 def when_of(as_of: object, known_at: object, *, history: bool = False) -> When:
     """Now where nothing is said; with the history everything."""
-    held = datetime.now(UTC) if as_of is None and not history else moment(as_of, "as_of")
-    return When(held, moment(known_at, "known_at"), history)
+    past = flag(history, "history")
+    held = datetime.now(UTC) if as_of is None and not past else moment(as_of, "as_of")
+    return When(held, moment(known_at, "known_at"), past)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from langmem_adapter.arguments import bounded, filled
+from langmem_adapter.arguments import bounded, filled, flag
 from langmem_adapter.knowledge import draw, views
 from langmem_adapter.knowledge.find import found
 from langmem_adapter.knowledge.given import moment, relation_of, when_of
@@ -126,7 +126,8 @@ class Reading:
             InvalidInputError: An argument cannot be used.
         """
         kind = None if type is None else check_text(type, "type")
-        how: dict[str, Any] = {"k": bounded(k), "kind": kind, "unrelated": unrelated, "after": after}
+        lone = flag(unrelated, "unrelated")
+        how: dict[str, Any] = {"k": bounded(k), "kind": kind, "unrelated": lone, "after": after}
         when = when_of(as_of, known_at)
         return self._plan(graph_entities.page, Scope(user_id, agent_id, run_id), when, **how).then(_entity_page)
 

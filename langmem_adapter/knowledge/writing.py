@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from langmem_adapter.arguments import scope_if_given
+from langmem_adapter.arguments import flag, scope_if_given
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.knowledge.given import called, confidence_of, moment, name_of, relation_id_of, relation_of, type_of
 from langmem_adapter.records.graph import Triple
@@ -78,7 +78,7 @@ class Writing:
             target_type=type_of(target_type, "target_type"),
             valid_from=moment(valid_from, "valid_from"),
             valid_to=moment(valid_to, "valid_to"),
-            single=single,
+            single=None if single is None else flag(single, "single"),
             confidence=confidence_of(confidence),
         )
         if triple.valid_from is not None and triple.valid_to is not None and triple.valid_from >= triple.valid_to:

@@ -9,7 +9,7 @@ from langchain_core.messages import BaseMessage
 
 __all__ = ["address", "image_parts", "is_image", "parts_of"]
 
-_IMAGE_PARTS: Final = {"image", "image_url", "input_image"}
+_IMAGE_PARTS: Final = ("image", "image_url", "input_image")
 
 
 def parts_of(content: object) -> Sequence[Any]:

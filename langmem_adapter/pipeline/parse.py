@@ -19,7 +19,7 @@ from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.clock import begun, finished
 from langmem_adapter.pipeline.images import address, image_parts, is_image, parts_of
 from langmem_adapter.pipeline.stage import Ask, AskingStage, Update
-from langmem_adapter.records.checks import check_metadata, check_text
+from langmem_adapter.records.checks import check_metadata, check_text, quoted
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import PROCEDURAL, Turn
@@ -41,7 +41,7 @@ _ROLES: Final = {
     "tool": "tool",
     "function": "tool",
 }
-_TEXT_PARTS: Final = {"text", "input_text", "output_text"}
+_TEXT_PARTS: Final = ("text", "input_text", "output_text")  # compared, never hashed: a type may be anything
 _TIME_KEYS: Final = ("timestamp", "created_at")
 _OF_ITEM: Final = ("messages", "metadata", "timestamp", "expires_at")
 
@@ -187,7 +187,7 @@ def as_list(messages: object) -> Sequence[object]:
 
 def _is_pair(messages: object) -> bool:
     """Whether it is one message in LangChain's short form: `("user", "I like tea.")`."""
-    return isinstance(messages, tuple) and len(messages) == 2 and messages[0] in _ROLES  # noqa: PLR2004 - role and text
+    return isinstance(messages, tuple) and len(messages) == 2 and messages[0] in tuple(_ROLES)  # noqa: PLR2004 - role and text
 
 
 def _turn(
@@ -250,7 +250,7 @@ def _text(message: BaseMessage, number: int, descriptions: Mapping[str, str]) ->
         if isinstance(part, str):
             texts.append(part)
         elif part.get("type") in _TEXT_PARTS:
-            texts.append(str(part.get("text") or ""))
+            texts.append(check_text(part.get("text") or "", f"a text part of message {number}"))
         elif is_image(part) and (words := descriptions.get(address(part) or "")) is not None:
             texts.append(f"[image: {words}]")
         else:
@@ -261,4 +261,4 @@ def _text(message: BaseMessage, number: int, descriptions: Mapping[str, str]) ->
 def _unread(part: Mapping[str, Any], number: int) -> str:
     if is_image(part):
         return f"an image in message {number} was not looked at; Memory(vision=True) describes images"
-    return f"a part of type {part.get('type')!r} in message {number} was not read"
+    return f"a part of type {quoted(part.get('type'))} in message {number} was not read"

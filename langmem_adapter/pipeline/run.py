@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from langmem_adapter.arguments import parse_time
+from langmem_adapter.arguments import flag, parse_time
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.parse import is_verbatim, turns_of
-from langmem_adapter.records.checks import check_metadata, check_text
+from langmem_adapter.records.checks import check_metadata, check_text, quoted
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.results import AddResult
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
@@ -103,11 +103,10 @@ def run_of(arguments: Mapping[str, Any], longest: Longest) -> Run:
             raise InvalidInputError(f"an item of add_many has no {name!r}; known are {', '.join(sorted(_KNOWN))}")
     scope = Scope(**{name: arguments.get(name) for name in SCOPE_FIELDS})
     infer, prompt, named = arguments.get("infer", True), arguments.get("prompt"), arguments.get("idempotency_key")
-    if not isinstance(infer, bool):
-        raise InvalidInputError(f"infer must be True or False, not {infer!r}")
     if prompt is not None:
         check_text(prompt, "prompt")
     memory_type = _memory_type(arguments.get("memory_type"), scope)
+    infer = flag(infer, "infer")
     item = _item(arguments, scope, longest, verbatim=is_verbatim(infer, memory_type))
     return Run(scope, infer, memory_type, prompt, _key(named), named is not None, [item])
 
@@ -133,7 +132,7 @@ def grouped(runs: Iterable[tuple[int, Run]]) -> list[tuple[list[int], Run]]:
 
 def _memory_type(memory_type: object, scope: Scope) -> str | None:
     if memory_type is not None and memory_type != PROCEDURAL:
-        raise InvalidInputError(f"memory_type must be {PROCEDURAL!r} or left out, not {memory_type!r}")
+        raise InvalidInputError(f"memory_type must be {PROCEDURAL!r} or left out, not {quoted(memory_type)}")
     if memory_type == PROCEDURAL and scope.agent_id is None:
         raise InvalidInputError("a procedural memory is a record of what an agent did; give agent_id")
     return PROCEDURAL if memory_type else None

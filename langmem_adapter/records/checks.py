@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import reprlib
 from collections.abc import Mapping
 from typing import Any, Final
 
 from langmem_adapter.errors import InvalidInputError
 
-__all__ = ["DEEPEST", "check_metadata", "check_nesting", "check_text", "json_object"]
+__all__ = ["DEEPEST", "check_metadata", "check_nesting", "check_text", "json_object", "quoted"]
 
 DEEPEST: Final = 64
 """Levels of objects and lists in each other. What is read must never need more of the stack than whoever reads has left."""
@@ -16,6 +17,18 @@ DEEPEST: Final = 64
 _JSON: Final = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, default=dict
 )  # mappings that are no dicts become such
+
+
+_QUOTE: Final = reprlib.Repr()
+_QUOTE.maxstring = _QUOTE.maxother = 200
+
+
+def quoted(value: object) -> str:
+    """What an error shows of a value that somebody gave: its `repr`, cut where it is long."""
+    try:
+        return _QUOTE.repr(value)
+    except ValueError:  # Python writes no number of more than 4,300 digits
+        return f"a {type(value).__name__} of thousands of digits"
 
 
 def check_text(value: object, name: str) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from langchain_core.documents import BaseDocumentCompressor, Document
 
 from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.records.checks import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,9 +37,9 @@ def checked(rerank: object) -> Rerank | None:
     """
     if rerank is None or isinstance(rerank, BaseDocumentCompressor):
         return rerank
-    if rerank == "mmr":
+    if isinstance(rerank, str) and rerank == "mmr":
         return "mmr"
-    raise InvalidInputError(f"rerank is a LangChain BaseDocumentCompressor or 'mmr', not {rerank!r}")
+    raise InvalidInputError(f"rerank is a LangChain BaseDocumentCompressor or 'mmr', not {quoted(rerank)}")
 
 
 def pool(k: int) -> int:

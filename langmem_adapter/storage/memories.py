@@ -13,6 +13,7 @@ from sqlalchemy import Row, Select, and_, func, or_, select
 
 from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError
 from langmem_adapter.filters import EVERYTHING
+from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.results import MemoryItem, Revision
 from langmem_adapter.storage import narrowing
 from langmem_adapter.storage.prepared import Prepared, any_of
@@ -252,5 +253,7 @@ def _parse_cursor(cursor: str) -> tuple[datetime, int]:
     try:
         created, pk = json.loads(base64.urlsafe_b64decode(cursor.encode()))
         return datetime.fromisoformat(created), int(pk)
-    except (ValueError, TypeError, binascii.Error):
-        raise InvalidInputError(f"after={cursor!r} is no cursor of ours; give the `next` of the page before") from None
+    except (ValueError, TypeError, AttributeError, OverflowError, binascii.Error):
+        raise InvalidInputError(
+            f"after={quoted(cursor)} is no cursor of ours; give the `next` of the page before"
+        ) from None

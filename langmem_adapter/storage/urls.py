@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Final
@@ -12,7 +13,7 @@ from sqlalchemy.exc import ArgumentError
 
 from langmem_adapter.addresses import ENCODED
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.records.checks import check_text
+from langmem_adapter.records.checks import check_text, quoted
 
 __all__ = ["UNREADABLE", "path_of", "url_of"]
 
@@ -24,6 +25,11 @@ _SQLITE: Final = ("sqlite", "sqlite+pysqlite")
 # Where half a password would be taken for something else: SQLAlchemy sees another @ behind the password, or a query in it.
 _AMBIGUOUS: Final = re.compile(r"[\w+]+://(?:(?>[^:/]*(?::[^@]*)?@).*@|[^:/]*:[^@]*\?[^@]*=[^@]*@)", re.DOTALL)
 _CONNINFO: Final = re.compile(r"^(?!\S+://).*\b(?:host|dbname|password)=")  # libpq's own form, no file of that name
+_MODEL: Final = re.compile(
+    r"(hash|openai|azure_openai|azure_ai|anthropic|anthropic_bedrock|bedrock|bedrock_converse|google_genai|google_vertexai|"
+    r"google_anthropic_vertex|cohere|deepseek|fireworks|groq|huggingface|ibm|litellm|mistralai|nvidia|ollama|openrouter|"
+    r"perplexity|together|upstage|xai):[^/\\]"
+)  # LangChain's names for providers
 
 
 def url_of(where: str | Path | URL) -> URL:
@@ -36,6 +42,10 @@ def url_of(where: str | Path | URL) -> URL:
         InvalidInputError: It names no database that is supported, says more than where an SQLite file lies, or cannot be told
             apart from its password; the message shows nothing of it.
     """
+    if isinstance(where, Mapping):
+        raise InvalidInputError("a mapping is no database; Mem0's configurations are for langmem_adapter.adapters.mem0")
+    if not isinstance(where, str | Path | URL):
+        raise InvalidInputError(f"{quoted(where)} is no database; give a path, ':memory:' or an SQLAlchemy URL")
     url = where if isinstance(where, URL) else _read(str(where))
     if url.get_backend_name() == "sqlite":
         _check_sqlite(url)
@@ -48,8 +58,11 @@ def url_of(where: str | Path | URL) -> URL:
 
 
 def _read(name: str) -> URL:
-    if not name.strip():
+    if not check_text(name, "the database's name").strip():
         raise InvalidInputError("the database's name is blank; give a path, ':memory:' or an SQLAlchemy URL")
+    if (named := _MODEL.match(name)) is not None:
+        option = "embeddings" if named[1] == "hash" else "model"
+        raise InvalidInputError(f"{name} names a model, no database; write Memory({option}={name!r})")
     if _CONNINFO.search(name):
         raise InvalidInputError(UNREADABLE)
     if "://" not in name:

@@ -63,6 +63,14 @@ def agree(store: MemoryStore) -> bool:
 # ── durability ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def test_the_index_is_told_as_by_the_reference_stores(memory: Memory) -> None:
+    model, given = HashEmbeddings(64), MemoryStore(memory).index_config
+    assert given is not None and given["fields"] == ["$"] and isinstance(given["embed"], HashEmbeddings)
+    told = MemoryStore(memory, index={"embed": model, "dims": 64, "fields": ["text"]}).index_config
+    assert told == {"embed": model, "dims": 64, "fields": ["text"]}
+    assert MemoryStore(memory, index=False).index_config is None
+
+
 def test_items_outlive_the_program(path: Path) -> None:
     with Memory(path) as memory:
         MemoryStore(memory, INDEX).put(("u", "ann"), "k", {"text": "aaa"})

@@ -43,6 +43,15 @@ class FieldIndex:
         self.embedder: Final = embedder
         self.mark: Final = mark
         self._fields: Final = _paths(fields, "index['fields']")
+        self._written: Final[Any] = fields
+
+    @property
+    def config(self) -> IndexConfig:
+        """It as LangGraph writes it; `dims` only where they are known already."""
+        config = IndexConfig(embed=self.embedder.embeddings, fields=list(self._written))
+        if self.embedder.dimensions is not None:
+            config["dims"] = self.embedder.dimensions
+        return config
 
     def texts(self, value: Mapping[str, Any], index: Index, name: str) -> list[str]:
         """What is embedded of a value: a text for each path, and for each element that a path finds.

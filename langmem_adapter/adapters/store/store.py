@@ -16,6 +16,7 @@ from langmem_adapter.adapters.store.operations import Operations, Reading, check
 from langmem_adapter.adapters.store.reading import Reader
 from langmem_adapter.adapters.store.reindexing import reindex
 from langmem_adapter.adapters.store.sweeping import TTLSweeper
+from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.storage.item_writes import Put, refresh, sweep, write
 from langmem_adapter.storage.items import ITEMS, present
@@ -95,11 +96,16 @@ class MemoryStore(BaseStore):
         index: IndexConfig | Literal[False] | None = None,
         ttl: TTLConfig | None = None,
     ) -> None:
-        self._engine = memory.engine
-        self._database = memory.engine.database
-        self._fields = field_index(memory.engine, index)
+        self._engine = engine_of(memory, "a MemoryStore")
+        self._database = self._engine.database
+        self._fields = field_index(self._engine, index)
         self.ttl_config = None if ttl is None else _checked_ttl(ttl)
         self._sweeper: TTLSweeper | None = None
+
+    @property
+    def index_config(self) -> IndexConfig | None:
+        """What is searched by meaning, and by which model, as LangGraph's own stores say it; `None` for `index=False`."""
+        return None if self._fields is None else self._fields.config
 
     @planned
     def batch(self, ops: Iterable[Op]) -> Plan[list[Result]]:

@@ -20,6 +20,7 @@ from sqlalchemy import BigInteger, Integer, bindparam, column, func, or_, select
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.graph import Relation
 from langmem_adapter.storage.graph.people import People, called
 from langmem_adapter.storage.graph.tables import BY_HAND, entities, relation_memories, relations
@@ -367,4 +368,4 @@ def parse_cursor(after: str, length: int) -> list[int]:
             return list(place)
     except (ValueError, TypeError, AttributeError, binascii.Error):
         pass
-    raise InvalidInputError(f"after={after!r} is no cursor of ours; give the `next` of the page before")
+    raise InvalidInputError(f"after={quoted(after)} is no cursor of ours; give the `next` of the page before")
