@@ -82,7 +82,9 @@ _PREPARED: Final = Prepared(meta.select().where(meta.c.key == bindparam("name"))
 
 
 @pytest.mark.parametrize(
-    "then", [lambda c: c.execute(_ANY), lambda c: _PREPARED.rows(c, {"name": "x"}), lambda _: None], ids=str
+    "then",
+    [lambda c: c.execute(_ANY), lambda c: _PREPARED.rows(c, {"name": "x"}), lambda _: None],
+    ids=["plain", "prepared", "at the commit"],
 )
 async def test_a_lost_connection_is_a_passing_failure(postgres_url: str, then: Callable[[Connection], object]) -> None:
     database, server = Database(postgres_url), create_engine(postgres_url, isolation_level="AUTOCOMMIT")
