@@ -82,7 +82,7 @@ def test_what_is_taken_comes_back_and_what_is_too_deep_is_refused(
     inner = DEEPEST - (3 if door is said else 1)
     assert deep_in_the_stack(lambda: door(memory, DEEPEST), sys.getrecursionlimit() // 2) == nested(inner)
     for levels in (DEEPEST + 1, 980, 100_000):
-        with pytest.raises(InvalidInputError, match=f"more than {DEEPEST} levels"):
+        with pytest.raises(InvalidInputError, match=f"deeper than {DEEPEST} levels"):
             door(memory, levels)
 
 

@@ -102,7 +102,7 @@ def check_nesting(value: object, name: str, *, levels: int = DEEPEST) -> None:
     if not isinstance(value, Mapping | list | tuple):
         return
     if not levels:
-        raise InvalidInputError(f"{name} has more than {DEEPEST} levels of objects and lists in each other; flatten it")
+        raise InvalidInputError(f"{name} is nested deeper than {DEEPEST} levels of objects and lists; flatten it")
     for part in value.values() if isinstance(value, Mapping) else value:
         check_nesting(part, name, levels=levels - 1)
 

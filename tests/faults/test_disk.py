@@ -145,7 +145,7 @@ def fill_a_small_disk(folder: Path) -> dict[str, Any]:
     error = _fill_up(memory, journal)
     told = {
         "error": error,
-        "update": error_of(lambda: memory.update(ids[0], "words " * 20_000)),
+        "update": error_of(lambda: memory.update(ids[0], "words " * 16_000)),
         "found": memory.search("note 3", user_id=USER)[0].text,
         "verified": memory.verify().ok,
     }

@@ -199,7 +199,7 @@ class TestFeed:
             event.listen(engine, "before_cursor_execute", lambda *given: said.append(given[2]))
         assert other.pull() == 0
         assert other.applied == 2
-        assert not [statement for statement in said if "lock" in statement or "INSERT" in statement]
+        assert not [statement for statement in said if "advisory" in statement or "INSERT" in statement]
 
     def test_a_history_that_went_back_is_read_anew(
         self,

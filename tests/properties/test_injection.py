@@ -171,8 +171,9 @@ def test_values_of_unlike_types_are_never_equal(memory: Memory) -> None:
         [{"messages": f"fact {n}", "user_id": user, "infer": False, "metadata": {"v": v}} for n, v in enumerate(values)]
     )
     for n, value in enumerate(values):
-        assert found(memory, {"v": {"eq": value}}, user) == {f"fact {n}"}
-    assert found(memory, {"v": {"eq": 1.0}}, user) == {"fact 1"}
+        members = {"fact 4"} if value == 1 and value is not True else set()  # a list matches what it holds
+        assert found(memory, {"v": {"eq": value}}, user) == {f"fact {n}"} | members
+    assert found(memory, {"v": {"eq": 1.0}}, user) == {"fact 1", "fact 4"}
     assert found(memory, {"v": {"gt": 10**400}}, user) == set()
     assert found(memory, {"v": {"lt": float("inf")}}, user) == {"fact 1", "fact 6", "fact 8", "fact 13"}
 

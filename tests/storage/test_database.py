@@ -161,7 +161,7 @@ def test_a_name_that_is_no_database_is_refused(where: str) -> None:
 
 
 def test_a_missing_driver_names_the_extra() -> None:
-    with pytest.raises(MissingDependencyError, match=r"langmem_adapter\[postgres\]"):
+    with pytest.raises(MissingDependencyError, match=r"langchain-langmem-adapter\[postgres\]"):
         Database("postgresql+pg8000://localhost/x")
 
 
