@@ -76,6 +76,7 @@ class Adding(Wired):
             ScopeError: No field of the scope is given, or one is blank.
             InvalidInputError: An argument or message cannot be used.
             ModelReplyError: The chat model's reply stayed unreadable; nothing was written.
+            ModelTimeoutError: The chat model, or the embeddings, did not answer in time; nothing was written.
             ConflictError: Others kept changing the same memories; nothing was written.
             StorageError: The database refused or failed; nothing was written.
 
