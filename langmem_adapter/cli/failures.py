@@ -26,7 +26,6 @@ from langmem_adapter.errors import (
     ScopeError,
     StorageError,
 )
-from langmem_adapter.limits import asked_of, is_passing, is_quota, status_of
 
 __all__ = ["CommandError", "ExitCode", "Failure", "failure_of", "known_errors"]
 
@@ -122,11 +121,15 @@ def known_errors() -> tuple[type[BaseException], ...]:
     Meant for an `except` clause, which asks only once something was raised: that says whether a model was asked, of whatever
     class it is. Clients rename their classes, and a server that sends HTML makes them stumble anywhere.
     """
+    from langmem_adapter.limits import asked_of
+
     raised = sys.exception()
     return LangmemAdapterError, *(() if raised is None or asked_of(raised) is None else (type(raised),))
 
 
 def _failure_of_a_model(error: BaseException) -> Failure:
+    from langmem_adapter.limits import asked_of, is_passing, is_quota, status_of
+
     who, status, passing = asked_of(error) or "the model", status_of(error), is_passing(error)
     how = f"answered {status}" if status else "cannot be reached" if passing else "gave no answer that can be read"
     told = f"{who} {how}: {_first_line(error if status else _root(error))}"
