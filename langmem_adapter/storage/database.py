@@ -380,15 +380,16 @@ class Database:
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
-        with self._writes.begin() as connection:
-            self._begin(connection, f"{_COMMITTED}; SELECT pg_advisory_xact_lock({_WRITE_LOCK})")
-            yield connection
-            used = connection.connection.dbapi_connection
-        # Contract: nothing is acknowledged that was written into a file, or a log, which is no longer at its place. Proven by
-        # tests/storage/test_sqlite.py.
-        self._refuse()
-        if isinstance(used, sqlite.FileConnection) and self.path is not None:
-            self._refuse_lost_log(used, self.path)
+        with self._writes.connect() as connection:
+            with connection.begin():
+                self._begin(connection, f"{_COMMITTED}; SELECT pg_advisory_xact_lock({_WRITE_LOCK})")
+                yield connection
+            # Contract: nothing is acknowledged that was written into a file, or a log, which is no longer at its place. It is
+            # looked at while the connection is ours: once given back, a fork or `close` may end it, and the log with it. That
+            # somebody closes meanwhile is no error of a write that is kept. Proven by tests/storage/test_sqlite.py and
+            # tests/faults/test_crash.py.
+            self._refuse_replaced()
+            self._refuse_lost_log(connection.connection.dbapi_connection)
 
     def _begin(self, connection: Connection, order: str) -> None:
         # Contract: whatever server, user, environment or pool decide about a session, a transaction of ours reads dates and
@@ -418,10 +419,7 @@ class Database:
             raise StorageError("this memory is closed; open it again")
         self.refuse_inherited()
         if self._log_lost:
-            raise StorageError(
-                f"{self.location}: its write-ahead log was removed or replaced while it was open here, so the last write may "
-                "be lost; close this memory, open it again and look. Never remove or copy over FILE-wal while a program runs"
-            )
+            raise StorageError(self._lost())
 
     def refuse_inherited(self) -> None:
         """Refuse to work in a process that was forked from the one which opened it.
@@ -435,13 +433,24 @@ class Database:
                 "of its own in each child, after the fork (gunicorn: post_fork; multiprocessing: the initializer)"
             )
 
-    def _refuse_lost_log(self, used: sqlite.FileConnection, path: Path) -> None:
-        if used.log != sqlite.identity(path.with_name(f"{path.name}-wal")):
-            self._log_lost = True
-            self._refuse_closed()
+    def _refuse_lost_log(self, used: object) -> None:
+        if isinstance(used, sqlite.FileConnection) and self.path is not None:
+            lost = used.log != sqlite.identity(self.path.with_name(f"{self.path.name}-wal"))
+            self._log_lost = self._log_lost or lost
+            if lost:
+                raise StorageError(self._lost())
+
+    def _lost(self) -> str:
+        return (
+            f"{self.location}: its write-ahead log was removed or replaced while it was open here, so the last write may be "
+            "lost; close this memory, open it again and look. Never remove or copy over FILE-wal while a program runs"
+        )
 
     def _refuse(self) -> None:
         self._refuse_closed()
+        self._refuse_replaced()
+
+    def _refuse_replaced(self) -> None:
         # Otherwise SQLite goes on writing into a file that nobody can open any more.
         if self._file is not None and self.path is not None and self._file != sqlite.identity(self.path):
             raise StorageError(

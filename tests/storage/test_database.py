@@ -196,6 +196,22 @@ def test_a_closed_database_says_so(tmp_path: Path) -> None:
         database.write(put("a"))
 
 
+def test_a_write_that_is_kept_is_acknowledged_also_where_somebody_closes_meanwhile(tmp_path: Path) -> None:
+    database = Database(tmp_path / "m.db")
+    prepare(database)
+
+    def work(connection: Connection) -> str:
+        closing = threading.Thread(target=database.close)
+        closing.start()
+        closing.join()
+        return put("kept")(connection)
+
+    assert database.write(work) == "kept"
+    again = Database(tmp_path / "m.db")
+    assert "kept" in keys(again)
+    again.close()
+
+
 def test_a_database_in_memory_is_not_closed_under_a_reader() -> None:
     database, begun, end = Database(":memory:"), threading.Event(), threading.Event()
     prepare(database)
