@@ -1,13 +1,18 @@
-"""Locks that a forked child finds free."""
+"""What a forked child finds free, whatever other threads of its parent were doing."""
 
 from __future__ import annotations
 
 import os
 import threading
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, overload
 from weakref import WeakSet
 
-__all__ = ["Lock"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Lock", "cached_property"]
+
+T = TypeVar("T")
 
 
 class Lock:
@@ -37,6 +42,50 @@ class Lock:
     def __exit__(self, *_: object) -> None:
         """Let go."""
         self._lock.release()
+
+
+class cached_property(Generic[T]):  # noqa: N801 - it stands for functools' own
+    """`functools.cached_property` without the lock that it has before Python 3.12.
+
+    That lock is one for all instances of a class, and a child forked while another thread holds it waits for ever.
+
+    Contract: two threads that ask at once may both compute the value, and the later one is kept; let nothing depend on which.
+    Proven by tests/test_forks.py.
+
+    Args:
+        compute: Makes the value from the instance, once.
+
+    Example:
+        >>> class Circle:
+        ...     radius = 2
+        ...
+        ...     @cached_property
+        ...     def width(self) -> int:
+        ...         return 2 * self.radius
+        >>> Circle().width
+        4
+    """
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        self._compute = compute
+        self.__doc__ = compute.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        """Learn where instances keep the value."""
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+
+    def __get__(self, instance: object, owner: type) -> T | Self:
+        """Compute the value, and let the instance's own dictionary answer from now on."""
+        if instance is None:
+            return self
+        value = instance.__dict__[self._name] = self._compute(instance)
+        return value
 
 
 _EVERY: Final[WeakSet[Lock]] = WeakSet()

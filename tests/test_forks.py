@@ -20,7 +20,7 @@ from sqlalchemy import create_engine
 from langmem_adapter import Memory, StorageError
 from langmem_adapter.adapters.checkpointer import SQLAlchemySaver
 from langmem_adapter.adapters.store import MemoryStore
-from langmem_adapter.forks import Lock
+from langmem_adapter.forks import Lock, cached_property
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -162,6 +162,30 @@ def test_a_lock_that_a_thread_holds_is_free_in_the_child() -> None:
 
     with lock:
         assert in_child(take) == "taken"
+
+
+class Slow:
+    begun, end = threading.Event(), threading.Event()
+    slow = False
+
+    @cached_property
+    def value(self) -> int:
+        if self.slow:
+            self.begun.set()
+            self.end.wait(PATIENCE)
+        return 4
+
+
+def test_a_child_does_not_wait_for_what_another_thread_was_computing() -> None:
+    busy, idle = Slow(), Slow()
+    busy.slow = True
+    thread = threading.Thread(target=lambda: busy.value)
+    thread.start()
+    assert Slow.begun.wait(PATIENCE)
+    assert in_child(lambda: idle.value) == 4
+    Slow.end.set()
+    thread.join()
+    assert busy.value == 4
 
 
 def test_the_parent_goes_on_where_it_was(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import functools
 import inspect
 import warnings
 from contextlib import closing, contextmanager
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Final, ParamSpec
 
@@ -19,6 +18,7 @@ import typer
 from langmem_adapter.cli.failures import CommandError, ExitCode
 from langmem_adapter.cli.output import Output
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
+from langmem_adapter.forks import cached_property
 from langmem_adapter.records.scope import Scope
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import WeakSet
@@ -17,6 +17,7 @@ from langmem_adapter.arguments import Longest, flag
 from langmem_adapter.embedding.embedder import Embedder
 from langmem_adapter.embedding.resolve import embedding_limits, fingerprint, resolve_embeddings
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
+from langmem_adapter.forks import cached_property
 from langmem_adapter.index.build import open_feed, open_index
 from langmem_adapter.index.indexer import Indexer
 from langmem_adapter.index.snapshot import erase

@@ -9,13 +9,13 @@ Probabilistic Relevance Framework: BM25 and Beyond"), with the idf that Lucene m
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from langmem_adapter.forks import cached_property
 from langmem_adapter.languages import ENGLISH
 from langmem_adapter.search.ranking import Groups
 from langmem_adapter.text import members

@@ -17,7 +17,6 @@ from collections import deque
 from concurrent.futures import Future
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeAlias, TypeVar
 from weakref import WeakSet
 
@@ -26,6 +25,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from langmem_adapter.addresses import shown
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError, MissingDependencyError, StorageError
+from langmem_adapter.forks import cached_property
 from langmem_adapter.storage import sqlite
 from langmem_adapter.storage.driver_errors import translated
 from langmem_adapter.storage.urls import UNREADABLE, path_of, url_of

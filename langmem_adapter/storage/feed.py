@@ -9,12 +9,12 @@ the numbers go on as if nothing had happened, the nonces do not.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sqlalchemy import Column, Select, bindparam, func, insert, select, update
 
+from langmem_adapter.forks import cached_property
 from langmem_adapter.storage.prepared import Prepared
 from langmem_adapter.storage.tables import MEMORIES, changes, cursors, memories
 

@@ -77,12 +77,15 @@ def write_on(database: str, journal: Path, name: str, mutant: str | None, failin
 def fork_on(database: str, journal: Path, name: str, mutant: str | None, failing: float) -> None:
     """Fork until killed: each child writes with a memory of its own, while the parent uses its one, closes it, opens another.
 
-    No call is running when it forks. Every child is killed; its journal lies beside the parent's and is named for its number.
+    Half of the children are forked while another thread writes; where that refuses them the file, they give up. Every child
+    is killed; its journal lies beside the parent's and is named for its number.
     """
     mutate(mutant)
-    notes, end = Journal(journal), time.monotonic() + _LONGEST
+    dice, notes, end = random.Random(name), Journal(journal), time.monotonic() + _LONGEST
     for number in itertools.takewhile(lambda _: time.monotonic() < end, itertools.count()):
         memory = open_memory(database)
+        if dice.random() < 0.5:
+            threading.Thread(target=_write_some, args=(memory, notes, f"{name}t{number}"), daemon=True).start()
         told = journal.with_name(f"{journal.stem}-{number}.jsonl")
         child = os.fork()
         if child == 0:

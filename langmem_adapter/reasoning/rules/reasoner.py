@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from langmem_adapter.forks import cached_property
 from langmem_adapter.reasoning.base import Answer, Comparison, Extraction, Question
 from langmem_adapter.reasoning.rules.chinese import chinese_facts, is_chinese
 from langmem_adapter.reasoning.rules.compare import compare
