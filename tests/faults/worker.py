@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import Engine, event
@@ -78,14 +79,20 @@ def fork_on(database: str, journal: Path, name: str, mutant: str | None, failing
     """Fork until killed: each child writes with a memory of its own, while the parent uses its one, closes it, opens another.
 
     Half of the children are forked while another thread writes; where that refuses them the file, they give up. Every child
-    is killed; its journal lies beside the parent's and is named for its number.
+    is killed; its journal lies beside the parent's and is named for its number. Everything is imported before: a child
+    forked in the midst of an import has half a module, whosever it is.
     """
     mutate(mutant)
+    with open_memory(":memory:") as first:
+        added = first.add("tea", user_id=USER, infer=False).results[0].id
+        first.search("tea", user_id=USER)
+        first.update(str(added), "chess")
+        first.verify()
     dice, notes, end = random.Random(name), Journal(journal), time.monotonic() + _LONGEST
     for number in itertools.takewhile(lambda _: time.monotonic() < end, itertools.count()):
         memory = open_memory(database)
         if dice.random() < 0.5:
-            threading.Thread(target=_write_some, args=(memory, notes, f"{name}t{number}"), daemon=True).start()
+            threading.Thread(target=_write_beside, args=(memory, notes, f"{name}t{number}"), daemon=True).start()
         told = journal.with_name(f"{journal.stem}-{number}.jsonl")
         child = os.fork()
         if child == 0:
@@ -105,6 +112,11 @@ def _write_some(memory: Memory, notes: Journal, name: str) -> None:
     writer = _Writer(memory, notes, name)
     for _ in range(random.randint(1, 6)):
         writer.step()
+
+
+def _write_beside(memory: Memory, notes: Journal, name: str) -> None:
+    with suppress(StorageError):  # it was closed before a look at it
+        _write_some(memory, notes, name)
 
 
 def _write_in_child(database: str, journal: Path, name: str, failing: float) -> None:
