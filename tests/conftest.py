@@ -56,6 +56,9 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = tempfile.TemporaryDirectory(prefix="t-", dir=_IN_MEMORY if roomy else None, ignore_cleanup_errors=True)
     config.add_cleanup(folder.cleanup)
     os.environ[_FOLDER] = folder.name
+    # No test speaks TLS. Each client of OpenAI reads every certificate of the machine, eight times for a memory.
+    os.environ.pop("SSL_CERT_FILE", None)
+    os.environ["SSL_CERT_DIR"] = folder.name
     if roomy:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_IN_MEMORY))
 

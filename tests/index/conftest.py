@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import secrets
 import uuid
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 import pytest
@@ -187,6 +187,12 @@ class OpenStore(Protocol):
 @pytest.fixture
 def open_store() -> Iterator[OpenStore]:
     """Vector stores by kind: empty ones, or what lies in a folder."""
+    with _stores() as open_one:
+        yield open_one
+
+
+@contextmanager
+def _stores() -> Iterator[OpenStore]:
     with ExitStack() as stack:
 
         def open_one(kind: str, dimensions: int, *, folder: str | None = None) -> VectorStore:
@@ -228,6 +234,12 @@ def _chroma(stack: ExitStack, folder: str | None) -> VectorStore:
 @pytest.fixture(scope="session")
 def vector_postgres(new_postgres: Callable[[], AbstractContextManager[str]]) -> Iterator[Database]:
     """One database with the extension, for tests that clear their table: making one for each takes longer than they do."""
+    with _with_vectors(new_postgres) as database:
+        yield database
+
+
+@contextmanager
+def _with_vectors(new_postgres: Callable[[], AbstractContextManager[str]]) -> Iterator[Database]:
     from langmem_adapter.index.pgvector import require
 
     with new_postgres() as url:
@@ -237,16 +249,30 @@ def vector_postgres(new_postgres: Callable[[], AbstractContextManager[str]]) -> 
         database.close()
 
 
+OpenOutside: TypeAlias = "Callable[[str, int], VectorIndex | Fed]"
+
+
 @pytest.fixture
-def open_outside(
-    request: pytest.FixtureRequest, open_store: OpenStore
-) -> Iterator[Callable[[str, int], VectorIndex | Fed]]:
+def open_outside(request: pytest.FixtureRequest) -> Iterator[OpenOutside]:
     """Empty indexes outside the process by kind, which search there however little they hold."""
-    with ExitStack() as stack:
+    with _outside(lambda _: request.getfixturevalue("vector_postgres")) as open_one:
+        yield open_one
+
+
+@pytest.fixture(scope="module")
+def open_lasting(request: pytest.FixtureRequest) -> Iterator[OpenOutside]:
+    """The same, for tests that only read and share one."""
+    with _outside(lambda own: own.enter_context(_with_vectors(request.getfixturevalue("new_postgres")))) as open_one:
+        yield open_one
+
+
+@contextmanager
+def _outside(postgres: Callable[[ExitStack], Database]) -> Iterator[OpenOutside]:
+    with _stores() as open_store, ExitStack() as stack:
 
         def open_one(kind: str, dimensions: int) -> VectorIndex | Fed:
             if kind == "pgvector":
-                return _pgvector(request.getfixturevalue("vector_postgres"), dimensions)
+                return _pgvector(postgres(stack), dimensions)
             return _fed(stack, open_store(kind, dimensions), dimensions)
 
         yield open_one

@@ -34,7 +34,7 @@ def index(request: pytest.FixtureRequest) -> VectorIndex:
     return outside
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def vectors(make_vectors: Any) -> Vectors:
     made: Vectors = make_vectors(600, D)
     return made
@@ -43,6 +43,17 @@ def vectors(make_vectors: Any) -> Vectors:
 @pytest.fixture
 def filled(index: VectorIndex, vectors: Vectors, make_batch: Any) -> VectorIndex:
     """Memories 100 … 699 in scopes 0 … 6, in turn."""
+    index.update(make_batch(range(100, 700), (i % 7 for i in range(600)), vectors))
+    return index
+
+
+@pytest.fixture(params=(*get_args(Kind), *OUTSIDE), scope="module")
+def standing(request: pytest.FixtureRequest, vectors: Vectors, make_batch: Any) -> VectorIndex:
+    """As `filled`, for all the tests that change nothing."""
+    if request.param in get_args(Kind):
+        index = open_index(request.param, D)
+    else:
+        index = request.getfixturevalue("open_lasting")(request.param, D)
     index.update(make_batch(range(100, 700), (i % 7 for i in range(600)), vectors))
     return index
 
@@ -56,13 +67,13 @@ def nearest(vectors: Vectors, query: Vectors, places: list[int], k: int) -> tupl
 
 class TestSearch:
     def test_equals_a_full_comparison_within_the_scopes(
-        self, filled: VectorIndex, vectors: Vectors, make_vectors: Any
+        self, standing: VectorIndex, vectors: Vectors, make_vectors: Any
     ) -> None:
         for seed in range(8):
             rng = np.random.default_rng(seed)
             scopes = rng.choice(7, rng.integers(1, 8), replace=False).tolist()
             query, k = make_vectors(1, D, seed + 1000)[0], int(rng.integers(1, 50))
-            found = filled.search(query, k, scopes=scopes)
+            found = standing.search(query, k, scopes=scopes)
             pks, scores = nearest(vectors, query, [i for i in range(600) if i % 7 in scopes], k)
             assert found.pks.tolist() == pks
             np.testing.assert_allclose(found.scores, scores, atol=1e-6)
@@ -70,30 +81,30 @@ class TestSearch:
             assert found.scores.dtype == np.float32
 
     def test_with_pks_looks_at_those_of_the_scopes_only(
-        self, filled: VectorIndex, vectors: Vectors, make_vectors: Any
+        self, standing: VectorIndex, vectors: Vectors, make_vectors: Any
     ) -> None:
         for seed in range(4):
             chosen = np.random.default_rng(seed).choice(np.arange(90, 720), 60)  # some unknown, some twice
             query = make_vectors(1, D, seed)[0]
-            found = filled.search(query, 7, scopes={1, 2}, pks=chosen)
+            found = standing.search(query, 7, scopes={1, 2}, pks=chosen)
             places = sorted({int(pk) - 100 for pk in chosen if 100 <= pk < 700 and (pk - 100) % 7 in {1, 2}})
             assert found.pks.tolist() == nearest(vectors, query, places, 7)[0]
 
-    def test_finds_each_memory_by_its_own_vector(self, filled: VectorIndex, vectors: Vectors) -> None:
+    def test_finds_each_memory_by_its_own_vector(self, standing: VectorIndex, vectors: Vectors) -> None:
         for place in range(0, 600, 37):
-            found = filled.search(vectors[place], 1, scopes=range(7))
+            found = standing.search(vectors[place], 1, scopes=range(7))
             assert found.pks.tolist() == [100 + place]
             assert found.scores[0] == pytest.approx(1, abs=1e-6)
 
-    def test_gives_everything_when_k_is_larger_than_the_scope(self, filled: VectorIndex, vectors: Vectors) -> None:
-        found = filled.search(vectors[0], 10_000, scopes=[3])
+    def test_gives_everything_when_k_is_larger_than_the_scope(self, standing: VectorIndex, vectors: Vectors) -> None:
+        found = standing.search(vectors[0], 10_000, scopes=[3])
         assert sorted(found.pks.tolist()) == [100 + i for i in range(600) if i % 7 == 3]
         assert (np.diff(found.scores) <= 0).all()
 
-    def test_without_order_it_gives_the_same_memories(self, filled: VectorIndex, vectors: Vectors) -> None:
+    def test_without_order_it_gives_the_same_memories(self, standing: VectorIndex, vectors: Vectors) -> None:
         for k, scopes in product((1, 85, 86, 300, 600, 10_000), ([3], [0, 1, 5], range(7))):
-            found = filled.search(vectors[0], k, scopes=scopes)
-            loose = filled.search(vectors[0], k, scopes=scopes, ordered=False)
+            found = standing.search(vectors[0], k, scopes=scopes)
+            loose = standing.search(vectors[0], k, scopes=scopes, ordered=False)
             assert dict(zip(loose.pks.tolist(), loose.scores.tolist(), strict=True)) == dict(
                 zip(found.pks.tolist(), found.scores.tolist(), strict=True)
             )
@@ -106,12 +117,12 @@ class TestSearch:
         filled.update(make_batch([], [], vectors[:0], gone=pks))
         assert found.pks.tolist() == pks and found.scores.tolist() == scores
 
-    def test_finds_nothing_where_nothing_is(self, filled: VectorIndex, vectors: Vectors) -> None:
+    def test_finds_nothing_where_nothing_is(self, standing: VectorIndex, vectors: Vectors) -> None:
         for found in (
-            filled.search(vectors[0], 5, scopes=[99, 7]),
-            filled.search(vectors[0], 5, scopes=[]),
-            filled.search(vectors[0], 5, scopes=[1], pks=NOBODY),
-            filled.search(vectors[0], 5, scopes=[1], pks=np.array([5, 9_999])),
+            standing.search(vectors[0], 5, scopes=[99, 7]),
+            standing.search(vectors[0], 5, scopes=[]),
+            standing.search(vectors[0], 5, scopes=[1], pks=NOBODY),
+            standing.search(vectors[0], 5, scopes=[1], pks=np.array([5, 9_999])),
         ):
             assert found.pks.shape == found.scores.shape == (0,)
 
@@ -119,9 +130,9 @@ class TestSearch:
         assert index.search(vectors[0], 5, scopes=[1]).pks.tolist() == []
         assert index.search(vectors[0], 5, scopes=[1], pks=np.array([100])).pks.tolist() == []
 
-    def test_an_unknown_scope_beside_a_known_one_changes_nothing(self, filled: VectorIndex, vectors: Vectors) -> None:
-        alone = filled.search(vectors[0], 5, scopes=[2])
-        beside = filled.search(vectors[0], 5, scopes=[50, 2, 2])
+    def test_an_unknown_scope_beside_a_known_one_changes_nothing(self, standing: VectorIndex, vectors: Vectors) -> None:
+        alone = standing.search(vectors[0], 5, scopes=[2])
+        beside = standing.search(vectors[0], 5, scopes=[50, 2, 2])
         assert alone.pks.tolist() == beside.pks.tolist()
 
     @pytest.mark.parametrize("k", [1, 3, 4, 9, 10])
@@ -132,10 +143,10 @@ class TestSearch:
         index.update(make_batch(range(50, 90), [0] * 40, vectors[1:41]))
         assert index.search(vectors[0], k, scopes=[0, 1]).pks.tolist() == list(range(k))
 
-    def test_takes_any_contiguity_of_the_query(self, filled: VectorIndex, vectors: Vectors) -> None:
+    def test_takes_any_contiguity_of_the_query(self, standing: VectorIndex, vectors: Vectors) -> None:
         strided = np.repeat(vectors[5], 2)[::2]
         assert not strided.flags.c_contiguous
-        assert filled.search(strided, 1, scopes=range(7)).pks.tolist() == [105]
+        assert standing.search(strided, 1, scopes=range(7)).pks.tolist() == [105]
 
 
 class TestUpdate:
@@ -197,9 +208,9 @@ class TestUpdate:
         index.update(make_batch(range(count - 900, count), [1] * 900, many[-900:]))
         assert index.search(many[-123], 1, scopes=[1]).pks.tolist() == [count - 123]
 
-    def test_an_empty_batch_changes_nothing(self, filled: VectorIndex) -> None:
-        filled.update(Batch(NOBODY, NOBODY, np.empty((0, 3), np.float32), NOBODY))
-        assert len(filled) == 600
+    def test_an_empty_batch_changes_nothing(self, standing: VectorIndex) -> None:
+        standing.update(Batch(NOBODY, NOBODY, np.empty((0, 3), np.float32), NOBODY))
+        assert len(standing) == 600
 
     def test_keeps_its_own_copy(self, index: VectorIndex, vectors: Vectors, make_batch: Any) -> None:
         mine = vectors[:2].copy()
@@ -218,16 +229,16 @@ class TestUpdate:
 
 class TestLookup:
     def test_scores_and_vectors_keep_the_order_and_mark_the_unknown(
-        self, filled: VectorIndex, vectors: Vectors
+        self, standing: VectorIndex, vectors: Vectors
     ) -> None:
         asked = np.array([699, 3, 100, 100, 10_000])
-        scores = filled.scores(vectors[0], asked)
+        scores = standing.scores(vectors[0], asked)
         np.testing.assert_allclose(scores[[0, 2, 3]], vectors[[599, 0, 0]] @ vectors[0], atol=1e-6)
         assert np.isnan(scores).tolist() == [False, True, False, False, True]
-        got = filled.vectors(asked)
+        got = standing.vectors(asked)
         np.testing.assert_array_equal(got[[0, 2, 3]], vectors[[599, 0, 0]])
         assert np.isnan(got[[1, 4]]).all()
-        assert filled.scopes_of(asked).tolist() == [599 % 7, -1, 0, 0, -1]
+        assert standing.scopes_of(asked).tolist() == [599 % 7, -1, 0, 0, -1]
 
     def test_an_empty_index_knows_nobody(self, index: VectorIndex, vectors: Vectors) -> None:
         asked = np.array([1, 2])
@@ -266,34 +277,34 @@ BAD_BATCHES: dict[str, tuple[Callable[[Batch], Batch], type[Exception]]] = {
 
 class TestRefusals:
     @pytest.mark.parametrize("name", BAD_BATCHES)
-    @pytest.mark.parametrize("index", [*get_args(Kind), PGVECTOR], indirect=True)  # a store is given no batches
+    @pytest.mark.parametrize("standing", [*get_args(Kind), PGVECTOR], indirect=True)  # a store is given no batches
     def test_a_bad_batch_changes_nothing(
-        self, filled: VectorIndex, vectors: Vectors, make_batch: Any, name: str
+        self, standing: VectorIndex, vectors: Vectors, make_batch: Any, name: str
     ) -> None:
         spoil, error = BAD_BATCHES[name]
         with np.errstate(all="ignore"):
             bad = spoil(make_batch([100, 101, 102], [6, 6, 6], vectors[10:13]))
         with pytest.raises(error):
-            filled.update(bad)
-        assert filled.pks().tolist() == list(range(100, 700))
-        np.testing.assert_array_equal(filled.vectors(np.arange(100, 700)), vectors)
+            standing.update(bad)
+        assert standing.pks().tolist() == list(range(100, 700))
+        np.testing.assert_array_equal(standing.vectors(np.arange(100, 700)), vectors)
 
-    def test_another_dimension_names_the_fix(self, filled: VectorIndex, vectors: Vectors) -> None:
+    def test_another_dimension_names_the_fix(self, standing: VectorIndex, vectors: Vectors) -> None:
         with pytest.raises(EmbeddingMismatchError, match=r"5 dimensions.*48.*reindex"):
-            filled.search(vectors[0, :5], 3, scopes=[1])
+            standing.search(vectors[0, :5], 3, scopes=[1])
 
-    def test_an_unusable_query_is_refused(self, filled: VectorIndex, vectors: Vectors) -> None:
+    def test_an_unusable_query_is_refused(self, standing: VectorIndex, vectors: Vectors) -> None:
         for query in (vectors[:1], vectors[0].astype(float), np.full(D, np.nan, np.float32), [0.0] * D):
             with pytest.raises(InvalidInputError):
-                filled.search(query, 3, scopes=[1])  # type: ignore[arg-type]
+                standing.search(query, 3, scopes=[1])  # type: ignore[arg-type]
             with pytest.raises(InvalidInputError):
-                filled.scores(query, np.array([100]))  # type: ignore[arg-type]
+                standing.scores(query, np.array([100]))  # type: ignore[arg-type]
 
-    def test_an_unusable_k_is_refused(self, filled: VectorIndex, vectors: Vectors) -> None:
+    def test_an_unusable_k_is_refused(self, standing: VectorIndex, vectors: Vectors) -> None:
         unusable: list[Any] = [0, -1, 1.5, True, "3"]
         for k in unusable:
             with pytest.raises(InvalidInputError, match="k must be"):
-                filled.search(vectors[0], k, scopes=[1])
+                standing.search(vectors[0], k, scopes=[1])
 
     @pytest.mark.parametrize("dimensions", [0, -3, 2.5, None])
     @pytest.mark.parametrize("kind", get_args(Kind))
