@@ -24,7 +24,7 @@ RESTORE = 4  # after each so many rounds an older backup is put back under the n
 def test_writers_a_forking_one_and_a_reader_killed_at_random_moments(
     tmp_path: Path, bound: Bound, measured: Callable[[str], None]
 ) -> None:
-    rounds, campaigns = bound(4, long=200), []
+    rounds, campaigns = bound(4, long=240), []
     for start in range(0, rounds, PER_DATABASE):
         folder = tmp_path / str(start)
         (folder / "db").mkdir(parents=True)
