@@ -197,11 +197,9 @@ traces: Final = Table(
     "traces",
     metadata,
     Column("id", String(64), primary_key=True),
-    Column("scope_key", String(64), nullable=False),
     Column("created_at", UTCDateTime, nullable=False),
     Column("state", Json, nullable=False),
     Index("ix_traces_created", "created_at"),
-    Index("ix_traces_scope", "scope_key"),
 )
 
 # What an add did: a run that is repeated or resumed changes nothing twice. Its key here is the UUID of the run's name within
