@@ -103,7 +103,6 @@ scopes: Final = Table(
     Column("user_id", Text, index=True),
     Column("agent_id", Text, index=True),
     Column("run_id", Text, index=True),
-    Column("memory_count", Integer, nullable=False),
     Column("word_count", BigInteger, nullable=False),
 )
 
