@@ -23,6 +23,8 @@ from langmem_adapter.memory import Memory
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from langgraph.checkpoint.serde.base import SerializerProtocol
+
 __all__ = ["checkpointer", "shared_memory", "store"]
 
 
@@ -81,12 +83,15 @@ async def store() -> AsyncIterator[MemoryStore]:
 
 
 @asynccontextmanager
-async def checkpointer() -> AsyncIterator[SQLAlchemySaver]:
+async def checkpointer(*, serde: SerializerProtocol | None = None) -> AsyncIterator[SQLAlchemySaver]:
     """The `checkpointer.path` of a LangGraph server: an `SQLAlchemySaver` on the database of `shared_memory()`.
 
     A server does not tell a checkpointer which types of your own the state of its graphs holds. Where there are such types,
-    name them, in a function of your own that yields
-    `SQLAlchemySaver(shared_memory(), serde=JsonPlusSerializer(allowed_msgpack_modules=[("app.models", "Trip")]))`.
+    let the path lead to a name in a module of yours: `threads = partial(checkpointer, serde=…)`.
+
+    Args:
+        serde: LangGraph's serializer for states, as `JsonPlusSerializer(allowed_msgpack_modules=[("app.models", "Trip")])`;
+            `None` is its strict one.
     """
     async with _SHARED.lent() as shared:
-        yield SQLAlchemySaver(shared)
+        yield SQLAlchemySaver(shared, serde=serde)

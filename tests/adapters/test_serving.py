@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from langmem_adapter.adapters.serving import checkpointer, shared_memory, store
 from langmem_adapter.errors import StorageError
@@ -26,5 +27,7 @@ async def test_store_and_checkpointer_share_a_memory_that_the_first_of_them_clos
         assert shared_memory() is early and [thread async for thread in saver.alist(None)] == []
     with pytest.raises(StorageError, match="closed"):
         early.get_all(user_id="ann")
-    async with store() as kept:
+    serde = JsonPlusSerializer(allowed_msgpack_modules=[("app", "Trip")])
+    async with checkpointer(serde=serde) as saver, store() as kept:
+        assert saver.serde is serde
         assert shared_memory() is not early and await kept.aget(("ann", "notes"), "1") is not None
