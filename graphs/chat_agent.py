@@ -14,12 +14,13 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 
 from langmem_adapter.adapters.middleware import INTRODUCTION, MemoryContext, MemoryMiddleware
-from langmem_adapter.memory import Memory
+from langmem_adapter.adapters.serving import shared_memory
 from langmem_adapter.reasoning.models import named_model
-from langmem_adapter.settings import Settings
 
 if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
+
+    from langmem_adapter.memory import Memory
 
 __all__ = ["NoModel", "graph", "make_graph"]
 
@@ -59,4 +60,4 @@ def make_graph(memory: Memory) -> CompiledStateGraph[Any, Any, Any, Any]:
     )
 
 
-graph = make_graph(Memory(settings=Settings()))
+graph = make_graph(shared_memory())

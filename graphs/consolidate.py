@@ -14,8 +14,8 @@ from langgraph.graph import START, StateGraph
 from langgraph.runtime import Runtime  # noqa: TC002 - the same
 from typing_extensions import TypedDict
 
+from langmem_adapter.adapters.serving import shared_memory
 from langmem_adapter.maintenance.consolidate import Tidied, Tidier
-from langmem_adapter.memory import Memory
 from langmem_adapter.pipeline.retries import RETRIES
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.scope import Scope
@@ -23,6 +23,8 @@ from langmem_adapter.scoping import MemoryContext, resolve_again, resolve_scope
 
 if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
+
+    from langmem_adapter.memory import Memory
 
 __all__ = ["graph", "make_graph"]
 
@@ -125,4 +127,4 @@ def _compare(tidier: Tidier, state: State, runtime: Runtime[MemoryContext], conf
     }
 
 
-graph = make_graph(Memory())
+graph = make_graph(shared_memory())

@@ -8,7 +8,6 @@ Database, model and embeddings come from the settings (environment `LANGMEM_ADAP
 
 from __future__ import annotations
 
-from langmem_adapter.memory import Memory
+from langmem_adapter.adapters.serving import shared_memory
 
-# The server that serves the graph brings its own checkpointer.
-graph = Memory().build_pipeline()
+graph = shared_memory().build_pipeline()

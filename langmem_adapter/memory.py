@@ -18,6 +18,7 @@ from langmem_adapter.storage.scopes import counts
 from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine as SQLEngine
 
     from langmem_adapter.adapters.retriever import MemoryRetriever
+    from langmem_adapter.adapters.tools import MemoryTool
     from langmem_adapter.index.base import Verification
     from langmem_adapter.index.build import Kind
     from langmem_adapter.knowledge.memory import GraphMemory
@@ -205,27 +207,84 @@ class Memory(Adding, Finding, Editing):
             max_tokens=max_tokens,
         )
 
-    def as_retriever(self, **options: Any) -> MemoryRetriever:
+    def as_retriever(
+        self,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        k: int = 10,
+        filters: Mapping[str, Any] | None = None,
+        threshold: float | None = None,
+        memory_type: str | None = None,
+    ) -> MemoryRetriever:
         """These memories as a LangChain retriever.
 
         Args:
-            options: Fields of `adapters.retriever.MemoryRetriever`: `user_id`, `agent_id`, `run_id`, `k`, `filters`,
-                `threshold`, `memory_type`.
+            user_id: Whose memories, where the call does not say; so the next two. See `adapters.retriever.MemoryRetriever`.
+            agent_id: The agent.
+            run_id: The run or session.
+            k: At most so many.
+            filters: Conditions on metadata and on fields of the memory; see `search`.
+            threshold: Least cosine of query and memory, -1 to 1.
+            memory_type: Only memories of this type.
+
+        Example:
+            >>> memory = Memory(":memory:")
+            >>> added = memory.add("I am vegetarian.", user_id="alice")
+            >>> [found.page_content for found in memory.as_retriever(user_id="alice").invoke("What shall I cook?")]
+            ['Is vegetarian']
+            >>> memory.close()
         """
         from langmem_adapter.adapters.retriever import MemoryRetriever  # noqa: PLC0415 - a guest, above this floor
 
-        return MemoryRetriever(memory=self, **options)
+        return MemoryRetriever(
+            memory=self,
+            user_id=user_id,
+            agent_id=agent_id,
+            run_id=run_id,
+            k=k,
+            filters=filters,
+            threshold=threshold,
+            memory_type=memory_type,
+        )
 
-    def tools(self, **options: Any) -> list[BaseTool]:
+    def tools(
+        self,
+        *,
+        tools: Sequence[MemoryTool] | None = None,
+        names: Mapping[MemoryTool, str] | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        k: int = 5,
+        infer: bool = False,
+    ) -> list[BaseTool]:
         """Tools with which a model searches, saves, updates and forgets memories by itself.
 
         Args:
-            options: Those of `adapters.tools.create_memory_tools`: `tools`, `names`, `user_id`, `agent_id`, `run_id`, `k`,
-                `infer`.
+            tools: Which of `"search"`, `"save"`, `"update"`, `"forget"`, `"relations"`; `None` for all that make sense.
+            names: Other names for them, as `{"search": "look_up"}`.
+            user_id: Whose memory, where the call does not say; so the next two. See `adapters.tools.create_memory_tools`.
+            agent_id: The agent.
+            run_id: The run or session.
+            k: At most so many memories a search.
+            infer: `False` saves the model's statement as it stands, once; `True` sends it through the pipeline.
+
+        Raises:
+            InvalidInputError: There is no tool of such a name, or *k* is not from 1 to 10,000.
+
+        Example:
+            >>> memory = Memory(":memory:")
+            >>> [tool.name for tool in memory.tools(tools=["search", "save"], names={"search": "look_up"})]
+            ['look_up', 'save_memory']
+            >>> memory.close()
         """
         from langmem_adapter.adapters.tools import create_memory_tools  # noqa: PLC0415 - a guest, above this floor
 
-        return create_memory_tools(self, **options)
+        return create_memory_tools(
+            self, tools=tools, names=names, user_id=user_id, agent_id=agent_id, run_id=run_id, k=k, infer=infer
+        )
 
     # ── looking after it ────────────────────────────────────────────────────────────────────────────────────────────
 

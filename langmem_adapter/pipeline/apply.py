@@ -115,7 +115,7 @@ def _trace(state: PipelineState, mode: str, days: float) -> TraceDraft | None:
     # Contract: a trace's calls can be read, whatever somebody wrote into the state; `Strays` looks for erased names in them.
     # Proved by test_served.py::test_a_state_without_sense_hinders_no_purge.
     kept["work"] = {**state["work"], "usage": Usage.from_json(state["work"]["usage"]).to_json()}
-    return TraceDraft(scope_of(state), days, {**kept, "mode": mode})
+    return TraceDraft(days, {**kept, "mode": mode})
 
 
 def _again(state: PipelineState, attempts: int) -> Step:

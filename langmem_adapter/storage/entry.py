@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import uuid
-from collections import defaultdict
+from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -45,12 +45,7 @@ _UPDATE_MEMORY: Final = Prepared(
 )
 _DELETE_MEMORIES: Final = Prepared(delete(memories).where(any_of(memories.c.pk, "pks")))
 _GROW_SCOPE: Final = Prepared(
-    update(scopes)
-    .where(scopes.c.id == bindparam("_id"))
-    .values(
-        memory_count=scopes.c.memory_count + bindparam("_memories"),
-        word_count=scopes.c.word_count + bindparam("_words"),
-    )
+    update(scopes).where(scopes.c.id == bindparam("_id")).values(word_count=scopes.c.word_count + bindparam("_words"))
 )
 _TARGETS: Final = Prepared(
     select(memories, scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id)
@@ -91,7 +86,7 @@ class Entry:
         self._gone: list[int] = []
         self._new_words: list[dict[str, Any]] = []
         self._old_words: dict[int, int] = {}  # pk → scope id of memories whose word rows are to go
-        self._grown: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0])
+        self._grown: Counter[int] = Counter()  # words of each scope
         self._place = -1  # of the decision at hand
         self._told: dict[int, Said] = {}  # what decisions say and unsay of relations, by their places
 
@@ -143,10 +138,9 @@ class Entry:
     def _post_words(self) -> None:
         if self._old_words:
             for pk, length in lexical.forget(self._connection, list(self._old_words)).items():
-                self._grown[self._old_words[pk]][1] -= length
+                self._grown[self._old_words[pk]] -= length
         lexical.INSERT_WORDS.many(self._connection, self._new_words)
-        grown = [{"_id": id_, "_memories": n, "_words": w} for id_, (n, w) in self._grown.items() if n or w]
-        _GROW_SCOPE.many(self._connection, grown)
+        _GROW_SCOPE.many(self._connection, [{"_id": id_, "_words": n} for id_, n in self._grown.items() if n])
 
     # ── one decision ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -176,7 +170,6 @@ class Entry:
         }
         self._added.append(row)
         self._index_words(row)
-        self._grown[row["scope_id"]][0] += 1
         self._record(row, "put", "ADD", None, row["text"], decision)
         self._tell(decision, Home(row["scope_id"], self._write.scope), None, row["text"], returns=row["revision"] > 1)
         return Change(row["id"], row["text"], "ADD", reason=decision.reason)
@@ -213,7 +206,6 @@ class Entry:
         row = {**old, "seq": self._draw(), "revision": old["revision"] + 1}
         self._gone.append(row["pk"])
         self._old_words[row["pk"]] = row["scope_id"]
-        self._grown[row["scope_id"]][0] -= 1
         self._record(row, "delete", "DELETE", old["text"], None, decision)
         self._tell(decision, _home(old), old["text"], None)
         return Change(row["id"], old["text"], "DELETE", reason=decision.reason)
@@ -278,7 +270,7 @@ class Entry:
         if self.scope_id is None:
             self.scope_id = seq
             fields = {"user_id": scope.user_id, "agent_id": scope.agent_id, "run_id": scope.run_id}
-            self._scopes.append({"id": seq, "key": key_of(scope), **fields, "memory_count": 0, "word_count": 0})
+            self._scopes.append({"id": seq, "key": key_of(scope), **fields, "word_count": 0})
         return self.scope_id
 
     def _embedding(self, text: str) -> bytes:
@@ -292,7 +284,7 @@ class Entry:
             row["scope_id"], row["pk"], row["text"], row["context"], row["created_at"], self._language, self._words
         )
         self._new_words += new
-        self._grown[row["scope_id"]][1] += new[0]["length"] if new else 0
+        self._grown[row["scope_id"]] += new[0]["length"] if new else 0
 
     def _record(
         self, row: dict[str, Any], op: str, event: Event, old: str | None, new: str | None, decision: Decision

@@ -103,7 +103,6 @@ scopes: Final = Table(
     Column("user_id", Text, index=True),
     Column("agent_id", Text, index=True),
     Column("run_id", Text, index=True),
-    Column("memory_count", Integer, nullable=False),
     Column("word_count", BigInteger, nullable=False),
 )
 
@@ -197,11 +196,9 @@ traces: Final = Table(
     "traces",
     metadata,
     Column("id", String(64), primary_key=True),
-    Column("scope_key", String(64), nullable=False),
     Column("created_at", UTCDateTime, nullable=False),
     Column("state", Json, nullable=False),
     Index("ix_traces_created", "created_at"),
-    Index("ix_traces_scope", "scope_key"),
 )
 
 # What an add did: a run that is repeated or resumed changes nothing twice. Its key here is the UUID of the run's name within

@@ -14,7 +14,6 @@ from langmem_adapter.records.results import AddResult
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import Change, Decision, Fact, Turn
 from langmem_adapter.storage.prepared import Prepared
-from langmem_adapter.storage.scopes import key_of
 from langmem_adapter.storage.tables import traces
 
 if TYPE_CHECKING:
@@ -69,12 +68,10 @@ class TraceDraft:
     """What to keep of a run; its id is the run's.
 
     Attributes:
-        scope: Whose memories.
         days: How long traces are kept; older ones go as new ones come.
-        state: The pipeline's state before apply, plain JSON.
+        state: The pipeline's state before apply, plain JSON; its task says whose memories.
     """
 
-    scope: Scope
     days: float
     state: Mapping[str, Any]
 
@@ -83,7 +80,7 @@ def keep(connection: Connection, run: str, draft: TraceDraft, result: tuple[Chan
     """Write the trace of a run, within a write transaction, and drop those that are past their time."""
     now = datetime.now(UTC)
     _DROP.run(connection, {"before": now - timedelta(days=draft.days), "again": run})
-    row = {"id": run, "scope_key": key_of(draft.scope), "created_at": now}
+    row = {"id": run, "created_at": now}
     _INSERT.run(connection, {**row, "state": {**draft.state, "results": [change.to_json() for change in result]}})
 
 

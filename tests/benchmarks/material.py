@@ -53,7 +53,7 @@ def prepared(number: int, *, traced: bool = False) -> Write:
         return Write((decision,), SCOPE, SCOPE, vectors)
     turn = {"role": "user", "text": text, "actor": "user", "time": "2024-05-01T00:00:00+00:00", "item": 0, "notes": []}
     state = {"scope": SCOPE.named, "turns": [turn], "facts": [], "decisions": [decision.to_json()], "mode": "offline"}
-    return Write((decision,), SCOPE, SCOPE, vectors, key=str(uuid.uuid4()), trace=TraceDraft(SCOPE, 30, state))
+    return Write((decision,), SCOPE, SCOPE, vectors, key=str(uuid.uuid4()), trace=TraceDraft(30, state))
 
 
 def writes(*, traced: bool = False) -> Iterator[Write]:

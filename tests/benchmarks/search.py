@@ -150,7 +150,7 @@ WORDS: Final = """
     SELECT scope, term, pk, count, length FROM given JOIN terms ON terms.draft = given.draft
     WHERE scope BETWEEN ? AND ? ORDER BY scope, term, pk
 """
-SCOPES: Final = "INSERT INTO scopes (id, key, user_id, memory_count, word_count) VALUES (?, ?, ?, ?, ?)"
+SCOPES: Final = "INSERT INTO scopes (id, key, user_id, word_count) VALUES (?, ?, ?, ?)"
 
 
 def user(count: int) -> str:
@@ -215,11 +215,11 @@ def _dealt(
     age = np.concatenate([(np.arange(count) + 0.5) / count for count in (*users, others)])
     order = np.argsort(age, kind="stable")
     owners, drafts = owners[order], drafts[order]
-    _, first, counts = np.unique(owners, return_index=True, return_counts=True)
+    _, first = np.unique(owners, return_index=True)
     words = np.bincount(owners, lengths[drafts]).astype(int)
     names = [*map(user, users), *(f"other {number}" for number in range(len(first) - len(users)))]
     keys = [key_of(Scope(user_id=name)) for name in names]
-    raw.executemany(SCOPES, zip((first + 1).tolist(), keys, names, counts.tolist(), words.tolist(), strict=True))
+    raw.executemany(SCOPES, zip((first + 1).tolist(), keys, names, words.tolist(), strict=True))
     return first[owners] + 1, drafts
 
 
@@ -246,10 +246,11 @@ class Plain:
     def __init__(self, path: Path, user: str, vectors: HashEmbeddings) -> None:
         self._raw = sqlite3.connect(path, isolation_level=None)
         self._embed = cache(vectors.vector)
-        scope, self._count, words = self._one("SELECT id, memory_count, word_count FROM scopes WHERE user_id = ?", user)
+        scope, words = self._one("SELECT id, word_count FROM scopes WHERE user_id = ?", user)
         kept = self._all("SELECT pk, embedding FROM memories WHERE scope_id = ? ORDER BY pk", scope)
         self._pks = np.array([pk for pk, _ in kept])
         self._vectors = np.stack([np.frombuffer(embedding, np.float32) for _, embedding in kept])
+        self._count = len(kept)
         self._average = words / self._count
         rows = self._all("SELECT term, memory_pk, count, length FROM words WHERE scope_id = ? ORDER BY term", scope)
         self._postings = {term: self._posting(list(held)) for term, held in groupby(rows, key=itemgetter(0))}

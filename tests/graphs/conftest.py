@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from langmem_adapter.adapters.serving import checkpointer
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
     from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
-def load(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], Any]:
-    """Import a module of `graphs/`."""
+async def load(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[Callable[[str], Any]]:
+    """Import a module of `graphs/`; the memory that they share is closed in the end, as a server does it."""
     monkeypatch.setenv("LANGMEM_ADAPTER_DATABASE", str(tmp_path / "memory.db"))
 
     def load_(name: str) -> ModuleType:
@@ -29,4 +31,5 @@ def load(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], Any
         spec.loader.exec_module(module)
         return module
 
-    return load_
+    async with checkpointer():
+        yield load_

@@ -49,14 +49,15 @@ pytestmark = [
 
 
 @contextmanager
-def served(folder: Path, **more: Any) -> Iterator[str]:
+def served(folder: Path, database: Path | None = None, **more: Any) -> Iterator[str]:
     """The address of a server of our `langgraph.json` (and *more*); it is ended, with all its processes, whatever happens."""
+    folder.mkdir(exist_ok=True)
     config = json.loads((ROOT / "langgraph.json").read_text(encoding="utf-8"))
     (folder / "langgraph.json").write_text(json.dumps({**config, **more}))  # it writes beside it: not into the checkout
     shutil.copytree(ROOT / "graphs", folder / "graphs", ignore=shutil.ignore_patterns("__pycache__"))
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("LANGSMITH_", "LANGCHAIN_"))}
     env = clean | {
-        "LANGMEM_ADAPTER_DATABASE": str(folder / "memory.db"),
+        "LANGMEM_ADAPTER_DATABASE": str(database or folder / "memory.db"),
         "LANGSMITH_TRACING": "false",
         "LANGGRAPH_CLI_NO_ANALYTICS": "1",
         "PYTHONPATH": str(ROOT),
@@ -106,7 +107,7 @@ def _says(said: str) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": said}]}
 
 
-def test_langgraph_dev_serves_the_graphs_and_runs_a_thread(tmp_path: Path) -> None:
+def test_langgraph_dev_serves_the_graphs_and_another_server_goes_on_with_their_threads(tmp_path: Path) -> None:
     with served(tmp_path) as url, get_sync_client(url=url) as client:
         assert {found["graph_id"] for found in client.assistants.search()} == {
             "chat_agent",
@@ -133,6 +134,15 @@ def test_langgraph_dev_serves_the_graphs_and_runs_a_thread(tmp_path: Path) -> No
         assert tidied["changes"] == []
         with pytest.raises(Exception, match="whose memory"):
             client.runs.wait(None, "chat_agent", input=_says("What shall I cook?"))
+        client.store.put_item(["alice", "notes"], "1", {"text": "The violin lesson is on Monday"})
+        client.store.put_item(["alice", "notes"], "2", {"text": "Buy bread and olives"})
+    with served(tmp_path / "elsewhere", tmp_path / "memory.db") as url, get_sync_client(url=url) as client:
+        client.threads.create(thread_id=thread, graph_id="chat_agent")
+        assert client.threads.get_state(thread)["values"] == kept
+        state = client.runs.wait(thread, "chat_agent", input=_says("And tomorrow?"), context=context)
+        assert len(state["messages"]) == 6
+        found = client.store.search_items(["alice"], query="When do I play the violin?")["items"]
+        assert [item["key"] for item in found] == ["1", "2"]
 
 
 def test_on_a_server_with_authentication_everybody_has_their_own_memory(tmp_path: Path) -> None:

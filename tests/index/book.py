@@ -46,7 +46,7 @@ def record(connection: Connection, row: int | None, op: str, space: str = "memor
 
 def put(connection: Connection, vectors: Vectors, scope: int) -> list[int]:
     if connection.execute(select(scopes.c.id).where(scopes.c.id == scope)).scalar() is None:
-        row = {"id": scope, "key": str(scope), "user_id": str(scope), "memory_count": 0, "word_count": 0}
+        row = {"id": scope, "key": str(scope), "user_id": str(scope), "word_count": 0}
         connection.execute(insert(scopes), row)
     return [_put_one(connection, vector, scope) for vector in vectors]
 

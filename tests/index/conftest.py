@@ -162,7 +162,7 @@ def write() -> Callable[[Database, Batch], None]:
 
 def _write_scopes(connection: Connection, wanted: set[int]) -> None:
     for scope in wanted - set(connection.execute(select(scopes.c.id)).scalars()):
-        row = {"id": scope, "key": str(scope), "user_id": str(scope), "memory_count": 0, "word_count": 0}
+        row = {"id": scope, "key": str(scope), "user_id": str(scope), "word_count": 0}
         connection.execute(insert(scopes), row)
 
 

@@ -12,6 +12,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import text
 
 from langmem_adapter.errors import StorageError
+from langmem_adapter.memory import Memory
 from langmem_adapter.storage import migrations
 from langmem_adapter.storage.checkpoints import checkpoints
 from langmem_adapter.storage.conversations import conversations
@@ -34,12 +35,16 @@ def empty(connection: Connection) -> None:
         connection.execute(text("CREATE SCHEMA public"))
 
 
-def begin(connection: Connection) -> None:
-    """Make the tables of the first revision, as the first program that ever opened a database did."""
+def alembic(connection: Connection) -> Config:
     config = Config()
     config.set_main_option("script_location", str(Path(migrations.__file__).parent))
     config.attributes["connection"] = connection
-    command.upgrade(config, "0001")
+    return config
+
+
+def begin(connection: Connection) -> None:
+    """Make the tables of the first revision, as the first program that ever opened a database did."""
+    command.upgrade(alembic(connection), "0001")
 
 
 @pytest.mark.parametrize("grown", [False, True], ids=["at once", "revision by revision"])
@@ -54,6 +59,16 @@ def test_a_database_has_exactly_the_tables_of_the_code(database_url: str, grown:
         assert schema_version(connection) == HEAD
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
     database.close()
+
+
+def test_a_database_of_the_revision_before_keeps_what_it_holds(database_url: str) -> None:
+    with Memory(database_url) as memory:
+        first = memory.add("I like tea.", user_id="a")
+        memory.engine.database.setup(lambda connection: command.downgrade(alembic(connection), "-1"))
+        prepare(memory.engine.database)
+        second = memory.add("I like jazz.", user_id="a")
+        for result in (first, second):
+            assert memory.trace(str(result.trace_id), user_id="a").result.results == result.results
 
 
 def test_the_seeds_columns_stand_in_the_history(database: Database) -> None:

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, assert_type
 
+from langchain_core.tools import BaseTool
+
 import langmem_adapter
 from langmem_adapter import (
     AddResult,
@@ -25,6 +27,7 @@ from langmem_adapter import (
     Scope,
     Settings,
 )
+from langmem_adapter.adapters.retriever import MemoryRetriever
 from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.errors import LangmemAdapterError, MemoryNotFoundError, ModelReplyError, StorageError
 from langmem_adapter.index.base import Verification
@@ -94,6 +97,15 @@ def finding(memory: Memory) -> None:
     assert_type(page.next, str | None)
     assert_type([item.text for item in page], list[str])
     assert_type(memory.history("id"), list[Revision])
+
+
+def lending(memory: Memory) -> None:
+    assert_type(memory.as_retriever(user_id="a", k=3, filters={"n": 1}, threshold=0.5), MemoryRetriever)
+    memory.as_retriever(limit=3)  # type: ignore[call-arg]
+    memory.as_retriever(k="3")  # type: ignore[arg-type]
+    assert_type(memory.tools(tools=["search", "save"], names={"search": "look_up"}, infer=True), list[BaseTool])
+    memory.tools(tools=["serach"])  # type: ignore[list-item]
+    memory.tools(name="look_up")  # type: ignore[call-arg]
 
 
 def editing(memory: Memory) -> None:

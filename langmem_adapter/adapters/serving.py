@@ -1,0 +1,97 @@
+"""What a LangGraph server is given: one memory for all of its process, and on it its store and its checkpointer.
+
+In the server's `langgraph.json`:
+
+    "store": {"path": "langmem_adapter.adapters.serving.store"},
+    "checkpointer": {"path": "langmem_adapter.adapters.serving.checkpointer"}
+
+Database, model and embeddings come from the settings: environment `LANGMEM_ADAPTER_*`, or the user's own
+`langmem_adapter.toml`. A module of graphs asks `shared_memory()` for the same one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+from langmem_adapter.adapters.checkpointer import SQLAlchemySaver
+from langmem_adapter.adapters.store import MemoryStore
+from langmem_adapter.forks import Lock
+from langmem_adapter.memory import Memory
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from langgraph.checkpoint.serde.base import SerializerProtocol
+
+__all__ = ["checkpointer", "shared_memory", "store"]
+
+
+class _Shared:
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._memory: Memory | None = None
+        self._closes = False
+
+    def memory(self) -> Memory:
+        with self._lock:
+            if self._memory is None:
+                self._memory = Memory()
+            return self._memory
+
+    @asynccontextmanager
+    async def lent(self) -> AsyncIterator[Memory]:
+        # Contract: the first to enter closes, since a server leaves what it entered in its own thread, from the last to the
+        # first, and never what it entered in threads of its runs. Proven by
+        # tests/adapters/test_serving.py::test_store_and_checkpointer_share_a_memory_that_the_first_of_them_closes.
+        memory = await asyncio.to_thread(self.memory)
+        with self._lock:
+            first, self._closes = not self._closes, True
+        try:
+            yield memory
+        finally:
+            if first:
+                self._memory, self._closes = None, False
+                await memory.aclose()
+
+
+_SHARED: Final = _Shared()
+
+
+def shared_memory() -> Memory:
+    """The memory of this process, opened by the settings when it is first asked for.
+
+    Raises:
+        InvalidInputError: A setting is not understood.
+        StorageError: The database cannot be opened.
+    """
+    return _SHARED.memory()
+
+
+@asynccontextmanager
+async def store() -> AsyncIterator[MemoryStore]:
+    """The `store.path` of a LangGraph server: a `MemoryStore` on `shared_memory()`, whose embeddings it uses.
+
+    Items that were given a lifetime are deleted after it. Of *store* and *checkpointer*, the first to be entered closes the
+    memory in the end.
+    """
+    async with _SHARED.lent() as shared:
+        served = MemoryStore(shared)
+        served.start_ttl_sweeper()
+        yield served
+
+
+@asynccontextmanager
+async def checkpointer(*, serde: SerializerProtocol | None = None) -> AsyncIterator[SQLAlchemySaver]:
+    """The `checkpointer.path` of a LangGraph server: an `SQLAlchemySaver` on the database of `shared_memory()`.
+
+    A server does not tell a checkpointer which types of your own the state of its graphs holds. Where there are such types,
+    let the path lead to a name in a module of yours: `threads = partial(checkpointer, serde=…)`.
+
+    Args:
+        serde: LangGraph's serializer for states, as `JsonPlusSerializer(allowed_msgpack_modules=[("app.models", "Trip")])`;
+            `None` is its strict one.
+    """
+    async with _SHARED.lent() as shared:
+        yield SQLAlchemySaver(shared, serde=serde)
