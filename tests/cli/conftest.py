@@ -1,6 +1,9 @@
 import json
 import os
+import pty
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any, TypeAlias
@@ -9,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from langmem_adapter.cli.app import app
-from tests.programs import COMMAND, python
+from tests.programs import COMMAND, Program, python
 
 Cli: TypeAlias = Callable[..., Result]
 Process: TypeAlias = Callable[..., "CompletedProcess[str]"]
@@ -32,6 +35,28 @@ def stop(connection):
 
 main()
 """
+
+
+def on_a_terminal(arguments: list[str], answer: str = "", **environment: str) -> str:
+    """What a program of Python, given by its arguments, says on a terminal, where somebody answers it."""
+    ours, theirs = pty.openpty()
+    os.write(ours, answer.encode())
+    looks = {"COLUMNS": "100", "TERM": "xterm-256color", **environment}
+    with ThreadPoolExecutor(1) as reader:
+        said = reader.submit(_read, ours)
+        code = Program(*arguments, terminal=os.ttyname(theirs), **looks).end().returncode
+        os.close(theirs)
+    os.close(ours)
+    assert code == 0, said.result()
+    return said.result()
+
+
+def _read(terminal: int) -> str:
+    said = b""
+    with suppress(OSError):  # Linux says so when the other end is closed
+        while part := os.read(terminal, 65536):
+            said += part
+    return said.decode()
 
 
 @pytest.fixture(autouse=True)
