@@ -18,7 +18,7 @@ Cli: TypeAlias = Callable[..., Result]
 Process: TypeAlias = Callable[..., "CompletedProcess[str]"]
 
 
-def stopped(signal: str, count: int) -> str:
+def stopped(signal: str, count: int, times: int = 1) -> str:
     """The program `langmem-adapter`, which sends itself a signal before the commit of so many memories."""
     return f"""
 import os, signal
@@ -31,7 +31,9 @@ sent = []
 def stop(connection):
     tables = connection.exec_driver_sql("SELECT name FROM sqlite_master").scalars().all()
     if not sent and "memories" in tables and connection.exec_driver_sql("SELECT count(*) FROM memories").scalar() == {count}:
-        sent.append(os.kill(os.getpid(), signal.{signal}))
+        sent.append({count})
+        for _ in range({times}):
+            os.kill(os.getpid(), signal.{signal})
 
 main()
 """
