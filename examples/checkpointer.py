@@ -21,6 +21,5 @@ thread = RunnableConfig(configurable={"thread_id": "ada@example.com"})
 with TemporaryDirectory() as folder, SQLAlchemySaver(f"{folder}/threads.db") as saver:  # or a Postgres URL, or a Memory
     print(builder.compile(checkpointer=saver).invoke(asked, thread)["__interrupt__"][0].value)
     with SQLAlchemySaver(f"{folder}/threads.db") as another:  # as another process would
-        graph = builder.compile(checkpointer=another)
-        print(graph.invoke(Command(resume="yes"), thread)["messages"][-1].content)
-        print(len(list(graph.get_state_history(thread))), "checkpoints")
+        state = builder.compile(checkpointer=another).invoke(Command(resume="yes"), thread)
+        print(state["messages"][-1].content, f"{len(list(another.list(thread)))} checkpoints", sep="\n")

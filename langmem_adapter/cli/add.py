@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from langmem_adapter.arguments import parse_time
 from langmem_adapter.cli import pictures
 from langmem_adapter.cli.failures import CommandError, ExitCode, Failure, failure_of, known_errors
 from langmem_adapter.cli.options import Call, GraphOption
@@ -31,6 +32,9 @@ __all__ = ["add", "json_object"]
 _WINDOW: Final = 20  # messages that are read as one conversation
 _CHUNK: Final = {True: 5, False: 200}  # conversations, or messages kept word for word, in one transaction
 _SHOWN: Final = 40  # changes that a terminal gets to see one by one
+_PAST: Final = (
+    "--expires-at is past: what was added is hidden already, list --expired shows it until the sweep deletes it"
+)
 
 
 @dataclass(slots=True)
@@ -125,6 +129,8 @@ def add(
         items = [_checked(item, check) for item in items]
         common = {**whose, **{k: v for k, v in given.items() if v is not None}, "infer": not no_infer}
         outcome = _store(call, memory, items, common, patience)
+        if expires_at is not None and parse_time(expires_at, "expires_at") <= datetime.now(UTC):
+            outcome.notes[_PAST] += 1
         if len(items) == 1 and outcome.failed:
             raise _again(outcome.failed[0][1])
         _report(call, outcome, total=sum(item.size for item in items), file=file)

@@ -55,9 +55,15 @@ def test_list_tells_the_cursor_on_stderr(cli: Cli, alice: list[str]) -> None:
 
 
 def test_expired_memories_are_shown_when_asked_for(data: Data) -> None:
-    data("add", "Old news", "--no-infer", "-u", "a", "--expires-at", "2001-01-01")
+    added = data("add", "Old news", "--no-infer", "-u", "a", "--expires-at", "2001-01-01")
+    assert "--expires-at is past" in added["notes"][0]
     assert data("list", "-u", "a")["data"] == []
     assert data("list", "-u", "a", "--expired")["count"] == 1
+
+
+def test_an_end_that_is_past_is_said_and_one_to_come_is_not(cli: Cli) -> None:
+    for end, told in (("2001-01-01", True), ("2999-01-01", False)):
+        assert ("list --expired shows it" in cli("add", "I like tea", "-u", "a", "--expires-at", end).stderr) == told
 
 
 def test_a_pipe_gets_one_tab_separated_line_per_memory(cli: Cli, data: Data) -> None:
