@@ -207,7 +207,8 @@ def _report(call: Call, outcome: _Outcome, *, total: int, file: Path | None) -> 
     )
     _tell(call, outcome, total)
     if error is not None and outcome.stopped and not call.output.as_json:
-        call.output.note(f"{error['message']}\n{error['hint']}", "yellow")
+        call.output.note(error["message"], "yellow")
+        call.output.note(error["hint"], "yellow", whole=True)
     if error is not None:
         raise typer.Exit(_EXITS[error["code"]])
 

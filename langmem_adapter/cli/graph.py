@@ -141,7 +141,7 @@ def entities(
                 next=following,
             )
         if following is not None:
-            call.output.note(f"more: --after {following}")
+            call.output.note(f"more: --after {following}", whole=True)
         if not page:
             _nothing(call, connection, None)
 
@@ -200,7 +200,7 @@ def _relations(call: Call, relations: "Sequence[Relation]", *, history: bool = F
             **extra,
         )
     if extra.get("next") is not None:
-        call.output.note(f"more: --after {extra['next']}")
+        call.output.note(f"more: --after {extra['next']}", whole=True)
 
 
 def _neighbours(call: Call, memory: "Memory", entity: str, found: "Sequence[Neighbour]") -> None:

@@ -81,7 +81,7 @@ def list_(
         if page or call.output.as_json or not call.output.on_terminal:
             call.output.show(rows, columns=columns, picture=lambda: pictures.items_table(page), next=following)
         if following is not None:
-            call.output.note(f"more: --after {following}")
+            call.output.note(f"more: --after {following}", whole=True)
         if not page:
             call.output.note(
                 f"no memories of {named(whose)}; {known_scopes(scopes.counts(connection)) or 'the database is empty'}"
