@@ -1,4 +1,6 @@
-"""Keep a LangGraph thread: stop for a question, go on in another process. Run: python examples/checkpointer.py."""
+"""Keep a LangGraph thread: stop for a question, go on in another process."""
+
+from tempfile import TemporaryDirectory
 
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
@@ -13,12 +15,11 @@ def book(state: MessagesState) -> MessagesState:
     return {"messages": [AIMessage(f"{state['messages'][-1].content} Booked: {interrupt('Book the hotel?')}.")]}
 
 
-builder, thread = StateGraph(MessagesState), RunnableConfig(configurable={"thread_id": "ada@example.com"})
-builder.add_node("book", book).add_edge(START, "book")
-with SQLAlchemySaver("threads.db") as saver:  # or a postgresql+psycopg:// URL, or the Memory whose database it shares
-    state = builder.compile(checkpointer=saver).invoke({"messages": [HumanMessage("A hotel in Lyon!")]}, thread)
-    print(state["__interrupt__"][0].value)
-with SQLAlchemySaver("threads.db") as saver:  # as another process would
-    graph = builder.compile(checkpointer=saver)
-    print(graph.invoke(Command(resume="yes"), thread)["messages"][-1].content)
-    print(len(list(graph.get_state_history(thread))), "checkpoints")
+builder = StateGraph(MessagesState).add_node("book", book).add_edge(START, "book")
+asked = MessagesState(messages=[HumanMessage("A hotel in Lyon!")])
+thread = RunnableConfig(configurable={"thread_id": "ada@example.com"})
+with TemporaryDirectory() as folder, SQLAlchemySaver(f"{folder}/threads.db") as saver:  # or a Postgres URL, or a Memory
+    print(builder.compile(checkpointer=saver).invoke(asked, thread)["__interrupt__"][0].value)
+    with SQLAlchemySaver(f"{folder}/threads.db") as another:  # as another process would
+        state = builder.compile(checkpointer=another).invoke(Command(resume="yes"), thread)
+        print(state["messages"][-1].content, f"{len(list(another.list(thread)))} checkpoints", sep="\n")

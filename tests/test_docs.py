@@ -176,6 +176,17 @@ def test_the_readmes_examples_run_and_print_what_they_say(block: Block, capsys: 
     printed = capsys.readouterr().out.splitlines()
     for promise in block.promises:
         assert promise in printed
+    assert list(Path.cwd().iterdir()) == []
+
+
+def test_the_command_line_lists_what_the_readmes_first_example_kept() -> None:
+    from typer.testing import CliRunner
+
+    from langmem_adapter.cli.app import app
+
+    exec(BLOCKS[0].code, {"__name__": "__readme__"})  # noqa: S102 - our own example
+    listed = CliRunner().invoke(app, ["list", "-u", "desmond"])
+    assert "Has a sister named Jesica" in listed.stdout
 
 
 def test_the_readme_has_examples_and_most_of_them_run() -> None:

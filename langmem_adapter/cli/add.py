@@ -1,6 +1,7 @@
 """The command `add`: messages in, changes out, chunk by chunk, with every item accounted for."""
 
 import json
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -11,12 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from langmem_adapter.arguments import parse_time
 from langmem_adapter.cli import pictures
 from langmem_adapter.cli.failures import CommandError, ExitCode, Failure, failure_of, known_errors
 from langmem_adapter.cli.options import Call, GraphOption
 from langmem_adapter.cli.output import as_data
 from langmem_adapter.cli.progress import Patience, Steps
-from langmem_adapter.cli.reading import Item, items_of, joined, read_source
+from langmem_adapter.cli.reading import STDIN, Item, items_of, joined, read_source
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.records.results import AddResult
 from langmem_adapter.records.scope import Scope
@@ -30,6 +32,9 @@ __all__ = ["add", "json_object"]
 _WINDOW: Final = 20  # messages that are read as one conversation
 _CHUNK: Final = {True: 5, False: 200}  # conversations, or messages kept word for word, in one transaction
 _SHOWN: Final = 40  # changes that a terminal gets to see one by one
+_PAST: Final = (
+    "--expires-at is past: what was added is hidden already, list --expired shows it until the sweep deletes it"
+)
 
 
 @dataclass(slots=True)
@@ -59,14 +64,15 @@ class _Outcome:
         """Whether not everything was gone through."""
         return bool(self.left or self.under_way)
 
-    def take(self, item: Item, result: AddResult | BaseException) -> None:
-        """Note down what became of one item."""
-        if isinstance(result, BaseException):
-            self.failed.append((item.where, failure_of(result)))
-            return
-        self.accepted += item.size
-        self.changes += ((item.where, change) for change in result.results)
-        self.notes.update(result.notes)
+    def take(self, results: list[tuple[Item, AddResult | BaseException]]) -> None:
+        """Note down what became of items."""
+        for item, result in results:
+            if isinstance(result, BaseException):
+                self.failed.append((item.where, failure_of(result)))
+                continue
+            self.accepted += item.size
+            self.changes += ((item.where, change) for change in result.results)
+            self.notes.update(result.notes)
 
 
 def add(
@@ -117,15 +123,17 @@ def add(
     source, lines = read_source(" ".join(text) if text else None, file)
     items = items_of(source, lines=lines)
     given = {"metadata": json_object(metadata), "timestamp": timestamp, "expires_at": expires_at}
-    with call.memory(create=True, graph=graph) as memory:
+    with call.memory(create=True, graph=graph) as memory, Patience(call.output) as patience:
         whose = call.whose(memory.scopes)
         check = partial(turns_of, scope=Scope(**whose), longest=memory.engine.longest, verbatim=no_infer)
         items = [_checked(item, check) for item in items]
         common = {**whose, **{k: v for k, v in given.items() if v is not None}, "infer": not no_infer}
-        outcome = _store(call, memory, items, common)
-    if len(items) == 1 and outcome.failed:
-        raise _again(outcome.failed[0][1])
-    _report(call, outcome, total=sum(item.size for item in items))
+        outcome = _store(call, memory, items, common, patience)
+        if expires_at is not None and parse_time(expires_at, "expires_at") <= datetime.now(UTC):
+            outcome.notes[_PAST] += 1
+        if len(items) == 1 and outcome.failed:
+            raise _again(outcome.failed[0][1])
+        _report(call, outcome, total=sum(item.size for item in items), file=file)
 
 
 def json_object(text: str | None) -> dict[str, Any] | None:
@@ -155,22 +163,19 @@ def _checked(item: Item, check: Callable[..., object]) -> Item:
     return item
 
 
-def _store(call: Call, memory: "Memory", items: list[Item], common: dict[str, Any]) -> _Outcome:
-    infer = common["infer"]
-    outcome = _Outcome(left=list(joined(items, _WINDOW if infer else 1)))
-    with Patience(call.output) as patience, Steps(call.output, len(items), what="messages") as steps:
+def _store(call: Call, memory: "Memory", items: list[Item], common: dict[str, Any], patience: Patience) -> _Outcome:
+    size = _CHUNK[common["infer"]]
+    outcome = _Outcome(left=list(joined(items, _WINDOW if common["infer"] else 1)))
+    with patience.breakable(), Steps(call.output, len(items), what="messages") as steps:
         while outcome.left and not patience.asked and outcome.broken is None:
-            chunk, outcome.left = outcome.left[: _CHUNK[infer]], outcome.left[_CHUNK[infer] :]
+            outcome.under_way, outcome.left = outcome.left[:size], outcome.left[size:]
             try:
-                for item, result in _results(memory, chunk, common):
-                    outcome.take(item, result)
-            except KeyboardInterrupt:
-                outcome.under_way = chunk
-                break
+                outcome.take(list(_results(memory, outcome.under_way, common)))
             except known_errors() as error:
                 outcome.broken = failure_of(error)
-                outcome.left = chunk + outcome.left
-            steps.advance(sum(item.size for item in chunk))
+                outcome.left = outcome.under_way + outcome.left
+            steps.advance(sum(item.size for item in outcome.under_way))
+            outcome.under_way = []
     return outcome
 
 
@@ -188,10 +193,10 @@ def _results(
         yield item, item.error if item.error is not None else next(following)  # type: ignore[misc]  # looked at above
 
 
-def _report(call: Call, outcome: _Outcome, *, total: int) -> None:
+def _report(call: Call, outcome: _Outcome, *, total: int, file: Path | None) -> None:
     if outcome.broken is not None and not outcome.accepted:
         raise _again(outcome.broken)
-    error = _error(outcome, total)
+    error = _error(outcome, total, file)
     call.output.show(
         [{"where": where, **as_data(change)} for where, change in outcome.changes],
         columns=("event", "id", "text", "reason"),
@@ -201,6 +206,9 @@ def _report(call: Call, outcome: _Outcome, *, total: int) -> None:
         **({} if error is None else {"error": error}),
     )
     _tell(call, outcome, total)
+    if error is not None and outcome.stopped and not call.output.as_json:
+        call.output.note(error["message"], "yellow")
+        call.output.note(error["hint"], "yellow", whole=True)
     if error is not None:
         raise typer.Exit(_EXITS[error["code"]])
 
@@ -208,21 +216,40 @@ def _report(call: Call, outcome: _Outcome, *, total: int) -> None:
 _EXITS: Final = {"interrupted": ExitCode.INTERRUPTED, "partial": ExitCode.PARTIAL}
 
 
-def _error(outcome: _Outcome, total: int) -> dict[str, str] | None:
-    stored = f"{outcome.accepted} of {total} messages are taken in"
-    if outcome.broken is not None:
-        message = f"{stored}, then: {outcome.broken.message}"
-        return {"code": "partial", "message": message, "hint": f"go on from {outcome.left[0].where}"}
+def _error(outcome: _Outcome, total: int, file: Path | None) -> dict[str, str] | None:
+    kept = f"{outcome.accepted} of {total} messages are kept"
     if outcome.stopped:
-        hint = f"go on from {outcome.left[0].where}" if outcome.left else ""
-        return {"code": "interrupted", "message": stored, "hint": hint}
+        code, why = ("interrupted", "interrupted") if outcome.broken is None else ("partial", outcome.broken.message)
+        return {"code": code, "message": f"{why}: {kept}{_standing(outcome)}", "hint": _way_on(outcome, file)}
     if outcome.failed:
         return {
             "code": "partial",
-            "message": f"{stored}, {len(outcome.failed)} failed",
+            "message": f"{kept}, {len(outcome.failed)} failed",
             "hint": "mend those and add them",
         }
     return None
+
+
+def _standing(outcome: _Outcome) -> str:
+    if outcome.under_way:
+        span = replace(outcome.under_way[0], last=outcome.under_way[-1].last).where
+        return f"; what was being written, {span}, is kept whole or not at all"
+    first = outcome.left[0]
+    return f", all before {first.begin}; nothing from there on" if first.first > 1 else ""
+
+
+def _way_on(outcome: _Outcome, file: Path | None) -> str:
+    first = (outcome.under_way or outcome.left)[0]
+    named = first.unit == "line" and file is not None and str(file) != STDIN
+    how = (
+        f": tail -n +{first.first} {shlex.quote(str(file))} | langmem-adapter add, with the same options"
+        if named
+        else ""
+    )
+    if not outcome.under_way:
+        return f"go on from {first.begin}{how}"
+    after = f"go on from {outcome.left[0].begin}, " if outcome.left else ""
+    return f"langmem-adapter list shows it; if it is kept, {after or 'all is done, '}else go on from {first.begin}{how}"
 
 
 def _tell(call: Call, outcome: _Outcome, total: int) -> None:
@@ -238,15 +265,9 @@ def _tell(call: Call, outcome: _Outcome, total: int) -> None:
     words = {"ADD": "added", "UPDATE": "updated", "DELETE": "deleted", "NONE": "unchanged"}
     told = ", ".join(f"{counts[event]} {words[event]}" for event in EVENTS)
     call.output.note(f"{told} · {outcome.accepted} of {total} messages taken in")
-    if related := Counter(each.event for _, change in outcome.changes for each in change.relations):
+    related = Counter(each.event for _, change in outcome.changes for each in change.relations)
+    if related.total() > related["NONE"]:
         call.output.note(f"relations: {related['ADD']} added, {related['END'] + related['DELETE']} ended")
-    if outcome.under_way:
-        span = f"{outcome.under_way[0].where} to {outcome.under_way[-1].where}"
-        call.output.note(f"broken off at {span}: these may or may not be stored; list shows", "yellow")
-    if outcome.broken is not None:
-        call.output.note(f"stopped: {outcome.broken.message}", "red")
-    if outcome.left:
-        call.output.note(f"nothing is stored from {outcome.left[0].where} on", "yellow")
 
 
 def _picture(call: Call, outcome: _Outcome) -> Any:

@@ -37,14 +37,14 @@ def update(
             "nothing to change", code="usage", exit_code=ExitCode.USAGE, hint="give the new TEXT, or --metadata"
         )
     with call.memory() as memory:
-        change = memory.update(id, " ".join(text) if text else None, metadata=json_object(metadata), **call.scope)
-        _show(call, change)
+        memory_id, new = _whole_id(call, memory, id), " ".join(text) if text else None
+        _show(call, memory.update(memory_id, new, metadata=json_object(metadata), **call.scope))
 
 
 def delete(
     call: Call,
     id: Annotated[  # noqa: A002 - the same
-        str | None, typer.Argument(metavar="ID", help="The memory's id.", show_default=False)
+        str | None, typer.Argument(metavar="ID", help="The memory's id, or its beginning.", show_default=False)
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Delete all memories of -u, --agent, --run.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
@@ -62,9 +62,16 @@ def delete(
         )
     with call.memory() as memory:
         if id is not None:
-            _show(call, memory.delete(id, **call.scope))
+            _show(call, memory.delete(_whole_id(call, memory, id), **call.scope))
         else:
             _delete_all(call, memory, yes=yes)
+
+
+def _whole_id(call: Call, memory: "Memory", given: str) -> str:
+    from langmem_adapter.storage.tables import memories
+
+    with memory.engine.database.read() as connection:
+        return call.whole_id(connection, memories.c.id, given)
 
 
 def _delete_all(call: Call, memory: "Memory", *, yes: bool) -> None:

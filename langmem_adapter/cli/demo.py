@@ -219,4 +219,4 @@ def _next_steps(location: str, whose: Mapping[str, str], life: list[dict[str, An
     yield f"langmem-adapter search where does she work --explain{flags}"
     yield f"langmem-adapter graph{flags}"
     if life:
-        yield f"langmem-adapter history {life[0]['memory_id']}"
+        yield f"langmem-adapter history {life[0]['memory_id'][:8]}"

@@ -1,18 +1,24 @@
 """Commands that look at the knowledge graph: `graph`, `graph entities`, `graph path`, `graph search`."""
 
 import difflib
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import typer
 from typer.core import TyperGroup
 
+from langmem_adapter.arguments import filled
 from langmem_adapter.cli import graph_pictures
 from langmem_adapter.cli.failures import CommandError, ExitCode
 from langmem_adapter.cli.options import Call, named
 from langmem_adapter.cli.output import as_data
+from langmem_adapter.records.checks import check_text
+from langmem_adapter.records.scope import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from sqlalchemy import Connection
 
     from langmem_adapter.memory import Memory
     from langmem_adapter.records.graph import Neighbour, Relation
@@ -75,6 +81,9 @@ def show(
         raise _usage("--history shows a table of relations", "leave out --hops and --format")
     if entity is None and hops is not None:
         raise _usage("--hops goes around an entity", "name one: langmem-adapter graph ENTITY --hops 2")
+    if format == "table" and far is None:
+        _table(call, entity, history=history, as_of=as_of, known_at=known_at, k=limit, after=after)
+        return
     with call.memory() as memory:
         when: dict[str, Any] = {"as_of": as_of, "known_at": known_at, **call.whose(memory.scopes)}
         if format != "table":
@@ -82,11 +91,24 @@ def show(
             call.output.write(drawing, format=format)
         elif far is not None:
             _neighbours(call, memory, far, memory.graph.neighbours(far, hops=hops or 1, k=limit, **when))
-        else:
-            page = memory.graph.relations(entity=entity, history=history, k=limit, after=after, **when)
-            _relations(call, page, history=history, next=page.next)
-            if not page:
-                _nothing(call, memory, entity)
+
+
+def _table(
+    call: Call, entity: str | None, *, history: bool, as_of: str | None, known_at: str | None, **how: Any
+) -> None:
+    from langmem_adapter.knowledge.given import when_of
+    from langmem_adapter.storage import scopes
+    from langmem_adapter.storage.graph import reads
+
+    when = when_of(as_of, known_at, history=history)
+    with call.reading() as connection:
+        whose = Scope(**call.whose(partial(scopes.counts, connection)))
+        page, following = reads.page(
+            connection, whose, when, entity=None if entity is None else filled(entity, "entity"), **how
+        )
+        _relations(call, page, history=history, next=following)
+        if not page:
+            _nothing(call, connection, entity)
 
 
 def entities(
@@ -103,20 +125,25 @@ def entities(
     $ langmem-adapter graph entities -u alice
     $ langmem-adapter graph entities -u alice --type person
     """
-    with call.memory() as memory:
-        whose = call.whose(memory.scopes)
-        page = memory.graph.entities(type=type, as_of=as_of, known_at=known_at, k=limit, after=after, **whose)
+    from langmem_adapter.knowledge.given import when_of
+    from langmem_adapter.storage import scopes
+    from langmem_adapter.storage.graph import entities as known
+
+    when, kind = when_of(as_of, known_at), None if type is None else check_text(type, "type")
+    with call.reading() as connection:
+        whose = Scope(**call.whose(partial(scopes.counts, connection)))
+        page, following = known.page(connection, whose, when, kind=kind, k=limit, after=after)
         if page or not call.output.on_terminal:
             call.output.show(
                 [as_data(entity) for entity in page],
                 columns=("id", "name", "type", "mentions"),
                 picture=lambda: graph_pictures.entities_table(page),
-                next=page.next,
+                next=following,
             )
-        if page.next is not None:
-            call.output.note(f"more: --after {page.next}")
+        if following is not None:
+            call.output.note(f"more: --after {following}", whole=True)
         if not page:
-            _nothing(call, memory, None)
+            _nothing(call, connection, None)
 
 
 def path(
@@ -159,7 +186,8 @@ def search(
         found = memory.graph.search(" ".join(query), k=limit, **call.whose(memory.scopes))
         _relations(call, found)
         if not found:
-            _nothing(call, memory, None)
+            with memory.engine.database.read() as connection:
+                _nothing(call, connection, None)
             raise typer.Exit(ExitCode.NOTHING_FOUND)
 
 
@@ -172,7 +200,7 @@ def _relations(call: Call, relations: "Sequence[Relation]", *, history: bool = F
             **extra,
         )
     if extra.get("next") is not None:
-        call.output.note(f"more: --after {extra['next']}")
+        call.output.note(f"more: --after {extra['next']}", whole=True)
 
 
 def _neighbours(call: Call, memory: "Memory", entity: str, found: "Sequence[Neighbour]") -> None:
@@ -182,13 +210,17 @@ def _neighbours(call: Call, memory: "Memory", entity: str, found: "Sequence[Neig
             rows, columns=("hops", "id", "name", "type"), picture=lambda: graph_pictures.neighbours_table(found)
         )
     if not found:
-        _nothing(call, memory, entity)
+        with memory.engine.database.read() as connection:
+            _nothing(call, connection, entity)
 
 
-def _nothing(call: Call, memory: "Memory", entity: str | None) -> None:
+def _nothing(call: Call, connection: "Connection", entity: str | None) -> None:
     """Say why there is nothing, and what to do; a name that is not known ends the command."""
+    from langmem_adapter.storage.graph import entities as kept
+    from langmem_adapter.storage.graph.reads import NOW
+
     whose = call.scope
-    known = [each.name for each in memory.graph.entities(k=_NAMES, unrelated=True, **whose)]
+    known = [each.name for each in kept.page(connection, Scope(**whose), NOW, k=_NAMES, unrelated=True)[0]]
     if entity is None or not known:
         how = 'add something with --graph, or: langmem-adapter graph add Anna "lives in" Lyon'
         call.output.note(f"no relations of {named(whose)}{'' if known else f'; {how}'}")

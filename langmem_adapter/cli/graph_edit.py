@@ -11,11 +11,14 @@ from langmem_adapter.cli.options import Call
 from langmem_adapter.cli.output import as_data, visible
 
 if TYPE_CHECKING:
+    from langmem_adapter.memory import Memory
     from langmem_adapter.records.graph import RelationChange
 
 __all__ = ["add", "delete", "end", "merge", "split"]
 
-RelationId = Annotated[str, typer.Argument(metavar="ID", help="The relation's id, as langmem-adapter graph shows it.")]
+RelationId = Annotated[
+    str, typer.Argument(metavar="ID", help="The relation's id, as langmem-adapter graph shows it, or its beginning.")
+]
 
 
 def add(
@@ -63,7 +66,7 @@ def end(
     $ langmem-adapter graph end ID --at 2026-02-01
     """
     with call.memory() as memory:
-        _show(call, memory.graph.end(id, at=at, **call.scope))
+        _show(call, memory.graph.end(_whole_id(call, memory, id), at=at, **call.scope))
 
 
 def delete(call: Call, id: RelationId) -> None:  # noqa: A002 - the same
@@ -73,7 +76,7 @@ def delete(call: Call, id: RelationId) -> None:  # noqa: A002 - the same
     $ langmem-adapter graph delete ID
     """
     with call.memory() as memory:
-        _show(call, memory.graph.delete(id, **call.scope))
+        _show(call, memory.graph.delete(_whole_id(call, memory, id), **call.scope))
 
 
 def merge(
@@ -102,6 +105,13 @@ def split(call: Call, name: Annotated[str, typer.Argument(metavar="NAME", help="
         moved = memory.graph.split(name, **call.whose(memory.scopes))
     told = f"{name} stands alone again: {_counted(moved)} came back"
     call.output.show([{"moved": moved, "name": name}], columns=("moved",), picture=lambda: _text(told))
+
+
+def _whole_id(call: Call, memory: "Memory", given: str) -> str:
+    from langmem_adapter.storage.graph.tables import relations
+
+    with memory.engine.database.read() as connection:
+        return call.whole_id(connection, relations.c.id, given)
 
 
 def _show(call: Call, change: "RelationChange") -> None:

@@ -1,6 +1,6 @@
 """Pictures of the knowledge graph for a terminal: relations with their dates, neighbours, entities.
 
-No table has more than three columns, and the ids stand below what they name, so that names keep room at 80 columns.
+The ids stand below what they name, so that names keep room.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def change_table(change: RelationChange) -> Table:
     """What became of one relation."""
     table = plain_table("relation", "holds (UTC)")
     known = [Text.assemble(("  = ", "bold blue"), edge(change.relation), (" (known already)", "dim"))]
-    told = Text("\n").join([*(relation_lines([change]) or known), Text(f"    {change.relation.id}", style="dim")])
+    told = Text("\n").join([*(relation_lines([change]) or known), Text(change.relation.id, style="dim")])
     table.add_row(told, Text(held(change.relation), no_wrap=True))
     return table
 

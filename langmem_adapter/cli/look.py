@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 import typer
 
-from langmem_adapter.arguments import memory_id_of
 from langmem_adapter.cli import pictures
 from langmem_adapter.cli.failures import ExitCode
 from langmem_adapter.cli.options import Call, GraphOption, known_scopes, named
@@ -14,7 +13,9 @@ from langmem_adapter.records.scope import Scope
 
 __all__ = ["history", "list_", "search", "show"]
 
-IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The memory's id, as list and search show it.")]
+IdArgument = Annotated[
+    str, typer.Argument(metavar="ID", help="The memory's id, as list and search show it, or its beginning.")
+]
 
 
 def search(
@@ -80,7 +81,7 @@ def list_(
         if page or call.output.as_json or not call.output.on_terminal:
             call.output.show(rows, columns=columns, picture=lambda: pictures.items_table(page), next=following)
         if following is not None:
-            call.output.note(f"more: --after {following}")
+            call.output.note(f"more: --after {following}", whole=True)
         if not page:
             call.output.note(
                 f"no memories of {named(whose)}; {known_scopes(scopes.counts(connection)) or 'the database is empty'}"
@@ -92,11 +93,12 @@ def show(call: Call, id: IdArgument) -> None:  # noqa: A002 - the name of the ar
 
     [bold]Examples[/bold]
     $ langmem-adapter show 0f8fad5b-d9cb-469f-a165-70867728950e
+    $ langmem-adapter show 0f8f -u alice        as much of it as tells it from others
     """
-    from langmem_adapter.storage import memories
+    from langmem_adapter.storage import memories, tables
 
     with call.reading() as connection:
-        item = memories.get(connection, memory_id_of(id), call.within)
+        item = memories.get(connection, call.whole_id(connection, tables.memories.c.id, id), call.within)
         call.output.show([as_data(item)], columns=("id", "updated_at", "text"), picture=lambda: pictures.card(item))
 
 
@@ -108,10 +110,11 @@ def history(call: Call, id: IdArgument) -> None:  # noqa: A002 - the same
     [bold]Examples[/bold]
     $ langmem-adapter history 0f8fad5b-d9cb-469f-a165-70867728950e
     """
-    from langmem_adapter.storage import memories
+    from langmem_adapter.storage import memories, tables
 
     with call.reading() as connection:
-        revisions = memories.revisions(connection, memory_id_of(id), call.within)
+        memory_id = call.whole_id(connection, tables.history.c.memory_id, id)
+        revisions = memories.revisions(connection, memory_id, call.within)
         marks = call.output.out.no_color or not call.output.out.is_terminal
         columns = ("revision", "event", "created_at", "old_text", "new_text", "reason")
         call.output.show(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Final, ParamSpec
 
 import typer
 
+from langmem_adapter.arguments import memory_id_of
 from langmem_adapter.cli.failures import CommandError, ExitCode
 from langmem_adapter.cli.output import Output
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
@@ -24,7 +25,7 @@ from langmem_adapter.records.scope import Scope
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from sqlalchemy import Connection
+    from sqlalchemy import Column, Connection
 
     from langmem_adapter.memory import Memory
     from langmem_adapter.settings import Settings
@@ -47,6 +48,10 @@ __all__ = [
 ]
 
 P = ParamSpec("P")
+
+_WHOLE: Final = 36  # characters of an id
+_LEAST: Final = 4  # of these may stand for it
+_LISTED: Final = 8
 
 _WHOSE: Final = "Whose memory"
 _HOW: Final = "Where and how"
@@ -216,6 +221,29 @@ class Call:
         except (InvalidInputError, MissingDependencyError) as error:
             raise _configuration(error) from error
 
+    def whole_id(self, connection: Connection, ids: Column[str], given: str) -> str:
+        """The id that is meant: a whole one as it is, else the only one within the scope that begins so.
+
+        Args:
+            connection: A read transaction.
+            ids: The column that holds them.
+            given: What was typed.
+
+        Raises:
+            CommandError: Several begin so; the hint lists them.
+            InvalidInputError: It is too short to mean one.
+        """
+        from langmem_adapter.storage.scopes import beginning
+
+        if len(memory_id_of(given, whose="an id")) >= _WHOLE:
+            return given
+        if len(given) < _LEAST:
+            raise InvalidInputError(f"{given!r} is too short for an id; give at least {_LEAST} characters of it")
+        found = beginning(connection, ids, given, self.within, most=_LISTED + 1)
+        if len(found) > 1:
+            raise _ambiguous(given, found)
+        return found[0] if found else given
+
     def whose(self, scopes: Callable[[], Sequence[ScopeCount]]) -> dict[str, Any]:
         """The scope, as keyword arguments.
 
@@ -233,6 +261,16 @@ class Call:
             exit_code=ExitCode.USAGE,
             hint=known_scopes(scopes()) or "export LANGMEM_ADAPTER_USER=NAME sets the user once for all",
         )
+
+
+def _ambiguous(beginning: str, found: Sequence[str]) -> CommandError:
+    more = ["and others"] if len(found) > _LISTED else []
+    return CommandError(
+        f"several ids begin with {beginning}; give more of the one that is meant",
+        code="ambiguous",
+        exit_code=ExitCode.USAGE,
+        hint="\n".join(["these do:", *found[:_LISTED], *more]),
+    )
 
 
 def known_scopes(scopes: Sequence[ScopeCount], most: int = 8) -> str:

@@ -84,9 +84,9 @@ class Output:
         else:
             sys.stdout.write(text)
 
-    def note(self, text: str, style: str = "dim") -> None:
-        """Say something that is no data, on stderr."""
-        self._tell(Text(visible(text), style=style))
+    def note(self, text: str, style: str = "dim", *, whole: bool = False) -> None:
+        """Say something that is no data, on stderr; *whole* where it is to be copied: then the terminal alone breaks lines."""
+        self._tell(Text(visible(text), style=style), whole=whole)
 
     def fail(self, failure: Failure) -> None:
         """Say why the command ends here."""
@@ -96,10 +96,10 @@ class Output:
             return
         self._tell(Text.assemble(("error: ", "bold red"), visible(failure.message)))
         if failure.hint:
-            self._tell(Text.assemble(("hint:  ", "bold"), visible(failure.hint)))
+            self._tell(Text.assemble(("hint:  ", "bold"), visible(failure.hint)), whole=True)
 
-    def _tell(self, text: Text) -> None:
-        self.err.print(text, soft_wrap=not self.err.is_terminal)  # a log keeps one line in one line
+    def _tell(self, text: Text, *, whole: bool = False) -> None:
+        self.err.print(text, soft_wrap=whole or not self.err.is_terminal)  # a log keeps one line in one line
 
     def _envelope(self, body: Mapping[str, object]) -> None:
         mode = {} if self.mode is None else {"mode": self.mode}

@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from rich import box
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-    from rich.console import RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
     from langmem_adapter.records.graph import Relation, RelationChange
     from langmem_adapter.records.results import Explanation, Hit, MemoryItem, Revision
@@ -55,17 +56,32 @@ _RELATIONS: Final = {
 }
 _WORDS: Final = re.compile("\\s+|[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]|\\w+|[^\\w\\s]")
 _WIDE: Final = frozenset({"memory", "relation", "relations", "also called", "why"})  # columns that share what is left
-_CARD: Final = ("id", "scope", "metadata", "memory_type", "said by", "created", "updated", "expires", "revision")
+_ROOM: Final = 72  # where an id, and a user's that is as long, fit in a line beside the other columns
+_CARD: Final = ("scope", "metadata", "memory_type", "said by", "created", "updated", "expires", "revision")
 
 
-def plain_table(*columns: str, title: str | None = None) -> Table:
+def plain_table(*columns: str) -> Table:
     """An empty table in the style of this command."""
-    table = Table(
-        box=box.SIMPLE_HEAD, title=title, title_justify="left", header_style="bold", pad_edge=False, expand=True
-    )
+    table = _Stacking(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, expand=True)
     for column in columns:
         table.add_column(column, overflow="fold", ratio=1 if column in _WIDE else None)
     return table
+
+
+class _Stacking(Table):
+    """A table whose cells stand one below the other where an id would not fit in a line of its column."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The table, or a block of lines for each row."""
+        if options.max_width >= _ROOM or not any(column.header in _WIDE for column in self.columns):
+            yield from super().__rich_console__(console, options)
+            return
+        for row in zip(*(column.cells for column in self.columns), strict=True):
+            for column, cell in zip(self.columns, row, strict=True):
+                label = "" if column.header in _WIDE else f"{column.header} "
+                if cell:
+                    yield Text.assemble((label, "dim"), cell)
+            yield ""
 
 
 def event_text(event: str) -> Text:
@@ -144,7 +160,6 @@ def card(item: MemoryItem) -> RenderableType:
     """Everything about one memory."""
     said = " as ".join(dict.fromkeys(filter(None, (item.actor_id, item.role))))
     values = {
-        "id": item.id,
         "scope": _scope(item),
         "metadata": ", ".join(f"{key}: {value}" for key, value in item.metadata.items()),
         "memory_type": item.memory_type or "",
@@ -155,11 +170,10 @@ def card(item: MemoryItem) -> RenderableType:
         "revision": str(item.revision),
     }
     grid = Table.grid(padding=(0, 2))
-    grid.add_row("", Text(visible(item.text), style="bold"))
     for name in _CARD:
         if values[name]:
             grid.add_row(Text(name.replace("_", " "), style="dim"), Text(visible(values[name])))
-    return grid
+    return Group(Text(visible(item.text), style="bold"), Text(item.id, style="dim"), grid)
 
 
 def life(revisions: Sequence[Revision], *, marks: bool) -> RenderableType:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, Self
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import FrameType, TracebackType
 
     from langmem_adapter.cli.output import Output
@@ -83,6 +85,7 @@ class Patience:
 
     def __init__(self, output: Output) -> None:
         self.asked = False
+        self._breaks = False
         self._output = output
         self._mine = threading.current_thread() is threading.main_thread()  # others may not handle signals
 
@@ -99,9 +102,18 @@ class Patience:
         if self._mine:
             signal.signal(signal.SIGINT, self._before)
 
+    @contextmanager
+    def breakable(self) -> Iterator[None]:
+        """Work that the second Ctrl-C breaks off; what comes before and after it ends by itself, and is waited for."""
+        self._breaks = True
+        with suppress(KeyboardInterrupt):
+            yield
+        self._breaks = False
+
     def _ask(self, number: int, frame: FrameType | None) -> None:
         del number, frame
-        if self.asked:
+        if self.asked and self._breaks:
             raise KeyboardInterrupt
-        self.asked = True
-        self._output.note("finishing what is under way; press Ctrl-C again to break it off", "yellow")
+        if not self.asked:
+            self.asked = True
+            self._output.note("finishing what is under way; press Ctrl-C again to break it off", "yellow")

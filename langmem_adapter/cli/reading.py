@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-__all__ = ["Item", "items_of", "joined", "read_source"]
+__all__ = ["STDIN", "Item", "items_of", "joined", "read_source"]
 
 _LONG: Final = 8_000
 """Characters from which on plain text is stored paragraph by paragraph."""
 _PARAGRAPHS: Final = 4_000
 _LINES: Final = frozenset({".jsonl", ".ndjson"})
-_STDIN: Final = "-"
+STDIN: Final = "-"
+"""The name of a file that means the standard input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,12 @@ class Item:
         """
         if self.unit == "input":
             return "the input"
-        return f"{self.unit} {self.first}" if self.first == self.last else f"{self.unit}s {self.first}-{self.last}"
+        return self.begin if self.first == self.last else f"{self.unit}s {self.first}-{self.last}"
+
+    @property
+    def begin(self) -> str:
+        """Where it begins, in words."""
+        return "the beginning" if self.unit == "input" else f"{self.unit} {self.first}"
 
     @property
     def size(self) -> int:
@@ -100,7 +106,7 @@ def read_source(argument: str | None, file: Path | None) -> tuple[str, bool]:
         raise InvalidInputError("give the text or --file, not both")
     if argument is not None:
         return argument, False
-    if file is not None and str(file) != _STDIN:
+    if file is not None and str(file) != STDIN:
         return _decode(_bytes_of(file)), file.suffix.lower() in _LINES
     if sys.stdin.isatty():
         raise InvalidInputError("nothing to add: give a text, --file PATH, or pipe something in")

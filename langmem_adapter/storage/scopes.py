@@ -16,9 +16,9 @@ from langmem_adapter.storage.tables import memories, scopes
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from sqlalchemy import Connection, Table
+    from sqlalchemy import Column, Connection, Table
 
-__all__ = ["ScopeCount", "counts", "expand", "id_within", "key_of", "of_row", "within"]
+__all__ = ["ScopeCount", "beginning", "counts", "expand", "id_within", "key_of", "of_row", "within"]
 
 _NAMESPACE: Final = uuid.UUID("6f2d1c1e-9f1b-5d0a-8a53-6c616e676d65")
 
@@ -61,6 +61,14 @@ def within(scope: Scope, rows: Table = scopes) -> ColumnElement[bool]:
 def expand(connection: Connection, scope: Scope) -> tuple[int, ...]:
     """Ids of every scope that a read of *scope* sees, ascending."""
     return tuple(connection.execute(select(scopes.c.id).where(within(scope)).order_by(scopes.c.id)).scalars())
+
+
+def beginning(connection: Connection, ids: Column[str], prefix: str, scope: Scope | None, *, most: int) -> list[str]:
+    """At most so many of the ids in a column that begin so, letter by letter; within *scope*, where one is given."""
+    query = select(ids).distinct().where(func.substr(ids, 1, len(prefix)) == prefix)
+    if scope is not None:
+        query = query.where(ids.table.c.scope_id.in_(expand(connection, scope)))
+    return list(connection.execute(query.order_by(ids).limit(most)).scalars())
 
 
 def of_row(row: Any) -> Scope:

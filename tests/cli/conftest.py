@@ -1,6 +1,9 @@
 import json
 import os
+import pty
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any, TypeAlias
@@ -9,13 +12,13 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from langmem_adapter.cli.app import app
-from tests.programs import COMMAND, python
+from tests.programs import COMMAND, Program, python
 
 Cli: TypeAlias = Callable[..., Result]
 Process: TypeAlias = Callable[..., "CompletedProcess[str]"]
 
 
-def stopped(signal: str, count: int) -> str:
+def stopped(signal: str, count: int, times: int = 1) -> str:
     """The program `langmem-adapter`, which sends itself a signal before the commit of so many memories."""
     return f"""
 import os, signal
@@ -28,10 +31,34 @@ sent = []
 def stop(connection):
     tables = connection.exec_driver_sql("SELECT name FROM sqlite_master").scalars().all()
     if not sent and "memories" in tables and connection.exec_driver_sql("SELECT count(*) FROM memories").scalar() == {count}:
-        sent.append(os.kill(os.getpid(), signal.{signal}))
+        sent.append({count})
+        for _ in range({times}):
+            os.kill(os.getpid(), signal.{signal})
 
 main()
 """
+
+
+def on_a_terminal(arguments: list[str], answer: str = "", **environment: str) -> str:
+    """What a program of Python, given by its arguments, says on a terminal, where somebody answers it."""
+    ours, theirs = pty.openpty()
+    os.write(ours, answer.encode())
+    looks = {"COLUMNS": "100", "TERM": "xterm-256color", **environment}
+    with ThreadPoolExecutor(1) as reader:
+        said = reader.submit(_read, ours)
+        code = Program(*arguments, terminal=os.ttyname(theirs), **looks).end().returncode
+        os.close(theirs)
+    os.close(ours)
+    assert code == 0, said.result()
+    return said.result()
+
+
+def _read(terminal: int) -> str:
+    said = b""
+    with suppress(OSError):  # Linux says so when the other end is closed
+        while part := os.read(terminal, 65536):
+            said += part
+    return said.decode()
 
 
 @pytest.fixture(autouse=True)

@@ -174,6 +174,47 @@ def test_an_interrupt_finishes_what_is_under_way_and_says_what_is_stored(databas
     with closing(sqlite3.connect(database)) as connection:
         assert connection.execute("SELECT count(*) FROM memories").fetchall() == [(len(envelope["data"]),)] == [(200,)]
     assert envelope["error"]["code"] == "interrupted"
-    assert envelope["error"]["message"] == "200 of 1000 messages are taken in"
-    assert envelope["error"]["hint"] == "go on from line 201"
+    assert envelope["error"]["message"] == (
+        "interrupted: 200 of 1000 messages are kept, all before line 201; nothing from there on"
+    )
+    assert envelope["error"]["hint"] == (
+        f"go on from line 201: tail -n +201 {file} | langmem-adapter add, with the same options"
+    )
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_an_import_that_is_broken_off_goes_on_as_it_says(data: Data, database: Path, tmp_path: Path) -> None:
+    lines = [json.dumps({"role": "user", "content": f"note {n}"}) for n in range(500)]
+    file = tmp_path / "many notes.jsonl"
+    file.write_text("\n".join(lines))
+    twice = stopped("SIGINT", 400, times=2)  # the first is a wish, the second breaks off what is under way
+    done = python("-c", twice, "-d", database, "add", "--no-infer", "-u", "a", "-f", file, code=130)
+    assert (
+        "200 of 500 messages are kept; what was being written, lines 201-400, is kept whole or not at all"
+        in done.stderr
+    )
+    assert f"go on from line 401, else go on from line 201: tail -n +201 '{file}' | langmem-adapter add" in done.stderr
+    kept = data("list", "-u", "a", "-k", "1000")["count"]
+    assert kept in {200, 400}
+    data("add", "--no-infer", "-u", "a", input="\n".join(lines[kept:]))
+    items = data("list", "-u", "a", "-k", "1000")["data"]
+    assert sorted(item["text"] for item in items) == sorted(f"note {n}" for n in range(500))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_whoever_presses_again_while_the_end_is_told_is_told_it(tmp_path: Path, database: Path) -> None:
+    file = tmp_path / "many.jsonl"
+    file.write_text("".join(json.dumps({"role": "user", "content": f"note {n}"}) + "\n" for n in range(500)))
+    impatient = """
+import sys
+write = sys.stdout.write
+def again(text):
+    os.kill(os.getpid(), signal.SIGINT)
+    return write(text)
+sys.stdout.write = again
+main()
+"""
+    program = stopped("SIGINT", 200).removesuffix("main()\n") + impatient
+    done = python("-c", program, "-d", database, "add", "--no-infer", "-u", "a", "-f", file, "--json", code=130)
+    assert json.loads(done.stdout)["error"]["message"].startswith("interrupted: 200 of 500 messages are kept")

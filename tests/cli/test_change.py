@@ -1,15 +1,12 @@
-import os
-import pty
 import re
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.programs import COMMAND, Program
+from tests.cli.conftest import on_a_terminal
+from tests.programs import COMMAND
 
 Data = Callable[..., dict[str, Any]]
 
@@ -55,40 +52,57 @@ def test_delete_all_stays_within_its_scope(data: Data, dog: str) -> None:
 
 @pytest.mark.parametrize(("answer", "left"), [("y\n", 0), ("n\n", 2)])
 def test_delete_all_asks_on_a_terminal(data: Data, dog: str, database: Path, answer: str, left: int) -> None:
-    said = _on_a_terminal(["-d", str(database), "delete", "--all", "-u", "alice"], answer)
+    said = on_a_terminal([*COMMAND, "-d", str(database), "delete", "--all", "-u", "alice"], answer)
     assert "Delete every memory of user=alice?" in said
     assert data("list", "-u", "alice")["count"] == left
 
 
 def test_a_terminal_gets_pictures(data: Data, dog: str, database: Path) -> None:
     data("update", dog, "Has two dogs")
-    listed = _on_a_terminal(["-d", str(database), "list", "-u", "alice"])
+    listed = on_a_terminal([*COMMAND, "-d", str(database), "list", "-u", "alice"])
     assert "updated (UTC)" in listed
     assert dog in listed
-    told = _on_a_terminal(["-d", str(database), "history", dog], NO_COLOR="1")
+    told = on_a_terminal([*COMMAND, "-d", str(database), "history", dog], NO_COLOR="1")
     assert "Has [-a dog-]{+two dogs+}" in re.sub(r"\x1b\[[0-9;]*m", "", told)
     assert "\x1b[31m" not in told
-    assert "[-" not in _on_a_terminal(["-d", str(database), "history", dog])
+    assert "[-" not in on_a_terminal([*COMMAND, "-d", str(database), "history", dog])
     for arguments in (["show", dog], ["search", "dogs", "-u", "alice", "--explain"], ["update", dog, "Has a dog"]):
-        assert "dog" in _on_a_terminal(["-d", str(database), *arguments])
+        assert "dog" in on_a_terminal([*COMMAND, "-d", str(database), *arguments])
 
 
-def _on_a_terminal(arguments: list[str], answer: str = "", **environment: str) -> str:
-    ours, theirs = pty.openpty()
-    os.write(ours, answer.encode())
-    looks = {"COLUMNS": "100", "TERM": "xterm-256color", **environment}
-    with ThreadPoolExecutor(1) as reader:
-        said = reader.submit(_read, ours)
-        code = Program(*COMMAND, *arguments, terminal=os.ttyname(theirs), **looks).end().returncode
-        os.close(theirs)
-    os.close(ours)
-    assert code == 0, said.result()
-    return said.result()
+LOOKING = """
+import os, sys
+from langmem_adapter.cli.app import app
+
+for width in ("80", "60", "40"):
+    os.environ["COLUMNS"] = width
+    for words in sys.argv[2:]:
+        print("width", width, flush=True)
+        app(["-d", sys.argv[1], *words.split()], standalone_mode=False)
+"""
 
 
-def _read(terminal: int) -> str:
-    said = b""
-    with suppress(OSError):  # Linux says so when the other end is closed
-        while part := os.read(terminal, 65536):
-            said += part
-    return said.decode()
+def test_no_id_and_no_cursor_is_broken_however_narrow_the_terminal(data: Data, dog: str, database: Path) -> None:
+    whose = ["-u", "alice"]
+    cat = data("add", "Has a cat of the long-haired kind that sleeps all day", "--no-infer", *whose)["data"][0]["id"]
+    friend = data("graph", "add", "Anna", "loves", "Bartholomew", *whose)["data"][0]["id"]
+    cursor = data("list", "-k", "1", *whose)["next"]
+    commands = {
+        "list -u alice": {dog, cat},
+        "list -k 1 -u alice": {f"--after {cursor}"},
+        "search has a cat -u alice -k 2 --explain": {cat},
+        f"show {cat}": {cat},
+        f"history {cat}": set(),
+        f"update {cat} Has a cat": set(),
+        "graph -u alice --history": {friend},
+        "graph search Bartholomew -u alice": {friend},
+        "graph add Anna loves Bartholomew -u alice": {friend},
+        f"show {cat} -u bob": {cat},
+    }
+    said = re.sub(r"\x1b\[[0-9;]*m", "", on_a_terminal(["-c", LOOKING, str(database), *commands]))
+    pictures = [part.split("\n", 1) for part in said.replace("\r", "").split("width ")[1:]]
+    assert len(pictures) == 3 * len(commands)
+    for (width, picture), (command, ids) in zip(pictures, [*commands.items()] * 3, strict=True):
+        assert all(whole in picture for whole in ids), (width, command, picture)
+        lines = [line for line in picture.splitlines() if not line.startswith(("more:", "hint:"))]
+        assert max(map(len, lines)) <= int(width), (width, command, picture)

@@ -55,9 +55,15 @@ def test_list_tells_the_cursor_on_stderr(cli: Cli, alice: list[str]) -> None:
 
 
 def test_expired_memories_are_shown_when_asked_for(data: Data) -> None:
-    data("add", "Old news", "--no-infer", "-u", "a", "--expires-at", "2001-01-01")
+    added = data("add", "Old news", "--no-infer", "-u", "a", "--expires-at", "2001-01-01")
+    assert "--expires-at is past" in added["notes"][0]
     assert data("list", "-u", "a")["data"] == []
     assert data("list", "-u", "a", "--expired")["count"] == 1
+
+
+def test_an_end_that_is_past_is_said_and_one_to_come_is_not(cli: Cli) -> None:
+    for end, told in (("2001-01-01", True), ("2999-01-01", False)):
+        assert ("list --expired shows it" in cli("add", "I like tea", "-u", "a", "--expires-at", end).stderr) == told
 
 
 def test_a_pipe_gets_one_tab_separated_line_per_memory(cli: Cli, data: Data) -> None:
@@ -104,10 +110,14 @@ def test_data_are_on_stdout_and_the_mode_on_stderr(cli: Cli, alice: list[str]) -
 
 
 def test_looking_imports_what_it_needs(data: Data, database: Path, alice: list[str]) -> None:
-    # one new interpreter for all three: a fork of the test's own has everything imported
+    data("graph", "add", "Anna", "lives in", "Lyon", "-u", "alice")
+    # one new interpreter for all: a fork of the test's own has everything imported
     program = (
         "import sys\nfrom langmem_adapter.cli.app import app\n"
-        "for arguments in (['list', '-u', 'alice'], ['show', sys.argv[2]], ['history', sys.argv[2]]):\n"
+        "alice = ['-u', 'alice']\n"
+        "looking = ['list', *alice], ['show', sys.argv[2]], ['history', sys.argv[2]]\n"
+        "looking += ['graph', *alice], ['graph', 'entities', *alice]\n"
+        "for arguments in looking:\n"
         "    app(['-d', sys.argv[1], *arguments, '--json'], standalone_mode=False)\n"
         "heavy = 'alembic numpy faiss langgraph langchain langchain_core langsmith openai'\n"
         "print([name for name in heavy.split() if name in sys.modules])"
@@ -115,7 +125,7 @@ def test_looking_imports_what_it_needs(data: Data, database: Path, alice: list[s
     command = [sys.executable, "-c", program, str(database), alice[0]]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100)
     *envelopes, imported = done.stdout.splitlines()
-    assert [json.loads(envelope)["count"] for envelope in envelopes] == [3, 1, 1]
+    assert [json.loads(envelope)["count"] for envelope in envelopes] == [3, 1, 1, 1, 2]
     assert imported == "[]"
 
 
@@ -124,3 +134,6 @@ def test_looking_needs_no_model_and_no_vectors(data: Data, alice: list[str]) -> 
     assert data("list", "-u", "alice", *other)["count"] == 3
     assert data("show", alice[0], *other)["count"] == 1
     assert data("history", alice[0], *other)["count"] == 1
+    assert (
+        data("graph", "-u", "alice", *other)["count"] == data("graph", "entities", "-u", "alice", *other)["count"] == 0
+    )

@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,12 +10,15 @@ Run = Callable[..., str]
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
-    """Runs an example offline, in a folder and with a database of its own."""
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Run]:
+    """Runs an example offline, with a database of its own, in a folder in which it leaves nothing."""
+    here = tmp_path / "here"
+    here.mkdir()
     monkeypatch.setenv("LANGMEM_ADAPTER_DATABASE", str(tmp_path / "memory.db"))
     monkeypatch.setenv("PYTHONWARNINGS", "error")
-    monkeypatch.chdir(tmp_path)
-    return lambda name, said="": python(EXAMPLES / name, said=said).stdout
+    monkeypatch.chdir(here)
+    yield lambda name, said="": python(EXAMPLES / name, said=said).stdout
+    assert list(here.iterdir()) == []
 
 
 def test_the_quickstart_remembers_and_changes_its_mind(run: Run, tmp_path: Path) -> None:
