@@ -34,6 +34,8 @@ from langmem_adapter.storage import erasure, meta
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.erasure import Sweeper
 from langmem_adapter.storage.ledger import Ledger
+from langmem_adapter.storage.moments import unreadable
+from langmem_adapter.storage.tables import metadata
 from langmem_adapter.storage.writes import Write
 from langmem_adapter.twins import Plan
 
@@ -313,9 +315,11 @@ class Engine:
             return self._feeds[space.name, mark]
 
     def verify(self) -> Verification:
-        """Compare the index with the database."""
+        """Compare the index with the database, and look for dates there that cannot be read."""
         self.indexer.pull()
-        return self.indexer.verify()
+        with self.database.read() as connection:
+            found = tuple(unreadable(connection, metadata))
+        return replace(self.indexer.verify(), unreadable=found)
 
     def close(self) -> None:
         """Finish what waits, write the snapshot, close every connection: all of it, whatever fails.

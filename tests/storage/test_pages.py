@@ -102,7 +102,7 @@ def test_a_cursor_of_somebody_else_is_refused(crowd: Database, cursor: str) -> N
 
 
 @pytest.mark.parametrize(
-    "cursor", ["bnVsbA==", "WzFd", "WyIyMDI0IiwgMSwgMl0=", "eyJhIjogMX0=", "WzEsIDJd", "WyJ4IiwgMV0="]
+    "cursor", ["bnVsbA==", "WzFd", "WyIyMDI0IiwgMSwgMl0=", "eyJhIjogMX0=", "WzEsIDJd", "WyJcdWQ4MDAiLCAxXQ=="]
 )
 def test_json_that_is_no_cursor_is_refused_too(crowd: Database, cursor: str) -> None:
     with crowd.read() as connection, pytest.raises(InvalidInputError, match="cursor"):
