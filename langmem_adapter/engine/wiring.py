@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -114,6 +115,11 @@ class Engine:
     ) -> None:
         if not isinstance(settings, Settings):
             raise InvalidInputError(f"settings must be Settings(…), not {quoted(settings)}")
+        if isinstance(graph, Mapping):
+            raise InvalidInputError(
+                "graph must be True or False; Mem0's configurations, graph_store among them, are for "
+                "langmem_adapter.adapters.mem0: Memory.from_config({…})"
+            )
         self.settings = settings
         self.longest = Longest(settings.max_text, settings.max_message)
         self.uses_graph = settings.graph if graph is None else flag(graph, "graph")

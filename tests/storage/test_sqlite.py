@@ -140,7 +140,7 @@ class _Overtaken(Database):
     overtaken = False
 
     @property
-    def location(self) -> str:  # type: ignore[override]
+    def location(self) -> str:
         if self.overtaken:
             self.overtaken = False
             self.close()
