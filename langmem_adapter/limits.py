@@ -111,12 +111,10 @@ class Limits:
                 f"{_named(self._who, self._address)} did not answer within {self._timeout:g} seconds; nothing was changed. "
                 "A slow model is given longer by the setting model_timeout"
             )
-        try:
-            return answer.result()
-        except Exception as error:
-            if asked_of(error) is None:
-                error.add_note(_ASKED + _named(self._who, self._address or _url_of(error)))
-            raise
+        error = answer.exception()
+        if error is not None and asked_of(error) is None:
+            error.add_note(_ASKED + _named(self._who, self._address or _url_of(error)))
+        return answer.result()
 
 
 def limits_of(given: object, made: object, settings: Settings) -> Limits:

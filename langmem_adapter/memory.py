@@ -304,7 +304,7 @@ class Memory(Adding, Finding, Editing):
 
     @planned
     def verify(self) -> Plan[Verification]:
-        """Compare the vector index with the database, row by row.
+        """Compare the vector index with the database, row by row, and look for dates there that Python cannot hold.
 
         Returns:
             What differs; `ok` where nothing does.

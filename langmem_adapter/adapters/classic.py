@@ -17,6 +17,7 @@ from pydantic import ConfigDict, Field
 from langmem_adapter.adapters.calls import OnError, forgiving, scope_of_call
 from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
 from langmem_adapter.adapters.talk import CountTokens, asked, listed, looked_up, remembered
+from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
 from langmem_adapter.memory import Memory  # noqa: TC001 - pydantic reads the annotation of a field
 from langmem_adapter.pipeline.background import BackgroundWriter  # noqa: TC001 - the same
@@ -104,6 +105,12 @@ class ConversationMemory(BaseMemory):
     on_error: OnError = "raise"
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    if not TYPE_CHECKING:  # which takes the signature from the fields
+
+        def __init__(self, **fields: Any) -> None:
+            engine_of(fields.get("memory"), "ConversationMemory")
+            super().__init__(**fields)
 
     @property
     def memory_variables(self) -> list[str]:

@@ -19,6 +19,8 @@ from typing_extensions import TypedDict
 from langmem_adapter.adapters.calls import OnError, forgiving
 from langmem_adapter.adapters.talk import answers, asked, latest_turn, listed, looked_up, remembered
 from langmem_adapter.adapters.tools import create_memory_tools
+from langmem_adapter.arguments import flag
+from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError, ScopeError
 from langmem_adapter.pipeline.background import BackgroundWriter
 from langmem_adapter.scoping import MemoryContext, resolve_scope
@@ -144,6 +146,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         name: str = "LangmemAdapterMemory",
     ) -> None:
         super().__init__()
+        engine_of(memory, "MemoryMiddleware")
         _check(about, "about", ("user", "agent"))
         _check(on_error, "on_error", ("log", "raise"))
         self._memory = memory
@@ -239,7 +242,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         if isinstance(background, BackgroundWriter):
             return background
         on_error = _is_logged if self._on_error == "log" else None
-        return self._memory.background(on_error=on_error) if background else None
+        return self._memory.background(on_error=on_error) if flag(background, "background") else None
 
 
 def _turn(state: Mapping[str, Any]) -> list[BaseMessage]:

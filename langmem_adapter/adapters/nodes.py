@@ -14,7 +14,10 @@ from langchain_core.runnables import Runnable
 
 from langmem_adapter.adapters.calls import scope_of_call
 from langmem_adapter.adapters.talk import latest_turn, listed, looked_up, remembered
+from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.pipeline.background import BackgroundWriter
+from langmem_adapter.records.checks import quoted
 from langmem_adapter.scoping import MemoryContext
 
 if TYPE_CHECKING:
@@ -22,7 +25,6 @@ if TYPE_CHECKING:
 
     from langmem_adapter.adapters.talk import CountTokens
     from langmem_adapter.memory import Memory
-    from langmem_adapter.pipeline.background import BackgroundWriter
     from langmem_adapter.records.results import AddResult
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.twins import Plan
@@ -66,6 +68,9 @@ def recall_node(  # noqa: PLR0913 - each is a knob of its own
     Returns:
         A node for `StateGraph.add_node`, sync and async.
 
+    Raises:
+        InvalidInputError: *memory* is none.
+
     Example:
         >>> from typing import Any
         >>> from typing_extensions import TypedDict
@@ -81,6 +86,7 @@ def recall_node(  # noqa: PLR0913 - each is a knob of its own
         '- Is vegetarian'
         >>> memory.close()
     """
+    engine_of(memory, "recall_node")
     shown = partial(listed, max_tokens=max_tokens, count_tokens=count_tokens)
 
     def plan(state: Any, scope: Scope) -> Plan[Update]:
@@ -117,7 +123,7 @@ def remember_node(
         A node for `StateGraph.add_node`, sync and async.
 
     Raises:
-        InvalidInputError: An output is asked for that a background write cannot give.
+        InvalidInputError: An argument cannot be used, or an output is asked for that a background write cannot give.
 
     Example:
         >>> from typing import Any
@@ -135,6 +141,9 @@ def remember_node(
         'Is vegetarian'
         >>> memory.close()
     """
+    engine_of(memory, "remember_node")
+    if background is not None and not isinstance(background, BackgroundWriter):
+        raise InvalidInputError(f"background must be a writer of memory.background(), not {quoted(background)}")
     if background is not None and output_key is not None:
         raise InvalidInputError("a background write has no result yet; leave output_key or background out")
 

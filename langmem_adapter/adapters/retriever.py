@@ -16,6 +16,7 @@ from pydantic import ConfigDict
 
 from langmem_adapter.adapters.calls import scope_of_call
 from langmem_adapter.adapters.talk import latest_turn, listed, looked_up
+from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory import Memory  # noqa: TC001 - pydantic reads the annotation of a field
 from langmem_adapter.scoping import MemoryContext
@@ -68,6 +69,12 @@ class MemoryRetriever(BaseRetriever):
     memory_type: str | None = None
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    if not TYPE_CHECKING:  # which takes the signature from the fields
+
+        def __init__(self, **fields: Any) -> None:
+            engine_of(fields.get("memory"), "MemoryRetriever")
+            super().__init__(**fields)
 
     def invoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:  # noqa: A002 - LangChain's name
         """Find memories."""
@@ -140,6 +147,7 @@ def recall(  # noqa: PLR0913 - each is a knob of its own
         {'input': 'What shall I cook?', 'memories': '- Is vegetarian'}
         >>> memory.close()
     """
+    engine_of(memory, "recall")
     default = MemoryContext(user_id, agent_id, run_id)
     shown = partial(listed, max_tokens=max_tokens, count_tokens=count_tokens)
 

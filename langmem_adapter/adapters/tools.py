@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field
 
 from langmem_adapter.adapters.calls import scope_of_call
 from langmem_adapter.arguments import bounded
+from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import (
     ConflictError,
     FilterError,
@@ -122,7 +123,7 @@ def create_memory_tools(  # noqa: PLR0913 - each is a knob of its own
         LangChain tools, sync and async.
 
     Raises:
-        InvalidInputError: There is no tool of such a name, or *k* is not from 1 to 10,000.
+        InvalidInputError: *memory* is none, there is no tool of such a name, or *k* is not from 1 to 10,000.
 
     Example:
         >>> from langmem_adapter import Memory
@@ -135,7 +136,7 @@ def create_memory_tools(  # noqa: PLR0913 - each is a knob of its own
         '...: Is vegetarian'
         >>> memory.close()
     """
-    default = MemoryContext(user_id, agent_id, run_id)
+    engine, default = engine_of(memory, "create_memory_tools"), MemoryContext(user_id, agent_id, run_id)
     acts: Mapping[MemoryTool, _Act] = {
         "search": partial(_search, memory, k=bounded(k)),
         "save": partial(_infer if infer else _save, memory),
@@ -144,7 +145,7 @@ def create_memory_tools(  # noqa: PLR0913 - each is a knob of its own
         "relations": partial(_relations, memory, k=bounded(k)),
     }
     named = {kind: f"{kind}_memory" for kind in _OF_MEMORIES} | {"relations": "search_relations"} | dict(names or {})
-    wanted = (_ALL if memory.engine.uses_graph else _OF_MEMORIES) if tools is None else tools
+    wanted = (_ALL if engine.uses_graph else _OF_MEMORIES) if tools is None else tools
     _check_kinds([*wanted, *named])
     return [_tool(named[kind], _ARGUMENTS[kind], acts[kind], default) for kind in wanted]
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["doctor"]
 
 _LITTLE: Final = 500 * 1024**2  # bytes
+_SHOWN: Final = 5
 _SECONDS: Final = 8.0  # for everything that may hang; starting the command takes its time, too
 _TRUST: Final = "export LANGMEM_ADAPTER_TRUST_FOLDER=true    (if the folder is yours)"
 _OLDEST: Final = (3, 11)
@@ -185,7 +186,7 @@ def _database(call: Call, path: Path | None) -> Iterator[_Check]:
         )
         told = f"{memory.location}: {counts}, {_bytes(stats.size)}"
         yield _Check("database", "OK", f"{told}; the schema is up to date")
-        yield _index(memory)
+        yield from _verified(memory)
 
 
 def _absent(path: Path) -> _Check:
@@ -197,15 +198,22 @@ def _absent(path: Path) -> _Check:
     return _Check("database", "OK", f"none at {path} yet; the first add makes it")
 
 
-def _index(memory: "Memory") -> _Check:
+def _verified(memory: "Memory") -> Iterator[_Check]:
     found = memory.verify()
-    if found.ok:
-        return _Check("index", "OK", f"{found.checked} vectors, equal to the database")
+    if found.unreadable:
+        told = (
+            f"{len(found.unreadable)} that no program here can hold: {'; '.join(map(str, found.unreadable[:_SHOWN]))}"
+        )
+        fix = "langmem-adapter update or delete for a memory's id; what else is named, with SQL"
+        yield _Check("dates", "FAIL", told, fix, ExitCode.UNREACHABLE)
+    if not (found.only_in_index or found.only_in_database or found.differing):
+        yield _Check("index", "OK", f"{found.checked} vectors, equal to the database")
+        return
     wrong = (
         f"{len(found.only_in_index)} too many, {len(found.only_in_database)} missing, {len(found.differing)} differing"
     )
     fix = f"rm {Path(memory.location).with_suffix('')}.*.index    (it is made again from the database)"
-    return _Check("index", "FAIL", wrong, fix, ExitCode.UNREACHABLE)
+    yield _Check("index", "FAIL", wrong, fix, ExitCode.UNREACHABLE)
 
 
 def _slow(call: Call, settings: "Settings", path: Path | None) -> Iterator[_Check]:

@@ -153,7 +153,7 @@ class Adding(Wired):
             it, too, and so does the end of the program.
 
         Raises:
-            InvalidInputError: A time is no number of seconds from 0, or *at_most* is less than *after*.
+            InvalidInputError: A time is no number of seconds from 0, *at_most* is less than *after*, or *on_error* no function.
             StorageError: This memory cannot be used, since it is closed or was opened before the process forked.
 
         Example:

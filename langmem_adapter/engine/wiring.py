@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -34,6 +35,8 @@ from langmem_adapter.storage import erasure, meta
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.erasure import Sweeper
 from langmem_adapter.storage.ledger import Ledger
+from langmem_adapter.storage.moments import unreadable
+from langmem_adapter.storage.tables import metadata
 from langmem_adapter.storage.writes import Write
 from langmem_adapter.twins import Plan
 
@@ -112,6 +115,11 @@ class Engine:
     ) -> None:
         if not isinstance(settings, Settings):
             raise InvalidInputError(f"settings must be Settings(…), not {quoted(settings)}")
+        if isinstance(graph, Mapping):
+            raise InvalidInputError(
+                "graph must be True or False; Mem0's configurations, graph_store among them, are for "
+                "langmem_adapter.adapters.mem0: Memory.from_config({…})"
+            )
         self.settings = settings
         self.longest = Longest(settings.max_text, settings.max_message)
         self.uses_graph = settings.graph if graph is None else flag(graph, "graph")
@@ -313,9 +321,11 @@ class Engine:
             return self._feeds[space.name, mark]
 
     def verify(self) -> Verification:
-        """Compare the index with the database."""
+        """Compare the index with the database, and look for dates there that cannot be read."""
         self.indexer.pull()
-        return self.indexer.verify()
+        with self.database.read() as connection:
+            found = tuple(unreadable(connection, metadata))
+        return replace(self.indexer.verify(), unreadable=found)
 
     def close(self) -> None:
         """Finish what waits, write the snapshot, close every connection: all of it, whatever fails.

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
+    from langmem_adapter.storage.moments import Unreadable
+
 __all__ = [
     "Batch",
     "Compactable",
@@ -78,6 +80,8 @@ class Verification:
         only_in_database: Rows that the index does not have.
         differing: Rows with another vector or another scope here than there.
         unchecked: What could not be compared, in words; empty for every index of our own.
+        unreadable: Dates in the database that Python cannot hold; their rows are read with a stand-in. To update the memory
+            makes that its date; or delete it.
     """
 
     checked: int
@@ -85,11 +89,12 @@ class Verification:
     only_in_database: tuple[int, ...]
     differing: tuple[int, ...]
     unchecked: tuple[str, ...] = ()
+    unreadable: tuple[Unreadable, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Whether they agree in everything that could be compared."""
-        return not (self.only_in_index or self.only_in_database or self.differing)
+        """Whether they agree in everything that could be compared, and every date can be read."""
+        return not (self.only_in_index or self.only_in_database or self.differing or self.unreadable)
 
 
 @runtime_checkable

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import ConflictError, MemoryNotFoundError
 from langmem_adapter.reasoning.base import Answer, Comparison, Known, Verdict
 from langmem_adapter.records.cost import Usage
@@ -90,8 +91,8 @@ class Tidier:
     """
 
     def __init__(self, memory: Memory) -> None:
+        self._engine = engine_of(memory, "Tidier")
         self._memory = memory
-        self._engine = memory.engine
 
     def pending(self, scope: Scope) -> list[str]:
         """The memories to go through, oldest statement first; step-by-step records are none.

@@ -26,6 +26,7 @@ from langmem_adapter.arguments import seconds
 from langmem_adapter.errors import InvalidInputError, StorageError, noted_on
 from langmem_adapter.pipeline.parse import as_list
 from langmem_adapter.pipeline.run import run_of
+from langmem_adapter.records.checks import quoted
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -89,7 +90,7 @@ class BackgroundWriter:
         on_error: Called with each failed write, on a worker thread; without it `close` raises them.
 
     Raises:
-        InvalidInputError: A time is no number of seconds from 0, or *at_most* is less than *after*.
+        InvalidInputError: A time is no number of seconds from 0, *at_most* is less than *after*, or *on_error* no function.
     """
 
     def __init__(
@@ -105,6 +106,8 @@ class BackgroundWriter:
         self._at_most = 10 * self._after if at_most is None else seconds(at_most, "at_most")
         if self._at_most < self._after:
             raise InvalidInputError(f"at_most ({at_most}) is less than after ({after}); give as much or more")
+        if on_error is not None and not callable(on_error):
+            raise InvalidInputError(f"on_error must be a function of one failed write, not {quoted(on_error)}")
         self._add = add
         self._longest = longest
         self._untold: list[BaseException] = []

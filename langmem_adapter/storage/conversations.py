@@ -17,8 +17,9 @@ from sqlalchemy import Column, ForeignKey, String, Table, Text, delete, func, in
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
+from langmem_adapter.storage.moments import UTCDateTime
 from langmem_adapter.storage.scopes import key_of, of_row, within
-from langmem_adapter.storage.tables import UTCDateTime, changes, metadata
+from langmem_adapter.storage.tables import changes, metadata
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

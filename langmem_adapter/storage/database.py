@@ -206,6 +206,9 @@ class Database:
     @contextmanager
     def _raw(self, path: Path) -> Iterator[sqlite3.Connection]:
         with translated(self.location), self._polling:
+            # Contract: who asked before `close` leaves no connection open after it: here it opens none, and what the pool
+            # opens is closed with its transaction (`_lone`). `test_who_is_overtaken_by_close_leaves_nothing_open`
+            self._refuse_closed()
             if self._poll is None or not self._poll.take():
                 self._poll = sqlite.open_wal(path, timeout=self._busy_timeout)
                 self._polls += 1
@@ -310,13 +313,13 @@ class Database:
         while self._queue:
             self._flush()
         with self._polling:
+            self._closed = True
             if self._poll is not None:
                 self._poll.close()
                 self._poll = None
         # Contract: nobody closes the one connection of a database in memory while another thread reads on it, which crashes the
         # interpreter; who waited for it is refused. Proven by test_a_database_in_memory_is_not_closed_under_a_reader.
         with self._memory_lock:
-            self._closed = True
             self._engine.dispose()
 
     def _enqueue(self, work: Callable[[Connection], T]) -> Future[T]:
@@ -406,13 +409,17 @@ class Database:
 
     @contextmanager
     def _lone(self) -> Iterator[None]:
-        """In memory there is one connection for everybody: one thread at a time."""
+        """In memory there is one connection for everybody: one thread at a time. Elsewhere `close` may come before the end."""
         if self.path is None and self.dialect == "sqlite":
             with self._memory_lock:
                 self._refuse_closed()
                 yield
-        else:
+            return
+        try:
             yield
+        finally:
+            if self._closed:
+                self._engine.dispose()
 
     def _refuse_closed(self) -> None:
         if self._closed:

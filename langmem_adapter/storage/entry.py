@@ -39,7 +39,9 @@ __all__ = ["Entry"]
 _INSERT_MEMORY: Final = Prepared(insert(memories))
 _INSERT_HISTORY: Final = Prepared(insert(history))
 _INSERT_SCOPE: Final = Prepared(insert(scopes))
-_CHANGING: Final = "text context metadata actor_id role hash embedding updated_at expires_at seq revision".split()
+_CHANGING: Final = (
+    "text context metadata actor_id role hash embedding created_at updated_at expires_at seq revision".split()
+)
 _UPDATE_MEMORY: Final = Prepared(
     update(memories).where(memories.c.pk == bindparam("_pk")).values({name: bindparam(name) for name in _CHANGING})
 )

@@ -11,7 +11,7 @@ Times and lifetimes are whole microseconds, times since 1970: every put writes s
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import (
@@ -34,12 +34,14 @@ from sqlalchemy import (
 )
 
 from langmem_adapter.storage.feed import Space
+from langmem_adapter.storage.moments import COUNTED, EPOCH, FIRST, LAST
 from langmem_adapter.storage.namespaces import Namespace, decode, encode, end_of, item_id
 from langmem_adapter.storage.prepared import Prepared, any_of
 from langmem_adapter.storage.tables import changes, metadata
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
+    from datetime import datetime
 
     from sqlalchemy import Connection
 
@@ -88,10 +90,10 @@ items: Final = Table(
     Column("value", Text, nullable=False),
     Column("fields", Text),
     Column("vectors", Integer, nullable=False),
-    Column("created_at", _Number, nullable=False),
-    Column("updated_at", _Number, nullable=False),
+    Column("created_at", _Number, nullable=False, info=COUNTED),
+    Column("updated_at", _Number, nullable=False, info=COUNTED),
     Column("ttl", _Number),
-    Column("expires_at", _Number),
+    Column("expires_at", _Number, info=COUNTED),
     Column("seq", _Number, ForeignKey("changes.seq"), nullable=False),
     Index("ix_items_newest", "namespace_id", "seq"),
     Index("ix_items_expires", "expires_at", sqlite_where=_EXPIRES, postgresql_where=_EXPIRES),
@@ -148,7 +150,6 @@ _LIVE: Final = exists().where(
 _PATHS: Final = select(namespaces.c.path).order_by(namespaces.c.path)
 _LAST: Final = (1 << 63) - 1
 _PAGE: Final = 1_000
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def present() -> int:
@@ -157,8 +158,11 @@ def present() -> int:
 
 
 def moment(at: int) -> datetime:
-    """A time that was kept."""
-    return _EPOCH + timedelta(microseconds=at)
+    """A time that was kept; the nearest that Python can hold."""
+    try:
+        return EPOCH + timedelta(microseconds=at)
+    except (OverflowError, TypeError):  # SQLite sorts texts after numbers
+        return FIRST if isinstance(at, int | float) and at < 0 else LAST
 
 
 def by_key(connection: Connection, namespace: Namespace, key: str) -> Any:

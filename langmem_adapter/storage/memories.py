@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
 from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from sqlalchemy import Row, Select, and_, func, or_, select
+from sqlalchemy import Row, Select, Text, and_, func, literal, or_, select, type_coerce
 
 from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError
 from langmem_adapter.filters import EVERYTHING
-from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.results import MemoryItem, Revision
 from langmem_adapter.storage import narrowing
+from langmem_adapter.storage.cursors import cursor, no_cursor, parse_cursor
+from langmem_adapter.storage.moments import held
 from langmem_adapter.storage.prepared import Prepared, any_of
 from langmem_adapter.storage.scopes import of_row, within
 from langmem_adapter.storage.tables import history, memories, scopes
@@ -34,13 +32,14 @@ __all__ = [
     "below",
     "best",
     "by_pks",
-    "cursor",
     "equal_texts",
     "get",
     "latest",
     "matching",
+    "newest",
     "page",
     "past",
+    "place",
     "revisions",
     "sequence_numbers",
 ]
@@ -138,27 +137,44 @@ def page(
     """
     query = _ITEM.where(within(scope) if include_expired else _visible(scope), *_typed(memory_type))
     if after is not None:
-        query = query.where(below(after, memories.c.created_at, memories.c.pk))
-    query = query.order_by(memories.c.created_at.desc(), memories.c.pk.desc())
+        query = query.where(below(connection, after, memories.c.created_at, memories.c.pk))
+    query = query.add_columns(place(memories.c.created_at)).order_by(*newest(memories.c.created_at, memories.c.pk))
     found = _filtered(connection, query if filters else query.limit(k + 1), filters)
     rows = list(islice(found, k + 1))
-    following = cursor(rows[k - 1].created_at, rows[k - 1].pk) if len(rows) > k else None
+    following = cursor(str(rows[k - 1].place), rows[k - 1].pk) if len(rows) > k else None
     return [_item(row) for row in rows[:k]], following
 
 
-def below(after: str, created_at: ColumnElement[datetime], pk: ColumnElement[int]) -> ColumnElement[bool]:
-    """Condition on rows, the newest statement first: they come after the page that gave this cursor.
+def place(created_at: ColumnElement[datetime]) -> ColumnElement[Any]:
+    """What a cursor says of the date of a row: on SQLite, where texts are compared, that which is kept."""
+    return type_coerce(held(created_at), Text).label("place")
+
+
+def newest(created_at: ColumnElement[datetime], pk: ColumnElement[int]) -> tuple[ColumnElement[Any], ...]:
+    """The order of pages: the newest statement first."""
+    return held(created_at).desc(), pk.desc()
+
+
+def below(
+    connection: Connection, after: str, created_at: ColumnElement[datetime], pk: ColumnElement[int]
+) -> ColumnElement[bool]:
+    """Condition on rows in the order of `newest`: they come after the page that gave this cursor.
 
     Raises:
         InvalidInputError: The cursor is none of ours.
     """
-    created, last = _parse_cursor(after)
-    return or_(created_at < created, and_(created_at == created, pk < last))
+    created, last = parse_cursor(after, str, int)
+    moment = _moment(connection, created, after)
+    return or_(held(created_at) < moment, and_(held(created_at) == moment, pk < last))
 
 
-def cursor(created_at: datetime, pk: int) -> str:
-    """The cursor of a page that ends with this memory."""
-    return base64.urlsafe_b64encode(json.dumps([created_at.isoformat(), pk]).encode()).decode()
+def _moment(connection: Connection, created: str, after: str) -> ColumnElement[Any]:
+    if connection.dialect.name == "sqlite":
+        return literal(created, Text())
+    try:
+        return literal(datetime.fromisoformat(created))
+    except ValueError:
+        raise no_cursor(after) from None
 
 
 def revisions(connection: Connection, memory_id: str, scope: Scope | None = None) -> list[Revision]:
@@ -247,13 +263,3 @@ def _item(row: AnyRow) -> MemoryItem:
         revision=row.revision,
         hash=row.hash,
     )
-
-
-def _parse_cursor(cursor: str) -> tuple[datetime, int]:
-    try:
-        created, pk = json.loads(base64.urlsafe_b64decode(cursor.encode()))
-        return datetime.fromisoformat(created), int(pk)
-    except (ValueError, TypeError, AttributeError, OverflowError, binascii.Error):
-        raise InvalidInputError(
-            f"after={quoted(cursor)} is no cursor of ours; give the `next` of the page before"
-        ) from None

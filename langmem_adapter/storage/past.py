@@ -16,7 +16,8 @@ from sqlalchemy import Select, func, or_, select
 
 from langmem_adapter.filters import EVERYTHING, values_of
 from langmem_adapter.records.results import MemoryItem
-from langmem_adapter.storage.memories import AnyRow, below, cursor
+from langmem_adapter.storage.cursors import cursor
+from langmem_adapter.storage.memories import AnyRow, below, newest, place
 from langmem_adapter.storage.scopes import of_row, within
 from langmem_adapter.storage.tables import history, memories, scopes
 from langmem_adapter.text import text_hash
@@ -44,11 +45,13 @@ class Known:
         pk: Its number then; a memory that was deleted and restored has a new one.
         context: What it was said in, for the words of it.
         item: The memory.
+        place: What a cursor says of its date.
     """
 
     pk: int
     context: str
     item: MemoryItem
+    place: str
 
 
 def as_of(
@@ -101,9 +104,9 @@ def page_as_of(
     query = _query(scope, moment, include_expired=include_expired)
     if after is not None:
         columns = query.selected_columns
-        query = query.where(below(after, columns.created_at, columns.pk))
+        query = query.where(below(connection, after, history.c.created_at, columns.pk))
     found = list(islice(_known(connection, query if filters else query.limit(k + 1), filters), k + 1))
-    following = cursor(found[k - 1].item.created_at, found[k - 1].pk) if len(found) > k else None
+    following = cursor(found[k - 1].place, found[k - 1].pk) if len(found) > k else None
     return [known.item for known in found[:k]], following
 
 
@@ -138,11 +141,11 @@ def _query(scope: Scope, moment: datetime, *, include_expired: bool) -> Select[A
         .label("pk")
     )
     query = (
-        select(history, pk, scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id)
+        select(history, pk, place(history.c.created_at), scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id)
         .join_from(last, history, history.c.seq == last.c.seq)
         .join(scopes, history.c.scope_id == scopes.c.id)
         .where(history.c.is_deleted == 0)
-        .order_by(history.c.created_at.desc(), pk.desc())
+        .order_by(*newest(history.c.created_at, pk))
     )
     if include_expired:
         return query
@@ -154,7 +157,7 @@ def _known(connection: Connection, query: Select[Any], filters: Filter) -> Itera
         for row in rows:
             item = _item(row)
             if not filters or filters.matches(values_of(item)):
-                yield Known(row.pk, row.context, item)
+                yield Known(row.pk, row.context, item, str(row.place))
 
 
 def _item(row: AnyRow) -> MemoryItem:

@@ -8,14 +8,12 @@ change that they began with.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from sqlalchemy import (
     JSON,
     BigInteger,
     Column,
-    DateTime,
     ForeignKey,
     Index,
     Integer,
@@ -24,18 +22,15 @@ from sqlalchemy import (
     String,
     Table,
     Text,
-    TypeDecorator,
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Dialect
+from langmem_adapter.storage.moments import UTCDateTime
 
 __all__ = [
     "MEMORIES",
     "Json",
     "Number",
-    "UTCDateTime",
     "changes",
     "cursors",
     "history",
@@ -51,34 +46,6 @@ __all__ = [
 
 MEMORIES: Final = "memories"
 """Name of the space of memories in the change feed."""
-
-
-class UTCDateTime(TypeDecorator[datetime]):
-    """An aware UTC datetime: `timestamptz` on Postgres, naive UTC text on SQLite."""
-
-    impl = DateTime(timezone=True)
-    cache_ok = True
-
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Convert to UTC on the way in."""
-        if value is None:
-            return None
-        aware = value.astimezone(UTC)
-        return aware.replace(tzinfo=None) if dialect.name == "sqlite" else aware
-
-    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Come back aware."""
-        if value is None:
-            return None
-        return value.replace(tzinfo=UTC) if dialect.name == "sqlite" else value.astimezone(UTC)
-
-    def result_processor(self, dialect: Dialect, coltype: object) -> Any:
-        """On SQLite straight from its text: SQLAlchemy's own way through a pattern takes three times as long."""
-        return _from_text if dialect.name == "sqlite" else super().result_processor(dialect, coltype)
-
-
-def _from_text(value: str | None) -> datetime | None:
-    return None if value is None else datetime.fromisoformat(f"{value}+00:00")  # its zone is `UTC` itself
 
 
 Json: Final = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")

@@ -1,8 +1,10 @@
 import os
+import sqlite3
 import sys
 import threading
 import tomllib
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,20 @@ def test_a_healthy_memory_is_ok_in_everything(data: Data) -> None:
     found = statuses(data("doctor"))
     assert found == dict.fromkeys(found, "OK")
     assert {"python", "packages", "telemetry", "disk", "database", "index", "embeddings", "model"} <= set(found)
+
+
+def test_a_date_that_is_none_is_told_with_its_memory(data: Data, database: Path) -> None:
+    added = data("add", "I like tea", "-u", "a")["data"][0]["id"]
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("UPDATE memories SET created_at = 'soon'")
+    found = {check["name"]: check for check in data("doctor", code=5)["data"]}
+    assert found["dates"]["status"] == "FAIL"
+    assert added in found["dates"]["detail"]
+    assert "'soon'" in found["dates"]["detail"]
+    assert "update" in found["dates"]["fix"]
+    assert found["index"]["status"] == "OK"
+    data("update", added, "Likes green tea")
+    assert "dates" not in statuses(data("doctor"))
 
 
 def test_the_distribution_has_one_name_everywhere() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import uuid
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +16,7 @@ from hypothesis import strategies as st
 from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.filters import parse
+from langmem_adapter.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import Decision
 from langmem_adapter.storage.database import Database
@@ -22,7 +26,7 @@ from langmem_adapter.storage.meta import prepare
 from langmem_adapter.storage.writes import Write
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from langmem_adapter.records.results import MemoryItem
 
@@ -102,7 +106,7 @@ def test_a_cursor_of_somebody_else_is_refused(crowd: Database, cursor: str) -> N
 
 
 @pytest.mark.parametrize(
-    "cursor", ["bnVsbA==", "WzFd", "WyIyMDI0IiwgMSwgMl0=", "eyJhIjogMX0=", "WzEsIDJd", "WyJ4IiwgMV0="]
+    "cursor", ["bnVsbA==", "WzFd", "WyIyMDI0IiwgMSwgMl0=", "eyJhIjogMX0=", "WzEsIDJd", "WyJcdWQ4MDAiLCAxXQ=="]
 )
 def test_json_that_is_no_cursor_is_refused_too(crowd: Database, cursor: str) -> None:
     with crowd.read() as connection, pytest.raises(InvalidInputError, match="cursor"):
@@ -114,3 +118,28 @@ def test_a_cursor_works_only_on_what_one_may_see(crowd: Database) -> None:
         _, after = page(connection, ALICE, k=1)
         items, _ = page(connection, Scope(user_id="bob"), k=100, after=after)
     assert {item.scope for item in items} == {Scope(user_id="bob")}
+
+
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def test_no_forged_cursor_is_more_than_no_cursor(shared_url: Callable[[str], str], kind: str) -> None:
+    with Memory(shared_url(kind), embeddings="hash:64") as memory:
+        memory.add("I live in Lyon.", user_id="a")
+        reads: list[Callable[..., object]] = [
+            memory.get_all,
+            partial(memory.get_all, as_of=START),
+            memory.graph.relations,
+            memory.graph.entities,
+        ]
+        date = "2024-01-01 00:00:00+00:00"
+        for number in (2**63, -(2**63) - 1, 10**30, 1e300, float("inf"), True):
+            for place in ([date, number], [number], [number, 1], [1, number], [date, str(number)]):
+                for read in reads:
+                    with pytest.raises(InvalidInputError, match="cursor"):
+                        read(user_id="a", after=_cursor(place))
+        for number in (2**63 - 1, 1 - 2**63):
+            memory.get_all(user_id="a", after=_cursor([date, number]))
+            memory.graph.entities(user_id="a", after=_cursor([number, number]))
+
+
+def _cursor(place: Sequence[object]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(place).encode()).decode()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import math
 import os
 import stat
@@ -7,15 +8,20 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
+from sqlalchemy import select
 
 from langmem_adapter import InvalidInputError, Memory, StorageError
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.meta import prepare
+from langmem_adapter.storage.prepared import Prepared
+from langmem_adapter.storage.tables import meta
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -126,3 +132,39 @@ def test_who_waits_without_an_end_is_not_turned_away_at_once(tmp_path: Path) -> 
         assert second.result() == "waited"
     one.close()
     two.close()
+
+
+class _Overtaken(Database):
+    """Somebody closes it between a call's first look at it and the rest."""
+
+    overtaken = False
+
+    @property
+    def location(self) -> str:
+        if self.overtaken:
+            self.overtaken = False
+            self.close()
+        return str(self.path)
+
+
+def _read(database: Database, statement: Prepared) -> list[object]:
+    with database.read() as connection:
+        return statement.rows(connection)
+
+
+@pytest.mark.parametrize("way", ["glance", "version", "read", "write"])
+def test_who_is_overtaken_by_close_leaves_nothing_open(tmp_path: Path, way: str) -> None:
+    database = _Overtaken(tmp_path / "m.db")
+    prepare(database)
+    statement, database.overtaken = Prepared(select(meta.c.value)), True
+    calls: dict[str, Callable[[], object]] = {
+        "glance": lambda: database.glance(statement, {}),
+        "version": database.version,
+        "read": lambda: _read(database, statement),
+        "write": lambda: database.write(statement.rows),
+    }
+    with suppress(StorageError):
+        calls[way]()
+    assert not database.overtaken
+    gc.collect()
+    assert [path.name for path in tmp_path.iterdir()] == ["m.db"]  # the log goes with the last connection

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.records.checks import check_text
+from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.storage.checkpoint_pages import Selection
 from langmem_adapter.storage.checkpoints import Space
+from langmem_adapter.storage.cursors import HIGHEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -117,13 +118,15 @@ def checked_limit(limit: int | None) -> int | None:
     """How many at most.
 
     Raises:
-        InvalidInputError: It is negative.
+        InvalidInputError: It is no whole number from 0.
     """
-    if limit is not None and limit < 0:
+    if limit is None:
+        return None
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
         raise InvalidInputError(
-            f"limit={limit} is negative; give how many checkpoints you want at most, or None for all"
+            f"limit={quoted(limit)} is no number from 0; give how many checkpoints you want at most, or None for all"
         )
-    return limit
+    return min(limit, HIGHEST)
 
 
 def checked_versions(versions: Mapping[str, Version]) -> dict[str, Version]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import Integer, and_, bindparam, exists, or_, select, union
+from sqlalchemy import BigInteger, Integer, and_, bindparam, exists, or_, select, union
 
 from langmem_adapter.names import entity_key
 from langmem_adapter.records.graph import Entity
+from langmem_adapter.storage.cursors import HIGHEST, cursor, parse_cursor
 from langmem_adapter.storage.graph.people import People
-from langmem_adapter.storage.graph.reads import conditions, cursor, parse_cursor
+from langmem_adapter.storage.graph.reads import conditions
 from langmem_adapter.storage.graph.tables import entities, entity_names, relations
 from langmem_adapter.storage.prepared import Prepared, any_of
 from langmem_adapter.storage.scopes import expand, of_row
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["by_pks", "page"]
 
-_FIRST: Final = (2**31 - 1, 2**63 - 1)
+_MENTIONS: Final = bindparam("mentions", type_=BigInteger)  # of a cursor, hence of anybody
+_FIRST: Final = (2**31 - 1, HIGHEST)
 _ENTITIES: Final = Prepared(
     select(entities, scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id)
     .join_from(entities, scopes, entities.c.scope_id == scopes.c.id)
@@ -69,7 +71,7 @@ def page(
     """
     scope_ids = expand(connection, scope)
     people = People(connection, scope_ids)
-    place = _FIRST if after is None else parse_cursor(after, 2)
+    place = _FIRST if after is None else parse_cursor(after, int, int)
     if len(scope_ids) == 1 and not when.past:
         values = {
             **when.values,
@@ -152,8 +154,8 @@ def _aliases(names: dict[str, str], name: str) -> tuple[str, ...]:
 @lru_cache
 def _ranked(*, typed: bool, unrelated: bool) -> Prepared:
     place = or_(
-        entities.c.mentions < bindparam("mentions"),
-        and_(entities.c.mentions == bindparam("mentions"), entities.c.pk < bindparam("last")),
+        entities.c.mentions < _MENTIONS,
+        and_(entities.c.mentions == _MENTIONS, entities.c.pk < bindparam("last")),
     )
     chosen = [entities.c.scope_id == bindparam("scope"), entities.c.merged_into.is_(None), place]
     if typed:

@@ -5,13 +5,9 @@ Newest recorded first means the order of `pk`, which is drawn in the order of co
 
 from __future__ import annotations
 
-import base64
-import binascii
 import heapq
-import json
 from collections import defaultdict
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
@@ -19,19 +15,21 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from sqlalchemy import BigInteger, Integer, bindparam, column, func, or_, select, true, union_all
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.graph import Relation
+from langmem_adapter.storage.cursors import HIGHEST, cursor, parse_cursor
 from langmem_adapter.storage.graph.people import People, called
 from langmem_adapter.storage.graph.tables import BY_HAND, entities, relation_memories, relations
+from langmem_adapter.storage.moments import FIRST, LAST, UTCDateTime
 from langmem_adapter.storage.prepared import Prepared, any_of
 from langmem_adapter.storage.scopes import expand, of_row
-from langmem_adapter.storage.tables import UTCDateTime, scopes
+from langmem_adapter.storage.tables import scopes
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
+    from datetime import datetime
 
     from sqlalchemy import ColumnElement, Connection
+    from sqlalchemy.engine import Dialect
 
     from langmem_adapter.records.scope import Scope
 
@@ -42,24 +40,31 @@ __all__ = [
     "around",
     "by_pks",
     "conditions",
-    "cursor",
     "newest",
     "of_memories",
     "page",
-    "parse_cursor",
 ]
 
-_EVER: Final = datetime.min.replace(tzinfo=UTC)
-_NEVER: Final = datetime.max.replace(tzinfo=UTC)
-_LAST: Final = 2**63 - 1
 ALL: Final = 2**31 - 1
 """More than there can be."""
 _APART: Final = 64
 """Up to so many scopes or entities are read one by one, each in the order of an index, and more in one statement."""
 
+
+class _Bound(UTCDateTime):
+    """A moment that rows are compared with; `FIRST` and `LAST` lie beyond whatever a row may hold."""
+
+    cache_ok = True
+
+    def bind_processor(self, dialect: Dialect) -> Callable[[Any], Any]:
+        ends = ("", "\U0010ffff") if dialect.name == "sqlite" else ("-infinity", "infinity")
+        beyond, plain = dict(zip((FIRST, LAST), ends, strict=True)), super().bind_processor(dialect)
+        return lambda value: beyond[value] if value in beyond or plain is None else plain(value)
+
+
 # One object each, however often they stand in a statement: `Prepared` converts a parameter's value once for each.
 _UNTIL, _SINCE, _RECORDED, _RETIRED = (
-    bindparam(name, type_=UTCDateTime()) for name in ("until", "since", "recorded", "retired")
+    bindparam(name, type_=_Bound()) for name in ("until", "since", "recorded", "retired")
 )
 
 Column: TypeAlias = Literal["scope_id", "source_pk", "target_pk"]
@@ -88,10 +93,10 @@ class When:
     def values(self) -> dict[str, datetime]:
         """The parameters of `conditions`."""
         return {
-            "until": self.held or _NEVER,
-            "since": self.held or _EVER,
-            "recorded": self.known or _NEVER,
-            "retired": _EVER if self.history else self.known or _NEVER,
+            "until": self.held or LAST,
+            "since": self.held or FIRST,
+            "recorded": self.known or LAST,
+            "retired": FIRST if self.history else self.known or LAST,
         }
 
 
@@ -189,7 +194,7 @@ def page(
     Raises:
         InvalidInputError: The cursor is none of ours.
     """
-    last = _LAST if after is None else parse_cursor(after, 1)[0]
+    last = HIGHEST if after is None else parse_cursor(after, int)[0]
     pks = newest(connection, scope, when, k=k + 1, entity=entity, relation=relation, last=last)
     following = cursor(pks[k - 1]) if len(pks) > k else None
     return list(by_pks(connection, pks[:k], when).values()), following
@@ -203,7 +208,7 @@ def newest(
     k: int,
     entity: str | None = None,
     relation: str | None = None,
-    last: int = _LAST,
+    last: int = HIGHEST,
 ) -> list[int]:
     """Pks of relations, newest recorded first; see `page`.
 
@@ -346,26 +351,3 @@ def _around_many(*, past: bool) -> Prepared:
 
 _AROUND: Final = {past: _around(past=past) for past in (False, True)}
 _AROUND_MANY: Final = {past: _around_many(past=past) for past in (False, True)}
-
-
-# ── pages ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def cursor(*place: int) -> str:
-    """The cursor of a page that ends at a place in the order."""
-    return base64.urlsafe_b64encode(json.dumps(place).encode()).decode()
-
-
-def parse_cursor(after: str, length: int) -> list[int]:
-    """The inverse of `cursor`, for a place of so many numbers.
-
-    Raises:
-        InvalidInputError: The cursor is none of ours.
-    """
-    try:
-        place = json.loads(base64.urlsafe_b64decode(after.encode()))
-        if [type(number) for number in place] == [int] * length and max(place) <= _LAST:
-            return list(place)
-    except (ValueError, TypeError, AttributeError, binascii.Error):
-        pass
-    raise InvalidInputError(f"after={quoted(after)} is no cursor of ours; give the `next` of the page before")

@@ -11,7 +11,8 @@ from typing import Final
 
 from sqlalchemy import Column, Float, ForeignKey, Index, Integer, String, Table, Text
 
-from langmem_adapter.storage.tables import Json, Number, UTCDateTime, metadata
+from langmem_adapter.storage.moments import UTCDateTime
+from langmem_adapter.storage.tables import Json, Number, metadata
 
 __all__ = ["BY_HAND", "ENTITIES", "RELATIONS", "entities", "entity_names", "merges", "relation_memories", "relations"]
 
