@@ -17,6 +17,7 @@ from langmem_adapter.reasoning.rules.reasoner import RuleReasoner
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.work import Fact, Turn
 from langmem_adapter.testing.fakes import ScriptedChatModel
+from tests.benchmarks.material import requested
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,7 +91,7 @@ def _found(shown: dict[str, Any]) -> str:
 
 
 def _answer(messages: list[Any]) -> str:
-    shown = json.loads(next(line for line in str(messages[1].content).splitlines() if line.startswith("{")))
+    shown = requested(messages)
     if "conversation" in shown:
         return _found(shown)
     known = tuple(Known(int(memory["id"]), memory["text"]) for memory in shown["memories"])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.embedding.resolve import fingerprint
@@ -19,11 +20,11 @@ from langmem_adapter.storage.traces import TraceDraft
 from langmem_adapter.storage.writes import Write
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from tests.benchmarks.measure import Size
 
-__all__ = ["MARK", "SCOPE", "VECTORS", "copied", "fact", "filled", "prepared", "raw", "said", "writes"]
+__all__ = ["MARK", "SCOPE", "VECTORS", "copied", "fact", "filled", "prepared", "raw", "requested", "said", "writes"]
 
 SCOPE: Final = Scope(user_id="bench")
 VECTORS: Final = HashEmbeddings(512)
@@ -95,3 +96,11 @@ def raw(path: Path) -> sqlite3.Connection:
 def copied(path: Path, name: str) -> Path:
     """A copy of a closed database."""
     return Path(shutil.copy(path, path.with_name(name)))
+
+
+def requested(messages: Sequence[Any]) -> dict[str, Any]:
+    """The data of a request to a chat model: one JSON object on a line of its own."""
+    data: dict[str, Any] = json.loads(
+        next(line for line in str(messages[1].content).splitlines() if line.startswith("{"))
+    )
+    return data

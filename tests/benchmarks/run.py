@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # run as a program, its neighbours are found all the same
+from tests.benchmarks.candidates import bench_candidates
 from tests.benchmarks.cost import bench_cost
 from tests.benchmarks.graph import bench_graph
 from tests.benchmarks.growth import bench_twice
@@ -66,6 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         small = Path(folder) / "small.db"
         filled(small, Size(memories=min(1_000, size.memories), scope=min(100, size.scope)))
         bench_cost(report, messages=size.many)
+        bench_candidates(quick=size is QUICK)
         bench_apply(small, size)
         bench_add(small, size)
         bench_growth(Path(folder), size)
