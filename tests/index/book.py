@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import delete, func, insert, select, update
 
@@ -38,25 +38,36 @@ class Book:
 
 
 def record(connection: Connection, row: int | None, op: str, space: str = "memories") -> int:
-    seq = connection.execute(select(func.coalesce(func.max(changes.c.seq), 0))).scalar_one() + 1
-    values = {"seq": seq, "nonce": secrets.token_bytes(8), "space": space, "row": row or seq, "op": op}
-    connection.execute(insert(changes), values)
-    return int(seq)
+    seq = _next(connection)
+    connection.execute(insert(changes), _line(seq, row or seq, op, space))
+    return seq
+
+
+def _next(connection: Connection) -> int:
+    return int(connection.execute(select(func.coalesce(func.max(changes.c.seq), 0))).scalar_one()) + 1
+
+
+def _line(seq: int, row: int, op: str, space: str = "memories") -> dict[str, Any]:
+    return {"seq": seq, "nonce": secrets.token_bytes(8), "space": space, "row": row, "op": op}
 
 
 def put(connection: Connection, vectors: Vectors, scope: int) -> list[int]:
     if connection.execute(select(scopes.c.id).where(scopes.c.id == scope)).scalar() is None:
         row = {"id": scope, "key": str(scope), "user_id": str(scope), "word_count": 0}
         connection.execute(insert(scopes), row)
-    return [_put_one(connection, vector, scope) for vector in vectors]
+    pks = list(range(first := _next(connection), first + len(vectors)))
+    if pks:
+        connection.execute(insert(changes), [_line(pk, pk, "put") for pk in pks])
+        connection.execute(
+            insert(memories), [_memory(pk, vector, scope) for pk, vector in zip(pks, vectors, strict=True)]
+        )
+    return pks
 
 
-def _put_one(connection: Connection, vector: Vectors, scope: int) -> int:
-    seq = record(connection, None, "put")
+def _memory(pk: int, vector: Vectors, scope: int) -> dict[str, Any]:
     texts = {"text": "t", "context": "", "metadata": {}, "hash": "h", "created_at": NOW, "updated_at": NOW}
-    numbers = {"pk": seq, "id": str(seq), "scope_id": scope, "seq": seq, "revision": 1}
-    connection.execute(insert(memories), {**texts, **numbers, "embedding": vector.tobytes()})
-    return seq
+    numbers = {"pk": pk, "id": str(pk), "scope_id": scope, "seq": pk, "revision": 1}
+    return {**texts, **numbers, "embedding": vector.tobytes()}
 
 
 def _change(connection: Connection, pk: int, vector: Vectors) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 D = 64
 MANY = 3000
-SECONDS = 2.0
+SECONDS = 1.0
 Kind = Literal["faiss", "exact"]
 
 

@@ -214,7 +214,7 @@ def _damaged(data: bytes, dice: random.Random) -> bytes:
 
 TestMachine = Machine.TestCase
 TestMachine.settings = settings(
-    max_examples=50 if LONG else 6,
+    max_examples=50 if LONG else 4,
     stateful_step_count=30 if LONG else 20,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
