@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import util
@@ -75,6 +76,10 @@ class _Chat:
         return f"{count} message{'s' * (count != 1)} of {self.scope.named}"
 
 
+class _Worker(threading.Thread):
+    """A worker of any writer."""
+
+
 class BackgroundWriter:
     """Gathers the messages of each chat and remembers them together, once it falls quiet.
 
@@ -117,9 +122,10 @@ class BackgroundWriter:
         self._changed = threading.Condition()
         self._waiting: dict[tuple[Any, ...], _Chat] = {}
         self._writing: dict[tuple[Any, ...], _Chat] = {}
+        self._telling: set[_Chat] = set()
         self._failed: list[FailedWrite] = []
         self._closing = False
-        worker = partial(threading.Thread, target=self._work, name="langmem-background", daemon=True)
+        worker = partial(_Worker, target=self._stand_by, name="langmem-background", daemon=True)
         self._workers = [worker() for _ in range(_WORKERS)]
         for each in self._workers:
             each.start()
@@ -174,8 +180,7 @@ class BackgroundWriter:
             StorageError: The process was forked since the writer was made.
         """
         self._refuse_forked()
-        with self._changed:
-            self._finish()
+        self._finish()
 
     def close(self) -> None:
         """Write the rest and stop; in a forked child, nothing.
@@ -187,8 +192,8 @@ class BackgroundWriter:
             return
         with self._changed:
             self._closing = True
-            self._finish()
-        if threading.current_thread() not in self._workers:  # `on_error` may close as well
+        self._finish()
+        if not isinstance(threading.current_thread(), _Worker):
             for each in self._workers:
                 each.join()
         self._exit.cancel()
@@ -224,28 +229,41 @@ class BackgroundWriter:
             )
 
     def _finish(self) -> None:
-        taken = {*self._waiting.values(), *self._writing.values()}
-        for chat in taken:
-            chat.due = chat.latest = -math.inf
-        self._changed.notify_all()
-        self._changed.wait_for(lambda: taken.isdisjoint((*self._waiting.values(), *self._writing.values())))
+        with self._changed:
+            taken = {*self._waiting.values(), *self._writing.values(), *self._telling}
+            for chat in taken:
+                chat.due = chat.latest = -math.inf
+            self._changed.notify_all()
+            if not isinstance(threading.current_thread(), _Worker):
+                self._changed.wait_for(lambda: taken.isdisjoint({*self._unwritten(), *self._telling}))
+                return
+        # Contract: a worker comes here in what somebody does when a future is done, or in `on_error`. It waits for no such
+        # thing, its own, another worker's or another writer's, and leaves no write to others, who may all stand here. Proven by
+        # tests/pipeline/test_background.py::test_whatever_is_done_when_a_future_is_done_keeps_nobody_waiting.
+        self._work(nullcontext(), lambda: not taken.isdisjoint(self._unwritten()))
+
+    def _unwritten(self) -> list[_Chat]:
+        return [*self._waiting.values(), *self._writing.values()]
 
     def _end(self) -> None:
         try:
             self.close()
         finally:  # somebody interrupted it
-            for chat in (*self._waiting.values(), *self._writing.values()):
+            for chat in self._unwritten():
                 _log.error("the program ends before it has written %s, now lost", chat)
 
     # ── the workers ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _work(self) -> None:
-        while (chat := self._next()) is not None:
+    def _stand_by(self) -> None:  # one worker watches the clock, the others wait for that
+        self._work(self._watching, lambda: bool(self._waiting) or not self._closing)
+
+    def _work(self, watching: AbstractContextManager[object], goes_on: Callable[[], bool]) -> None:
+        while (chat := self._next(watching, goes_on)) is not None:
             self._write(chat)
 
-    def _next(self) -> _Chat | None:
-        with self._watching, self._changed:  # one worker watches the clock, the others stand by
-            while self._waiting or not self._closing:
+    def _next(self, watching: AbstractContextManager[object], goes_on: Callable[[], bool]) -> _Chat | None:
+        with watching, self._changed:
+            while goes_on():
                 free = (chat for key, chat in self._waiting.items() if key not in self._writing)
                 chat = min(free, key=attrgetter("due"), default=None)
                 pause = math.inf if chat is None else chat.due - time.monotonic()
@@ -258,13 +276,18 @@ class BackgroundWriter:
     def _write(self, chat: _Chat) -> None:
         result, error = _attempt(self._add, **chat.arguments)
         failed = [] if error is None else [FailedWrite(chat.arguments, error)]
-        try:
-            _settle(chat.futures, result, error)
-        finally:  # whatever a callback of a future does, nobody waits for ever
-            with self._changed:
-                self._failed += failed
-                del self._writing[chat.key]
-                self._changed.notify_all()
+        with self._changed:
+            self._failed += failed
+            del self._writing[chat.key]
+            self._telling.add(chat)
+            self._changed.notify_all()
+        for future in chat.futures:
+            rude = _attempt(_settle, future, result, error)[1]
+            if rude is not None:
+                _log.error("what was to be done after a write of %s failed: %s", chat, type(rude).__name__)
+        with self._changed:
+            self._telling.remove(chat)
+            self._changed.notify_all()
         for write in failed:
             _log.error("a background write of %s failed: %s", chat, type(write.error).__name__)
             clumsy = _attempt(self._on_error, write)[1]
@@ -279,14 +302,13 @@ def _attempt(call: Callable[..., T], *given: Any, **named: Any) -> tuple[T | Non
         return None, error
 
 
-def _settle(futures: list[Future[AddResult]], result: Any, error: BaseException | None) -> None:
-    for future in futures:
-        if not future.set_running_or_notify_cancel():
-            continue
-        if error is None:
-            future.set_result(result)
-        else:
-            future.set_exception(error)
+def _settle(future: Future[AddResult], result: Any, error: BaseException | None) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)
 
 
 def _copy(value: Any) -> Any:
