@@ -195,7 +195,8 @@ class BackgroundWriter:
         self._finish()
         if not isinstance(threading.current_thread(), _Worker):
             for each in self._workers:
-                each.join()
+                while each.is_alive():  # in rounds, for the same reason as `_finish`
+                    each.join(timeout=1)
         self._exit.cancel()
         errors, self._untold = self._untold, []
         if errors:
@@ -235,7 +236,13 @@ class BackgroundWriter:
                 chat.due = chat.latest = -math.inf
             self._changed.notify_all()
             if not isinstance(threading.current_thread(), _Worker):
-                self._changed.wait_for(lambda: taken.isdisjoint({*self._unwritten(), *self._telling}))
+                # Contract: in rounds, since CPython may lose the wake-up of a Ctrl-C that comes as a wait begins, or in another
+                # thread: who waits without an end then sees it never. Proven by
+                # tests/pipeline/test_background_ends.py::test_a_program_that_ends_without_closing_writes_what_waits.
+                while not self._changed.wait_for(
+                    lambda: taken.isdisjoint({*self._unwritten(), *self._telling}), timeout=1
+                ):
+                    pass
                 return
         # Contract: a worker comes here in what somebody does when a future is done, or in `on_error`. It waits for no such
         # thing, its own, another worker's or another writer's, and leaves no write to others, who may all stand here. Proven by
