@@ -186,6 +186,7 @@ class Engine:
             longest=self.longest,
             neighbours=self.settings.neighbours,
             near=self.settings.near,
+            lease=2.5 * self.settings.model_timeout,  # decide and its repair are two calls
             attempts=self.settings.attempts,
             trace_days=self.settings.trace_days,
             graph=self.uses_graph,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from langgraph.graph import END, START, StateGraph
@@ -49,6 +49,7 @@ class Parts:
         longest: How long messages may be.
         neighbours: Memories that each fact is compared with.
         near: Cosine from which on a memory counts as near.
+        lease: Seconds for which others that say something near wait for a run, to be compared with what it adds.
         attempts: How often a run starts over after a conflict.
         trace_days: How long to keep what each run saw; 0 keeps nothing.
         graph: Whether facts are to say their relations, for the knowledge graph.
@@ -62,6 +63,7 @@ class Parts:
     longest: Longest
     neighbours: int
     near: float
+    lease: float
     attempts: int
     trace_days: float
     graph: bool = False
@@ -90,8 +92,9 @@ def build_pipeline(
     graph = StateGraph(
         PipelineState, input_schema=PipelineInput, output_schema=PipelineState if dry else PipelineOutput
     )
-    # Nobody waits for what is never written, nor for a person.
-    turns = Turns(lease=0) if dry or review else turns_of(parts.ledger.database)
+    if dry or review:  # nobody waits for what is never written, nor for a person
+        parts = replace(parts, lease=0)
+    turns = Turns() if dry or review else turns_of(parts.ledger.database)
     for name, stage in _stages(parts, turns, dry=dry, review=review).items():
         node = Served(stage, begins if name == "parse" else goes_on) if served else stage
         graph.add_node(name, node, retry_policy=RETRIES, destinations=_DESTINATIONS.get(name))
@@ -113,7 +116,10 @@ def _stages(parts: Parts, turns: Turns, *, dry: bool, review: bool) -> dict[str,
         "parse": parse_stage(parts.describer, parts.longest),
         "extract": extract_stage(parts.reasoner, parts.ledger.database if parts.graph else None),
         "retrieve": InTurn(
-            retrieve_stage(parts.searcher, parts.embedder, turns, limit=parts.neighbours, near=parts.near), turns
+            retrieve_stage(
+                parts.searcher, parts.embedder, turns, limit=parts.neighbours, near=parts.near, lease=parts.lease
+            ),
+            turns,
         ),
         "decide": InTurn(decide_stage(parts.reasoner), turns, last=dry),
     }

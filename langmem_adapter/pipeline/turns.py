@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = ["InTurn", "Turns", "turns_of"]
 
-_LEASE: Final = 60.0
-
 
 @dataclass(slots=True, eq=False)
 class _Turn:
@@ -50,33 +48,30 @@ class _Turn:
 
 
 class Turns:
-    """The turns of runs, by scope, in the order in which they were taken.
+    """The turns of runs, by scope, in the order in which they were taken."""
 
-    Args:
-        lease: Seconds after which a turn that was not ended holds nobody up any longer: more than a model takes to answer.
-    """
-
-    def __init__(self, *, lease: float = _LEASE) -> None:
-        self._lease = lease
+    def __init__(self) -> None:
         self._lock = Lock()
         self._running: dict[Scope, dict[str, _Turn]] = {}
 
-    def take(self, scope: Scope, key: str, vectors: UnitVectors, *, near: float) -> None:
-        """Take a turn, or keep that which the run has, and wait until all before it that say something near have ended.
+    def take(self, scope: Scope, key: str, vectors: UnitVectors, *, near: float, lease: float) -> None:
+        """Take a turn, or keep that which the run has, and wait until all before it that say something near are over.
 
         Args:
             scope: Whose memories.
             key: Name of the run.
             vectors: Of its facts, shape (n, dimensions), n at least 1.
             near: Cosine from which on two facts would collide.
+            lease: Seconds after which the turn, where it was not ended, is over: it holds nobody up any longer.
         """
-        wait(self._before(scope, key, vectors, near), timeout=self._lease)
+        for turn in self._before(scope, key, vectors, near, lease):
+            wait([turn.ended], timeout=turn.until - time.monotonic())
 
-    async def atake(self, scope: Scope, key: str, vectors: UnitVectors, *, near: float) -> None:
+    async def atake(self, scope: Scope, key: str, vectors: UnitVectors, *, near: float, lease: float) -> None:
         """The same without blocking the event loop."""
-        before = self._before(scope, key, vectors, near)
-        if before:
-            await asyncio.wait([asyncio.wrap_future(ended) for ended in before], timeout=self._lease)
+        for turn in self._before(scope, key, vectors, near, lease):
+            if not turn.ended.done():
+                await asyncio.wait([asyncio.wrap_future(turn.ended)], timeout=turn.until - time.monotonic())
 
     def leave(self, scope: Scope, key: str) -> None:
         """End the run's turn, if it has one."""
@@ -88,14 +83,14 @@ class Turns:
         if turn is not None:
             turn.ended.set_result(None)
 
-    def _before(self, scope: Scope, key: str, vectors: UnitVectors, near: float) -> list[Future[None]]:
+    def _before(self, scope: Scope, key: str, vectors: UnitVectors, near: float, lease: float) -> list[_Turn]:
         now = time.monotonic()
         with self._lock:
             running = {name: turn for name, turn in self._running.get(scope, {}).items() if turn.until > now}
-            own = running.setdefault(key, _Turn(vectors, now + self._lease))
+            own = running.setdefault(key, _Turn(vectors, now + lease))
             self._running[scope] = running
             earlier = list(takewhile(lambda turn: turn is not own, running.values()))
-        return [turn.ended for turn in earlier if float((turn.vectors @ vectors.T).max()) >= near]
+        return [turn for turn in earlier if float((turn.vectors @ vectors.T).max()) >= near]
 
 
 _KEPT: Final[WeakValueDictionary[tuple[int, str], Turns]] = WeakValueDictionary()

@@ -224,7 +224,7 @@ def test_nobody_answers_somebody_elses_review(house: House) -> None:
 async def test_nobody_ends_or_takes_somebody_elses_turn(house: House) -> None:
     turns, whose, one = turns_of(house.memory.engine.database), Scope("alice"), np.eye(1, 512, dtype=np.float32)
     graph = house.memory.build_pipeline(checkpointer=InMemorySaver())
-    turns.take(whose, "hers", one, near=0.5)
+    turns.take(whose, "hers", one, near=0.5, lease=1_000)
     config = signed_in("bob")
     graph.invoke({"messages": "Hello!"}, config)
     for stage in ("retrieve", "decide", "apply"):
@@ -232,7 +232,7 @@ async def test_nobody_ends_or_takes_somebody_elses_turn(house: House) -> None:
             state = {**house.bobs, "task": {**house.bobs["task"], "scope": whose.named, "key": key}, "decisions": []}
             with pytest.raises(ScopeError):
                 graph.invoke(Command(goto=Send(stage, state)), config)
-    waiting = asyncio.create_task(turns.atake(whose, "next", one, near=0.5))
+    waiting = asyncio.create_task(turns.atake(whose, "next", one, near=0.5, lease=1_000))
     await _breath()
     assert not waiting.done()
     turns.leave(whose, "hers")

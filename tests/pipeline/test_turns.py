@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,12 +15,15 @@ from langmem_adapter.errors import LangmemAdapterError
 from langmem_adapter.memory import Memory
 from langmem_adapter.pipeline.turns import Turns, turns_of
 from langmem_adapter.records.scope import Scope
+from langmem_adapter.settings import Settings
 from langmem_adapter.storage.database import Database
 from langmem_adapter.testing.fakes import ScriptedChatModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from langmem_adapter.embedding.embedder import UnitVectors
 
 ANN: Final[Any] = {"user_id": "ann"}
 FRIENDS: Final = "Bob Cy Dee Eve Fay Gus Hal Ida Jo Kim".split()
@@ -147,33 +149,59 @@ def test_a_dry_run_holds_nobody_up(memory: Memory) -> None:
 # ── by themselves ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_whoever_comes_first_waits_for_nobody() -> None:
-    turns = Turns(lease=1_000)  # longer than a test may last
-    turns.take(ANNS, "one", ONE, near=0.5)
-    turns.take(ANNS, "far", OTHER, near=0.5)
-    turns.take(Scope(user_id="bob"), "of another", ONE, near=0.5)
-    turns.take(ANNS, "one", ONE, near=0.5)  # again, as after a conflict
+class Queueing:
+    """Turns of one test, and a task for each run that has taken one."""
+
+    def __init__(self) -> None:
+        self.turns = Turns()
+        self.tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def come(self, key: str, vectors: UnitVectors = ONE, scope: Scope = ANNS, *, lease: float = 1_000) -> bool:
+        """Whether who takes a turn goes on at once."""
+        taking = self.turns.atake(scope, key, vectors, near=0.5, lease=lease)
+        self.tasks[key] = asyncio.create_task(taking)
+        return await self.goes_on(key)
+
+    async def goes_on(self, key: str) -> bool:
+        """Whether who has taken a turn waits no longer, when every task has gone as far as it can."""
+        for _ in range(10):
+            await asyncio.sleep(0)
+        return self.tasks[key].done()
 
 
-def test_a_turn_that_is_never_ended_runs_out() -> None:
-    turns = Turns(lease=0.1)
-    begun = time.monotonic()
-    turns.take(ANNS, "abandoned", ONE, near=0.5)
-    turns.take(ANNS, "next", ONE, near=0.5)
-    assert time.monotonic() - begun >= 0.1
-    turns.leave(ANNS, "abandoned")
-    turns.leave(ANNS, "next")
-    turns.leave(ANNS, "unknown")
+async def test_who_says_something_near_waits_for_all_before_and_for_nobody_else() -> None:
+    queue = Queueing()
+    assert await queue.come("one")
+    assert await queue.come("far", OTHER)
+    assert await queue.come("of another", scope=Scope(user_id="bob"))
+    assert await queue.come("one")  # again, as after a conflict
+    assert not await queue.come("two")
+    assert not await queue.come("three")
+    queue.turns.leave(ANNS, "unknown")
+    queue.turns.leave(ANNS, "far")
+    assert not await queue.goes_on("two")
+    queue.turns.leave(ANNS, "one")
+    assert await queue.goes_on("two") and not await queue.goes_on("three")
+    queue.turns.leave(ANNS, "two")
+    assert await queue.goes_on("three")
 
 
-async def test_a_task_waits_without_blocking_the_loop() -> None:
-    turns = Turns(lease=1_000)
-    await turns.atake(ANNS, "one", ONE, near=0.5)
-    waiting = asyncio.create_task(turns.atake(ANNS, "two", ONE, near=0.5))
-    await asyncio.sleep(0.05)
-    assert not waiting.done()
-    turns.leave(ANNS, "one")
-    await waiting
+async def test_a_turn_that_is_never_ended_is_over_after_its_lease() -> None:
+    queue = Queueing()
+    assert await queue.come("abandoned", lease=0)
+    assert await queue.come("next")
+    await queue.come("behind", lease=0.1)
+    queue.turns.leave(ANNS, "next")
+    assert await queue.goes_on("behind")
+    await queue.come("last")
+    await asyncio.wait_for(queue.tasks["last"], timeout=100)  # far less than its own lease
+
+
+def test_a_run_that_nobody_reads_on_holds_others_up_no_longer_than_a_model_may_take(tmp_path: Path) -> None:
+    with Memory(tmp_path / "m.db", settings=Settings(model_timeout=0.01)) as memory, ThreadPoolExecutor(1) as pool:
+        stream = memory.build_pipeline().stream({"messages": "I like tea.", "scope": ANN}, stream_mode="updates")
+        assert any("retrieve" in update for update in stream)  # and not a step further
+        assert pool.submit(memory.add, "I like tea.", **ANN).result(timeout=30).results[0].event == "ADD"
 
 
 def test_everybody_who_writes_to_one_file_keeps_one_order(tmp_path: Path) -> None:
