@@ -16,6 +16,7 @@ from langmem_adapter.records.results import AddResult
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.records.work import PROCEDURAL, Change
 from langmem_adapter.tracing import run_config
+from langmem_adapter.twins import refuse_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -98,9 +99,7 @@ def run_of(arguments: Mapping[str, Any], longest: Longest) -> Run:
         ScopeError: No scope is named.
         InvalidInputError: An argument does not exist, or cannot be used; the message says which.
     """
-    for name in arguments:
-        if name not in _KNOWN:
-            raise InvalidInputError(f"an item of add_many has no {name!r}; known are {', '.join(sorted(_KNOWN))}")
+    refuse_unknown("add", arguments, _KNOWN)
     scope = Scope(**{name: arguments.get(name) for name in SCOPE_FIELDS})
     infer, prompt, named = arguments.get("infer", True), arguments.get("prompt"), arguments.get("idempotency_key")
     if prompt is not None:

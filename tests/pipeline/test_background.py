@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from langchain_core.messages import HumanMessage
 
-from langmem_adapter.errors import InvalidInputError, ModelReplyError, ScopeError
+from langmem_adapter.errors import InvalidInputError, ModelReplyError, ScopeError, UnknownArgumentError
 from langmem_adapter.memory import Memory
 from langmem_adapter.testing.fakes import ScriptedChatModel
 
@@ -147,6 +147,8 @@ def test_bad_input_is_refused_at_once(memory: Memory) -> None:
             writer.add("I like tea.")
         with pytest.raises(InvalidInputError):
             writer.add("", user_id="a")
+        with pytest.raises(UnknownArgumentError, match=r"add\(\) has no argument 'user'; did you mean 'user_id'"):
+            writer.add("I like tea.", user="a")
         with pytest.raises(InvalidInputError, match="idempotency_key"):
             writer.add("I like tea.", user_id="a", idempotency_key="x")
     with pytest.raises(InvalidInputError, match="closed"):
