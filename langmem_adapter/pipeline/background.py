@@ -7,6 +7,7 @@ is kept.
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import os
@@ -157,8 +158,10 @@ class BackgroundWriter:
         said = [_copy(message) for message in as_list(messages)]
         run = run_of({**arguments, "messages": said}, self._longest)
         own = {name: run.items[0][name] for name in _CHECKED if run.items[0][name] is not None}
-        named = own | {"timestamp": arguments.get("timestamp")}  # two that name none belong together
-        key = (run.scope, run.infer, run.memory_type, run.prompt, repr(sorted(named.items())))
+        named = (
+            own if arguments.get("timestamp") is not None else own | {"timestamp": None}
+        )  # two of now belong together
+        key = (run.scope, run.infer, run.memory_type, run.prompt, json.dumps(named, sort_keys=True))
         future: Future[AddResult] = Future()
         with self._changed:
             if self._closing or util.is_exiting():

@@ -141,6 +141,18 @@ def test_different_options_are_different_conversations(memory: Memory) -> None:
     assert {item.text: item.metadata["n"] for item in memory.get_all(user_id="a")} == {"Likes tea": 1, "Likes milk": 2}
 
 
+def test_the_same_options_are_one_conversation_however_they_are_written(memory: Memory) -> None:
+    with memory.background(after=60) as writer:
+        one = writer.add(
+            "I have a sister.", user_id="a", timestamp=datetime(2024, 5, 1, tzinfo=UTC), metadata={"n": 1, "m": [2]}
+        )
+        two = writer.add(
+            "Her name is Jesica.", user_id="a", timestamp="2024-05-01T00:00:00Z", metadata={"m": (2,), "n": 1}
+        )
+    assert one.result().trace_id == two.result().trace_id
+    assert texts(memory, user_id="a") == {"Has a sister named Jesica"}
+
+
 def test_bad_input_is_refused_at_once(memory: Memory) -> None:
     with memory.background(after=60) as writer:
         with pytest.raises(ScopeError):
