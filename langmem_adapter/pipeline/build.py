@@ -11,13 +11,13 @@ from langmem_adapter.pipeline.apply import apply_stage
 from langmem_adapter.pipeline.decide import decide_stage
 from langmem_adapter.pipeline.extract import extract_stage
 from langmem_adapter.pipeline.parse import parse_stage
+from langmem_adapter.pipeline.queue import InQueue, Queue, queue_of
 from langmem_adapter.pipeline.retries import RETRIES
 from langmem_adapter.pipeline.retrieve import retrieve_stage
 from langmem_adapter.pipeline.review import review as review_of
 from langmem_adapter.pipeline.served import Served, begins, goes_on
 from langmem_adapter.pipeline.stage import AskingStage
 from langmem_adapter.pipeline.state import PipelineInput, PipelineOutput, PipelineState
-from langmem_adapter.pipeline.turns import InTurn, Turns, turns_of
 
 if TYPE_CHECKING:
     from langchain_core.runnables import Runnable
@@ -94,8 +94,8 @@ def build_pipeline(
     )
     if dry or review:  # nobody waits for what is never written, nor for a person
         parts = replace(parts, lease=0)
-    turns = Turns() if dry or review else turns_of(parts.ledger.database)
-    for name, stage in _stages(parts, turns, dry=dry, review=review).items():
+    queue = Queue() if dry or review else queue_of(parts.ledger.database)
+    for name, stage in _stages(parts, queue, dry=dry, review=review).items():
         node = Served(stage, begins if name == "parse" else goes_on) if served else stage
         graph.add_node(name, node, retry_policy=RETRIES, destinations=_DESTINATIONS.get(name))
     graph.add_edge(START, "parse")
@@ -110,23 +110,23 @@ def build_pipeline(
     return compiled.with_config(recursion_limit=10 + 4 * parts.attempts)
 
 
-def _stages(parts: Parts, turns: Turns, *, dry: bool, review: bool) -> dict[str, Runnable[PipelineState, Step]]:
+def _stages(parts: Parts, queue: Queue, *, dry: bool, review: bool) -> dict[str, Runnable[PipelineState, Step]]:
     """What the graph consists of, by name."""
     stages: dict[str, Runnable[PipelineState, Step]] = {
         "parse": parse_stage(parts.describer, parts.longest),
         "extract": extract_stage(parts.reasoner, parts.ledger.database if parts.graph else None),
-        "retrieve": InTurn(
+        "retrieve": InQueue(
             retrieve_stage(
-                parts.searcher, parts.embedder, turns, limit=parts.neighbours, near=parts.near, lease=parts.lease
+                parts.searcher, parts.embedder, queue, limit=parts.neighbours, near=parts.near, lease=parts.lease
             ),
-            turns,
+            queue,
         ),
-        "decide": InTurn(decide_stage(parts.reasoner), turns, last=dry),
+        "decide": InQueue(decide_stage(parts.reasoner), queue, last=dry),
     }
     if review:
         stages["review"] = AskingStage(review_of)
     if not dry:
-        stages["apply"] = InTurn(_apply(parts), turns, last=True)
+        stages["apply"] = InQueue(_apply(parts), queue, last=True)
     return stages
 
 
