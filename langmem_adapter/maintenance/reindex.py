@@ -20,7 +20,7 @@ from langmem_adapter.embedding.embedder import Embedder
 from langmem_adapter.embedding.resolve import embedding_limits, fingerprint, resolve_embeddings
 from langmem_adapter.errors import ConflictError, InvalidInputError, StorageError
 from langmem_adapter.index.snapshot import erase
-from langmem_adapter.settings import Settings, default_database
+from langmem_adapter.settings import Settings, chosen_database
 from langmem_adapter.storage import meta
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.feed import last_seq
@@ -115,7 +115,7 @@ def reindex(
     settings = settings or Settings()
     vectors = resolve_embeddings(embeddings, settings)
     embedder = Embedder(vectors, dimensions=None, cached=batch, limits=embedding_limits(embeddings, vectors, settings))
-    opened = Database(database or settings.database or default_database(), busy_timeout=settings.busy_timeout)
+    opened = Database(chosen_database(database, settings), busy_timeout=settings.busy_timeout)
     try:
         meta.prepare(opened)
         return _Change(opened, embedder, fingerprint(vectors), batch, progress or (lambda _, __: None)).carry_out()
