@@ -163,6 +163,10 @@ def in_thread(work: Callable[[], R]) -> Future[R]:
 def _work(work: Callable[[], R], answer: Future[R]) -> None:
     try:
         answer.set_result(work())
+    except StopIteration as error:  # no coroutine can raise it, and asyncio never hands it on
+        told = RuntimeError("StopIteration was raised where an answer was due")
+        told.__cause__ = error
+        answer.set_exception(told)
     except BaseException as error:  # noqa: BLE001 - whoever waits for the answer raises it
         answer.set_exception(error)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import openai
 import pytest
 from langchain_core.embeddings import Embeddings
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_openai import ChatOpenAI
 
 from langmem_adapter.errors import ModelTimeoutError
@@ -119,6 +120,16 @@ async def test_embeddings_of_ones_own_are_left_behind(mode: str, held: threading
             await call(memory, mode, "add", "I live in Rome.", user_id="a")
         with pytest.raises(ModelTimeoutError, match="Stuck"):
             await call(memory, mode, "search", "Rome", user_id="a")
+        assert memory.stats().changes == 0
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+async def test_a_model_that_has_run_out_of_answers_is_no_model_that_is_slow(mode: str) -> None:
+    model = GenericFakeChatModel(messages=iter([]))
+    with Memory(":memory:", model=model, settings=Settings(model_timeout=SHORT)) as memory:
+        with pytest.raises(RuntimeError, match="StopIteration was raised") as caught:
+            await call(memory, mode, "add", "I live in Rome.", user_id="a")
+        assert asked_of(caught.value) is not None
         assert memory.stats().changes == 0
 
 
