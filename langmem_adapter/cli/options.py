@@ -188,7 +188,9 @@ class Call:
         Raises:
             CommandError: There is none.
         """
-        if self.path is not None and not self.path.exists():
+        from langmem_adapter.storage.sqlite import identity
+
+        if self.path is not None and identity(self.path) is None:
             raise CommandError(
                 f"there is no database at {self.path}",
                 code="no_database",
