@@ -19,11 +19,13 @@ ENCODED: Final = "and in names and passwords @ : / ? # [ ] % as %40 %3A %2F %3F 
 
 _HIDDEN: Final = "***"
 _WEB: Final = ("http", "https")
-_SECRETS: Final = tuple("pass password passwd passphrase pwd key token secret credential sig signature".split())
+_SECRETS: Final = tuple(
+    "pass password passwd passphrase pwd pw key token secret credential credentials auth authorization sig signature".split()
+)
 _SCHEME: Final = re.compile(r"[A-Za-z][\w+.-]*")
 _USER: Final = re.compile(r"[^:/?#@]*")
 _PARAMETER: Final = re.compile(r"[?&;#]([^?&;#=]*)=")
-_ADDRESS: Final = re.compile(rf"{_SCHEME.pattern}://\S+")
+_ADDRESS: Final = re.compile(rf"{_SCHEME.pattern}://.*", re.DOTALL)
 
 
 def shown(address: str) -> str:
@@ -51,7 +53,9 @@ def shown(address: str) -> str:
 
 
 def cleaned(text: str) -> str:
-    """A text of somebody else's, such as a driver's error, with the addresses in it as `shown` has them.
+    """A text of somebody else's, such as a driver's error, with the first address in it, and all behind it, as `shown` has it.
+
+    Nobody knows where an address ends whose password has a space.
 
     Example:
         >>> cleaned("404 for url 'http://ada:s3cret@models.example/v1'")
