@@ -184,7 +184,7 @@ def _database(call: Call) -> Iterator[_Check]:
     with call.memory(quiet=True) as memory:
         stats = memory.stats()
         counts = (
-            f"{stats.memories} memories, {stats.scopes} scopes, {stats.entities} entities, {stats.relations} relations"
+            f"memories {stats.memories}, scopes {stats.scopes}, entities {stats.entities}, relations {stats.relations}"
         )
         told = f"{memory.location}: {counts}, {_bytes(stats.size)}"
         yield _Check("database", "OK", f"{told}; the schema is up to date")

@@ -121,7 +121,7 @@ def test_every_command_reads_the_name_of_a_database_alike(
     assert file.exists()
     for arguments in (["list", "-u", "a"], ["search", "Lyon", "-u", "a"]):
         assert "Lives in Lyon" in run(*arguments).stdout
-    assert "1 memories" in run("doctor").stdout
+    assert "memories 1, scopes 1, entities 0" in run("doctor").stdout
 
 
 def test_a_blank_name_is_no_database_in_every_command(data: Data, tmp_path: Path) -> None:
