@@ -11,11 +11,13 @@ import asyncio
 import difflib
 import functools
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from types import MappingProxyType
-from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, TypeVar
 
 from langmem_adapter.errors import UnknownArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
 __all__ = ["Plan", "awaited", "planned", "refuse_unknown"]
 
@@ -24,7 +26,6 @@ S = TypeVar("S")
 R = TypeVar("R")
 T = TypeVar("T")
 
-_Method = Callable[Concatenate[S, P], R]
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _CALLED: Final = {"limit": "k", "top_k": "k"}
 """What other libraries call some of our arguments."""

@@ -329,5 +329,5 @@ def _copy(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _copy(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(map(_copy, value))
+        return (list if isinstance(value, list) else tuple)(map(_copy, value))
     return value

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import uuid
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.arguments import flag, parse_time
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.pipeline.parse import is_verbatim, turns_of
+from langmem_adapter.pipeline.parse import OF_ITEM, is_verbatim, key_of, turns_of
 from langmem_adapter.records.checks import check_metadata, check_text, quoted
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.results import AddResult
@@ -28,9 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Run", "grouped", "run_of"]
 
-_OF_ITEM: Final = ("messages", "metadata", "timestamp", "expires_at")
 _OF_RUN: Final = ("infer", "memory_type", "prompt", "idempotency_key")
-_KNOWN: Final = frozenset((*SCOPE_FIELDS, *_OF_ITEM, *_OF_RUN))
+_KNOWN: Final = frozenset((*SCOPE_FIELDS, *OF_ITEM, *_OF_RUN))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +105,7 @@ def run_of(arguments: Mapping[str, Any], longest: Longest) -> Run:
     memory_type = _memory_type(arguments.get("memory_type"), scope)
     infer = flag(infer, "infer")
     item = _item(arguments, scope, longest, verbatim=is_verbatim(infer, memory_type))
-    return Run(scope, infer, memory_type, prompt, _key(named), named is not None, [item])
+    return Run(scope, infer, memory_type, prompt, key_of(named, "idempotency_key"), named is not None, [item])
 
 
 def grouped(runs: Iterable[tuple[int, Run]]) -> list[tuple[list[int], Run]]:
@@ -135,14 +133,6 @@ def _memory_type(memory_type: object, scope: Scope) -> str | None:
     if memory_type == PROCEDURAL and scope.agent_id is None:
         raise InvalidInputError("a procedural memory is a record of what an agent did; give agent_id")
     return PROCEDURAL if memory_type else None
-
-
-def _key(named: object) -> str:
-    if named is None:
-        return str(uuid.uuid4())
-    if not isinstance(named, str) or not named.strip():
-        raise InvalidInputError("idempotency_key must be a text that names this add, like the id of the request")
-    return check_text(named, "idempotency_key")
 
 
 def _item(arguments: Mapping[str, Any], scope: Scope, longest: Longest, *, verbatim: bool) -> dict[str, Any]:

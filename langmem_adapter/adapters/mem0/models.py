@@ -11,8 +11,10 @@ from langchain_core.language_models.chat_models import BaseChatModel
 
 from langmem_adapter.adapters.mem0.config import only
 from langmem_adapter.addresses import check_server
+from langmem_adapter.arguments import bounded
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.providers import provider_errors
+from langmem_adapter.records.checks import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -120,6 +122,8 @@ def embeddings(section: tuple[str, Mapping[str, Any]]) -> Embeddings:
     from langchain.embeddings import init_embeddings  # noqa: PLC0415 - slow to import, and offline needs none
 
     chosen, model, parameters = _read(provider, options, _VECTORS, "embedder")
+    if "dimensions" in parameters:
+        bounded(parameters["dimensions"], "config.embedder.config.embedding_dims")
     if chosen.name == "openai" and "base_url" in parameters:
         # The length check would download OpenAI's token tables; another server's model has other tokens anyway.
         parameters["check_embedding_ctx_length"] = False
@@ -157,7 +161,7 @@ def vision(section: tuple[str, Mapping[str, Any]] | None) -> bool:
     """
     wanted = section[1].get(_VISION, False) if section else False
     if not isinstance(wanted, bool):
-        raise InvalidInputError(f"config.llm.config.{_VISION} must be True or False, not {wanted!r}")
+        raise InvalidInputError(f"config.llm.config.{_VISION} must be True or False, not {quoted(wanted)}")
     return wanted
 
 
@@ -185,7 +189,7 @@ def _read(
         )
     model, where = options.get("model"), f"config.{name}.config"
     if not isinstance(model, str) or not model.strip():
-        raise InvalidInputError(f"{where}.model must be the name of a model, not {model!r}")
+        raise InvalidInputError(f"{where}.model must be the name of a model, not {quoted(model)}")
     only(options, ("model", *chosen.keys), where, _instead(provider), f"give it to {_OBJECT}")
     parameters = _parameters(options, chosen, where)
     if chosen.needs_url and "base_url" not in parameters:
