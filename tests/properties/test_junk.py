@@ -28,6 +28,7 @@ PARTS: Final[list[dict[str, Any]]] = [
 ]
 JUNK: Final[list[Any]] = [
     *(None, True, -1, 1, 2.5, float("nan"), HUGE, "x", "\x00", b"x", [], [HUGE], [[]], {"a": 1}, {1: 2}, object(), len),
+    *(str, dict, "\ud800", 10**400),  # a class has the methods of what it makes, and no value to call them on
     *([{"role": "user", "content": [part]}] for part in PARTS),
     *({"role": "user", "content": "Hi", name: HUGE} for name in ("role", "name", "timestamp")),
     *({"role": "user", "content": "Hi", name: ODD} for name in ("role", "name", "timestamp")),
@@ -65,6 +66,14 @@ def test_every_argument_of_every_method(memory: Memory, part: str) -> None:
         for argument in parameters:
             for junk in JUNK:
                 _refused_or_done(method, {**needed, **scope, argument: junk}, f"{name}({argument}=…)")
+
+
+def test_a_class_is_no_cursor(memory: Memory) -> None:
+    pages: list[Any] = [memory.get_all, memory.graph.relations, memory.graph.entities]
+    for page in pages:
+        for after in (*["x"] * 20, str):  # CPython 3.11 ended the process: a call that met only texts, and then a class
+            with pytest.raises(InvalidInputError, match="is no cursor of ours"):
+                page(user_id="u", after=after)
 
 
 def _refused_or_done(method: Any, arguments: dict[str, Any], called: str) -> None:
