@@ -14,7 +14,7 @@ from langchain_core.messages.utils import count_tokens_approximately
 from langchain_core.runnables.config import ensure_config
 from pydantic import ConfigDict, Field
 
-from langmem_adapter.adapters.calls import OnError, forgiving, scope_of_call
+from langmem_adapter.adapters.calls import OnError, forgiving, making, scope_of_call
 from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
 from langmem_adapter.adapters.talk import CountTokens, asked, listed, looked_up, remembered
 from langmem_adapter.engine.wiring import engine_of
@@ -110,7 +110,8 @@ class ConversationMemory(BaseMemory):
 
         def __init__(self, **fields: Any) -> None:
             engine_of(fields.get("memory"), "ConversationMemory")
-            super().__init__(**fields)
+            with making("ConversationMemory"):
+                super().__init__(**fields)
 
     @property
     def memory_variables(self) -> list[str]:

@@ -12,9 +12,9 @@ from langchain_core.messages import BaseMessage
 from langchain_core.messages.utils import count_tokens_approximately
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
-from langmem_adapter.adapters.calls import scope_of_call
+from langmem_adapter.adapters.calls import making, scope_of_call
 from langmem_adapter.adapters.talk import latest_turn, listed, looked_up
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError
@@ -49,6 +49,9 @@ class MemoryRetriever(BaseRetriever):
         threshold: Least cosine of query and memory, -1 to 1.
         memory_type: Only memories of this type.
 
+    Raises:
+        InvalidInputError: *memory* is none, or a field cannot be used; the text names it.
+
     Example:
         >>> memory = Memory(":memory:")
         >>> _ = memory.add("I am vegetarian.", user_id="alice")
@@ -63,7 +66,7 @@ class MemoryRetriever(BaseRetriever):
     user_id: str | None = None
     agent_id: str | None = None
     run_id: str | None = None
-    k: int = 10
+    k: int = Field(default=10, ge=1, le=10_000)
     filters: Mapping[str, Any] | None = None
     threshold: float | None = None
     memory_type: str | None = None
@@ -74,7 +77,8 @@ class MemoryRetriever(BaseRetriever):
 
         def __init__(self, **fields: Any) -> None:
             engine_of(fields.get("memory"), "MemoryRetriever")
-            super().__init__(**fields)
+            with making("MemoryRetriever"):
+                super().__init__(**fields)
 
     def invoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:  # noqa: A002 - LangChain's name
         """Find memories."""

@@ -145,7 +145,9 @@ def create_memory_tools(  # noqa: PLR0913 - each is a knob of its own
         "forget": partial(_forget, memory),
         "relations": partial(_relations, memory, k=bounded(k)),
     }
-    named = {kind: f"{kind}_memory" for kind in _OF_MEMORIES} | {"relations": "search_relations"} | _checked_names(names)
+    named = (
+        {kind: f"{kind}_memory" for kind in _OF_MEMORIES} | {"relations": "search_relations"} | _checked_names(names)
+    )
     wanted = _ALL if engine.uses_graph else _OF_MEMORIES
     if tools is not None:
         wanted = tuple(_checked_kind(kind) for kind in each_of(tools, "tools"))

@@ -100,7 +100,7 @@ def run_of(arguments: Mapping[str, Any], longest: Longest) -> Run:
     """
     for name in arguments:
         if name not in _KNOWN:
-            raise InvalidInputError(f"an item of add_many has no {name!r}; known are {', '.join(sorted(_KNOWN))}")
+            raise InvalidInputError(f"an item of add_many has no {quoted(name)}; known are {', '.join(sorted(_KNOWN))}")
     scope = Scope(**{name: arguments.get(name) for name in SCOPE_FIELDS})
     infer, prompt, named = arguments.get("infer", True), arguments.get("prompt"), arguments.get("idempotency_key")
     if prompt is not None:
