@@ -175,7 +175,9 @@ def _messages(state: Any, key: str) -> Any:
     try:
         return state[key] if isinstance(state, Mapping) else getattr(state, key)
     except (KeyError, AttributeError):
-        raise InvalidInputError(f"the graph's state has no {key!r}; name its messages with messages_key=...") from None
+        raise InvalidInputError(
+            f"the graph's state has no {quoted(key)}; name its messages with messages_key=..."
+        ) from None
 
 
 def _changes(result: AddResult | None) -> list[dict[str, Any]]:

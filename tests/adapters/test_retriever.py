@@ -205,7 +205,8 @@ def test_a_memory_is_one_line_and_the_budget_is_kept(small: Memory) -> None:
     ("given", "reason"),
     [
         ({"question": "x"}, r"no 'input', only \['question'\]; name its question with key="),
-        ({"input": 7}, "'input' is a int"),
+        ({"input": 7}, "messages must be a str, a message or a list of messages, not int"),
+        ({"input": [1]}, "message 1 is a int"),
     ],
 )
 def test_an_input_without_a_question_names_the_fix(small: Memory, given: Any, reason: str) -> None:

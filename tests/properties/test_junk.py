@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from langchain_core.messages import ChatMessage, HumanMessage
 
 from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
 from langmem_adapter.adapters.store import MemoryStore
@@ -26,6 +27,16 @@ PARTS: Final[list[dict[str, Any]]] = [
     {"type": "text", "text": HUGE},
     {"type": "image", "url": []},
 ]
+
+
+def _changed(**fields: Any) -> HumanMessage:
+    """A message whose fields were set after LangChain had checked them."""
+    message = HumanMessage("Hi")
+    for name, value in fields.items():
+        setattr(message, name, value)
+    return message
+
+
 JUNK: Final[list[Any]] = [
     *(None, True, -1, 1, 2.5, float("nan"), HUGE, "x", "\x00", b"x", [], [HUGE], [[]], {"a": 1}, {1: 2}, object(), len),
     *(str, dict, "\ud800", 10**400),  # a class has the methods of what it makes, and no value to call them on
@@ -37,6 +48,13 @@ JUNK: Final[list[Any]] = [
         for odd in ({"messages": HUGE}, {"messages": [ODD]}, {"timestamp": HUGE})
     ),
     *([{"memory_id": HUGE, "text": "x"}], [{"memory_id": "x", "text": ODD}], [{HUGE: 1}]),
+    *(_changed(**{name: 5}) for name in ("content", "additional_kwargs", "name", "type")),
+    *(
+        _changed(content=[5]),
+        ChatMessage("Hi", role="x").model_copy(update={"role": HUGE}),
+        [["user", "Hi"]],
+        [HumanMessage("Hi"), 1],
+    ),
     *(([], "x"), {"a": {"b": HUGE}}, "9999-12-31", datetime.max.replace(tzinfo=UTC)),
 ]
 NEEDED: Final = {"memory_ids": [], "items": [], "revision": 1}
