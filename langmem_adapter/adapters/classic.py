@@ -134,8 +134,8 @@ class ConversationMemory(BaseMemory):
             ScopeError: Nobody says whose memory it is.
             InvalidInputError: Which input is the question is not clear.
         """
-        call, inputs = _configurable(), _mapping(inputs, "inputs")
-        facts, said = self._recalling(inputs, self._scope(call)), self._reading(call)
+        call = _configurable()
+        facts, said = self._recalling(_mapping(inputs, "inputs"), self._scope(call)), self._reading(call)
         both = facts.and_then(lambda found: said.then(lambda messages: self._variables(found, messages)))
         return forgiving(both, self._variables("", []), on_error=self.on_error, doing="recall")
 

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from langchain_core.messages import ChatMessage, HumanMessage
+from langgraph.store.base import GetOp, InvalidNamespaceError, ListNamespacesOp, MatchCondition, SearchOp
 
 from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
+from langmem_adapter.adapters.checkpointer import SQLAlchemySaver
+from langmem_adapter.adapters.classic import ConversationMemory
+from langmem_adapter.adapters.nodes import recall_node, remember_node
 from langmem_adapter.adapters.store import MemoryStore
 from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.memory import Memory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
 HUGE: Final = 10**5000  # Python itself refuses to write it
@@ -51,13 +57,27 @@ JUNK: Final[list[Any]] = [
     *(_changed(**{name: 5}) for name in ("content", "additional_kwargs", "name", "type")),
     *(
         _changed(content=[5]),
-        ChatMessage("Hi", role="x").model_copy(update={"role": HUGE}),
+        ChatMessage(content="Hi", role="x").model_copy(update={"role": HUGE}),
         [["user", "Hi"]],
         [HumanMessage("Hi"), 1],
     ),
     *(([], "x"), {"a": {"b": HUGE}}, "9999-12-31", datetime.max.replace(tzinfo=UTC)),
 ]
-NEEDED: Final = {"memory_ids": [], "items": [], "revision": 1}
+NODE: Final[Any] = {"configurable": {"user_id": "u", "thread_id": "t", "checkpoint_id": "c"}}
+NEEDED: Final = {
+    "memory_ids": [],
+    "items": [],
+    "revision": 1,
+    "config": NODE,
+    "thread_ids": ["t"],
+    "run_ids": ["r"],
+    "channels": [],
+    "namespace": ("a",),
+    "namespace_prefix": ("a",),
+    "value": {"a": 1},
+    "ops": [],
+    "refresh_ttl": None,
+}
 
 
 @pytest.fixture(scope="module")
@@ -75,14 +95,83 @@ def _methods(whole: object) -> list[str]:
 @pytest.mark.parametrize("part", ["memory", "graph"])
 def test_every_argument_of_every_method(memory: Memory, part: str) -> None:
     whole: Any = memory if part == "memory" else memory.graph
-    for name in _methods(whole):
+    _called_with_junk(whole, _methods(whole))
+
+
+def _called_with_junk(whole: Any, methods: list[str]) -> None:
+    for name in methods:
         method = getattr(whole, name)
         parameters = inspect.signature(method).parameters
         needed = {key: NEEDED.get(key, "x") for key, it in parameters.items() if it.default is it.empty}
         scope = {"user_id": "u"} if "user_id" in parameters else {}
         for argument in parameters:
             for junk in JUNK:
-                _refused_or_done(method, {**needed, **scope, argument: junk}, f"{name}({argument}=…)")
+                given = {**needed, **scope, argument: junk}
+                first = [given.pop(key) for key, it in parameters.items() if it.kind is it.POSITIONAL_ONLY]
+                _refused_or_done(partial(method, *first), given, f"{name}({argument}=…)")
+
+
+CALLS: Final[dict[str, Callable[[Memory, Any], Any]]] = {
+    "recall": lambda memory, junk: memory.recall(user_id="u").invoke({"input": junk}),
+    "recall alone": lambda memory, junk: memory.recall(user_id="u").invoke(junk),
+    "recall key": lambda memory, junk: memory.recall(junk, user_id="u").invoke("Hi"),
+    "recall_node": lambda memory, junk: recall_node(memory).invoke({"messages": junk}, NODE),
+    "recall_node state": lambda memory, junk: recall_node(memory).invoke(junk, NODE),
+    "recall_node key": lambda memory, junk: recall_node(memory, messages_key=junk).invoke({"messages": "Hi"}, NODE),
+    "remember_node": lambda memory, junk: remember_node(memory).invoke({"messages": junk}, NODE),
+    "retriever": lambda memory, junk: memory.as_retriever(user_id="u").invoke(junk),
+    "retriever filters": lambda memory, junk: memory.as_retriever(user_id="u").invoke("Hi", filters=junk),
+    "chain": lambda memory, junk: _chain(memory).load_memory_variables(junk),
+    "chain input": lambda memory, junk: _chain(memory).save_context({"input": junk}, {"output": "Hi"}),
+    "chain inputs": lambda memory, junk: _chain(memory).save_context(junk, {"output": "Hi"}),
+    "chain outputs": lambda memory, junk: _chain(memory).save_context({"input": "Hi"}, junk),
+    "chain k": lambda memory, junk: ConversationMemory(memory=memory, k=junk),
+    "history": lambda memory, junk: SQLChatMessageHistory("s", memory).add_messages(junk),
+    "history session": lambda memory, junk: SQLChatMessageHistory(junk, memory),
+    "store index": lambda memory, junk: MemoryStore(memory, index=junk),
+    "store fields": lambda memory, junk: MemoryStore(memory, index={"fields": junk}),
+    "store ttl": lambda memory, junk: MemoryStore(memory, ttl=junk),
+    "store default_ttl": lambda memory, junk: MemoryStore(memory, ttl={"default_ttl": junk}),
+    "store get": lambda memory, junk: MemoryStore(memory).batch([GetOp(junk, "k")]),
+    "store search": lambda memory, junk: MemoryStore(memory).batch([SearchOp(junk)]),
+    "store list": lambda memory, junk: MemoryStore(memory).batch([ListNamespacesOp(junk)]),
+    "store match": lambda memory, junk: MemoryStore(memory).batch(
+        [ListNamespacesOp((MatchCondition("prefix", junk),))]
+    ),
+    "store matching": lambda memory, junk: MemoryStore(memory).batch(
+        [ListNamespacesOp((MatchCondition(junk, ("a",)),))]
+    ),
+    "saver": lambda memory, junk: SQLAlchemySaver(memory).get_tuple({"configurable": {"thread_id": junk}}),
+    "saver namespace": lambda memory, junk: SQLAlchemySaver(memory).get_tuple(
+        {"configurable": {"thread_id": "t", "checkpoint_ns": junk, "checkpoint_id": junk}}
+    ),
+}
+
+
+def _chain(memory: Memory) -> ConversationMemory:
+    return ConversationMemory(memory=memory, user_id="u")
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_every_call_of_a_guest(memory: Memory, name: str) -> None:
+    for junk in JUNK:
+        _refused_or_done(lambda junk: CALLS[name](memory, junk), {"junk": junk}, name)
+
+
+def test_every_argument_of_every_method_of_guests(memory: Memory) -> None:
+    _called_with_junk(MemoryStore(memory), ["get", "search", "put", "delete", "list_namespaces", "batch"])
+    reading = ["get", "get_tuple", "list", "get_delta_channel_history"]
+    _called_with_junk(SQLAlchemySaver(memory), [*reading, "delete_thread", "delete_for_runs", "copy_thread", "prune"])
+
+
+async def test_the_twins_of_a_store_refuse_the_same(memory: Memory) -> None:
+    store: Any = MemoryStore(memory)
+    for call in (store.aget, store.adelete, partial(store.aput, value={"a": 1})):
+        with pytest.raises(InvalidInputError, match="a key"):
+            await call(("a",), HUGE)
+    for search in (store.asearch(5), store.alist_namespaces(prefix=5)):
+        with pytest.raises(InvalidInputError, match="namespace"):
+            await search
 
 
 def test_a_class_is_no_cursor(memory: Memory) -> None:
@@ -96,7 +185,8 @@ def test_a_class_is_no_cursor(memory: Memory) -> None:
 def _refused_or_done(method: Any, arguments: dict[str, Any], called: str) -> None:
     try:
         ended = method(**arguments)
-    except LangmemAdapterError as error:
+        ended = list(ended) if isinstance(ended, Iterator) else ended
+    except (LangmemAdapterError, InvalidNamespaceError) as error:
         ended = len(str(error)) < 2_000 or pytest.fail(f"{called}: an error of {len(str(error))} letters")
     except Exception as error:
         raise AssertionError(called) from error
