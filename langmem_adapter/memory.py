@@ -6,12 +6,16 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
+from langgraph.checkpoint.base import BaseCheckpointSaver
+
+from langmem_adapter.arguments import flag
 from langmem_adapter.engine.adding import Adding
 from langmem_adapter.engine.editing import Editing
 from langmem_adapter.engine.finding import Finding
 from langmem_adapter.engine.wiring import Engine
-from langmem_adapter.errors import noted_on
+from langmem_adapter.errors import InvalidInputError, noted_on
 from langmem_adapter.pipeline.build import build_pipeline
+from langmem_adapter.records.checks import quoted
 from langmem_adapter.settings import Settings
 from langmem_adapter.storage import meta
 from langmem_adapter.storage.scopes import counts
@@ -162,6 +166,9 @@ class Memory(Adding, Finding, Editing):
             whatever the state says. A call that names nobody goes on with any; who may write to whose thread is for the
             server to say (LangGraph's `@auth.on.threads`).
 
+        Raises:
+            InvalidInputError: *checkpointer* is none of LangGraph's.
+
         Example:
             >>> memory = Memory(":memory:")
             >>> graph = memory.build_pipeline()
@@ -169,7 +176,11 @@ class Memory(Adding, Finding, Editing):
             ['parse', 'extract', 'retrieve', 'decide', 'apply']
             >>> memory.close()
         """
-        return build_pipeline(self.engine.parts, review=review, served=True, checkpointer=checkpointer)
+        if not isinstance(checkpointer, BaseCheckpointSaver | bool | None):
+            raise InvalidInputError(
+                f"checkpointer must be one of LangGraph's, like SQLAlchemySaver, not {quoted(checkpointer)}"
+            )
+        return build_pipeline(self.engine.parts, review=flag(review, "review"), served=True, checkpointer=checkpointer)
 
     # ── in the hands of others ──────────────────────────────────────────────────────────────────────────────────────
 

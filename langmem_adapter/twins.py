@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, TypeVar
 
 from langmem_adapter.errors import UnknownArgumentError
+from langmem_adapter.records.checks import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -165,9 +166,8 @@ def refuse_unknown(
     if given.keys() <= known:
         return
     unknown = next(word for word in given if word not in known)
-    near = [word for word in known if word == _CALLED.get(unknown)] or difflib.get_close_matches(
-        str(unknown), known, n=1
-    )
+    said = quoted(unknown)
+    near = [word for word in known if word == _CALLED.get(unknown)] or difflib.get_close_matches(said, known, n=1)
     known_words = ", ".join(sorted(known - {"self"}))
     meant = elsewhere.get(unknown, f"did you mean {near[0]!r}?" if near else f"known are {known_words}")
-    raise UnknownArgumentError(f"{name}() has no argument {unknown!r}; {meant}")
+    raise UnknownArgumentError(f"{name}() has no argument {said}; {meant}")

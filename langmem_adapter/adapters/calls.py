@@ -1,4 +1,4 @@
-"""What guests ask of the call that they serve: whose memory it is for, and whether it may fail with the memory."""
+"""What guests ask of those who make and call them: fields that fit, whose memory it is, and whether it may fail with it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 from langchain_core.runnables.config import ensure_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import get_runtime
+from pydantic import ValidationError
 
+from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.scoping import resolve_scope
 from langmem_adapter.twins import Plan
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.records.scope import Scope
 
-__all__ = ["OnError", "forgiving", "scope_of_call"]
+__all__ = ["OnError", "forgiving", "making", "scope_of_call"]
 
 R = TypeVar("R")
 
@@ -28,6 +30,16 @@ _log = logging.getLogger("langmem_adapter")
 
 OnError: TypeAlias = Literal["raise", "log"]
 """What becomes of the guest's work when memory fails: it fails as well, or it goes on without."""
+
+
+@contextmanager
+def making(guest: str) -> Iterator[None]:
+    """Make a guest that is one of LangChain's pydantic models: what it says of a field becomes our error."""
+    try:
+        yield
+    except ValidationError as error:
+        told = "; ".join(f"{part['loc'][0]}: {part['msg']}" for part in error.errors())
+        raise InvalidInputError(f"{guest} cannot be made; {told}") from None
 
 
 def scope_of_call(default: object, config: RunnableConfig | None = None, *, explicit: object = None) -> Scope:

@@ -6,6 +6,7 @@ LangChain calls its `BaseMemory` deprecated (removal in 2.0); new programs take 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,13 +15,15 @@ from langchain_core.messages.utils import count_tokens_approximately
 from langchain_core.runnables.config import ensure_config
 from pydantic import ConfigDict, Field
 
-from langmem_adapter.adapters.calls import OnError, forgiving, scope_of_call
+from langmem_adapter.adapters.calls import OnError, forgiving, making, scope_of_call
 from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
 from langmem_adapter.adapters.talk import CountTokens, asked, listed, looked_up, remembered
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
 from langmem_adapter.memory import Memory  # noqa: TC001 - pydantic reads the annotation of a field
 from langmem_adapter.pipeline.background import BackgroundWriter  # noqa: TC001 - the same
+from langmem_adapter.pipeline.parse import message_of
+from langmem_adapter.records.checks import quoted
 from langmem_adapter.scoping import MemoryContext
 from langmem_adapter.twins import Plan, awaited, planned
 
@@ -32,7 +35,7 @@ except ModuleNotFoundError as error:
     raise MissingDependencyError("langchain-classic", extra="classic") from error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from langmem_adapter.records.scope import Scope
 
@@ -110,7 +113,8 @@ class ConversationMemory(BaseMemory):
 
         def __init__(self, **fields: Any) -> None:
             engine_of(fields.get("memory"), "ConversationMemory")
-            super().__init__(**fields)
+            with making("ConversationMemory"):
+                super().__init__(**fields)
 
     @property
     def memory_variables(self) -> list[str]:
@@ -131,7 +135,7 @@ class ConversationMemory(BaseMemory):
             InvalidInputError: Which input is the question is not clear.
         """
         call = _configurable()
-        facts, said = self._recalling(inputs, self._scope(call)), self._reading(call)
+        facts, said = self._recalling(_mapping(inputs, "inputs"), self._scope(call)), self._reading(call)
         both = facts.and_then(lambda found: said.then(lambda messages: self._variables(found, messages)))
         return forgiving(both, self._variables("", []), on_error=self.on_error, doing="recall")
 
@@ -150,7 +154,7 @@ class ConversationMemory(BaseMemory):
             InvalidInputError: Which input is the question, or which output the answer, is not clear.
         """
         call = _configurable()
-        said = [*self._question(inputs), *self._answer(outputs)]
+        said = [*self._question(_mapping(inputs, "inputs")), *self._answer(_mapping(outputs, "outputs"))]
         facts = forgiving(
             self._remembering(said, self._scope(call)), None, on_error=self.on_error, doing="remember facts"
         )
@@ -230,20 +234,28 @@ class ConversationMemory(BaseMemory):
             return get_prompt_input_key(dict(inputs), self.memory_variables)
         except ValueError:
             raise InvalidInputError(
-                f"which of the inputs {sorted(inputs)} is the question? set input_key=..."
+                f"which of the inputs {quoted([*inputs])} is the question? set input_key=..."
             ) from None
+
+
+def _mapping(values: object, name: str) -> Mapping[str, Any]:
+    if not isinstance(values, Mapping):
+        raise InvalidInputError(f"the {name} of a chain are a dict, not {quoted(values)}")
+    return values
 
 
 def _messages(
     values: Mapping[str, Any], key: str, argument: str, speaker: Callable[[str], BaseMessage]
 ) -> list[BaseMessage]:
     if key not in values:
-        raise InvalidInputError(f"there is no {key!r} among {sorted(values)}; set {argument}=...")
+        raise InvalidInputError(f"there is no {quoted(key)} among {quoted([*values])}; set {argument}=...")
     value = values[key]
     messages = [value] if isinstance(value, str | BaseMessage) else value
     if not isinstance(messages, list | tuple) or not all(isinstance(part, str | BaseMessage) for part in messages):
-        raise InvalidInputError(f"{key!r} is a {type(value).__name__}; only text and messages are remembered")
-    said = [speaker(part) if isinstance(part, str) else part for part in messages]
+        raise InvalidInputError(f"{quoted(key)} is a {type(value).__name__}; only text and messages are remembered")
+    said = [
+        speaker(part) if isinstance(part, str) else message_of(part, at) for at, part in enumerate(messages, start=1)
+    ]
     return [message for message in said if message.content]
 
 

@@ -17,7 +17,7 @@ from langmem_adapter.adapters.talk import latest_turn, listed, looked_up, rememb
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.background import BackgroundWriter
-from langmem_adapter.records.checks import quoted
+from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.scoping import MemoryContext
 
 if TYPE_CHECKING:
@@ -87,6 +87,8 @@ def recall_node(  # noqa: PLR0913 - each is a knob of its own
         >>> memory.close()
     """
     engine_of(memory, "recall_node")
+    check_text(messages_key, "messages_key")
+    check_text(output_key, "output_key")
     shown = partial(listed, max_tokens=max_tokens, count_tokens=count_tokens)
 
     def plan(state: Any, scope: Scope) -> Plan[Update]:
@@ -142,6 +144,9 @@ def remember_node(
         >>> memory.close()
     """
     engine_of(memory, "remember_node")
+    check_text(messages_key, "messages_key")
+    if output_key is not None:
+        check_text(output_key, "output_key")
     if background is not None and not isinstance(background, BackgroundWriter):
         raise InvalidInputError(f"background must be a writer of memory.background(), not {quoted(background)}")
     if background is not None and output_key is not None:
@@ -175,7 +180,9 @@ def _messages(state: Any, key: str) -> Any:
     try:
         return state[key] if isinstance(state, Mapping) else getattr(state, key)
     except (KeyError, AttributeError):
-        raise InvalidInputError(f"the graph's state has no {key!r}; name its messages with messages_key=...") from None
+        raise InvalidInputError(
+            f"the graph's state has no {quoted(key)}; name its messages with messages_key=..."
+        ) from None
 
 
 def _changes(result: AddResult | None) -> list[dict[str, Any]]:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.documents import Document
-from langchain_core.messages import BaseMessage
 from langchain_core.messages.utils import count_tokens_approximately
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
-from langmem_adapter.adapters.calls import scope_of_call
+from langmem_adapter.adapters.calls import making, scope_of_call
 from langmem_adapter.adapters.talk import latest_turn, listed, looked_up
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory import Memory  # noqa: TC001 - pydantic reads the annotation of a field
+from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.scoping import MemoryContext
 from langmem_adapter.twins import Plan
 
@@ -49,6 +49,9 @@ class MemoryRetriever(BaseRetriever):
         threshold: Least cosine of query and memory, -1 to 1.
         memory_type: Only memories of this type.
 
+    Raises:
+        InvalidInputError: *memory* is none, or a field cannot be used; the text names it.
+
     Example:
         >>> memory = Memory(":memory:")
         >>> _ = memory.add("I am vegetarian.", user_id="alice")
@@ -63,7 +66,7 @@ class MemoryRetriever(BaseRetriever):
     user_id: str | None = None
     agent_id: str | None = None
     run_id: str | None = None
-    k: int = 10
+    k: int = Field(default=10, ge=1, le=10_000)
     filters: Mapping[str, Any] | None = None
     threshold: float | None = None
     memory_type: str | None = None
@@ -74,7 +77,8 @@ class MemoryRetriever(BaseRetriever):
 
         def __init__(self, **fields: Any) -> None:
             engine_of(fields.get("memory"), "MemoryRetriever")
-            super().__init__(**fields)
+            with making("MemoryRetriever"):
+                super().__init__(**fields)
 
     def invoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:  # noqa: A002 - LangChain's name
         """Find memories."""
@@ -148,6 +152,8 @@ def recall(  # noqa: PLR0913 - each is a knob of its own
         >>> memory.close()
     """
     engine_of(memory, "recall")
+    check_text(key, "key")
+    check_text(output_key, "output_key")
     default = MemoryContext(user_id, agent_id, run_id)
     shown = partial(listed, max_tokens=max_tokens, count_tokens=count_tokens)
 
@@ -178,12 +184,9 @@ def _document(hit: Hit) -> Document:
     return Document(id=hit.id, page_content=hit.text, metadata={**item.metadata, **about, **why})
 
 
-def _question(inputs: Mapping[str, Any], key: str) -> str | Sequence[Any]:
+def _question(inputs: Mapping[str, Any], key: str) -> Any:
     if key not in inputs:
-        raise InvalidInputError(f"the input has no {key!r}, only {sorted(inputs)}; name its question with key=...")
-    question = inputs[key]
-    if isinstance(question, BaseMessage):
-        return [question]
-    if isinstance(question, str | list | tuple):
-        return question
-    raise InvalidInputError(f"{key!r} is a {type(question).__name__}; it must be a text, a message or a list of these")
+        raise InvalidInputError(
+            f"the input has no {quoted(key)}, only {quoted([*inputs])}; name its question with key=..."
+        )
+    return inputs[key]

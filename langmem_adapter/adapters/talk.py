@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, convert_to_messages
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
+from langmem_adapter.pipeline.parse import as_list, message_of
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
@@ -34,17 +35,21 @@ def latest_turn(messages: str | Sequence[MessageLikeRepresentation]) -> list[Bas
     """The latest turn of a thread: what people said since the last answer before it, and the answers to that.
 
     Args:
-        messages: The thread: messages, anything LangChain converts to messages, or a text that a person says.
+        messages: The thread: a message, messages, or a text that a person says, as `Memory.add` takes them.
 
     Returns:
         Messages of people and of the model with something in them, in order.
+
+    Raises:
+        InvalidInputError: One is no message; the text says which.
 
     Example:
         >>> thread = [("human", "Hi"), ("ai", "Hello!"), ("human", "I like tea."), ("ai", "Noted.")]
         >>> [message.text for message in latest_turn(thread)]
         ['I like tea.', 'Noted.']
     """
-    thread = convert_to_messages([messages] if isinstance(messages, str) else messages)
+    nothing = isinstance(messages, list | tuple) and not messages
+    thread = [message_of(each, number) for number, each in enumerate([] if nothing else as_list(messages), start=1)]
     spoken = [message for message in thread if _is_said(message) or isinstance(message, AIMessage)]
     last = max((place for place, message in enumerate(spoken) if _is_said(message)), default=len(spoken))
     first = last

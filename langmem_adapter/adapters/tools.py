@@ -14,7 +14,7 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import BaseModel, Field
 
 from langmem_adapter.adapters.calls import scope_of_call
-from langmem_adapter.arguments import bounded
+from langmem_adapter.arguments import bounded, each_of, filled, flag
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import (
     ConflictError,
@@ -23,6 +23,7 @@ from langmem_adapter.errors import (
     MemoryNotFoundError,
     ModelReplyError,
 )
+from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.scoping import MemoryContext
 from langmem_adapter.text import text_hash
 from langmem_adapter.twins import Plan
@@ -123,7 +124,7 @@ def create_memory_tools(  # noqa: PLR0913 - each is a knob of its own
         LangChain tools, sync and async.
 
     Raises:
-        InvalidInputError: *memory* is none, there is no tool of such a name, or *k* is not from 1 to 10,000.
+        InvalidInputError: *memory* is none, there is no tool of such a name, or an argument cannot be used.
 
     Example:
         >>> from langmem_adapter import Memory
@@ -139,31 +140,44 @@ def create_memory_tools(  # noqa: PLR0913 - each is a knob of its own
     engine, default = engine_of(memory, "create_memory_tools"), MemoryContext(user_id, agent_id, run_id)
     acts: Mapping[MemoryTool, _Act] = {
         "search": partial(_search, memory, k=bounded(k)),
-        "save": partial(_infer if infer else _save, memory),
+        "save": partial(_infer if flag(infer, "infer") else _save, memory),
         "update": partial(_update, memory),
         "forget": partial(_forget, memory),
         "relations": partial(_relations, memory, k=bounded(k)),
     }
-    named = {kind: f"{kind}_memory" for kind in _OF_MEMORIES} | {"relations": "search_relations"} | dict(names or {})
-    wanted = (_ALL if engine.uses_graph else _OF_MEMORIES) if tools is None else tools
-    _check_kinds([*wanted, *named])
+    named = (
+        {kind: f"{kind}_memory" for kind in _OF_MEMORIES} | {"relations": "search_relations"} | _checked_names(names)
+    )
+    wanted = _ALL if engine.uses_graph else _OF_MEMORIES
+    if tools is not None:
+        wanted = tuple(_checked_kind(kind) for kind in each_of(tools, "tools"))
     return [_tool(named[kind], _ARGUMENTS[kind], acts[kind], default) for kind in wanted]
 
 
-def _check_kinds(kinds: Sequence[str]) -> None:
-    for kind in kinds:
-        if kind not in _ALL:
-            raise InvalidInputError(f"there is no memory tool {kind!r}; known are {', '.join(_ALL)}")
+def _checked_names(names: Mapping[MemoryTool, str] | None) -> dict[MemoryTool, str]:
+    if names is not None and not isinstance(names, Mapping):
+        raise InvalidInputError(f"names must be a mapping like {{'search': 'look_up'}}, not {quoted(names)}")
+    return {_checked_kind(kind): filled(name, f"the name of {kind!r}") for kind, name in (names or {}).items()}
+
+
+def _checked_kind(kind: MemoryTool) -> MemoryTool:
+    if kind not in _ALL:
+        raise InvalidInputError(f"there is no memory tool {quoted(kind)}; known are {', '.join(_ALL)}")
+    return kind
 
 
 def _tool(name: str, arguments: type[BaseModel], act: _Act, default: MemoryContext) -> BaseTool:
+    def plan(given: Sequence[Any], named: Mapping[str, Any]) -> Plan[str]:
+        texts = {**dict(zip(arguments.model_fields, given, strict=False)), **named}
+        return act(scope_of_call(default), **{argument: check_text(text, argument) for argument, text in texts.items()})
+
     def run(*given: Any, **named: Any) -> str:
         with _told_to_the_model():
-            return act(scope_of_call(default), *given, **named).run()
+            return plan(given, named).run()
 
     async def arun(*given: Any, **named: Any) -> str:
         with _told_to_the_model():
-            return await act(scope_of_call(default), *given, **named).arun()
+            return await plan(given, named).arun()
 
     return StructuredTool(
         name=name,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from langmem_adapter.arguments import each_of, filled, memory_id_of, parse_time, scope_if_given
 from langmem_adapter.engine.wiring import Wired
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
-from langmem_adapter.records.checks import check_metadata
+from langmem_adapter.records.checks import check_metadata, quoted
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.records.work import Decision
 from langmem_adapter.storage import memories
@@ -276,7 +276,7 @@ def _updating_item(item: object) -> Write:
         )
     if unknown := set(item) - _UPDATE:
         raise InvalidInputError(
-            f"an item of update_many has no {min(map(str, unknown))!r}; known are {', '.join(sorted(_UPDATE))}"
+            f"an item of update_many has no {min(map(quoted, unknown))}; known are {', '.join(sorted(_UPDATE))}"
         )
     rest = {name: value for name, value in item.items() if name not in {"memory_id", *SCOPE_FIELDS}}
     within = scope_if_given(*(item.get(name) for name in SCOPE_FIELDS))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from langmem_adapter.pipeline.state import PipelineState, Task
     from langmem_adapter.reasoning.base import Describer, Description
 
-__all__ = ["OF_ITEM", "as_list", "is_verbatim", "key_of", "parse_stage", "turns_of"]
+__all__ = ["OF_ITEM", "as_list", "is_verbatim", "key_of", "message_of", "parse_stage", "turns_of"]
 
 _ROLES: Final = {
     "human": "user",
@@ -196,7 +196,7 @@ def _turn(
     if isinstance(message, str):  # the user speaks; told without a detour by LangChain's messages
         told = check_text(message, f"message {number}").strip()
         return Turn("user", told, "user", time, item, () if told else (_no_text(number),))
-    converted = _converted(message, number)
+    converted = message_of(message, number)
     check_owner(converted, scope, f"message {number}")
     role = _role(converted, number)
     text, unread = _text(converted, number, descriptions)
@@ -215,30 +215,53 @@ def _no_text(number: int) -> str:
     return f"message {number} has no text"
 
 
-def _converted(message: object, number: int) -> BaseMessage:
+def message_of(message: object, number: int) -> BaseMessage:
+    """One message of a conversation, in whichever way it was given, as LangChain's.
+
+    Args:
+        message: A text (of the user), a dict, a pair of role and text, or a LangChain message.
+        number: Its place in the conversation, for the error.
+
+    Raises:
+        InvalidInputError: It is none, or one whose fields were set to what no message holds.
+    """
     if isinstance(message, Mapping):
         content = message.get("content")
         if content is None and not message.get("tool_calls"):
             raise InvalidInputError(f"message {number} has no content; give a dict with role and content")
         speaker = {} if "role" in message or "type" in message else {"role": "user"}
         message = {**speaker, **message, "content": parts_of(content) if isinstance(content, Mapping) else content}
-    elif not isinstance(message, BaseMessage | tuple):
+    elif not isinstance(message, str | BaseMessage | tuple | list):
         raise InvalidInputError(
             f"message {number} is a {type(message).__name__}; give a str, a dict or a LangChain message"
         )
     try:
         converted = convert_to_messages([message])[0]
-        return message_chunk_to_message(converted) if isinstance(converted, BaseMessageChunk) else converted
+        converted = message_chunk_to_message(converted) if isinstance(converted, BaseMessageChunk) else converted
     except (ValueError, TypeError, NotImplementedError, LookupError, AttributeError) as error:
         raise InvalidInputError(f"message {number} cannot be read: {error}") from None
+    _check_fields(converted, number)
+    return converted
+
+
+def _check_fields(message: BaseMessage, number: int) -> None:
+    # LangChain checks them when a message is made, not when they are set.
+    parts = [message.content] if isinstance(message.content, str) else message.content
+    if not isinstance(parts, list) or not all(isinstance(part, str | Mapping) for part in parts):
+        raise InvalidInputError(f"the content of message {number} is a text or a list of texts and dicts")
+    if not isinstance(message.additional_kwargs, Mapping):
+        raise InvalidInputError(
+            f"the additional_kwargs of message {number} are a dict, not {quoted(message.additional_kwargs)}"
+        )
 
 
 def _role(message: BaseMessage, number: int) -> str:
-    kind = message.type if message.type != "chat" else str(getattr(message, "role", "")).lower()
-    role = _ROLES.get(kind)
-    if role is None:
-        raise InvalidInputError(f"message {number} has the role {kind!r}; known are user, assistant, system, tool")
-    return role
+    kind = message.type if message.type != "chat" else getattr(message, "role", "")
+    if not isinstance(kind, str) or kind.lower() not in _ROLES:
+        raise InvalidInputError(
+            f"message {number} has the role {quoted(kind)}; known are user, assistant, system, tool"
+        )
+    return _ROLES[kind.lower()]
 
 
 def _text(message: BaseMessage, number: int, descriptions: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:

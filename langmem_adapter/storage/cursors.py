@@ -20,22 +20,27 @@ def cursor(*place: int | str) -> str:
     return base64.urlsafe_b64encode(json.dumps(place).encode()).decode()
 
 
-def parse_cursor(after: str, *kinds: type) -> list[Any]:
+def parse_cursor(after: object, *kinds: type) -> list[Any]:
     """The inverse of `cursor`, for a place of such kinds; numbers are those that a database can compare with.
 
     Raises:
         InvalidInputError: The cursor is none of ours.
     """
+    place = _read(after) if isinstance(after, str) else None
+    if not isinstance(place, list) or [type(part) for part in place] != [*kinds]:
+        raise no_cursor(after)
+    if any(abs(part) > HIGHEST for part in place if isinstance(part, int)):
+        raise no_cursor(after)
+    return place
+
+
+def _read(after: str) -> object:
     try:
-        place = json.loads(base64.urlsafe_b64decode(after.encode()))
+        place: object = json.loads(base64.urlsafe_b64decode(after.encode()))
         json.dumps(place, ensure_ascii=False).encode()  # a lone surrogate fails here
-        if [type(part) for part in place] == [*kinds] and all(
-            abs(part) <= HIGHEST for part in place if isinstance(part, int)
-        ):
-            return list(place)
-    except (ValueError, TypeError, AttributeError, RecursionError):
-        pass
-    raise no_cursor(after)
+    except (ValueError, RecursionError):
+        return None
+    return place
 
 
 def no_cursor(after: object) -> InvalidInputError:

@@ -10,6 +10,7 @@ from sqlalchemy import Row, Select, Text, and_, func, literal, or_, select, type
 
 from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError
 from langmem_adapter.filters import EVERYTHING
+from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.results import MemoryItem, Revision
 from langmem_adapter.storage import narrowing
 from langmem_adapter.storage.cursors import cursor, no_cursor, parse_cursor
@@ -221,7 +222,7 @@ def past(
     for row in rows:
         if row.revision == revision:
             return row, of_row(row), rows[-1].seq
-    raise InvalidInputError(f"memory {memory_id} has no revision {revision!r}; it has 1 to {rows[-1].revision}")
+    raise InvalidInputError(f"memory {memory_id} has no revision {quoted(revision)}; it has 1 to {rows[-1].revision}")
 
 
 def _past(connection: Connection, memory_id: str, scope: Scope | None) -> list[AnyRow]:

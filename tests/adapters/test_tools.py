@@ -163,7 +163,9 @@ def test_the_id_of_somebody_else_is_not_found(memory: Memory) -> None:
     [
         ("search_memory", {"query": " "}, "query is empty"),
         ("save_memory", {"content": ""}, "empty"),
-        ("save_memory", {"content": "a\x00"}, "NUL"),
+        ("save_memory", {"content": "a\x00"}, "content holds a NUL"),
+        ("save_memory", {"content": "I like \ud800 tea"}, "content holds a lone surrogate"),
+        ("update_memory", {"memory_id": "x", "content": "\ud800"}, "content holds a lone surrogate"),
         ("update_memory", {"memory_id": "", "content": "x"}, "a memory's id is a text"),
     ],
 )

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
+from langchain_core.messages import ChatMessage, HumanMessage
+from langgraph.store.base import GetOp, InvalidNamespaceError, ListNamespacesOp, MatchCondition, SearchOp
 from typer.testing import CliRunner
 
 from langmem_adapter.adapters import mem0
 from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
 from langmem_adapter.adapters.checkpointer import SQLAlchemySaver
+from langmem_adapter.adapters.classic import ConversationMemory
+from langmem_adapter.adapters.nodes import recall_node, remember_node
 from langmem_adapter.adapters.store import MemoryStore
 from langmem_adapter.cli.app import app
 from langmem_adapter.cli.failures import ExitCode
@@ -21,7 +27,7 @@ from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.memory import Memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 HUGE: Final = 10**5000  # Python itself refuses to write it
 ODD: Final[list[Any]] = []
@@ -31,8 +37,19 @@ PARTS: Final[list[dict[str, Any]]] = [
     {"type": "text", "text": HUGE},
     {"type": "image", "url": []},
 ]
+
+
+def _changed(**fields: Any) -> HumanMessage:
+    """A message whose fields were set after LangChain had checked them."""
+    message = HumanMessage("Hi")
+    for name, value in fields.items():
+        setattr(message, name, value)
+    return message
+
+
 JUNK: Final[list[Any]] = [
     *(None, True, -1, 1, 2.5, float("nan"), HUGE, "x", "\x00", b"x", [], [HUGE], [[]], {"a": 1}, {1: 2}, object(), len),
+    *(str, dict, "\ud800", 10**400),  # a class has the methods of what it makes, and no value to call them on
     *([{"role": "user", "content": [part]}] for part in PARTS),
     *({"role": "user", "content": "Hi", name: HUGE} for name in ("role", "name", "timestamp")),
     *({"role": "user", "content": "Hi", name: ODD} for name in ("role", "name", "timestamp")),
@@ -40,11 +57,31 @@ JUNK: Final[list[Any]] = [
         [{"messages": "Hi", "user_id": "u", **odd}]
         for odd in ({"messages": HUGE}, {"messages": [ODD]}, {"timestamp": HUGE})
     ),
-    *([{"memory_id": HUGE, "text": "x"}], [{"memory_id": "x", "text": ODD}]),
+    *([{"memory_id": HUGE, "text": "x"}], [{"memory_id": "x", "text": ODD}], [{HUGE: 1}]),
+    *(_changed(**{name: 5}) for name in ("content", "additional_kwargs", "name", "type")),
+    *(
+        _changed(content=[5]),
+        ChatMessage(content="Hi", role="x").model_copy(update={"role": HUGE}),
+        [["user", "Hi"]],
+        [HumanMessage("Hi"), 1],
+    ),
     *(([], "x"), {"a": {"b": HUGE}}, "9999-12-31", datetime.max.replace(tzinfo=UTC)),
 ]
-NEEDED: Final = {"memory_ids": [], "items": [], "revision": 1}
-LEFT_OUT: Final = {"build_pipeline", "as_retriever", "tools", "recall"}  # LangChain's and LangGraph's own classes
+NODE: Final[Any] = {"configurable": {"user_id": "u", "thread_id": "t", "checkpoint_id": "c"}}
+NEEDED: Final = {
+    "memory_ids": [],
+    "items": [],
+    "revision": 1,
+    "config": NODE,
+    "thread_ids": ["t"],
+    "run_ids": ["r"],
+    "channels": [],
+    "namespace": ("a",),
+    "namespace_prefix": ("a",),
+    "value": {"a": 1},
+    "ops": [],
+    "refresh_ttl": None,
+}
 
 
 LIKE_JSON: Final[list[Any]] = [
@@ -84,7 +121,7 @@ def memory() -> Iterator[Memory]:
 
 
 def _methods(whole: object) -> list[str]:
-    names = [name for name in dir(type(whole)) if not name.startswith("_") and name not in {"close", *LEFT_OUT}]
+    names = [name for name in dir(type(whole)) if not name.startswith("_") and name != "close"]
     found = {name: inspect.getattr_static(type(whole), name) for name in names}
     return [name for name, it in found.items() if inspect.isfunction(it) and not inspect.iscoroutinefunction(it)]
 
@@ -92,20 +129,98 @@ def _methods(whole: object) -> list[str]:
 @pytest.mark.parametrize("part", ["memory", "graph"])
 def test_every_argument_of_every_method(memory: Memory, part: str) -> None:
     whole: Any = memory if part == "memory" else memory.graph
-    for name in _methods(whole):
+    _called_with_junk(whole, _methods(whole))
+
+
+def _called_with_junk(whole: Any, methods: list[str]) -> None:
+    for name in methods:
         method = getattr(whole, name)
         parameters = inspect.signature(method).parameters
         needed = {key: NEEDED.get(key, "x") for key, it in parameters.items() if it.default is it.empty}
         scope = {"user_id": "u"} if "user_id" in parameters else {}
         for argument in parameters:
             for junk in JUNK:
-                _refused_or_done(method, {**needed, **scope, argument: junk}, f"{name}({argument}=…)")
+                given = {**needed, **scope, argument: junk}
+                first = [given.pop(key) for key, it in parameters.items() if it.kind is it.POSITIONAL_ONLY]
+                _refused_or_done(partial(method, *first), given, f"{name}({argument}=…)")
+
+
+CALLS: Final[dict[str, Callable[[Memory, Any], Any]]] = {
+    "recall": lambda memory, junk: memory.recall(user_id="u").invoke({"input": junk}),
+    "recall alone": lambda memory, junk: memory.recall(user_id="u").invoke(junk),
+    "recall key": lambda memory, junk: memory.recall(junk, user_id="u").invoke("Hi"),
+    "recall_node": lambda memory, junk: recall_node(memory).invoke({"messages": junk}, NODE),
+    "recall_node state": lambda memory, junk: recall_node(memory).invoke(junk, NODE),
+    "recall_node key": lambda memory, junk: recall_node(memory, messages_key=junk).invoke({"messages": "Hi"}, NODE),
+    "remember_node": lambda memory, junk: remember_node(memory).invoke({"messages": junk}, NODE),
+    "retriever": lambda memory, junk: memory.as_retriever(user_id="u").invoke(junk),
+    "retriever filters": lambda memory, junk: memory.as_retriever(user_id="u").invoke("Hi", filters=junk),
+    "chain": lambda memory, junk: _chain(memory).load_memory_variables(junk),
+    "chain input": lambda memory, junk: _chain(memory).save_context({"input": junk}, {"output": "Hi"}),
+    "chain inputs": lambda memory, junk: _chain(memory).save_context(junk, {"output": "Hi"}),
+    "chain outputs": lambda memory, junk: _chain(memory).save_context({"input": "Hi"}, junk),
+    "chain k": lambda memory, junk: ConversationMemory(memory=memory, k=junk),
+    "history": lambda memory, junk: SQLChatMessageHistory("s", memory).add_messages(junk),
+    "history session": lambda memory, junk: SQLChatMessageHistory(junk, memory),
+    "store index": lambda memory, junk: MemoryStore(memory, index=junk),
+    "store fields": lambda memory, junk: MemoryStore(memory, index={"fields": junk}),
+    "store ttl": lambda memory, junk: MemoryStore(memory, ttl=junk),
+    "store default_ttl": lambda memory, junk: MemoryStore(memory, ttl={"default_ttl": junk}),
+    "store get": lambda memory, junk: MemoryStore(memory).batch([GetOp(junk, "k")]),
+    "store search": lambda memory, junk: MemoryStore(memory).batch([SearchOp(junk)]),
+    "store list": lambda memory, junk: MemoryStore(memory).batch([ListNamespacesOp(junk)]),
+    "store match": lambda memory, junk: MemoryStore(memory).batch(
+        [ListNamespacesOp((MatchCondition("prefix", junk),))]
+    ),
+    "store matching": lambda memory, junk: MemoryStore(memory).batch(
+        [ListNamespacesOp((MatchCondition(junk, ("a",)),))]
+    ),
+    "saver": lambda memory, junk: SQLAlchemySaver(memory).get_tuple({"configurable": {"thread_id": junk}}),
+    "saver namespace": lambda memory, junk: SQLAlchemySaver(memory).get_tuple(
+        {"configurable": {"thread_id": "t", "checkpoint_ns": junk, "checkpoint_id": junk}}
+    ),
+}
+
+
+def _chain(memory: Memory) -> ConversationMemory:
+    return ConversationMemory(memory=memory, user_id="u")
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_every_call_of_a_guest(memory: Memory, name: str) -> None:
+    for junk in JUNK:
+        _refused_or_done(lambda junk: CALLS[name](memory, junk), {"junk": junk}, name)
+
+
+def test_every_argument_of_every_method_of_guests(memory: Memory) -> None:
+    _called_with_junk(MemoryStore(memory), ["get", "search", "put", "delete", "list_namespaces", "batch"])
+    reading = ["get", "get_tuple", "list", "get_delta_channel_history"]
+    _called_with_junk(SQLAlchemySaver(memory), [*reading, "delete_thread", "delete_for_runs", "copy_thread", "prune"])
+
+
+async def test_the_twins_of_a_store_refuse_the_same(memory: Memory) -> None:
+    store: Any = MemoryStore(memory)
+    for call in (store.aget, store.adelete, partial(store.aput, value={"a": 1})):
+        with pytest.raises(InvalidInputError, match="a key"):
+            await call(("a",), HUGE)
+    for search in (store.asearch(5), store.alist_namespaces(prefix=5)):
+        with pytest.raises(InvalidInputError, match="namespace"):
+            await search
+
+
+def test_a_class_is_no_cursor(memory: Memory) -> None:
+    pages: list[Any] = [memory.get_all, memory.graph.relations, memory.graph.entities]
+    for page in pages:
+        for after in (*["x"] * 20, str):  # CPython 3.11 ended the process: a call that met only texts, and then a class
+            with pytest.raises(InvalidInputError, match="is no cursor of ours"):
+                page(user_id="u", after=after)
 
 
 def _refused_or_done(method: Any, arguments: dict[str, Any], called: str) -> None:
     try:
         ended = method(**arguments)
-    except LangmemAdapterError as error:
+        ended = list(ended) if isinstance(ended, Iterator) else ended
+    except (LangmemAdapterError, InvalidNamespaceError) as error:
         ended = len(str(error)) < 2_000 or pytest.fail(f"{called}: an error of {len(str(error))} letters")
     except Exception as error:
         raise AssertionError(called) from error

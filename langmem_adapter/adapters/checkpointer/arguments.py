@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
+from langmem_adapter.arguments import each_of
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.storage.checkpoint_pages import Selection
@@ -12,7 +14,7 @@ from langmem_adapter.storage.checkpoints import Space
 from langmem_adapter.storage.cursors import HIGHEST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from langchain_core.runnables import RunnableConfig
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Place",
+    "as_text",
     "checked_limit",
     "checked_versions",
     "config_of",
@@ -75,6 +78,8 @@ def selection_of(
         InvalidInputError: See `place_of`.
     """
     named = {} if config is None else _configurable(config)
+    if not isinstance(equal, Mapping | None):
+        raise InvalidInputError(f"filter is a dict of values that the metadata must have, not {quoted(equal)}")
     ns, run_id = named.get("checkpoint_ns"), (equal or {}).get("run_id")
     return Selection(
         thread_id=None if config is None else thread_id_of(named.get("thread_id")),
@@ -91,11 +96,7 @@ def thread_id_of(value: object) -> str:
     Raises:
         InvalidInputError: It is missing, blank or too long, or no text that databases can keep.
     """
-    if isinstance(value, int | UUID):
-        try:
-            value = str(value)
-        except ValueError:  # Python writes no number of more than 4,300 digits
-            raise InvalidInputError(f"thread_id is {quoted(value)}; use a hash of it") from None
+    value = as_text(value)
     if value is None or value == "":
         raise InvalidInputError(_WHICH)
     thread_id = check_text(value, "thread_id")
@@ -106,6 +107,12 @@ def thread_id_of(value: object) -> str:
     return thread_id
 
 
+def as_text(value: object) -> object:
+    """An id as text where it is a UUID or a number, which LangGraph's savers take, too; what is neither stays as it is."""
+    is_number = isinstance(value, int) and abs(value) < 10**_LONGEST_ID
+    return str(value) if is_number or isinstance(value, UUID) else value
+
+
 def listed(values: Iterable[str], name: str) -> list[str]:
     """Several values as a list.
 
@@ -113,8 +120,8 @@ def listed(values: Iterable[str], name: str) -> list[str]:
         InvalidInputError: It is one text, whose letters nobody meant.
     """
     if isinstance(values, str):
-        raise InvalidInputError(f"{name} must be a list; write {name}=[{values!r}]")
-    return list(values)
+        raise InvalidInputError(f"{name} must be a list; write {name}=[{quoted(values)}]")
+    return each_of(values, name)
 
 
 def checked_limit(limit: int | None) -> int | None:
@@ -141,14 +148,14 @@ def checked_versions(versions: Mapping[str, Version]) -> dict[str, Version]:
     for channel, version in versions.items():
         if not isinstance(version, str | int | float):
             raise InvalidInputError(
-                f"channel {channel!r} has version {version!r}; a version is a str, an int or a float"
+                f"channel {channel!r} has version {quoted(version)}; a version is a str, an int or a float"
             )
     return dict(versions)
 
 
 def _configurable(config: RunnableConfig | None) -> Mapping[str, Any]:
-    named = (config or {}).get("configurable")
-    if not named:
+    named = config.get("configurable") if isinstance(config, Mapping) else None
+    if not named or not isinstance(named, Mapping):
         raise InvalidInputError(_WHICH)
     return named
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from langgraph.checkpoint.base import CheckpointTuple
 
 from langmem_adapter.adapters.checkpointer.arguments import checked_limit, config_of, listed, place_of, selection_of
+from langmem_adapter.records.checks import check_text
 from langmem_adapter.storage import checkpoint_pages, threads
 from langmem_adapter.storage import checkpoints as storage
 from langmem_adapter.twins import Plan, awaited, planned
@@ -93,7 +94,9 @@ class Reading:
             channels: The channels.
         """
         place = place_of(config)
-        return Plan(partial(self._histories, place, listed(channels, "channels")))
+        return Plan(
+            partial(self._histories, place, [check_text(name, "a channel") for name in listed(channels, "channels")])
+        )
 
     aget_delta_channel_history = awaited(get_delta_channel_history)
 

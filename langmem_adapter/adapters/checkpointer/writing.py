@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from langgraph.checkpoint.base import WRITES_IDX_MAP, get_checkpoint_metadata
 
-from langmem_adapter.adapters.checkpointer.arguments import checked_versions, config_of, listed, place_of, thread_id_of
+from langmem_adapter.adapters.checkpointer.arguments import (
+    as_text,
+    checked_versions,
+    config_of,
+    listed,
+    place_of,
+    thread_id_of,
+)
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.records.checks import check_nesting, check_text
+from langmem_adapter.records.checks import check_nesting, check_text, quoted
 from langmem_adapter.storage import checkpoints as storage
 from langmem_adapter.storage import threads
 from langmem_adapter.storage.checkpoints import Checkpoint as Stored
@@ -121,7 +128,7 @@ class Writing:
         Raises:
             InvalidInputError: A checkpoint of another run is rebuilt from what these wrote to a `DeltaChannel`.
         """
-        ids = [check_text(str(run_id), "run_id") for run_id in listed(run_ids, "run_ids")]
+        ids = [check_text(as_text(run_id), "run_id") for run_id in listed(run_ids, "run_ids")]
         return self._changing(partial(threads.delete_runs, run_ids=ids))
 
     adelete_for_runs = awaited(delete_for_runs)
@@ -154,8 +161,8 @@ class Writing:
         Raises:
             InvalidInputError: There is no such strategy.
         """
-        if strategy not in _STRATEGIES:
-            raise InvalidInputError(f"no strategy {strategy!r}; give one of {', '.join(_STRATEGIES)}")
+        if not isinstance(strategy, str) or strategy not in _STRATEGIES:
+            raise InvalidInputError(f"no strategy {quoted(strategy)}; give one of {', '.join(_STRATEGIES)}")
         ids = [thread_id_of(thread_id) for thread_id in listed(thread_ids, "thread_ids")]
         return self._changing(partial(_for_each, ids, _STRATEGIES[strategy]))
 

@@ -11,6 +11,7 @@ from langgraph.store.base import IndexConfig, ensure_embeddings, get_text_at_pat
 from langmem_adapter.embedding.embedder import Embedder
 from langmem_adapter.embedding.resolve import embedding_limits, fingerprint, resolve_embeddings
 from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.records.checks import quoted
 from langmem_adapter.storage.items import PLACES
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def field_index(engine: Engine, index: IndexConfig | Literal[False] | None) -> F
             )
         return FieldIndex(engine.embedder, engine.fingerprint, fields)
     if dims is not None and (isinstance(dims, bool) or not isinstance(dims, int) or dims < 1):
-        raise InvalidInputError(f"index['dims'] must be the number of dimensions, at least 1, not {dims!r}")
+        raise InvalidInputError(f"index['dims'] must be the number of dimensions, at least 1, not {quoted(dims)}")
     vectors, mark = _embeddings(embed, engine, dims)
     limits = embedding_limits(embed, vectors, engine.settings)
     return FieldIndex(Embedder(vectors, dimensions=dims, limits=limits), mark, fields)
@@ -113,7 +114,7 @@ def refuse_unknown(config: Mapping[str, Any], known: frozenset[str], name: str) 
     """
     for key in config:
         if key not in known:
-            raise InvalidInputError(f"{name} has no key {key!r}; there are {', '.join(sorted(known))}")
+            raise InvalidInputError(f"{name} has no key {quoted(key)}; there are {', '.join(sorted(known))}")
 
 
 def as_bytes(vector: UnitVectors) -> bytes:
@@ -142,5 +143,5 @@ def _mark_of(function: Callable[..., Any], dims: int | None) -> str:
 
 def _paths(fields: object, name: str) -> list[str | list[str]]:
     if not isinstance(fields, list | tuple) or not all(isinstance(path, str) and path.strip() for path in fields):
-        raise InvalidInputError(f"{name} must be a list of paths like ['title', 'notes[*].text'], not {fields!r}")
+        raise InvalidInputError(f"{name} must be a list of paths like ['title', 'notes[*].text'], not {quoted(fields)}")
     return [path if path == _WHOLE else tokenize_path(path) for path in fields]

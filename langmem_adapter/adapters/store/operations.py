@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import json
-import math
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 from langgraph.store.base import (
     GetOp,
     InvalidNamespaceError,
     ListNamespacesOp,
+    MatchCondition,
     PutOp,
     SearchOp,
     validate_op_namespace,
 )
 
 from langmem_adapter.adapters.store.fields import as_bytes
+from langmem_adapter.arguments import each_of
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.filters import Filter, parse
-from langmem_adapter.records.checks import check_text, json_object
+from langmem_adapter.records.checks import check_text, json_object, quoted
 from langmem_adapter.storage.item_writes import Put
 from langmem_adapter.storage.namespaces import encode
 
@@ -30,7 +34,9 @@ if TYPE_CHECKING:
     from langmem_adapter.adapters.store.fields import FieldIndex
     from langmem_adapter.embedding.embedder import UnitVectors
 
-__all__ = ["Operations", "Reading", "check_ttl"]
+__all__ = ["Operations", "Reading", "asked", "check_ttl"]
+
+M = TypeVar("M", bound=Callable[..., Any])
 
 Reading: TypeAlias = "GetOp | SearchOp | ListNamespacesOp"
 
@@ -61,7 +67,7 @@ class Operations:
     """
 
     def __init__(self, ops: Iterable[Op], fields: FieldIndex | None) -> None:
-        checked = [_checked(op) for op in ops]
+        checked = [_checked(op) for op in each_of(ops, "ops")]
         self.count: Final = len(checked)
         self.readings: Final[dict[int, Reading]] = {
             place: op for place, op in enumerate(checked) if not isinstance(op, PutOp)
@@ -105,13 +111,39 @@ def check_ttl(ttl: object, name: str) -> float | None:
     """
     if ttl is None:
         return None
-    if isinstance(ttl, bool) or not isinstance(ttl, int | float) or math.isnan(ttl) or not 0 < ttl <= _LONGEST_TTL:
-        raise InvalidInputError(f"{name} is a number of minutes, above 0, not {ttl!r}; None means for ever")
+    if isinstance(ttl, bool) or not isinstance(ttl, int | float) or not 0 < ttl <= _LONGEST_TTL:
+        raise InvalidInputError(f"{name} is a number of minutes, above 0, not {quoted(ttl)}; None means for ever")
     return float(ttl)
 
 
+def asked(method: M) -> M:
+    """A method of LangGraph's `BaseStore`, whose place is checked before that writes it into texts of its own."""
+    signature = inspect.signature(method)
+
+    def check(*given: Any, **named: Any) -> None:
+        arguments = signature.bind(*given, **named).arguments
+        for name in ("namespace", "namespace_prefix", "prefix", "suffix"):
+            if name in arguments and (arguments[name] is not None or name.startswith("namespace")):
+                _labels(arguments[name])
+        try:
+            str(arguments.get("key"))
+        except ValueError:  # Python writes no number of more than 4,300 digits
+            raise InvalidInputError(f"a key is a text, not {quoted(arguments['key'])}") from None
+
+    @functools.wraps(method)
+    def call(*given: Any, **named: Any) -> Any:
+        check(*given, **named)
+        return method(*given, **named)
+
+    @functools.wraps(method)
+    async def acall(*given: Any, **named: Any) -> Any:
+        check(*given, **named)
+        return await method(*given, **named)
+
+    return cast("M", acall if inspect.iscoroutinefunction(method) else call)
+
+
 def _checked(op: Op) -> Op:
-    validate_op_namespace(op)
     match op:
         case GetOp():
             return op._replace(namespace=_namespace(op.namespace), key=_key(op.key))
@@ -130,20 +162,21 @@ def _checked(op: Op) -> Op:
 
 
 def _checked_put(op: PutOp) -> PutOp:
-    if not op.namespace:
+    namespace = _namespace(op.namespace)
+    if not namespace:
         raise InvalidNamespaceError("Namespace cannot be empty.")
     if op.index is not None and op.index is not False and not isinstance(op.index, list | tuple):
-        raise InvalidInputError(f"index must be None, False or a list of paths, not {op.index!r}")
-    return op._replace(namespace=_namespace(op.namespace), key=_key(op.key), ttl=check_ttl(op.ttl, "ttl"))
+        raise InvalidInputError(f"index must be None, False or a list of paths, not {quoted(op.index)}")
+    return op._replace(namespace=namespace, key=_key(op.key), ttl=check_ttl(op.ttl, "ttl"))
 
 
 def _checked_listing(op: ListNamespacesOp) -> ListNamespacesOp:
     _check_page(op)
     if op.max_depth is not None and not _is_count(op.max_depth, least=1):
-        raise InvalidInputError(f"max_depth must be a whole number from 1 on, not {op.max_depth!r}")
-    for condition in op.match_conditions or ():
-        if condition.match_type not in {"prefix", "suffix"}:
-            raise InvalidInputError(f"namespaces match by 'prefix' or 'suffix', not by {condition.match_type!r}")
+        raise InvalidInputError(f"max_depth must be a whole number from 1 on, not {quoted(op.max_depth)}")
+    for condition in each_of(op.match_conditions or (), "match_conditions"):
+        if not isinstance(condition, MatchCondition) or condition.match_type not in ("prefix", "suffix"):
+            raise InvalidInputError(f"namespaces match by 'prefix' or 'suffix', not by {quoted(condition)}")
         _namespace(condition.path)
     return op
 
@@ -151,7 +184,7 @@ def _checked_listing(op: ListNamespacesOp) -> ListNamespacesOp:
 def _check_page(op: SearchOp | ListNamespacesOp) -> None:
     for name, number in (("limit", op.limit), ("offset", op.offset)):
         if not _is_count(number, least=0) or number > _MOST:
-            raise InvalidInputError(f"{name} must be a whole number from 0 to {_MOST:,}, not {number!r}")
+            raise InvalidInputError(f"{name} must be a whole number from 0 to {_MOST:,}, not {quoted(number)}")
 
 
 def _is_count(number: object, *, least: int) -> bool:
@@ -159,9 +192,18 @@ def _is_count(number: object, *, least: int) -> bool:
 
 
 def _namespace(labels: Iterable[str]) -> tuple[str, ...]:
-    namespace = tuple(labels)
+    namespace = _labels(labels)
+    validate_op_namespace(GetOp(namespace, ""))
     encode(namespace)
     return namespace
+
+
+def _labels(namespace: object) -> tuple[str, ...]:
+    labels = tuple(each_of(namespace, "a namespace"))
+    for label in labels:
+        if not isinstance(label, str):
+            raise InvalidNamespaceError(f"a label of a namespace is a text, not {quoted(label)}")
+    return labels
 
 
 def _key(key: object) -> str:

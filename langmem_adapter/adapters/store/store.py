@@ -12,7 +12,7 @@ import numpy as np
 from langgraph.store.base import BaseStore, GetOp, IndexConfig, Op, Result, SearchOp, TTLConfig
 
 from langmem_adapter.adapters.store.fields import field_index, refuse_unknown
-from langmem_adapter.adapters.store.operations import Operations, Reading, check_ttl
+from langmem_adapter.adapters.store.operations import Operations, Reading, asked, check_ttl
 from langmem_adapter.adapters.store.reading import Reader
 from langmem_adapter.adapters.store.reindexing import reindex
 from langmem_adapter.adapters.store.sweeping import TTLSweeper
@@ -142,6 +142,12 @@ class MemoryStore(BaseStore):
         return Plan(run, arun)
 
     abatch = awaited(batch)  # type: ignore[arg-type]  # mypy takes `self` from the base class, whose name this is
+
+    get, aget = asked(BaseStore.get), asked(BaseStore.aget)
+    put, aput = asked(BaseStore.put), asked(BaseStore.aput)
+    delete, adelete = asked(BaseStore.delete), asked(BaseStore.adelete)
+    search, asearch = asked(BaseStore.search), asked(BaseStore.asearch)
+    list_namespaces, alist_namespaces = asked(BaseStore.list_namespaces), asked(BaseStore.alist_namespaces)
 
     # ── what expires ────────────────────────────────────────────────────────────────────────────────────────────────
 
