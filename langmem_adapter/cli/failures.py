@@ -70,7 +70,12 @@ class Failure:
 
 
 _DOCTOR: Final = "langmem-adapter doctor says what is wrong"
-_KEY: Final = "set the provider's key, for example OPENAI_API_KEY, or work without a model: --model offline"
+_KEY: Final = (
+    "set the key of that server: LANGMEM_ADAPTER_API_KEY, the only one that a LANGMEM_ADAPTER_BASE_URL gets; without one the "
+    "provider's own will do, as OPENAI_API_KEY; or work without a model: --model offline"
+)
+_AWAY: Final = "is the server running? try again later"
+_UNWELL: Final = "it answered, but cannot do this now: its log may say why; try again later"
 _REFUSED: Final = "try another --model"
 _BILLING: Final = "the account is used up; see the provider's billing"
 _HINTS: Final = {
@@ -136,7 +141,7 @@ def _failure_of_a_model(error: BaseException) -> Failure:
     if is_quota(error):
         return Failure("model_unreachable", told, _BILLING, ExitCode.UNREACHABLE)
     if passing:
-        return Failure("model_unreachable", told, "is the server running? try again later", ExitCode.UNREACHABLE)
+        return Failure("model_unreachable", told, _UNWELL if status else _AWAY, ExitCode.UNREACHABLE)
     return Failure("model_configuration", told, _HINTS.get(status, _REFUSED), ExitCode.CONFIGURATION)
 
 
