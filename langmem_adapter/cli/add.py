@@ -130,7 +130,8 @@ def add(
         items = [_checked(item, check) for item in items]
         common = {**whose, **{k: v for k, v in given.items() if v is not None}, "infer": not no_infer}
         outcome = _store(call, memory, items, common, patience)
-        if expires_at is not None and parse_time(expires_at, "expires_at") <= datetime.now(UTC):
+        past = expires_at is not None and parse_time(expires_at, "expires_at") <= datetime.now(UTC)
+        if past and any(change.event in {"ADD", "UPDATE"} for _, change in outcome.changes):
             outcome.notes[_PAST] += 1
         if len(items) == 1 and outcome.failed:
             raise _again(outcome.failed[0][1])

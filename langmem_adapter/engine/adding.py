@@ -65,7 +65,8 @@ class Adding(Wired):
             memory_type: `"procedural_memory"` makes one step-by-step record of what the agent did; it needs *agent_id*.
             prompt: Replaces the instructions for finding facts (or for the record), this time; refused where no chat model
                 would read it.
-            expires_at: When the memories stop being shown; datetime or ISO 8601.
+            expires_at: When the memories stop being shown; datetime or ISO 8601. What is known already keeps its own, and a
+                note says so.
             timestamp: When the conversation took place; datetime, ISO 8601 or Unix seconds; default now.
             idempotency_key: Names this add: repeated with the same key and scope, it changes nothing and gives the same
                 result.

@@ -64,6 +64,9 @@ def test_expired_memories_are_shown_when_asked_for(data: Data) -> None:
 def test_an_end_that_is_past_is_said_and_one_to_come_is_not(cli: Cli) -> None:
     for end, told in (("2001-01-01", True), ("2999-01-01", False)):
         assert ("list --expired shows it" in cli("add", "I like tea", "-u", "a", "--expires-at", end).stderr) == told
+    known = cli("add", "I like tea", "-u", "a", "--expires-at", "2001-01-01").stderr
+    assert "list --expired shows it" not in known
+    assert "known already kept its own expiry" in known
 
 
 def test_a_pipe_gets_one_tab_separated_line_per_memory(cli: Cli, data: Data) -> None:
