@@ -1,5 +1,6 @@
 """Commands for a whole database or scope: `purge` and `reindex`."""
 
+import shlex
 from typing import TYPE_CHECKING, Annotated, Final, Self
 
 import typer
@@ -71,6 +72,8 @@ def reindex(
     with _Bar(call) as bar:
         done = change(database, embeddings, batch=batch, progress=bar.show, settings=settings)
     call.output.show([as_data(done)], columns=("memories", "before", "after"), picture=lambda: Text(_told(done)))
+    if embeddings != settings.embeddings:
+        call.output.note(f"from now on: export LANGMEM_ADAPTER_EMBEDDINGS={shlex.quote(embeddings)}", whole=True)
 
 
 class _Bar:

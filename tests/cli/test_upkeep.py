@@ -69,6 +69,14 @@ def test_reindex_says_what_it_did(data: Data, cli: Cli, two: None) -> None:
     assert data("reindex")["data"][0]["after"] == "hash:512/2"  # the setting
 
 
+def test_reindex_says_which_setting_fits_from_now_on(cli: Cli, monkeypatch: pytest.MonkeyPatch, two: None) -> None:
+    told = re.search(r"export (\w+)=(\S+)", cli("reindex", "--embeddings", "hash:64").stderr)
+    assert told is not None
+    monkeypatch.setenv(*told.groups())
+    assert "Has a dog" in cli("search", "dog", "-u", "alice").stdout
+    assert "export" not in cli("reindex").stderr
+
+
 def test_reindex_refuses_what_it_cannot_use(data: Data, two: None, tmp_path: Path) -> None:
     assert data("reindex", "-d", str(tmp_path / "none.db"), code=3)["error"]["code"] == "no_database"
     assert not (tmp_path / "none.db").exists()
