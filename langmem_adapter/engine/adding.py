@@ -190,7 +190,7 @@ class Adding(Wired):
             MemoryNotFoundError: There is none.
         """
         scope = scope_if_given(user_id, agent_id, run_id)
-        return Plan(partial(self.engine.reading, traces.read, memory_id_of(trace_id), scope))
+        return Plan(partial(self.engine.reading, traces.read, memory_id_of(trace_id, whose="a trace's id"), scope))
 
     atrace = awaited(trace)
 
@@ -214,7 +214,7 @@ class Adding(Wired):
             ModelReplyError: The chat model's reply stayed unreadable.
         """
         scope = scope_if_given(user_id, agent_id, run_id)
-        read = partial(self.engine.reading, traces.read, memory_id_of(trace_id), scope)
+        read = partial(self.engine.reading, traces.read, memory_id_of(trace_id, whose="a trace's id"), scope)
         config: RunnableConfig = {"run_name": "memory.replay", "tags": ["langmem_adapter"]}
 
         async def arun() -> AddResult:
