@@ -31,6 +31,8 @@ def purge(
     Nothing can be restored. No file of the database holds a byte of it
     afterwards; an SQLite file is rewritten for that. Exit code 6 if something
     remains because another program still reads it; then purge again.
+    In a pipe the numbers are: memories, revisions, words, traces, runs, scopes,
+    snapshots, freed (bytes), relations, entities.
 
     [bold]Examples[/bold]
     $ langmem-adapter purge -u alice

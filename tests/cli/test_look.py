@@ -1,4 +1,5 @@
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -6,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from langmem_adapter.cli.output import one_line
 
 Data = Callable[..., dict[str, Any]]
 Cli = Callable[..., Any]
@@ -82,6 +85,23 @@ def test_show_gives_everything_and_respects_the_scope(data: Data, alice: list[st
     assert item["revision"] == 1
     assert data("show", alice[0], "-u", "bob", code=3)["error"]["code"] == "not_found"
     assert data("show", "nobody", code=3)["error"]["hint"]
+
+
+def test_a_pipe_gets_everything_about_a_memory_in_the_order_of_the_help(cli: Cli, data: Data, alice: list[str]) -> None:
+    (item,) = data("show", alice[0])["data"]
+    told = re.search(r"these are columns: ([^.]*)\.", " ".join(cli("show", "--help").stdout.split()))
+    assert told is not None
+    names = told[1].split(", ")
+    assert set(names) == set(item) - {"hash"}
+    shown = cli("show", alice[0]).stdout.rstrip("\n").split("\t")
+    assert shown == [one_line(item[name]) for name in names]
+
+
+def test_a_pipe_gets_the_parts_of_a_score_as_a_column(cli: Cli, alice: list[str]) -> None:
+    for line in cli("search", "Kyoto", "-u", "alice", "--explain").stdout.splitlines():
+        score, _, _, why = line.split("\t")
+        assert sum(json.loads(why)["parts"].values()) == pytest.approx(float(score))
+    assert all(line.count("\t") == 2 for line in cli("search", "Kyoto", "-u", "alice").stdout.splitlines())
 
 
 def test_history_tells_every_revision_also_of_a_deleted_memory(data: Data, alice: list[str]) -> None:

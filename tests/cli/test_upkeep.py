@@ -44,8 +44,14 @@ def test_what_remains_ends_with_the_code_for_a_part(data: Data, database: Path, 
     assert data("purge", "-u", "alice", "-y")["data"][0]["remains"] == []
 
 
-def test_a_pipe_gets_the_numbers(cli: Cli, two: None) -> None:
-    assert re.fullmatch(r"1\t1\t\d+\t1\t1\t1\t\d\t\d+\t0\t0\n", cli("purge", "-u", "alice", "-y").stdout)
+def test_a_pipe_gets_the_numbers_that_the_help_names_in_this_order(cli: Cli, two: None) -> None:
+    numbers = cli("purge", "-u", "alice", "-y").stdout
+    assert re.fullmatch(r"1\t1\t\d+\t1\t1\t1\t\d\t\d+\t0\t0\n", numbers)
+    named = re.search(r"the numbers are: ([^.]*)\.", " ".join(cli("purge", "--help").stdout.split()))
+    assert named is not None
+    names = [name.split()[0] for name in named[1].split(", ")]
+    assert names == "memories revisions words traces runs scopes snapshots freed relations entities".split()
+    assert "how many were deleted" in cli("delete", "--help").stdout
 
 
 def test_other_embeddings_are_refused_with_the_command_that_changes_them(
