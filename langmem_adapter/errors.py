@@ -68,21 +68,22 @@ class FilterError(LangmemAdapterError, ValueError):
 
 
 class MemoryNotFoundError(LangmemAdapterError, LookupError, ValueError):
-    """There is no memory with this id, or it lies outside the scope that was given.
+    """There is no memory, or no trace, with this id, or it lies outside the scope that was given.
 
     The two cases are one on purpose: another tenant's id must not be told from a missing one. It is a `ValueError` as well,
     since programs written for Mem0 catch that.
     """
 
-    def __init__(self, memory_id: str) -> None:
+    def __init__(self, memory_id: str, what: str = "memory") -> None:
         super().__init__(
-            f"no memory {memory_id!r} here; it was deleted, never existed, or belongs to another scope than the one given"
+            f"no {what} {memory_id!r} here; it was deleted, never existed, or belongs to another scope than the one given"
         )
         self.memory_id = memory_id
+        self._what = what
 
-    def __reduce__(self) -> tuple[type[MemoryNotFoundError], tuple[str]]:
+    def __reduce__(self) -> tuple[type[MemoryNotFoundError], tuple[str, str]]:
         """Pickle by the id, so that the error survives a process pool."""
-        return type(self), (self.memory_id,)
+        return type(self), (self.memory_id, self._what)
 
 
 class RelationNotFoundError(LangmemAdapterError, LookupError):

@@ -22,6 +22,7 @@ SAMPLES = [
     errors.UnknownArgumentError("add() has no argument 'user'"),
     errors.FilterError("no filter"),
     errors.MemoryNotFoundError("4711"),
+    errors.MemoryNotFoundError("4711", "trace"),
     errors.RelationNotFoundError("4711"),
     errors.EntityNotFoundError("Ann"),
     errors.ModelReplyError("unreadable", reply="<think>"),

@@ -434,6 +434,19 @@ def test_expired_memories_are_hidden_at_once_and_eat_no_place(memory: Memory) ->
     assert len(memory.get_all(user_id="a")) == 2
 
 
+def test_what_is_known_keeps_its_expiry_and_the_result_says_so(memory: Memory) -> None:
+    end = "2999-01-01"
+    memory.add("I like tea.", user_id="a")
+    again, other = memory.add_many(
+        [{"messages": f"I like {what}.", "user_id": "a", "expires_at": end} for what in ("tea", "chess")]
+    )
+    assert isinstance(again, AddResult) and isinstance(other, AddResult)
+    assert [change.event for change in (*again.results, *other.results)] == ["NONE", "ADD"]
+    assert ["kept its own expiry" in "".join(result.notes) for result in (again, other)] == [True, False]
+    assert memory.add("I like tea.", user_id="a").notes == ()
+    assert {item.text: item.expires_at for item in memory.get_all(user_id="a")}["Likes tea"] is None
+
+
 # ── reading and editing ───────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -3,7 +3,7 @@
 import json
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from langmem_adapter.addresses import cleaned
 from langmem_adapter.arguments import parse_time
 from langmem_adapter.cli import pictures
 from langmem_adapter.cli.failures import CommandError, ExitCode, Failure, failure_of, known_errors
@@ -129,11 +130,18 @@ def add(
         items = [_checked(item, check) for item in items]
         common = {**whose, **{k: v for k, v in given.items() if v is not None}, "infer": not no_infer}
         outcome = _store(call, memory, items, common, patience)
-        if expires_at is not None and parse_time(expires_at, "expires_at") <= datetime.now(UTC):
+        past = expires_at is not None and parse_time(expires_at, "expires_at") <= datetime.now(UTC)
+        if past and any(change.event in {"ADD", "UPDATE"} for _, change in outcome.changes):
             outcome.notes[_PAST] += 1
         if len(items) == 1 and outcome.failed:
             raise _again(outcome.failed[0][1])
-        _report(call, outcome, total=sum(item.size for item in items), file=file)
+        told = {**given, "metadata": metadata, "no_infer": no_infer, "graph": graph, "no_graph": graph is False}
+        _report(
+            call,
+            outcome,
+            total=sum(item.size for item in items),
+            rest=_rest(outcome, file, _command({**call.options, **told})),
+        )
 
 
 def json_object(text: str | None) -> dict[str, Any] | None:
@@ -193,10 +201,10 @@ def _results(
         yield item, item.error if item.error is not None else next(following)  # type: ignore[misc]  # looked at above
 
 
-def _report(call: Call, outcome: _Outcome, *, total: int, file: Path | None) -> None:
+def _report(call: Call, outcome: _Outcome, *, total: int, rest: str) -> None:
     if outcome.broken is not None and not outcome.accepted:
         raise _again(outcome.broken)
-    error = _error(outcome, total, file)
+    error = _error(outcome, total, rest)
     call.output.show(
         [{"where": where, **as_data(change)} for where, change in outcome.changes],
         columns=("event", "id", "text", "reason"),
@@ -216,11 +224,11 @@ def _report(call: Call, outcome: _Outcome, *, total: int, file: Path | None) -> 
 _EXITS: Final = {"interrupted": ExitCode.INTERRUPTED, "partial": ExitCode.PARTIAL}
 
 
-def _error(outcome: _Outcome, total: int, file: Path | None) -> dict[str, str] | None:
+def _error(outcome: _Outcome, total: int, rest: str) -> dict[str, str] | None:
     kept = f"{outcome.accepted} of {total} messages are kept"
     if outcome.stopped:
         code, why = ("interrupted", "interrupted") if outcome.broken is None else ("partial", outcome.broken.message)
-        return {"code": code, "message": f"{why}: {kept}{_standing(outcome)}", "hint": _way_on(outcome, file)}
+        return {"code": code, "message": f"{why}: {kept}{_standing(outcome)}", "hint": _way_on(outcome, rest)}
     if outcome.failed:
         return {
             "code": "partial",
@@ -238,18 +246,31 @@ def _standing(outcome: _Outcome) -> str:
     return f", all before {first.begin}; nothing from there on" if first.first > 1 else ""
 
 
-def _way_on(outcome: _Outcome, file: Path | None) -> str:
+def _way_on(outcome: _Outcome, rest: str) -> str:
     first = (outcome.under_way or outcome.left)[0]
-    named = first.unit == "line" and file is not None and str(file) != STDIN
-    how = (
-        f": tail -n +{first.first} {shlex.quote(str(file))} | langmem-adapter add, with the same options"
-        if named
-        else ""
-    )
     if not outcome.under_way:
-        return f"go on from {first.begin}{how}"
+        return f"go on from {first.begin}{rest}"
     after = f"go on from {outcome.left[0].begin}, " if outcome.left else ""
-    return f"langmem-adapter list shows it; if it is kept, {after or 'all is done, '}else go on from {first.begin}{how}"
+    return (
+        f"langmem-adapter list shows it; if it is kept, {after or 'all is done, '}else go on from {first.begin}{rest}"
+    )
+
+
+def _rest(outcome: _Outcome, file: Path | None, again: str) -> str:
+    """How to add the rest of a file; empty where nothing is left, or it has no lines."""
+    first = next(iter(outcome.under_way or outcome.left), None)
+    if first is None or first.unit != "line" or file is None or str(file) == STDIN:
+        return ""
+    return f": tail -n +{first.first} {shlex.quote(str(file))} | {again}"
+
+
+def _command(options: Mapping[str, Any]) -> str:
+    """This command with its options, but for what it reads."""
+    words = ["langmem-adapter", "add"]
+    for name, value in options.items():
+        flag = f"--{name.removeprefix('as_').replace('_', '-')}"
+        words += [flag] if value is True else [flag, cleaned(value)] if value else []
+    return shlex.join(words)
 
 
 def _tell(call: Call, outcome: _Outcome, total: int) -> None:

@@ -51,6 +51,8 @@ def delete(
 ) -> None:
     """Delete one memory, or with --all every memory of a user, agent or run; the history stays.
 
+    In a pipe it prints event, id and text; with --all how many were deleted.
+
     [bold]Examples[/bold]
     $ langmem-adapter delete ID
     $ langmem-adapter delete --all -u alice

@@ -9,7 +9,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
@@ -21,15 +21,19 @@ from rich.table import Table
 from rich.text import Text
 
 from langmem_adapter._version import DISTRIBUTION, __version__
-from langmem_adapter.cli.failures import CommandError, ExitCode, Failure, failure_of, known_errors
+from langmem_adapter.cli.failures import DOCTOR, CommandError, ExitCode, Failure, failure_of, known_errors
 from langmem_adapter.cli.options import Call
 from langmem_adapter.cli.output import visible
+from langmem_adapter.errors import InvalidInputError, MissingDependencyError
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
+    from langmem_adapter.index.base import Verification
     from langmem_adapter.memory import Memory
     from langmem_adapter.settings import Settings
+    from langmem_adapter.storage.database import Database
+    from langmem_adapter.storage.moments import Unreadable
 
 __all__ = ["doctor"]
 
@@ -181,14 +185,12 @@ def _database(call: Call) -> Iterator[_Check]:
         fix = f"chmod u+w {path} {path.absolute().parent}"
         yield _Check("database", "FAIL", f"{path} or its folder is read-only", fix, ExitCode.UNREACHABLE)
         return
-    with call.memory(quiet=True) as memory:
-        stats = memory.stats()
-        counts = (
-            f"memories {stats.memories}, scopes {stats.scopes}, entities {stats.entities}, relations {stats.relations}"
-        )
-        told = f"{memory.location}: {counts}, {_bytes(stats.size)}"
-        yield _Check("database", "OK", f"{told}; the schema is up to date")
-        yield from _verified(memory)
+    from langmem_adapter.settings import chosen_database
+    from langmem_adapter.storage.database import Database
+
+    where = chosen_database(call.options["database"], call.settings)
+    with closing(Database(where, busy_timeout=call.settings.busy_timeout)) as database:
+        yield from _looked_into(call, database)
 
 
 def _absent(path: Path) -> _Check:
@@ -200,22 +202,53 @@ def _absent(path: Path) -> _Check:
     return _Check("database", "OK", f"none at {path} yet; the first add makes it")
 
 
-def _verified(memory: "Memory") -> Iterator[_Check]:
-    found = memory.verify()
-    if found.unreadable:
-        told = (
-            f"{len(found.unreadable)} that no program here can hold: {'; '.join(map(str, found.unreadable[:_SHOWN]))}"
-        )
+def _looked_into(call: Call, database: "Database") -> Iterator[_Check]:
+    from langmem_adapter.index.build import open_feed
+    from langmem_adapter.storage import meta, moments, tables
+    from langmem_adapter.storage.migrations.runner import migrate
+
+    migrate(database)
+    stats = meta.stats(database)
+    counts = f"memories {stats.memories}, scopes {stats.scopes}, entities {stats.entities}, relations {stats.relations}"
+    yield _Check("database", "OK", f"{database.location}: {counts}, {_bytes(stats.size)}; the schema is up to date")
+    with database.read() as connection:
+        yield from _dates(list(moments.unreadable(connection, tables.metadata)))
+        kept, dimensions = meta.get(connection, meta.EMBEDDINGS), meta.dimensions(connection)
+    mark = _mark(call) or kept
+    if mark is None:
+        return
+    every = call.settings.snapshot_every
+    kind = call.settings.index
+    with closing(open_feed(database, kind, fingerprint=mark, dimensions=dimensions, snapshot_every=every)) as feed:
+        feed.pull()
+        yield _index(feed.verify(), Path(database.location))
+
+
+def _mark(call: Call) -> str | None:
+    """Whose vectors are wanted; `None` where there are no such embeddings, which their own check tells."""
+    from langmem_adapter.embedding.resolve import fingerprint, resolve_embeddings
+
+    try:
+        return fingerprint(resolve_embeddings(call.options["embeddings"] or call.settings.embeddings, call.settings))
+    except (InvalidInputError, MissingDependencyError):
+        return None
+
+
+def _dates(unreadable: "list[Unreadable]") -> Iterator[_Check]:
+    if unreadable:
+        told = f"{len(unreadable)} that no program here can hold: {'; '.join(map(str, unreadable[:_SHOWN]))}"
         fix = "langmem-adapter update or delete for a memory's id; what else is named, with SQL"
         yield _Check("dates", "FAIL", told, fix, ExitCode.UNREACHABLE)
+
+
+def _index(found: "Verification", database: Path) -> _Check:
     if not (found.only_in_index or found.only_in_database or found.differing):
-        yield _Check("index", "OK", f"{found.checked} vectors, equal to the database")
-        return
+        return _Check("index", "OK", f"{found.checked} vectors, equal to the database")
     wrong = (
         f"{len(found.only_in_index)} too many, {len(found.only_in_database)} missing, {len(found.differing)} differing"
     )
-    fix = f"rm {Path(memory.location).with_suffix('')}.*.index    (it is made again from the database)"
-    yield _Check("index", "FAIL", wrong, fix, ExitCode.UNREACHABLE)
+    fix = f"rm {database.with_suffix('')}.*.index    (it is made again from the database)"
+    return _Check("index", "FAIL", wrong, fix, ExitCode.UNREACHABLE)
 
 
 def _slow(call: Call, settings: "Settings") -> Iterator[_Check]:
@@ -295,7 +328,7 @@ def _tried(name: str, look: Callable[[], list[_Check]]) -> list[_Check]:
 
 def _failed(name: str, failure: Failure) -> _Check:
     code = ExitCode.UNREACHABLE if failure.exit_code is ExitCode.UNREACHABLE else ExitCode.CONFIGURATION
-    return _Check(name, "FAIL", failure.message, failure.hint, code)
+    return _Check(name, "FAIL", failure.message, "" if failure.hint == DOCTOR else failure.hint, code)
 
 
 def _picture(checks: list[_Check]) -> Any:

@@ -27,7 +27,7 @@ from langmem_adapter.errors import (
     StorageError,
 )
 
-__all__ = ["CommandError", "ExitCode", "Failure", "failure_of", "known_errors"]
+__all__ = ["DOCTOR", "CommandError", "ExitCode", "Failure", "failure_of", "known_errors"]
 
 
 class ExitCode(IntEnum):
@@ -69,8 +69,14 @@ class Failure:
     exit_code: ExitCode
 
 
-_DOCTOR: Final = "langmem-adapter doctor says what is wrong"
-_KEY: Final = "set the provider's key, for example OPENAI_API_KEY, or work without a model: --model offline"
+DOCTOR: Final = "langmem-adapter doctor says what is wrong"
+"""The hint where nothing better is known."""
+_KEY: Final = (
+    "set the key of that server: LANGMEM_ADAPTER_API_KEY, the only one that a LANGMEM_ADAPTER_BASE_URL gets; without one the "
+    "provider's own will do, as OPENAI_API_KEY; or work without a model: --model offline"
+)
+_AWAY: Final = "is the server running? try again later"
+_UNWELL: Final = "it answered, but cannot do this now: its log may say why; try again later"
 _REFUSED: Final = "try another --model"
 _BILLING: Final = "the account is used up; see the provider's billing"
 _HINTS: Final = {
@@ -92,7 +98,7 @@ _KINDS: Final[tuple[tuple[type[BaseException], str, ExitCode, str], ...]] = (
     (RelationNotFoundError, "not_found", ExitCode.NOTHING_FOUND, "langmem-adapter graph -u NAME shows the ids"),
     (EntityNotFoundError, "not_found", ExitCode.NOTHING_FOUND, "langmem-adapter graph entities -u NAME lists them"),
     (MissingDependencyError, "missing_dependency", ExitCode.CONFIGURATION, ""),
-    (EmbeddingMismatchError, "embedding_mismatch", ExitCode.CONFIGURATION, _DOCTOR),
+    (EmbeddingMismatchError, "embedding_mismatch", ExitCode.CONFIGURATION, DOCTOR),
     (ModelReplyError, "model_reply", ExitCode.UNREACHABLE, "try again, or another --model"),
     (
         ModelTimeoutError,
@@ -101,7 +107,7 @@ _KINDS: Final[tuple[tuple[type[BaseException], str, ExitCode, str], ...]] = (
         "is the server well? for a slow model: export LANGMEM_ADAPTER_MODEL_TIMEOUT=300",
     ),
     (ConflictError, "conflict", ExitCode.UNREACHABLE, "try again"),
-    (StorageError, "storage", ExitCode.UNREACHABLE, _DOCTOR),
+    (StorageError, "storage", ExitCode.UNREACHABLE, DOCTOR),
 )
 
 
@@ -136,7 +142,7 @@ def _failure_of_a_model(error: BaseException) -> Failure:
     if is_quota(error):
         return Failure("model_unreachable", told, _BILLING, ExitCode.UNREACHABLE)
     if passing:
-        return Failure("model_unreachable", told, "is the server running? try again later", ExitCode.UNREACHABLE)
+        return Failure("model_unreachable", told, _UNWELL if status else _AWAY, ExitCode.UNREACHABLE)
     return Failure("model_configuration", told, _HINTS.get(status, _REFUSED), ExitCode.CONFIGURATION)
 
 

@@ -1,7 +1,7 @@
 """Commands that look: `search`, `list`, `show`, `history`."""
 
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -9,10 +9,23 @@ from langmem_adapter.cli import pictures
 from langmem_adapter.cli.failures import ExitCode
 from langmem_adapter.cli.options import Call, GraphOption, known_scopes, named
 from langmem_adapter.cli.output import as_data
-from langmem_adapter.records.scope import Scope
+from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 
 __all__ = ["history", "list_", "search", "show"]
 
+_SHOWN: Final = (
+    "id",
+    "updated_at",
+    "text",
+    *SCOPE_FIELDS,
+    "metadata",
+    "memory_type",
+    "actor_id",
+    "role",
+    "created_at",
+    "expires_at",
+    "revision",
+)
 IdArgument = Annotated[
     str, typer.Argument(metavar="ID", help="The memory's id, as list and search show it, or its beginning.")
 ]
@@ -28,7 +41,9 @@ def search(
     memory_type: Annotated[
         str | None, typer.Option("--type", help="Only memories of this type.", show_default=False)
     ] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Say how each score came about.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say how each score came about; in a pipe as a column of JSON.")
+    ] = False,
     graph: GraphOption = None,
 ) -> None:
     r"""Find memories by meaning and words, best first.
@@ -46,7 +61,7 @@ def search(
             " ".join(query), **whose, k=k, threshold=threshold, memory_type=memory_type, explain=explain
         )
         rows = [{**as_data(hit.item), "score": hit.score, **_explained(hit.explanation)} for hit in hits]
-        columns = ("score", "id", "text")
+        columns = ("score", "id", "text", *(["explanation"] if explain else []))
         if hits or call.output.as_json or not call.output.on_terminal:
             call.output.show(rows, columns=columns, picture=lambda: pictures.hits_table(hits))
         if not hits:
@@ -91,6 +106,9 @@ def list_(
 def show(call: Call, id: IdArgument) -> None:  # noqa: A002 - the name of the argument in the usage line
     """Show one memory with everything about it.
 
+    In a pipe these are columns: id, updated_at, text, user_id, agent_id, run_id,
+    metadata, memory_type, actor_id, role, created_at, expires_at, revision.
+
     [bold]Examples[/bold]
     $ langmem-adapter show 0f8fad5b-d9cb-469f-a165-70867728950e
     $ langmem-adapter show 0f8f -u alice        as much of it as tells it from others
@@ -99,7 +117,7 @@ def show(call: Call, id: IdArgument) -> None:  # noqa: A002 - the name of the ar
 
     with call.reading() as connection:
         item = memories.get(connection, call.whole_id(connection, tables.memories.c.id, id), call.within)
-        call.output.show([as_data(item)], columns=("id", "updated_at", "text"), picture=lambda: pictures.card(item))
+        call.output.show([as_data(item)], columns=_SHOWN, picture=lambda: pictures.card(item))
 
 
 def history(call: Call, id: IdArgument) -> None:  # noqa: A002 - the same

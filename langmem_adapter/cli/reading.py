@@ -10,6 +10,7 @@ import json
 import sys
 from dataclasses import dataclass
 from itertools import pairwise
+from select import select
 from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.errors import InvalidInputError
@@ -107,6 +108,10 @@ def read_source(argument: str | None, file: Path | None) -> tuple[str, bool]:
     if argument is not None:
         return argument, False
     if file is not None and str(file) != STDIN:
+        if _piped():
+            raise InvalidInputError(
+                "give --file or pipe something in, not both; in a loop that reads: add … < /dev/null"
+            )
         return _decode(_bytes_of(file)), file.suffix.lower() in _LINES
     if sys.stdin.isatty():
         raise InvalidInputError("nothing to add: give a text, --file PATH, or pipe something in")
@@ -227,6 +232,16 @@ def _plain(text: str) -> list[Item]:
 
 def _piece(lines: list[str], start: int, end: int) -> Item:
     return Item("line", start + 1, end, "\n".join(lines[start:end]).strip(), whole=True)
+
+
+def _piped() -> bool:
+    """Whether stdin holds something; what cron and CI leave open, and write nothing to, holds nothing."""
+    if sys.stdin is None or sys.stdin.isatty():  # closed, or a person
+        return False
+    try:
+        return bool(select([sys.stdin], [], [], 0)[0]) and bool(sys.stdin.buffer.read(1))
+    except OSError:  # Windows can ask none but sockets
+        return False
 
 
 def _bytes_of(file: Path) -> bytes:

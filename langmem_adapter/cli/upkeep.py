@@ -1,5 +1,6 @@
 """Commands for a whole database or scope: `purge` and `reindex`."""
 
+import shlex
 from typing import TYPE_CHECKING, Annotated, Final, Self
 
 import typer
@@ -30,6 +31,8 @@ def purge(
     Nothing can be restored. No file of the database holds a byte of it
     afterwards; an SQLite file is rewritten for that. Exit code 6 if something
     remains because another program still reads it; then purge again.
+    In a pipe the numbers are: memories, revisions, words, traces, runs, scopes,
+    snapshots, freed (bytes), relations, entities.
 
     [bold]Examples[/bold]
     $ langmem-adapter purge -u alice
@@ -70,6 +73,8 @@ def reindex(
     with _Bar(call) as bar:
         done = change(call.options["database"], embeddings, batch=batch, progress=bar.show, settings=settings)
     call.output.show([as_data(done)], columns=("memories", "before", "after"), picture=lambda: Text(_told(done)))
+    if embeddings != settings.embeddings:
+        call.output.note(f"from now on: export LANGMEM_ADAPTER_EMBEDDINGS={shlex.quote(embeddings)}", whole=True)
 
 
 class _Bar:

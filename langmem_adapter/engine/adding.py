@@ -65,7 +65,8 @@ class Adding(Wired):
             memory_type: `"procedural_memory"` makes one step-by-step record of what the agent did; it needs *agent_id*.
             prompt: Replaces the instructions for finding facts (or for the record), this time; refused where no chat model
                 would read it.
-            expires_at: When the memories stop being shown; datetime or ISO 8601.
+            expires_at: When the memories stop being shown; datetime or ISO 8601. What is known already keeps its own, and a
+                note says so.
             timestamp: When the conversation took place; datetime, ISO 8601 or Unix seconds; default now.
             idempotency_key: Names this add: repeated with the same key and scope, it changes nothing and gives the same
                 result.
@@ -189,7 +190,7 @@ class Adding(Wired):
             MemoryNotFoundError: There is none.
         """
         scope = scope_if_given(user_id, agent_id, run_id)
-        return Plan(partial(self.engine.reading, traces.read, memory_id_of(trace_id), scope))
+        return Plan(partial(self.engine.reading, traces.read, memory_id_of(trace_id, whose="a trace's id"), scope))
 
     atrace = awaited(trace)
 
@@ -213,7 +214,7 @@ class Adding(Wired):
             ModelReplyError: The chat model's reply stayed unreadable.
         """
         scope = scope_if_given(user_id, agent_id, run_id)
-        read = partial(self.engine.reading, traces.read, memory_id_of(trace_id), scope)
+        read = partial(self.engine.reading, traces.read, memory_id_of(trace_id, whose="a trace's id"), scope)
         config: RunnableConfig = {"run_name": "memory.replay", "tags": ["langmem_adapter"]}
 
         async def arun() -> AddResult:

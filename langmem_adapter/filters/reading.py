@@ -36,9 +36,10 @@ _OTHERS: Final = {
     **dict.fromkeys(("=", "==", "equal", "equals", "equalto"), "eq"),
     **dict.fromkeys(("!=", "<>", "neq", "notequal", "notequals", "notequalto"), "ne"),
     **dict.fromkeys((">", "greaterthan"), "gt"),
-    **dict.fromkeys((">=", "greaterthanorequal", "greaterthanorequals", "greaterthanorequalto"), "gte"),
+    **dict.fromkeys((">=", "ge", "greaterthanorequal", "greaterthanorequals", "greaterthanorequalto"), "gte"),
     **dict.fromkeys(("<", "lessthan"), "lt"),
-    **dict.fromkeys(("<=", "lessthanorequal", "lessthanorequals", "lessthanorequalto"), "lte"),
+    **dict.fromkeys(("<=", "le", "lessthanorequal", "lessthanorequals", "lessthanorequalto"), "lte"),
+    **dict.fromkeys(("between", "range"), "gte"),  # and "lte"
     **dict.fromkeys(("anyof", "oneof", "isin"), "in"),
     **dict.fromkeys(("notin", "noneof"), "nin"),
     **dict.fromkeys(("like", "ilike"), "icontains"),

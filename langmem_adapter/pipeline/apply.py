@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["apply_stage"]
 
+_KEPT: Final = "what is known already kept its own expiry; Memory.update(id, expires_at=…) in Python sets another"
 _TRACED: Final = ("task", "turns", "facts", "candidates", "decisions", "work")
 
 
@@ -137,20 +138,25 @@ def _result(state: PipelineState, decisions: Sequence[Decision], changes: Sequen
     for turn in turns:
         said[turn.item].append(turn)
     fruitful = set(items)
+    kept = {
+        item for item, change in zip(items, changes, strict=True) if change.event == "NONE" and change.id is not None
+    }
     return {
         "results": [change.to_json() for change in changes],
         "items": items,
-        "notes": [_notes(state, item, own, found=item in fruitful) for item, own in enumerate(said)],
+        "notes": [_notes(state, item, own, found=item in fruitful, kept=item in kept) for item, own in enumerate(said)],
         "mode": mode,
         "usage": cost_of(state["work"]).to_json(),
     }
 
 
-def _notes(state: PipelineState, item: int, own: Sequence[Turn], *, found: bool) -> list[str]:
+def _notes(state: PipelineState, item: int, own: Sequence[Turn], *, found: bool, kept: bool) -> list[str]:
     notes = [note for turn in own for note in turn.notes]
     notes += [note for told in state["work"].get("notes", [])[item : item + 1] for note in told]
     if not found:
         notes.append(f"found no fact worth keeping in {len(own)} message{'s' if len(own) > 1 else ''}")
+    if kept and state["task"]["items"][item].get("expires_at") is not None:
+        notes.append(_KEPT)
     if not state["task"]["infer"] and any(turn.role == "system" for turn in own):
         notes.append("system messages are never stored")
     return notes

@@ -93,7 +93,7 @@ def read(connection: Connection, trace_id: str, scope: Scope | None) -> Trace:
     row = connection.execute(select(traces).where(traces.c.id == trace_id)).first()
     owner = None if row is None else Scope(**row.state["task"]["scope"])
     if row is None or owner is None or (scope is not None and not scope.covers(owner)):
-        raise MemoryNotFoundError(trace_id)
+        raise MemoryNotFoundError(trace_id, "trace")
     state = row.state
     usage = Usage.from_json(state["work"]["usage"])
     return Trace(

@@ -1,5 +1,8 @@
 import json
+import os
+import shlex
 import sqlite3
+import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import closing
@@ -8,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import stopped
-from tests.programs import python
+from tests.cli.conftest import Process, stopped
+from tests.programs import COMMAND, python
 
 Data = Callable[..., dict[str, Any]]
 
@@ -42,6 +45,17 @@ def test_text_and_file_together_are_refused(data: Data, tmp_path: Path) -> None:
     file = tmp_path / "said.txt"
     file.write_text("I live in Lyon.", encoding="utf-8")
     assert data("add", "text", "-f", file, "-u", "a", code=2)["error"]["code"] == "invalid_input"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes")
+def test_a_file_and_a_pipe_that_holds_something_are_refused_together(process: Process, tmp_path: Path) -> None:
+    file = tmp_path / "said.txt"
+    file.write_text("I live in Lyon.", encoding="utf-8")
+    refused = process("add", "-u", "a", "-f", file, input="I like tea", code=2)
+    assert "not both" in refused.stderr
+    os.mkfifo(tmp_path / "silent")
+    for stdin in ("", "/dev/null", tmp_path / "silent"):  # empty, as cron has it, and open, as CI has it
+        python(*COMMAND, "-d", tmp_path / "b.db", "add", "-u", "a", "-f", file, terminal=str(stdin))
 
 
 @pytest.mark.parametrize(
@@ -167,8 +181,9 @@ def test_many_messages_go_in_as_conversations_and_all_are_told(data: Data) -> No
 def test_an_interrupt_finishes_what_is_under_way_and_says_what_is_stored(database: Path, tmp_path: Path) -> None:
     file = tmp_path / "many.jsonl"
     file.write_text("".join(json.dumps({"role": "user", "content": f"note {n}"}) + "\n" for n in range(1_000)))
+    whose = ("-u", "ann b", "--agent", "g", "--metadata", '{"n": 1}', "--no-graph")
     done = python(
-        "-c", stopped("SIGINT", 200), "-d", database, "add", "--no-infer", "-u", "a", "-f", file, "--json", code=130
+        *("-c", stopped("SIGINT", 200), "-d", database, "add", "--no-infer", *whose, "-f", file, "--json"), code=130
     )
     envelope = json.loads(done.stdout)
     with closing(sqlite3.connect(database)) as connection:
@@ -178,8 +193,17 @@ def test_an_interrupt_finishes_what_is_under_way_and_says_what_is_stored(databas
         "interrupted: 200 of 1000 messages are kept, all before line 201; nothing from there on"
     )
     assert envelope["error"]["hint"] == (
-        f"go on from line 201: tail -n +201 {file} | langmem-adapter add, with the same options"
+        f"go on from line 201: tail -n +201 {file} | langmem-adapter add --user 'ann b' --agent g --database {database} --json"
+        """ --metadata '{"n": 1}' --no-infer --no-graph"""
     )
+    rest, command = (
+        shlex.split(envelope["error"]["hint"].partition(": ")[2])[:4],
+        envelope["error"]["hint"].split("|")[1],
+    )
+    said = subprocess.run(rest, capture_output=True, text=True, check=True).stdout
+    python(*COMMAND, *shlex.split(command)[1:], said=said)
+    with closing(sqlite3.connect(database)) as connection:
+        assert connection.execute("SELECT count(*), count(DISTINCT text) FROM memories").fetchall() == [(1_000, 1_000)]
     assert "Traceback" not in done.stderr
 
 
@@ -194,7 +218,8 @@ def test_an_import_that_is_broken_off_goes_on_as_it_says(data: Data, database: P
         "200 of 500 messages are kept; what was being written, lines 201-400, is kept whole or not at all"
         in done.stderr
     )
-    assert f"go on from line 401, else go on from line 201: tail -n +201 '{file}' | langmem-adapter add" in done.stderr
+    told = f"go on from line 401, else go on from line 201: tail -n +201 '{file}' | langmem-adapter add --user a --database"
+    assert told in done.stderr
     kept = data("list", "-u", "a", "-k", "1000")["count"]
     assert kept in {200, 400}
     data("add", "--no-infer", "-u", "a", input="\n".join(lines[kept:]))

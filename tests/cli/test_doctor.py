@@ -102,6 +102,22 @@ def test_a_model_without_its_key_fails_with_4_and_names_the_fix(data: Data) -> N
     assert "OPENAI_API_KEY" in model["detail"]
 
 
+@pytest.mark.parametrize("part", ["model", "embeddings"])
+def test_a_part_that_cannot_be_had_is_told_once_and_the_database_is_looked_into(data: Data, part: str) -> None:
+    data("add", "I like tea", "-u", "a")
+    found = statuses(data("doctor", f"--{part}", "openai:any", code=4))
+    assert {name for name, status in found.items() if status == "FAIL"} == {part}
+    assert (found["database"], found["index"]) == ("OK", "OK")
+
+
+def test_no_fix_sends_to_the_doctor(data: Data, database: Path) -> None:
+    data("add", "I like tea", "-u", "a")
+    envelopes = [data("doctor", "--embeddings", "hash:64", code=4)]
+    database.write_bytes(b"no database at all, only text " * 100)
+    envelopes.append(data("doctor", code=5))
+    assert not [check for envelope in envelopes for check in envelope["data"] if "doctor" in check["fix"]]
+
+
 def test_a_model_that_does_not_answer_fails_with_5(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LANGMEM_ADAPTER_BASE_URL", "http://127.0.0.1:9/v1")
     assert statuses(data("doctor", "--model", "openai:any", code=5))["model"] == "FAIL"

@@ -49,30 +49,46 @@ def test_a_model_that_does_not_answer_is_unreachable(
     error = data("add", "I like tea", "-u", "a", "--model", "openai:any", code=5)["error"]
     assert error["code"] == "model_unreachable"
     assert re.match("openai:any at http://127.0.0.1:9/v1 cannot be reached: .*refused", error["message"])
+    assert "is the server running?" in error["hint"]
     monkeypatch.delenv("LANGMEM_ADAPTER_BASE_URL")
     assert data("list", "-u", "a")["data"] == []
 
 
 QUOTA = Failure(429, "insufficient_quota: you exceeded your current quota")
+HINTS = {
+    **dict.fromkeys((400, 422), "another --model"),
+    **dict.fromkeys((401, 403), "LANGMEM_ADAPTER_API_KEY, the only one that a LANGMEM_ADAPTER_BASE_URL gets"),
+    404: "name of the model",
+    **dict.fromkeys((408, 429, 500, 503), "it answered, but cannot do this now"),
+}
 ANSWERS = [
-    *((Failure(status), 4, "model_configuration", str(status)) for status in (400, 401, 403, 404, 422)),
-    *((Failure(status), 5, "model_unreachable", str(status)) for status in (408, 429, 500, 503)),
-    (QUOTA, 5, "model_unreachable", "quota"),
-    (Page(), 4, "model_configuration", "no answer that can be read"),
+    *(
+        (Failure(status), 4, "model_configuration", (str(status), HINTS[status]))
+        for status in (400, 401, 403, 404, 422)
+    ),
+    *((Failure(status), 5, "model_unreachable", (str(status), HINTS[status])) for status in (408, 429, 500, 503)),
+    (QUOTA, 5, "model_unreachable", ("quota", "billing")),
+    (Page(), 4, "model_configuration", ("no answer that can be read", "HTML")),
 ]
 
 
 @pytest.mark.parametrize("part", ["model", "embeddings"])
 @pytest.mark.parametrize(("answer", "exit_code", "code", "told"), ANSWERS)
 def test_what_a_server_answers_is_told_with_provider_model_and_address(
-    data: Data, monkeypatch: pytest.MonkeyPatch, part: str, answer: Failure | Page, exit_code: int, code: str, told: str
+    data: Data,
+    monkeypatch: pytest.MonkeyPatch,
+    part: str,
+    answer: Failure | Page,
+    exit_code: int,
+    code: str,
+    told: tuple[str, str],
 ) -> None:
     with OpenAIServer(lambda _: answer, vectors=answer) as server:
         monkeypatch.setenv("LANGMEM_ADAPTER_BASE_URL", server.url.replace("//", "//me:secret@"))
         error = data("add", "I like tea", "-u", "a", f"--{part}", "openai:any", code=exit_code)["error"]
     assert error["code"] == code
-    assert error["message"].startswith(f"openai:any at {server.url} ") and told in error["message"]
-    assert "secret" not in str(error) and error["hint"]
+    assert error["message"].startswith(f"openai:any at {server.url} ") and told[0] in error["message"]
+    assert "secret" not in str(error) and told[1] in error["hint"]
 
 
 def test_a_server_that_does_not_answer_in_time_is_unreachable(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,10 @@
 import json
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +12,7 @@ from typer.testing import CliRunner
 
 from langmem_adapter.cli.app import app
 
+PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 COMMANDS = ["demo", "add", "search", "list", "show", "history", "update", "delete", "purge", "reindex", "doctor"]
 HEAVY = (
     "faiss langgraph langchain langchain_core sqlalchemy alembic numpy pydantic_settings pydantic openai httpx"
@@ -53,6 +57,25 @@ def test_the_help_of_every_command_has_examples_and_fits_80_columns(command: str
     assert all(len(line) <= 80 for line in lines)
     assert any(line.startswith(f" $ langmem-adapter {command}") for line in lines)
     assert "--json" in result.stdout
+
+
+class _Impatient:
+    """Somebody who presses Ctrl-C while the command is being imported."""
+
+    def find_spec(self, name: str, *_: object) -> None:
+        if name == "langmem_adapter.cli.app":
+            raise KeyboardInterrupt
+
+
+def test_an_interrupt_before_the_command_is_imported_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module, name = tomllib.loads(PROJECT.read_text())["project"]["scripts"]["langmem-adapter"].split(":")
+    monkeypatch.delitem(sys.modules, "langmem_adapter.cli.app")
+    monkeypatch.setattr(sys, "meta_path", [_Impatient(), *sys.meta_path])
+    with pytest.raises(SystemExit) as end:  # as the script does: it imports the module, then it calls the name
+        getattr(import_module(module), name)()
+    assert (end.value.code, capsys.readouterr().err) == (130, "error: interrupted\n")
 
 
 def test_no_argument_at_all_shows_the_help() -> None:

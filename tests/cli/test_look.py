@@ -1,4 +1,5 @@
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -9,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from langmem_adapter.cli.app import app
+from langmem_adapter.cli.output import one_line
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.maintenance.reindex import reindex
 
@@ -69,6 +71,9 @@ def test_expired_memories_are_shown_when_asked_for(data: Data) -> None:
 def test_an_end_that_is_past_is_said_and_one_to_come_is_not(cli: Cli) -> None:
     for end, told in (("2001-01-01", True), ("2999-01-01", False)):
         assert ("list --expired shows it" in cli("add", "I like tea", "-u", "a", "--expires-at", end).stderr) == told
+    known = cli("add", "I like tea", "-u", "a", "--expires-at", "2001-01-01").stderr
+    assert "list --expired shows it" not in known
+    assert "known already kept its own expiry" in known
 
 
 def test_a_pipe_gets_one_tab_separated_line_per_memory(cli: Cli, data: Data) -> None:
@@ -84,6 +89,23 @@ def test_show_gives_everything_and_respects_the_scope(data: Data, alice: list[st
     assert item["revision"] == 1
     assert data("show", alice[0], "-u", "bob", code=3)["error"]["code"] == "not_found"
     assert data("show", "nobody", code=3)["error"]["hint"]
+
+
+def test_a_pipe_gets_everything_about_a_memory_in_the_order_of_the_help(cli: Cli, data: Data, alice: list[str]) -> None:
+    (item,) = data("show", alice[0])["data"]
+    told = re.search(r"these are columns: ([^.]*)\.", " ".join(cli("show", "--help").stdout.split()))
+    assert told is not None
+    names = told[1].split(", ")
+    assert set(names) == set(item) - {"hash"}
+    shown = cli("show", alice[0]).stdout.rstrip("\n").split("\t")
+    assert shown == [one_line(item[name]) for name in names]
+
+
+def test_a_pipe_gets_the_parts_of_a_score_as_a_column(cli: Cli, alice: list[str]) -> None:
+    for line in cli("search", "Kyoto", "-u", "alice", "--explain").stdout.splitlines():
+        score, _, _, why = line.split("\t")
+        assert sum(json.loads(why)["parts"].values()) == pytest.approx(float(score))
+    assert all(line.count("\t") == 2 for line in cli("search", "Kyoto", "-u", "alice").stdout.splitlines())
 
 
 def test_history_tells_every_revision_also_of_a_deleted_memory(data: Data, alice: list[str]) -> None:

@@ -44,8 +44,14 @@ def test_what_remains_ends_with_the_code_for_a_part(data: Data, database: Path, 
     assert data("purge", "-u", "alice", "-y")["data"][0]["remains"] == []
 
 
-def test_a_pipe_gets_the_numbers(cli: Cli, two: None) -> None:
-    assert re.fullmatch(r"1\t1\t\d+\t1\t1\t1\t\d\t\d+\t0\t0\n", cli("purge", "-u", "alice", "-y").stdout)
+def test_a_pipe_gets_the_numbers_that_the_help_names_in_this_order(cli: Cli, two: None) -> None:
+    numbers = cli("purge", "-u", "alice", "-y").stdout
+    assert re.fullmatch(r"1\t1\t\d+\t1\t1\t1\t\d\t\d+\t0\t0\n", numbers)
+    named = re.search(r"the numbers are: ([^.]*)\.", " ".join(cli("purge", "--help").stdout.split()))
+    assert named is not None
+    names = [name.split()[0] for name in named[1].split(", ")]
+    assert names == "memories revisions words traces runs scopes snapshots freed relations entities".split()
+    assert "how many were deleted" in cli("delete", "--help").stdout
 
 
 def test_other_embeddings_are_refused_with_the_command_that_changes_them(
@@ -67,6 +73,14 @@ def test_reindex_says_what_it_did(data: Data, cli: Cli, two: None) -> None:
     ]
     assert cli("reindex", "--embeddings", "hash:64").stdout == "2\thash:64/2\thash:64/2\n"
     assert data("reindex")["data"][0]["after"] == "hash:512/2"  # the setting
+
+
+def test_reindex_says_which_setting_fits_from_now_on(cli: Cli, monkeypatch: pytest.MonkeyPatch, two: None) -> None:
+    told = re.search(r"export (\w+)=(\S+)", cli("reindex", "--embeddings", "hash:64").stderr)
+    assert told is not None
+    monkeypatch.setenv(*told.groups())
+    assert "Has a dog" in cli("search", "dog", "-u", "alice").stdout
+    assert "export" not in cli("reindex").stderr
 
 
 def test_reindex_refuses_what_it_cannot_use(data: Data, two: None, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from langmem_adapter.errors import MemoryNotFoundError, ModelReplyError
+from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError, ModelReplyError
 from langmem_adapter.memory import Memory
 from langmem_adapter.pipeline.retries import worth_another_try
 from langmem_adapter.settings import Settings
@@ -66,8 +66,11 @@ def test_another_tenants_trace_is_not_found(memory: Memory) -> None:
     for arguments in ({"user_id": "b"}, {"agent_id": "a"}):
         with pytest.raises(MemoryNotFoundError):
             memory.trace(str(result.trace_id), **arguments)
-    with pytest.raises(MemoryNotFoundError):
-        memory.trace("nothing")
+    for ask in (memory.trace, memory.replay):
+        with pytest.raises(MemoryNotFoundError, match="no trace 'nothing' here"):
+            ask("nothing")
+        with pytest.raises(InvalidInputError, match="a trace's id is a text"):
+            ask(7)  # type: ignore[arg-type]
 
 
 def test_a_replay_thinks_again_and_writes_nothing(memory: Memory) -> None:
