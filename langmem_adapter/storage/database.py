@@ -139,7 +139,7 @@ class Database:
         self._busy_timeout = busy_timeout
         self._memory_lock = threading.RLock()
         self._engine = where if isinstance(where, Engine) else self._create(url_of(where))
-        if isinstance(where, Engine) and self.dialect == "sqlite":
+        if isinstance(where, Engine) and url_of(where.url).get_backend_name() == "sqlite":
             raise InvalidInputError("an Engine is taken for Postgres only; for SQLite give its path or URL")
         self._reads = self._engine.execution_options(sqlite_begin="DEFERRED")
         self._writes = self._engine.execution_options(sqlite_begin="IMMEDIATE")

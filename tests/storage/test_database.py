@@ -7,6 +7,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext, suppress
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -228,6 +229,12 @@ def test_a_missing_driver_names_the_extra() -> None:
 def test_an_sqlite_engine_is_refused_with_the_fix() -> None:
     with pytest.raises(InvalidInputError, match="path"):
         Database(create_engine("sqlite://"))
+
+
+def test_an_engine_of_another_database_is_refused_with_the_fix() -> None:
+    driver = SimpleNamespace(paramstyle="format", __version__="1.0.0", Error=Exception)
+    with pytest.raises(InvalidInputError, match="mysql is not supported; use SQLite or"):
+        Database(create_engine("mysql+pymysql://u@h/d", module=driver))
 
 
 def test_a_password_is_never_shown() -> None:
