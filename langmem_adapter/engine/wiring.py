@@ -351,7 +351,7 @@ def _close(part: Closing, errors: list[BaseException]) -> None:
         part.close()
     except BaseExceptionGroup as group:
         errors.extend(group.exceptions)
-    except LangmemAdapterError as error:
+    except Exception as error:  # noqa: BLE001 - raised by `close`, with those of the others
         errors.append(error)
 
 
