@@ -604,6 +604,22 @@ async def test_the_async_twins_do_the_same(memory: Memory) -> None:
         await memory.asearch("x", user="a")  # type: ignore[call-arg]
 
 
+async def test_the_async_twins_work_where_the_loop_has_no_executor_any_more(tmp_path: Path) -> None:
+    memory = Memory(tmp_path / "m.db", graph=True)
+    await asyncio.get_running_loop().shutdown_default_executor()
+    key: dict[str, Any] = {"idempotency_key": "k", "user_id": "a"}
+    async with asyncio.timeout(100):
+        added = (await memory.aadd("I like tea.", **key)).results[0]
+        assert (await memory.aadd("I like tea.", **key)).results[0].id == added.id
+        assert (await memory.aupdate(str(added.id), "Likes green tea")).event == "UPDATE"
+        assert [hit.text for hit in await memory.asearch("tea", user_id="a")] == ["Likes green tea"]
+        changes = await memory.aadd_many([{"messages": "I like coffee.", "user_id": "b"}])
+        assert not isinstance(changes[0], Exception)
+        await memory.aclose()
+    with pytest.raises(StorageError, match="closed"):
+        memory.stats()
+
+
 async def test_two_hundred_gathered_adds_share_few_commits(tmp_path: Path) -> None:
     async with Memory(tmp_path / "m.db") as memory:
         before = memory.engine.database.commits

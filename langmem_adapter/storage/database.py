@@ -379,8 +379,9 @@ class Database:
                     self._queue.popleft()
 
     def _flush_beside(self) -> None:
-        # Contract: no task waits for a thread of others. The executor of a loop may be gone, full or shut down with what it
-        # was given. `test_a_task_gets_its_result_where_the_loop_has_no_executor_any_more`
+        # Contract: the commit that a task waits for waits for no thread of others: the executor of a loop may be gone, full or
+        # shut down with what it was given. What a task reads before goes there as long as it takes work (`twins.beside`).
+        # `test_a_task_gets_its_result_where_the_loop_has_no_executor_any_more`
         try:
             with self._beside:
                 if not self._has_thread:  # it looks into the queue once more when it is done

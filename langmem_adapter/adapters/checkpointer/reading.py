@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ from langgraph.checkpoint.base import CheckpointTuple
 from langmem_adapter.adapters.checkpointer.arguments import checked_limit, config_of, listed, place_of, selection_of
 from langmem_adapter.storage import checkpoint_pages, threads
 from langmem_adapter.storage import checkpoints as storage
-from langmem_adapter.twins import Plan, awaited, planned
+from langmem_adapter.twins import Plan, awaited, beside, planned
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
@@ -78,7 +77,7 @@ class Reading:
     ) -> AsyncIterator[CheckpointTuple]:
         """The async twin of `list`: the same arguments, results and errors."""
         pages = self._pages(selection_of(config, before, filter), filter, checked_limit(limit))
-        while found := await asyncio.to_thread(next, pages, None):
+        while found := await beside(next, pages, None):
             for one in found:
                 yield one
 
