@@ -331,9 +331,9 @@ class Database:
         if self.inherited:
             return
         try:
-            while any(
-                waiting.fresh for waiting in self._queue.copy()
-            ):  # not for who is at it: `close` may come from there
+            # Contract: a write under way is not waited for, since it may wait for this.
+            # `test_a_write_that_is_kept_is_acknowledged_also_where_somebody_closes_meanwhile`
+            while any(waiting.fresh for waiting in self._queue.copy()):
                 self._flush()
         finally:
             self._close()
