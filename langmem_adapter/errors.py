@@ -138,7 +138,7 @@ class ConflictError(LangmemAdapterError):
 
 
 class StorageError(LangmemAdapterError):
-    """The database refused or failed; the transaction was rolled back.
+    """The database refused or failed; the transaction was rolled back, unless the message says that this is not known.
 
     Attributes:
         transient: Whether the same call may well succeed in a moment (a lock, a lost connection).

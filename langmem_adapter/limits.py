@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from concurrent.futures import Future, wait
-from contextvars import copy_context
-from threading import Thread
+from concurrent.futures import wait
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -19,16 +17,17 @@ from tenacity import AsyncRetrying, Retrying, retry_if_exception, stop_after_att
 from tenacity.wait import wait_random_exponential
 
 from langmem_adapter.errors import ModelTimeoutError
-from langmem_adapter.twins import Plan
+from langmem_adapter.twins import Plan, in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
+    from concurrent.futures import Future
 
     from tenacity import RetryCallState
 
     from langmem_adapter.settings import Settings
 
-__all__ = ["Limits", "asked_of", "in_thread", "is_passing", "is_quota", "limits_of", "model_name", "status_of"]
+__all__ = ["Limits", "asked_of", "is_passing", "is_quota", "limits_of", "model_name", "status_of"]
 
 R = TypeVar("R")
 
@@ -141,34 +140,6 @@ def model_name(model: object) -> str:
         if isinstance(name, str) and name:
             return name
     return type(model).__name__
-
-
-def in_thread(work: Callable[[], R]) -> Future[R]:
-    """Begin some work in a thread of its own, which sees the caller's context variables (callbacks, traces).
-
-    Args:
-        work: What is done there.
-
-    Returns:
-        What comes of it; it cannot be cancelled.
-    """
-    answer: Future[R] = Future()
-    answer.set_running_or_notify_cancel()
-    # Contract: a daemon, unlike the threads of concurrent.futures: work that never ends keeps no interpreter from ending.
-    # tests/test_limits.py::test_a_model_that_never_answers_keeps_no_interpreter_from_ending
-    Thread(target=copy_context().run, args=(_work, work, answer), daemon=True, name="langmem_adapter model").start()
-    return answer
-
-
-def _work(work: Callable[[], R], answer: Future[R]) -> None:
-    try:
-        answer.set_result(work())
-    except StopIteration as error:  # no coroutine can raise it, and asyncio never hands it on
-        told = RuntimeError("StopIteration was raised where an answer was due")
-        told.__cause__ = error
-        answer.set_exception(told)
-    except BaseException as error:  # noqa: BLE001 - whoever waits for the answer raises it
-        answer.set_exception(error)
 
 
 def _looked_at(answer: asyncio.Future[Any]) -> None:

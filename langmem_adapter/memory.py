@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -19,7 +18,7 @@ from langmem_adapter.records.checks import quoted
 from langmem_adapter.settings import Settings
 from langmem_adapter.storage import meta
 from langmem_adapter.storage.scopes import counts
-from langmem_adapter.twins import Plan, awaited, planned
+from langmem_adapter.twins import Plan, awaited, beside, planned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -358,7 +357,7 @@ class Memory(Adding, Finding, Editing):
     ) -> None:
         """Close; an error of the `with` statement goes on, with a note of what closing met."""
         with noted_on(error):
-            await asyncio.to_thread(self._engine.close)
+            await beside(self._engine.close)
 
     def __repr__(self) -> str:
         """Where it lies and who thinks."""

@@ -11,6 +11,9 @@ import asyncio
 import difflib
 import functools
 import inspect
+from concurrent.futures import Future
+from contextvars import copy_context
+from threading import Thread
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, TypeVar
 
@@ -20,7 +23,7 @@ from langmem_adapter.records.checks import quoted
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
-__all__ = ["Plan", "awaited", "planned", "refuse_unknown"]
+__all__ = ["Plan", "awaited", "beside", "in_thread", "planned", "refuse_unknown"]
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -44,7 +47,7 @@ class Plan(Generic[R]):
 
     def __init__(self, run: Callable[[], R], arun: Callable[[], Awaitable[R]] | None = None) -> None:
         self.run = run
-        self.arun = arun or functools.partial(asyncio.to_thread, run)
+        self.arun = arun or functools.partial(beside, run)
 
     @classmethod
     def known(cls, result: R) -> Plan[R]:
@@ -134,6 +137,60 @@ def awaited(
 
     _sign(twin, plan, name, f"The async twin of `{plan.__name__}`: the same arguments, results and errors.")
     return twin
+
+
+# ── threads ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def beside(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Do some work beside the event loop: as `asyncio.to_thread` does, but also where the loop's executor was shut down.
+
+    Args:
+        work: What is done there.
+        args: Its arguments.
+        kwargs: The same.
+
+    Example:
+        >>> asyncio.run(beside(sum, [1, 2]))
+        3
+    """
+    call = functools.partial(copy_context().run, functools.partial(work, *args, **kwargs))
+    try:
+        answer = asyncio.get_running_loop().run_in_executor(None, call)
+    except RuntimeError:  # it takes no more work
+        answer = asyncio.wrap_future(in_thread(call))
+    return await answer
+
+
+def in_thread(work: Callable[[], R]) -> Future[R]:
+    """Begin some work in a thread of its own, which sees the caller's context variables (callbacks, traces).
+
+    Args:
+        work: What is done there.
+
+    Returns:
+        What comes of it; it cannot be cancelled.
+    """
+    answer: Future[R] = Future()
+    answer.set_running_or_notify_cancel()
+    # Contract: a daemon, unlike the threads of concurrent.futures: work that never ends keeps no interpreter from ending.
+    # tests/test_limits.py::test_a_model_that_never_answers_keeps_no_interpreter_from_ending
+    Thread(target=copy_context().run, args=(_work, work, answer), daemon=True, name="langmem_adapter").start()
+    return answer
+
+
+def _work(work: Callable[[], R], answer: Future[R]) -> None:
+    try:
+        answer.set_result(work())
+    except StopIteration as error:  # no coroutine can raise it, and asyncio never hands it on
+        told = RuntimeError("StopIteration was raised where an answer was due")
+        told.__cause__ = error
+        answer.set_exception(told)
+    except BaseException as error:  # noqa: BLE001 - whoever waits for the answer raises it
+        answer.set_exception(error)
+
+
+# ── signatures ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _sign(function: Any, plan: Callable[..., Any], name: str, doc: str | None) -> None:

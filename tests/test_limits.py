@@ -22,6 +22,7 @@ from langmem_adapter.limits import Limits, asked_of, is_passing, status_of
 from langmem_adapter.memory import Memory
 from langmem_adapter.settings import Settings
 from langmem_adapter.testing import ScriptedChatModel
+from langmem_adapter.twins import beside
 from tests.openai_server import Failure, OpenAIServer, Stalled
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def held() -> Iterator[threading.Event]:
 def ended() -> None:
     """Wait until what was left behind has come back."""
     for thread in threading.enumerate():
-        if thread.name == "langmem_adapter model":
+        if thread.name == "langmem_adapter":
             thread.join()
 
 
@@ -141,7 +142,7 @@ async def test_many_that_hang_leave_the_executor_of_the_loop_free(held: threadin
     async with Memory(":memory:", model=model, settings=Settings(model_timeout=SHORT)) as memory:
         adds = (memory.aadd("I live in Rome.", user_id=str(number)) for number in range(40))
         assert {type(end) for end in await asyncio.gather(*adds, return_exceptions=True)} == {ModelTimeoutError}
-        assert await asyncio.to_thread(held.is_set) is False
+        assert await beside(held.is_set) is False
 
 
 def test_what_was_left_behind_asks_nobody_again(held: threading.Event) -> None:

@@ -323,7 +323,7 @@ def test_many_verbatim_adds_of_a_scope_are_one_transaction(memory: Memory) -> No
     got = memory.add_many([{"messages": f"turn {i}", "user_id": "a", "infer": False} for i in range(100)])
     assert len(got) == 100
     assert len({change.id for result in got if isinstance(result, AddResult) for change in result.results}) == 100
-    assert memory.engine.database._commits <= 3
+    assert memory.engine.database.commits <= 3
 
 
 def test_a_chat_model_that_fails_leaves_nothing_behind(memory: Memory, database_url: str) -> None:
@@ -617,15 +617,31 @@ async def test_the_async_twins_do_the_same(memory: Memory) -> None:
         await memory.asearch("x", user="a")  # type: ignore[call-arg]
 
 
+async def test_the_async_twins_work_where_the_loop_has_no_executor_any_more(tmp_path: Path) -> None:
+    memory = Memory(tmp_path / "m.db", graph=True)
+    await asyncio.get_running_loop().shutdown_default_executor()
+    key: dict[str, Any] = {"idempotency_key": "k", "user_id": "a"}
+    async with asyncio.timeout(100):
+        added = (await memory.aadd("I like tea.", **key)).results[0]
+        assert (await memory.aadd("I like tea.", **key)).results[0].id == added.id
+        assert (await memory.aupdate(str(added.id), "Likes green tea")).event == "UPDATE"
+        assert [hit.text for hit in await memory.asearch("tea", user_id="a")] == ["Likes green tea"]
+        changes = await memory.aadd_many([{"messages": "I like coffee.", "user_id": "b"}])
+        assert not isinstance(changes[0], Exception)
+        await memory.aclose()
+    with pytest.raises(StorageError, match="closed"):
+        memory.stats()
+
+
 async def test_two_hundred_gathered_adds_share_few_commits(tmp_path: Path) -> None:
     async with Memory(tmp_path / "m.db") as memory:
-        before = memory.engine.database._commits
+        before = memory.engine.database.commits
         results = await asyncio.gather(
             *(memory.aadd(f"turn {i}", user_id=f"u{i % 10}", infer=False) for i in range(200))
         )
         assert len({result.results[0].id for result in results}) == 200
         assert memory.stats().memories == 200
-        assert memory.engine.database._commits - before <= 60
+        assert memory.engine.database.commits - before <= 60
 
 
 def test_every_public_method_has_its_async_twin_with_the_same_signature() -> None:
@@ -670,7 +686,7 @@ def test_a_closed_memory_says_so(tmp_path: Path) -> None:
 
 def test_many_edits_share_a_commit_and_each_ends_on_its_own(memory: Memory) -> None:
     ids = [memory.add(f"fact {n}", user_id="a", infer=False).results[0].id for n in range(5)]
-    before = memory.engine.database._commits
+    before = memory.engine.database.commits
     done = memory.update_many(
         [
             {"memory_id": ids[0], "text": "changed"},
@@ -682,7 +698,7 @@ def test_many_edits_share_a_commit_and_each_ends_on_its_own(memory: Memory) -> N
             {"memory_id": ids[0], "text": "changed again"},
         ]
     )
-    assert memory.engine.database._commits == before + 1
+    assert memory.engine.database.commits == before + 1
     assert [type(end).__name__ for end in done] == [
         "Change", "Change", "MemoryNotFoundError", "InvalidInputError", "InvalidInputError", "MemoryNotFoundError", "Change",
     ]  # fmt: skip

@@ -11,7 +11,6 @@ Database, model and embeddings come from the settings: environment `LANGMEM_ADAP
 
 from __future__ import annotations
 
-import asyncio
 import os
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
@@ -20,6 +19,7 @@ from langmem_adapter.adapters.checkpointer import SQLAlchemySaver
 from langmem_adapter.adapters.store import MemoryStore
 from langmem_adapter.forks import Lock
 from langmem_adapter.memory import Memory
+from langmem_adapter.twins import beside
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -51,7 +51,7 @@ class _Shared:
         # Contract: the first to enter closes, since a server leaves what it entered in its own thread, from the last to the
         # first, and never what it entered in threads of its runs. Proven by
         # tests/adapters/test_serving.py::test_store_and_checkpointer_share_a_memory_that_the_first_of_them_closes.
-        memory = await asyncio.to_thread(self.memory)
+        memory = await beside(self.memory)
         with self._lock:
             first, self._closes = not self._closes, True
         try:

@@ -253,8 +253,8 @@ def _index(found: "Verification", database: Path) -> _Check:
 
 def _slow(call: Call, settings: "Settings") -> Iterator[_Check]:
     """What may hang, side by side: each in a thread that is left behind when its time is over."""
-    from langmem_adapter.limits import in_thread
     from langmem_adapter.memory import Memory
+    from langmem_adapter.twins import in_thread
 
     begun = {"database": in_thread(partial(_tried, "database", lambda: list(_database(call))))}
     # In throw-away memories, so that nothing of this reaches anybody's data, and one does not need the other.

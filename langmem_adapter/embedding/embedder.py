@@ -142,10 +142,9 @@ class Embedder:
 
     def _call(self, method: str, given: str | list[str]) -> Plan[Any]:
         run, arun = (partial(getattr(self._embeddings, name), given) for name in (method, f"a{method}"))
-        if self._limits is None:
-            return Plan(run, arun)
         own = getattr(type(self._embeddings), f"a{method}") is not getattr(Embeddings, f"a{method}")
-        return self._limits.plan(run, arun if own else None)
+        plan = Plan if self._limits is None else self._limits.plan
+        return plan(run, arun if own else None)
 
     def _look_up(self, texts: Sequence[str]) -> tuple[dict[str, UnitVectors], list[str]]:
         distinct = list(dict.fromkeys(texts))

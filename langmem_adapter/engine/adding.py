@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ from langmem_adapter.pipeline.background import BackgroundWriter
 from langmem_adapter.pipeline.replay import said_again, would_be
 from langmem_adapter.pipeline.run import Run, grouped, run_of
 from langmem_adapter.storage import traces
-from langmem_adapter.twins import Plan, awaited, planned
+from langmem_adapter.twins import Plan, awaited, beside, planned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -218,7 +217,7 @@ class Adding(Wired):
         config: RunnableConfig = {"run_name": "memory.replay", "tags": ["langmem_adapter"]}
 
         async def arun() -> AddResult:
-            trace = await asyncio.to_thread(read)
+            trace = await beside(read)
             return would_be(
                 await self.engine.dry_pipeline.ainvoke(said_again(trace), config), self.engine.reasoner.mode
             )

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
@@ -38,7 +37,7 @@ from langmem_adapter.storage.ledger import Ledger
 from langmem_adapter.storage.moments import unreadable
 from langmem_adapter.storage.tables import metadata
 from langmem_adapter.storage.writes import Write
-from langmem_adapter.twins import Plan
+from langmem_adapter.twins import Plan, beside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -212,8 +211,8 @@ class Engine:
 
         async def arun() -> AddResult:
             if self.sweeper.due:
-                await asyncio.to_thread(self.sweeper.sweep_if_due)
-            done = await asyncio.to_thread(self._repeated, run, mode) if run.repeatable else None
+                await beside(self.sweeper.sweep_if_due)
+            done = await beside(self._repeated, run, mode) if run.repeatable else None
             return (
                 run.results(await self.pipeline.ainvoke(run.state(), config, output_keys=_RESULT))[0]
                 if done is None
@@ -247,7 +246,7 @@ class Engine:
             return self.ledger.apply(_with_vectors(write, self.embedder.vectors(_texts(write))))[0]
 
         async def arun() -> Change:
-            write = self._checked(await asyncio.to_thread(prepare))
+            write = self._checked(await beside(prepare))
             vectors = await self.embedder.avectors(_texts(write))
             return (await self.ledger.aapply(_with_vectors(write, vectors)))[0]
 
@@ -274,7 +273,7 @@ class Engine:
             return [end if isinstance(end, LangmemAdapterError) else end[0] for end in ends]
 
         async def arun() -> list[Change | Exception]:
-            return await asyncio.to_thread(apply, await self.embedder.avectors(texts))
+            return await beside(apply, await self.embedder.avectors(texts))
 
         return Plan(lambda: apply(self.embedder.vectors(texts)), arun)
 
@@ -349,7 +348,7 @@ def _close(part: Closing, errors: list[BaseException]) -> None:
         part.close()
     except BaseExceptionGroup as group:
         errors.extend(group.exceptions)
-    except LangmemAdapterError as error:
+    except Exception as error:  # noqa: BLE001 - raised by `close`, with those of the others
         errors.append(error)
 
 

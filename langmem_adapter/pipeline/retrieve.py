@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ from langmem_adapter.pipeline.clock import finished
 from langmem_adapter.pipeline.stage import Update, WorkingStage
 from langmem_adapter.pipeline.state import PipelineState, scope_of
 from langmem_adapter.text import refers_back
+from langmem_adapter.twins import beside
 
 if TYPE_CHECKING:
     from langmem_adapter.embedding.embedder import Embedder
@@ -47,7 +47,7 @@ def retrieve_stage(
     async def aretrieve(state: PipelineState) -> Update:
         vectors = await embedder.avectors(_texts(state))
         await queue.atake(scope_of(state), state["task"]["key"], vectors, near=near, lease=lease)
-        return await asyncio.to_thread(compared, state)
+        return await beside(compared, state)
 
     return WorkingStage(retrieve, aretrieve)
 

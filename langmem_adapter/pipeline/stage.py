@@ -7,11 +7,12 @@ in a trace: the node does, and whoever was asked stands right below it.
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from langchain_core.runnables import Runnable
+
+from langmem_adapter.twins import beside
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -65,9 +66,9 @@ class AskingStage(Runnable["PipelineState", Step]):
 
     async def ainvoke(self, input: PipelineState, config: RunnableConfig | None = None, **_: Any) -> Step:  # noqa: A002 - LangChain's name
         """The same without blocking the event loop."""
-        planned = await asyncio.to_thread(self._planned, input)
+        planned = await beside(self._planned, input)
         if isinstance(planned, Ask):
-            return await asyncio.to_thread(planned.then, await planned.whom.abatch(list(planned.questions), config))
+            return await beside(planned.then, await planned.whom.abatch(list(planned.questions), config))
         return planned
 
     def _planned(self, state: PipelineState) -> Step | Ask:

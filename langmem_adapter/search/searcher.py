@@ -7,7 +7,6 @@ filter narrows what is searched, nothing is dropped from a list that was already
 
 from __future__ import annotations
 
-import asyncio
 import time
 from dataclasses import replace
 from functools import partial, reduce
@@ -25,7 +24,7 @@ from langmem_adapter.search.versions import newest_first
 from langmem_adapter.storage import memories
 from langmem_adapter.text import ASKS, TELLS_TIME
 from langmem_adapter.tracing import shown, stage
-from langmem_adapter.twins import Plan
+from langmem_adapter.twins import Plan, beside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -90,7 +89,7 @@ class Searcher:
 
     async def asearch(self, query: Query) -> list[Hit]:
         """The async twin of `search`."""
-        asked, standing = await asyncio.to_thread(self._read, query)
+        asked, standing = await beside(self._read, query)
         vector = await self._embedder.aquery(asked.text)
         pool = await self._finding(query, asked, standing, vector).arun()
         if query.rerank is None:

@@ -43,12 +43,16 @@ if TYPE_CHECKING:
 __all__ = ["Database", "Reading"]
 
 T = TypeVar("T")
-_Outcome: TypeAlias = "tuple[Any, LangmemAdapterError | None]"
+_Outcome: TypeAlias = "tuple[Any, Exception | None]"
 
 _WRITE_LOCK: Final = 0x6C616E676D656D  # "langmem": the advisory lock that every writer on Postgres takes first
 _SESSION: Final = "SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO'; SET LOCAL client_encoding = 'UTF8'"
 _COMMITTED: Final = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"  # else the lock would come after the snapshot
 _MOST_PER_COMMIT: Final = 512
+_UNKNOWN: Final = (
+    "broken off, and it is not known whether it was written; look, or repeat it with the same idempotency_key, which writes "
+    "nothing twice"
+)
 # What a shelf of `search` is made of: the changes, and the language of its words (`storage.meta`).
 _VERSION: Final = text("SELECT coalesce(max(seq), 0), (SELECT value FROM meta WHERE key = 'language') FROM changes")
 
@@ -59,6 +63,24 @@ class _Waiting(Generic[T]):
 
     work: Callable[[Connection], T]
     future: Future[T] = field(default_factory=Future)
+
+    @property
+    def fresh(self) -> bool:
+        """Whether it was neither begun nor given up."""
+        return not (self.future.done() or self.future.running())
+
+    def begins(self) -> bool:
+        """Whether it is to be done now."""
+        return self.fresh and self.future.set_running_or_notify_cancel()
+
+    def end(self, result: Any, error: Exception | None) -> None:
+        """Tell who waits; who has an end keeps it."""
+        if not self.future.running():
+            return
+        if error is None:
+            self.future.set_result(result)
+        else:
+            self.future.set_exception(error)
 
 
 class Reading:
@@ -99,6 +121,9 @@ class Reading:
 class Database:
     """One SQL database: SQLite (embedded, the default) or Postgres.
 
+    Attributes:
+        commits: How many there were of what was queued: fewer than writes, where those shared some.
+
     Args:
         where: A path (SQLite), `":memory:"`, an SQLAlchemy URL, or an `Engine` (Postgres; for SQLite give its path, since
             the driver must be set up our way).
@@ -114,7 +139,7 @@ class Database:
         self._busy_timeout = busy_timeout
         self._memory_lock = threading.RLock()
         self._engine = where if isinstance(where, Engine) else self._create(url_of(where))
-        if isinstance(where, Engine) and self.dialect == "sqlite":
+        if isinstance(where, Engine) and url_of(where.url).get_backend_name() == "sqlite":
             raise InvalidInputError("an Engine is taken for Postgres only; for SQLite give its path or URL")
         self._reads = self._engine.execution_options(sqlite_begin="DEFERRED")
         self._writes = self._engine.execution_options(sqlite_begin="IMMEDIATE")
@@ -122,7 +147,7 @@ class Database:
         self._flushing = threading.Lock()
         self._beside = threading.Lock()
         self._has_thread = False
-        self._commits = 0
+        self.commits = 0
         self._poll: sqlite.FileConnection | None = None
         self._polls = 0
         self._polling = threading.Lock()
@@ -200,7 +225,7 @@ class Database:
         """
         self._refuse()
         if self.path is None and self.dialect == "sqlite":
-            return self._commits
+            return self.commits
         if self.path is None:
             with self.read() as connection:
                 return tuple(connection.execute(_VERSION).one())
@@ -232,12 +257,10 @@ class Database:
                 its own changes are undone.
 
         Raises:
-            StorageError: The database refused or failed; nothing of *work* is kept.
+            StorageError: The database refused or failed; nothing of *work* is kept, unless the message says that this is
+                not known.
         """
-        future = self._enqueue(work)
-        while not future.done():
-            self._flush()
-        return future.result()
+        return self._ended([self._enqueue(work)])[0].result()
 
     async def awrite(self, work: Callable[[Connection], T]) -> T:
         """The async twin of `write`: waiting tasks share one commit, a task cancelled before its turn writes nothing."""
@@ -252,10 +275,7 @@ class Database:
         Args:
             works: As for `write`.
         """
-        futures = [self._enqueue(work) for work in works]
-        while not all(future.done() for future in futures):
-            self._flush()
-        return [_outcome(future) for future in futures]
+        return [_outcome(future) for future in self._ended([self._enqueue(work) for work in works])]
 
     @contextmanager
     def derived(self, lock: int) -> Iterator[Connection]:
@@ -315,8 +335,15 @@ class Database:
         """
         if self.inherited:
             return
-        while self._queue:
-            self._flush()
+        try:
+            # Contract: a write under way is not waited for, since it may wait for this.
+            # `test_a_write_that_is_kept_is_acknowledged_also_where_somebody_closes_meanwhile`
+            while any(waiting.fresh for waiting in self._queue.copy()):
+                self._flush()
+        finally:
+            self._close()
+
+    def _close(self) -> None:
         with self._polling:
             self._closed = True
             if self._poll is not None:
@@ -333,23 +360,38 @@ class Database:
         self._queue.append(waiting)
         return waiting.future
 
+    def _ended(self, futures: list[Future[T]]) -> list[Future[T]]:
+        try:
+            for future in futures:
+                while not future.done():
+                    self._flush()
+        finally:  # who is interrupted before its turn writes nothing
+            for future in futures:
+                future.cancel()
+        return futures
+
     def _flush(self) -> None:
+        # Contract: an interrupt may come between any two steps, and nobody waits for ever: who is in the queue leaves it with
+        # an end, and is not begun again where it was begun. `test_an_interrupt_anywhere_leaves_nobody_waiting`
         with self._flushing:
-            batch = [self._queue.popleft() for _ in range(min(len(self._queue), _MOST_PER_COMMIT))]
-            # A cancelled task gave up before its turn came: its work is not begun at all.
-            batch = [waiting for waiting in batch if waiting.future.set_running_or_notify_cancel()]
-            if batch:
-                self._commit(batch)
+            batch = [self._queue[place] for place in range(min(len(self._queue), _MOST_PER_COMMIT))]
+            try:
+                self._commit([waiting for waiting in batch if waiting.begins()])
+            finally:
+                for waiting in batch:
+                    waiting.end(None, StorageError(f"{self.location}: this write was {_UNKNOWN}"))
+                while self._queue and self._queue[0].future.done():
+                    self._queue.popleft()
 
     def _flush_beside(self) -> None:
-        # Contract: no task waits for a thread of others. The executor of a loop may be gone, full or shut down with what it
-        # was given. `test_a_task_gets_its_result_where_the_loop_has_no_executor_any_more`
-        with self._beside:
-            if self._has_thread:  # it looks into the queue once more when it is done
-                return
-            self._has_thread = True
+        # Contract: the commit that a task waits for waits for no thread of others: the executor of a loop may be gone, full or
+        # shut down with what it was given. What a task reads before goes there as long as it takes work (`twins.beside`).
+        # `test_a_task_gets_its_result_where_the_loop_has_no_executor_any_more`
         try:
-            threading.Thread(target=self._flush_all, name="langmem-adapter writes").start()
+            with self._beside:
+                if not self._has_thread:  # it looks into the queue once more when it is done
+                    threading.Thread(target=self._flush_all, name="langmem-adapter writes").start()
+                    self._has_thread = True
         except RuntimeError:  # no thread is to be had: too many of them, or the interpreter ends
             self._flush_all()
 
@@ -357,34 +399,39 @@ class Database:
         try:
             while self._queue:
                 self._flush()
-        finally:  # a defect in one work ends its batch, not the next one's
+        finally:  # an interrupt ends its batch, not the next one's
             with self._beside:
                 self._has_thread = False
             if self._queue:
                 self._flush_beside()
 
     def _commit(self, batch: list[_Waiting[Any]]) -> None:
+        # Contract: nothing is acknowledged before its commit has returned. `test_who_is_told_that_it_is_written_finds_it`
+        if not batch:
+            return
         outcomes: list[_Outcome] = []
         try:
             with translated(self.location), self._lone(), self._transaction() as connection:
                 outcomes = [self._attempt(connection, waiting, alone=len(batch) == 1) for waiting in batch]
-            self._commits += 1
-        except LangmemAdapterError as error:
-            outcomes = [(None, error)] * len(batch)
-        finally:  # nobody may wait for ever: a defect or an interrupt in one work reaches its neighbours as an error
-            broken = StorageError("a write beside this one broke the transaction; nothing was written, try again")
-            outcomes = outcomes if len(outcomes) == len(batch) else [(None, broken)] * len(batch)
-            for waiting, outcome in zip(batch, outcomes, strict=True):
-                _settle(waiting.future, *outcome)
+            self.commits += 1
+        except Exception as error:  # noqa: BLE001 - whoever waits raises it
+            shared = _broken_off(self.location, error) if outcomes else error
+            outcomes = [(None, shared)] * len(batch)
+        for waiting, outcome in zip(batch, outcomes, strict=True):
+            waiting.end(*outcome)
 
     def _attempt(self, connection: Connection, waiting: _Waiting[Any], *, alone: bool) -> _Outcome:
         if alone:  # no neighbour to protect: no savepoint, its error rolls the transaction back
             return waiting.work(connection), None
+        savepoint = connection.begin_nested()
         try:
-            with translated(self.location), connection.begin_nested():
-                return waiting.work(connection), None
-        except LangmemAdapterError as error:
+            with translated(self.location):
+                result = waiting.work(connection)
+        except Exception as error:  # noqa: BLE001 - whoever waits raises it
+            savepoint.rollback()
             return None, error
+        savepoint.commit()
+        return result, None
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
@@ -504,11 +551,13 @@ def _outcome(future: Future[Any]) -> Any:
         return error
 
 
-def _settle(future: Future[Any], result: Any, error: LangmemAdapterError | None) -> None:
-    if error is None:
-        future.set_result(result)
-    else:
-        future.set_exception(error)
+def _broken_off(location: str, error: Exception) -> Exception:
+    """What a commit that failed tells: the database's own word, unless it gave none."""
+    if isinstance(error, LangmemAdapterError) and not getattr(error, "transient", False):
+        return error
+    told = StorageError(f"{location}: this write was {_UNKNOWN} ({error!r})", transient=isinstance(error, StorageError))
+    told.__cause__ = error
+    return told
 
 
 def _make_folder(folder: Path) -> None:

@@ -7,7 +7,6 @@ statistics agree after every commit, or nothing happened. Indexes are not told; 
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
@@ -32,6 +31,7 @@ from langmem_adapter.storage.scopes import id_within, key_of, within
 from langmem_adapter.storage.tables import memories, runs, scopes
 from langmem_adapter.storage.writes import Write
 from langmem_adapter.text import text_hash
+from langmem_adapter.twins import beside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -103,7 +103,7 @@ class Ledger:
 
     async def aapply(self, write: Write) -> tuple[Change, ...]:
         """The async twin of `apply`; waiting tasks share one commit."""
-        return await self.database.awrite(await asyncio.to_thread(self._ready, write))
+        return await self.database.awrite(await beside(self._ready, write))
 
     def apply_each(self, writes: Sequence[Write]) -> list[tuple[Change, ...] | LangmemAdapterError]:
         """Carry out several lists of decisions, which share a commit; each ends with what `apply` gives or raises."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import Decision
 from langmem_adapter.settings import Settings
 from langmem_adapter.storage.writes import Write
+from langmem_adapter.twins import beside
 from tests.benchmarks.families import families, remember
 
 if TYPE_CHECKING:
@@ -62,9 +62,9 @@ def test_what_needs_no_graph_is_found_as_before() -> None:
 
 async def test_the_async_search_finds_the_same() -> None:
     with Memory(":memory:", graph=True) as memory:
-        await asyncio.to_thread(remember, memory, ALICE, TOLD)
+        await beside(remember, memory, ALICE, TOLD)
         for text, _ in TOLD.far[:4]:
-            plain = await asyncio.to_thread(memory.search, text, user_id="alice")
+            plain = await beside(memory.search, text, user_id="alice")
             assert await memory.asearch(text, user_id="alice") == plain
 
 

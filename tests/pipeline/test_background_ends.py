@@ -96,6 +96,29 @@ def failing(path: Path, writes: int) -> Memory:
     return Memory(path, model=ScriptedChatModel(replies=UNREADABLE * writes))
 
 
+class Broken:
+    """Something in the background whose closing fails in a way that nobody foresaw."""
+
+    def close(self) -> None:
+        """Fail."""
+        raise OSError("no place left")
+
+
+def test_what_nobody_foresaw_in_closing_hides_nothing_of_the_others(tmp_path: Path) -> None:
+    memory, broken = failing(tmp_path / "m.db", 1), (Broken(), Broken())
+    memory.engine.writers.update(broken)
+    memory.background(after=math.inf).add("I like tea.", user_id="a")
+    with pytest.raises(ExceptionGroup) as caught:
+        memory.close()
+    assert sorted(type(error).__name__ for error in caught.value.exceptions) == [
+        "ModelReplyError",
+        "OSError",
+        "OSError",
+    ]
+    with pytest.raises(StorageError, match="closed"):
+        memory.stats()
+
+
 def test_what_fails_in_closing_keeps_nothing_else_from_it(tmp_path: Path) -> None:
     memory = failing(tmp_path / "m.db", 2)
     writers = [memory.background(after=math.inf) for _ in range(3)]

@@ -1,24 +1,29 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager, nullcontext, suppress
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import pytest
-from sqlalchemy import create_engine, insert, select, text
+from sqlalchemy import Engine, create_engine, event, insert, select, text
 
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError, StorageError
+from langmem_adapter.storage import database as database_module
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.meta import prepare
 from langmem_adapter.storage.tables import meta
 from tests.programs import Program
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from concurrent.futures import Future
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+    from types import FrameType
 
     from sqlalchemy import Connection
 
@@ -67,12 +72,12 @@ def test_the_version_changes_with_every_commit_of_anybody(database_url: str) -> 
 
 async def test_waiting_tasks_share_one_commit_and_keep_their_own_errors(database: Database) -> None:
     names = [f"k{i % 150}" for i in range(200)]  # the last 50 repeat earlier keys and must fail alone
-    before = database._commits
+    before = database.commits
     results = await asyncio.gather(*(database.awrite(put(name)) for name in names), return_exceptions=True)
     assert [r for r in results if not isinstance(r, str)] and all(isinstance(r, str | StorageError) for r in results)
     assert sum(isinstance(r, StorageError) for r in results) == 50
     assert keys(database) == set(names)
-    assert database._commits - before <= 5
+    assert database.commits - before <= 5
 
 
 def test_threads_write_at_once_and_nothing_is_lost(database: Database) -> None:
@@ -88,18 +93,74 @@ def test_threads_write_at_once_and_nothing_is_lost(database: Database) -> None:
     assert len(keys(database)) == 160
 
 
-def test_a_defect_in_one_write_reaches_its_neighbours_as_an_error(tmp_path: Path) -> None:
-    database = Database(tmp_path / "m.db")
-    prepare(database)
-    waiting: list[Future[Any]] = [database._enqueue(put("a")), database._enqueue(lambda _: 1 / 0)]
-    with pytest.raises(ZeroDivisionError):
-        database._flush()
-    for future in waiting:
-        with pytest.raises(StorageError, match="nothing was written"):
-            future.result(timeout=1)
+@pytest.mark.parametrize("queue_first", [True, False])
+async def test_a_defect_in_one_write_is_its_own_alone(database: Database, *, queue_first: bool) -> None:
+    def defect(connection: Connection) -> None:
+        put("defect")(connection)
+        raise RecursionError("a defect")
+
+    works = [put("a"), defect, put("b")]
+    if queue_first:
+        tasks = [asyncio.create_task(database.awrite(work)) for work in works]
+        await asyncio.sleep(0)
+        assert database.write(put("c")) == "c"
+        ends = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [repr(end) for end in ends] == ["'a'", "RecursionError('a defect')", "'b'"]
+    else:
+        with pytest.raises(RecursionError):
+            database.write(defect)
+        database.write_each([put("a"), put("b"), put("c")])
+    assert keys(database) == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError("a listener's"), OSError("a driver's")], ids=repr)
+async def test_who_is_told_that_it_is_written_finds_it(database: Database, error: BaseException) -> None:
+    def fail(_: Connection) -> None:
+        raise error
+
+    task = asyncio.create_task(database.awrite(put("of another")))
+    await asyncio.sleep(0)
+    event.listen(Engine, "commit", fail)
+    try:
+        with pytest.raises(KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else StorageError):
+            database.write(put("mine"))
+    finally:
+        event.remove(Engine, "commit", fail)
+    with pytest.raises(StorageError, match=r"not known whether it was written; look, or .* idempotency_key"):
+        await task
     assert keys(database) == set()
-    assert database.write(put("b")) == "b"
-    database.close()
+    assert database.write(put("next")) == "next"
+
+
+async def test_an_interrupt_anywhere_leaves_nobody_waiting(database: Database) -> None:
+    for number in range(50):
+        task = asyncio.create_task(database.awrite(put(f"of another {number}")))
+        await asyncio.sleep(0)
+        mine = None
+        with suppress(KeyboardInterrupt), _interrupted(number):
+            mine = database.write(put(f"mine {number}"))
+        async with asyncio.timeout(60):
+            told = (await asyncio.gather(task, return_exceptions=True))[0]
+        assert isinstance(told, StorageError) or {told} <= keys(database), number
+        assert mine is None or {mine} <= keys(database), number
+    assert (mine, told) == ("mine 49", "of another 49"), "a write has more places than were tried"
+
+
+@contextmanager
+def _interrupted(number: int) -> Iterator[None]:
+    """Ctrl-C in the database's module, at one of the places where Python looks for it: a function begins, a call is over."""
+    passed, before = itertools.count(), sys.getprofile()
+
+    def look(frame: FrameType, what: str, _: object) -> None:
+        here = frame.f_code.co_filename == database_module.__file__ and what in {"call", "c_return"}
+        if here and next(passed) == number:
+            raise KeyboardInterrupt
+
+    sys.setprofile(look)
+    try:
+        yield
+    finally:
+        sys.setprofile(before)
 
 
 async def test_a_task_gets_its_result_where_the_loop_has_no_executor_any_more(database: Database) -> None:
@@ -170,6 +231,12 @@ def test_an_sqlite_engine_is_refused_with_the_fix() -> None:
         Database(create_engine("sqlite://"))
 
 
+def test_an_engine_of_another_database_is_refused_with_the_fix() -> None:
+    driver = SimpleNamespace(paramstyle="format", __version__="1.0.0", Error=Exception)
+    with pytest.raises(InvalidInputError, match="mysql is not supported; use SQLite or"):
+        Database(create_engine("mysql+pymysql://u@h/d", module=driver))
+
+
 def test_a_password_is_never_shown() -> None:
     assert "secret" not in Database("postgresql+psycopg://me:secret@localhost/x").location
 
@@ -187,6 +254,26 @@ def test_a_folder_that_cannot_be_made_is_a_storage_error(tmp_path: Path) -> None
     (tmp_path / "file").write_text("x")
     with pytest.raises(StorageError, match="cannot make the folder"):
         Database(tmp_path / "file" / "m.db")
+
+
+async def test_closing_finishes_what_waits_and_closes_whatever_comes_of_it(tmp_path: Path) -> None:
+    for error in (RecursionError("a defect"), KeyboardInterrupt()):
+        database = Database(tmp_path / "m.db")
+        prepare(database)
+
+        def work(_: Connection, error: BaseException = error) -> None:
+            raise error
+
+        tasks = [asyncio.create_task(database.awrite(each)) for each in (put(f"before {error!r}"), work)]
+        await asyncio.sleep(0)
+        with pytest.raises(KeyboardInterrupt) if isinstance(error, KeyboardInterrupt) else nullcontext():
+            database.close()
+        with pytest.raises(StorageError, match="closed"):
+            database.version()
+        kept, _ = await asyncio.gather(*tasks, return_exceptions=True)
+        again = Database(tmp_path / "m.db")
+        assert isinstance(kept, StorageError) or kept in keys(again)
+        again.close()
 
 
 def test_a_closed_database_says_so(tmp_path: Path) -> None:

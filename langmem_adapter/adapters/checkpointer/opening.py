@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
@@ -12,6 +11,7 @@ from sqlalchemy import URL, Engine
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.meta import prepare
+from langmem_adapter.twins import beside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -85,7 +85,7 @@ class Opening(AbstractContextManager[S], AbstractAsyncContextManager[S], Generic
 
     async def __aenter__(self) -> S:
         """Open, beside the event loop."""
-        self._open = await asyncio.to_thread(self._opener)
+        self._open = await beside(self._opener)
         return self._open
 
     async def __aexit__(

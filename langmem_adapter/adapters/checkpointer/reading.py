@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from langmem_adapter.adapters.checkpointer.arguments import checked_limit, confi
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.storage import checkpoint_pages, threads
 from langmem_adapter.storage import checkpoints as storage
-from langmem_adapter.twins import Plan, awaited, planned
+from langmem_adapter.twins import Plan, awaited, beside, planned
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
@@ -79,7 +78,7 @@ class Reading:
     ) -> AsyncIterator[CheckpointTuple]:
         """The async twin of `list`: the same arguments, results and errors."""
         pages = self._pages(selection_of(config, before, filter), filter, checked_limit(limit))
-        while found := await asyncio.to_thread(next, pages, None):
+        while found := await beside(next, pages, None):
             for one in found:
                 yield one
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -22,7 +21,7 @@ from langmem_adapter.storage import checkpoints as storage
 from langmem_adapter.storage import threads
 from langmem_adapter.storage.checkpoints import Checkpoint as Stored
 from langmem_adapter.storage.checkpoints import Space, Write, slots_of
-from langmem_adapter.twins import Plan, awaited, planned
+from langmem_adapter.twins import Plan, awaited, beside, planned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -178,7 +177,7 @@ class Writing:
             return result
 
         async def arun() -> T:
-            await self._database.awrite(await asyncio.to_thread(draft))
+            await self._database.awrite(await beside(draft))
             return result
 
         return Plan(run, arun)

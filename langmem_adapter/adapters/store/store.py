@@ -20,7 +20,7 @@ from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.storage.item_writes import Put, refresh, sweep, write
 from langmem_adapter.storage.items import ITEMS, present
-from langmem_adapter.twins import Plan, awaited, planned
+from langmem_adapter.twins import Plan, awaited, beside, planned
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -134,7 +134,7 @@ class MemoryStore(BaseStore):
 
         async def arun() -> list[Result]:
             meanings = await self._aembed(work)
-            results, after = await asyncio.to_thread(self._answer, work, meanings)
+            results, after = await beside(self._answer, work, meanings)
             if after is not None:
                 await self._database.awrite(after)
             return results
