@@ -54,18 +54,18 @@ def test_a_misplaced_address_is_not_repeated(cli: Cli) -> None:
 
 
 @pytest.mark.filterwarnings("default::UserWarning")
-def test_the_folders_file_names_no_model_and_no_database(data: Data, cli: Cli, folder: Path) -> None:
+def test_the_folders_file_says_nothing(data: Data, cli: Cli, folder: Path) -> None:
     assert data("add", "I like tea", "-u", "a")["mode"] == "offline"
     result = cli("list", "-u", "a", "--json")
     (line,) = result.stderr.splitlines()
-    assert line.startswith(f"warning: {folder}: ignored database, model, because")
+    assert line.startswith(f"warning: {folder}: ignored, because")
     assert SECRET not in result.output
 
 
 def test_the_doctor_lists_what_was_ignored(data: Data, folder: Path) -> None:
     (check,) = (check for check in data("doctor")["data"] if check["name"] == "folder")
     assert check["status"] == "WARN"
-    assert "ignored database, model" in check["detail"]
+    assert check["detail"].startswith(f"{folder}: ignored, because")
     assert check["fix"].startswith("export LANGMEM_ADAPTER_TRUST_FOLDER=true")
 
 
