@@ -23,6 +23,7 @@ from langmem_adapter.arguments import flag
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError, ScopeError
 from langmem_adapter.pipeline.background import BackgroundWriter
+from langmem_adapter.records.checks import quoted
 from langmem_adapter.scoping import MemoryContext, resolve_scope
 
 if TYPE_CHECKING:
@@ -269,7 +270,7 @@ def _with(message: AnyMessage, notes: str) -> AnyMessage:
 
 def _check(value: object, name: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
-        raise InvalidInputError(f"{name} must be one of {', '.join(map(repr, allowed))}, not {value!r}")
+        raise InvalidInputError(f"{name} must be one of {', '.join(map(repr, allowed))}, not {quoted(value)}")
 
 
 def _is_logged(failed: FailedWrite) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Final, ParamSpec
 
 import typer
 
+from langmem_adapter.addresses import shown
 from langmem_adapter.arguments import memory_id_of
 from langmem_adapter.cli.failures import CommandError, ExitCode
 from langmem_adapter.cli.output import Output
@@ -348,7 +349,7 @@ def refuse_absent(database: str | None, settings: Settings) -> None:
     path = database_path(database, settings)
     if path is not None and not path.exists():
         raise CommandError(
-            f"there is no database at {path}",
+            f"there is no database at {shown(str(path))}",
             code="no_database",
             exit_code=ExitCode.NOTHING_FOUND,
             hint='the first add makes it: langmem-adapter add "I live in Lyon" -u alice',

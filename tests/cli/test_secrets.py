@@ -10,7 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from typer.testing import Result
+from typer.testing import CliRunner, Result
+
+from langmem_adapter.cli.app import app
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,8 +37,29 @@ def test_the_doctor_shows_no_password(cli: Cli, within: str, *, as_json: bool) -
     password = quote(f"{SECRET}{within}{SECRET}", safe="")
     url = f"postgresql://ada:{password}@127.0.0.1:9/db?sslpassword={password}"
     result = cli("doctor", "-d", url, *["--json"] * as_json, code=5)
-    assert "postgresql+psycopg://ada:***@127.0.0.1:9/db?sslpassword=***" in result.stdout
+    assert "postgresql+psycopg://ada:***@127.0.0.1:9/db?***" in result.stdout
     assert SECRET not in result.output
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        f"host=127.0.0.1 password={SECRET}",
+        f"postgresql:/ada:{SECRET}@127.0.0.1:9/db",
+        f"//ada:{SECRET}@h/db",
+        f"file:x.db?password={SECRET}",
+        f"sqlite+aiosqlite:///x.db?k={SECRET}",
+        f"postgresql://127.0.0.1:9/db?nosuchoption={SECRET}",
+    ],
+)
+def test_no_command_repeats_a_database_that_it_refuses(
+    database: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    monkeypatch.chdir(database.parent)
+    for command in (("list", "-u", "a"), ("add", "I like tea", "-u", "a", "--json"), ("doctor",)):
+        result = CliRunner().invoke(app, ["-d", where, *command])
+        assert result.exit_code or command == ("doctor",)
+        assert SECRET not in result.output
 
 
 def test_a_server_that_cannot_be_read_is_not_repeated(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from langmem_adapter.addresses import shown
 from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.records.checks import quoted
 
 __all__ = ["MemoryConfig", "only", "section"]
 
@@ -102,7 +102,7 @@ class MemoryConfig:
     ) -> None:
         only(others, _KNOWN, "config", _ELSEWHERE)
         if version not in _VERSIONS:
-            raise InvalidInputError(f"config.version must be 'v1.0' or 'v1.1', not {version!r}")
+            raise InvalidInputError(f"config.version must be 'v1.0' or 'v1.1', not {quoted(version)}")
         self.llm = None if llm is None else section(llm, "llm")
         self.embedder = None if embedder is None else section(embedder, "embedder")
         self.vector_store = None if vector_store is None else section(vector_store, "vector_store")
@@ -184,7 +184,7 @@ def _graph(given: Mapping[str, Any]) -> Literal[True]:
     provider, options = section(given, "graph_store", _GRAPH_ELSEWHERE)
     if provider != _GRAPH:
         raise InvalidInputError(
-            f"config.graph_store.provider {provider!r} is not here: the graph lies in the database of the memories; say "
+            f"config.graph_store.provider {quoted(provider)} is not here: the graph lies in the database of the memories; say "
             f"{{'provider': {_GRAPH!r}}}, without a config"
         )
     beside = "the graph lies in the database of the memories; leave it out"
@@ -206,8 +206,9 @@ def _database(config: MemoryConfig) -> str | Path | None:
         )
     if "path" in options and (name == _MEMORY or Path(name).parent.resolve() != _folder(options["path"]).resolve()):
         raise InvalidInputError(
-            f"config.history_db_path={shown(str(name))!r} does not lie in vector_store.config.path={str(options['path'])!r}: "
-            "history and memories are one file here; give one of the two"
+            f"config.history_db_path={quoted(str(name))} does not lie in "
+            f"vector_store.config.path={quoted(str(options['path']))}: history and memories are one file here; "
+            "give one of the two"
         )
     return name
 
@@ -218,7 +219,7 @@ def _store(config: MemoryConfig) -> dict[str, Any]:
     provider, options = config.vector_store
     if provider != "faiss":
         raise InvalidInputError(
-            f"config.vector_store.provider {provider!r} is not here: {_STORES.get(provider, _STORE_FIX)}"
+            f"config.vector_store.provider {quoted(provider)} is not here: {_STORES.get(provider, _STORE_FIX)}"
         )
     dims = config.embedder[1].get("embedding_dims") if config.embedder else None
     fitting = {"distance_strategy": "cosine", "normalize_L2": True, "embedding_model_dims": dims}
@@ -230,7 +231,7 @@ def _store(config: MemoryConfig) -> dict[str, Any]:
 def _in_folder(options: Mapping[str, Any]) -> Path | None:
     name = options.get("collection_name", "mem0")
     if not isinstance(name, str) or not name.strip() or Path(name).name != name:
-        raise InvalidInputError(f"config.vector_store.config.collection_name must be a plain name, not {name!r}")
+        raise InvalidInputError(f"config.vector_store.config.collection_name must be a plain name, not {quoted(name)}")
     if "path" in options:
         return _folder(options["path"]) / f"{name}.db"
     if "collection_name" in options:
@@ -242,7 +243,7 @@ def _in_folder(options: Mapping[str, Any]) -> Path | None:
 
 def _folder(path: object) -> Path:
     if not isinstance(path, str | Path) or not str(path).strip():
-        raise InvalidInputError(f"config.vector_store.config.path must be a folder, not {path!r}")
+        raise InvalidInputError(f"config.vector_store.config.path must be a folder, not {quoted(path)}")
     return Path(path).expanduser()
 
 
@@ -250,6 +251,6 @@ def _file(path: object) -> str | Path | None:
     if path is None:
         return None
     if not isinstance(path, str | Path) or not str(path).strip():
-        raise InvalidInputError(f"config.history_db_path must be the path of a file, not {path!r}")
+        raise InvalidInputError(f"config.history_db_path must be the path of a file, not {quoted(path)}")
     as_it_is = isinstance(path, str) and (path == _MEMORY or "://" in path)
     return path if as_it_is else Path(path).expanduser()

@@ -13,6 +13,7 @@ from langmem_adapter.adapters.mem0.config import only
 from langmem_adapter.addresses import check_server
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.providers import provider_errors
+from langmem_adapter.records.checks import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -140,8 +141,8 @@ def reranker(section: tuple[str, Mapping[str, Any]] | None) -> BaseDocumentCompr
     provider, options = section
     if provider != _LANGCHAIN:
         raise InvalidInputError(
-            f"config.reranker.provider {provider!r} is not here; make {_OBJECT}, like CohereRerank of langchain-cohere, or "
-            f"leave reranker out: meaning and words are joined into one order anyway"
+            f"config.reranker.provider {quoted(provider)} is not here; make {_OBJECT}, like CohereRerank of langchain-cohere, "
+            f"or leave reranker out: meaning and words are joined into one order anyway"
         )
     given = _instance(options, "reranker")
     if not isinstance(given, BaseDocumentCompressor):
@@ -157,7 +158,7 @@ def vision(section: tuple[str, Mapping[str, Any]] | None) -> bool:
     """
     wanted = section[1].get(_VISION, False) if section else False
     if not isinstance(wanted, bool):
-        raise InvalidInputError(f"config.llm.config.{_VISION} must be True or False, not {wanted!r}")
+        raise InvalidInputError(f"config.llm.config.{_VISION} must be True or False, not {quoted(wanted)}")
     return wanted
 
 
@@ -181,11 +182,12 @@ def _read(
     chosen = providers.get(provider)
     if chosen is None:
         raise InvalidInputError(
-            f"config.{name}.provider {provider!r} is not here; make {_OBJECT}, or use one of {', '.join(sorted(providers))}"
+            f"config.{name}.provider {quoted(provider)} is not here; make {_OBJECT}, or use one of "
+            f"{', '.join(sorted(providers))}"
         )
     model, where = options.get("model"), f"config.{name}.config"
     if not isinstance(model, str) or not model.strip():
-        raise InvalidInputError(f"{where}.model must be the name of a model, not {model!r}")
+        raise InvalidInputError(f"{where}.model must be the name of a model, not {quoted(model)}")
     only(options, ("model", *chosen.keys), where, _instead(provider), f"give it to {_OBJECT}")
     parameters = _parameters(options, chosen, where)
     if chosen.needs_url and "base_url" not in parameters:
