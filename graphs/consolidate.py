@@ -105,7 +105,8 @@ def _next(state: State) -> Literal["compare", "__end__"]:
 
 
 def _gather(tidier: Tidier, state: State, runtime: Runtime[MemoryContext], config: RunnableConfig) -> dict[str, Any]:
-    scope = resolve_scope(explicit=state.get("scope"), runtime=runtime, config=config)
+    begun = resolve_scope(explicit=state.get("scope"), runtime=runtime, config=config)
+    scope = resolve_again(begun, runtime=runtime, config=config)
     nothing = {"changes": [], "compared": 0, "skipped": [], "usage": Usage().to_json()}
     task: Task = {"scope": scope.named, "dry_run": state.get("dry_run", False)}
     return {"task": task, "pending": tidier.pending(scope), **nothing}

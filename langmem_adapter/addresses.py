@@ -65,9 +65,9 @@ def shown(address: str) -> str:
 
 
 def cleaned(text: str) -> str:
-    """A text of somebody else's, such as a driver's error, with the addresses in it as `shown` has them.
+    """A text of somebody else's, such as a driver's error, with the first address in it, and all behind it, as `shown` has it.
 
-    Where an address with a password or a query ends nobody can tell: all that follows counts as its own.
+    Nobody knows where an address ends whose password or query has a space.
 
     Example:
         >>> cleaned("404 for url 'http://ada:s3cret@models.example/v1'")
@@ -80,7 +80,7 @@ def cleaned(text: str) -> str:
     return before + (shown(rest) if _OPEN.search(rest) else _WORD.sub(_without_signs, rest))
 
 
-def check_server(address: str, whose: str = "") -> str:
+def check_server(address: object, whose: str = "") -> str:
     """Return the address of a web server if every client reads it alike; the clients' own errors quote pieces of it.
 
     Args:
@@ -90,14 +90,18 @@ def check_server(address: str, whose: str = "") -> str:
     Raises:
         InvalidInputError: It is no such address; the message does not repeat it.
     """
-    try:
-        parts = urlsplit(address)
-        readable = parts.scheme in _WEB and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is no number, brackets that do not match
-        readable = False
-    if not readable or not address.isprintable() or " " in address:
+    if not isinstance(address, str) or not _readable(address):
         raise InvalidInputError(f"{whose}no address of a server; write it like http://localhost:11434/v1, {ENCODED}")
     return address
+
+
+def _readable(address: str) -> bool:
+    try:
+        parts = urlsplit(address)
+        whole = parts.scheme in _WEB and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number, brackets that do not match
+        return False
+    return whole and address.isprintable() and " " not in address
 
 
 def _user(owner: str, scheme: str) -> str:

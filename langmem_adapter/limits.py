@@ -33,7 +33,7 @@ __all__ = ["Limits", "asked_of", "in_thread", "is_passing", "is_quota", "limits_
 R = TypeVar("R")
 
 _ASKED: Final = "asked of "
-_FAILED: Final = 400
+_FAILED: Final = range(400, 600)
 _SERVER: Final = 500
 _PASSING: Final = frozenset({408, 409, 429})
 _LASTING: Final = frozenset({501, 505})
@@ -163,6 +163,10 @@ def in_thread(work: Callable[[], R]) -> Future[R]:
 def _work(work: Callable[[], R], answer: Future[R]) -> None:
     try:
         answer.set_result(work())
+    except StopIteration as error:  # no coroutine can raise it, and asyncio never hands it on
+        told = RuntimeError("StopIteration was raised where an answer was due")
+        told.__cause__ = error
+        answer.set_exception(told)
     except BaseException as error:  # noqa: BLE001 - whoever waits for the answer raises it
         answer.set_exception(error)
 
@@ -186,7 +190,7 @@ def is_passing(error: BaseException) -> bool:
     status = status_of(error)
     if status is not None:
         return (status in _PASSING and not is_quota(error)) or (status >= _SERVER and status not in _LASTING)
-    return any(isinstance(each, (ConnectionError, TimeoutError, *_lost())) for each in _causes(error))
+    return any(isinstance(each, (ConnectionError, TimeoutError, *_lost())) for each in _causes(error, handled=True))
 
 
 def is_quota(error: BaseException) -> bool:
@@ -198,7 +202,7 @@ def status_of(error: BaseException) -> int | None:
     """The HTTP status of a failure that an error of a model's client tells, itself or by what caused it."""
     holders = (holder for each in _causes(error) for holder in (each, getattr(each, "response", None)))
     told = (getattr(holder, name, None) for holder in holders for name in ("status_code", "code"))
-    return next((int(status) for status in told if isinstance(status, int) and status >= _FAILED), None)
+    return next((int(status) for status in told if isinstance(status, int) and status in _FAILED), None)
 
 
 def asked_of(error: BaseException) -> str | None:
@@ -222,11 +226,12 @@ def _url_of(error: BaseException) -> str | None:
     return next((str(url) for url in urls if url), None)
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
+def _causes(error: BaseException, *, handled: bool = False) -> Iterator[BaseException]:
+    """An error and those it was raised from; where asked, also those that were only being handled (requests, urllib)."""
     each: BaseException | None = error
     while each is not None:
         yield each
-        each = each.__cause__
+        each = each.__cause__ or (each.__context__ if handled and not each.__suppress_context__ else None)
 
 
 def _lost() -> Iterator[type[BaseException]]:

@@ -158,8 +158,9 @@ class Memory(Adding, Finding, Editing):
         Returns:
             A graph from `{"messages": …, "scope": {"user_id": …}}` to turns, facts, candidates, decisions and result. Without
             `scope` in the input, the run's context or configuration says whose memory it is. Nobody can name another user
-            than the one who is signed in: each stage asks again, whatever the state says. Who may write to whose thread is
-            for the server to say (LangGraph's `@auth.on.threads`).
+            than the one who is signed in, nor go on with a run of another scope than the call names: each stage asks again,
+            whatever the state says. A call that names nobody goes on with any; who may write to whose thread is for the
+            server to say (LangGraph's `@auth.on.threads`).
 
         Example:
             >>> memory = Memory(":memory:")

@@ -6,7 +6,7 @@ of LangGraph has to be imported here.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,7 +19,6 @@ _NOBODY: Final = (
     "whose memory? say it with the call, as context=MemoryContext(user_id=...) or {'configurable': {'user_id': ...}},"
     " or give user_id to the constructor"
 )
-_WHOSE: Final = ("the argument", "the runtime context", "config['configurable']")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +75,7 @@ def resolve_scope(
         Traceback (most recent call last):
         langmem_adapter.errors.ScopeError: agent_id alone opens the memories of all its users; whose memory? say it ...
     """
-    configurable = _part(config or _part(runtime, "config"), "configurable")
-    said = [_named(explicit), _named(_part(runtime, "context")), _configured(configurable)]
-    user = _authenticated(_part(_part(runtime, "server_info"), "user"), configurable)
-    if user is not None:
-        _check_agreement(user, said)
-        said.insert(0, {"user_id": user})
-    merged = _first_of(said)
+    merged = _first_of(_said(explicit, runtime, config).values())
     scope = _first_of([merged, _named(default)])
     if not scope:
         raise ScopeError(_NOBODY)
@@ -92,10 +85,12 @@ def resolve_scope(
 
 
 def resolve_again(begun: Scope, *, runtime: object = None, config: Mapping[str, Any] | None = None) -> Scope:
-    """The scope that a run was begun for, as its state has it, where the call is still for the same.
+    """The scope that a run was begun for, as its state has it, where the call names no other.
 
     A state outlives the call that wrote it: whoever may write to its thread can change it, or go on with what somebody else
-    began. What stands in it is therefore one more thing that a call says, and proves nothing.
+    began. So what it says has to agree with all that the call says: the signed-in user, the runtime's context and
+    `config["configurable"]`. A call that says nothing goes on with whatever the state has; where not everybody may do that,
+    let the server sign people in.
 
     Args:
         begun: What the state says.
@@ -103,10 +98,21 @@ def resolve_again(begun: Scope, *, runtime: object = None, config: Mapping[str, 
         config: The same.
 
     Raises:
-        ScopeError: The call is for another scope.
+        ScopeError: The call names a field that the state has otherwise, or not at all.
+
+    Example:
+        >>> resolve_again(Scope("alice", "guide"), config={"configurable": {"user_id": "alice"}})
+        Scope(user_id='alice', agent_id='guide')
+        >>> resolve_again(Scope("alice"), config={"configurable": {"user_id": "bob"}})
+        Traceback (most recent call last):
+        langmem_adapter.errors.ScopeError: config['configurable'] names user_id 'bob', but this run was begun for another ...
     """
-    if resolve_scope(explicit=begun, runtime=runtime, config=config) != begun:
-        raise ScopeError("this run was begun for another scope than the call is for; begin one of your own")
+    for whose, named in _said(None, runtime, config).items():
+        for field, value in named.items():
+            if getattr(begun, field) != value:
+                raise ScopeError(
+                    f"{whose} names {field} {value!r}, but this run was begun for another scope; begin one of your own"
+                )
     return begun
 
 
@@ -170,13 +176,24 @@ def _authenticated(user: object, configurable: object) -> Any:
     return None if identity == "" else identity
 
 
-def _check_agreement(user: object, said: list[dict[str, Any]]) -> None:
-    for whose, named in zip(_WHOSE, said, strict=True):
+def _said(explicit: object, runtime: object, config: Mapping[str, Any] | None) -> dict[str, dict[str, Any]]:
+    """What a call names, by who says it, the first to be believed first; all agree with the signed-in user."""
+    configurable = _part(config or _part(runtime, "config"), "configurable")
+    said = {
+        "the argument": _named(explicit),
+        "the runtime context": _named(_part(runtime, "context")),
+        "config['configurable']": _configured(configurable),
+    }
+    user = _authenticated(_part(_part(runtime, "server_info"), "user"), configurable)
+    if user is None:
+        return said
+    for whose, named in said.items():
         if named.get("user_id", user) != user:
             raise ScopeError(
                 f"{whose} names user {named['user_id']!r}, but {user!r} is signed in; leave user_id out, it is known"
             )
+    return {"the server": {"user_id": user}, **said}
 
 
-def _first_of(sources: list[dict[str, Any]]) -> dict[str, Any]:
-    return {name: value for source in reversed(sources) for name, value in source.items()}
+def _first_of(sources: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    return {name: value for source in reversed([*sources]) for name, value in source.items()}

@@ -6,7 +6,7 @@ import difflib
 import os
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import platformdirs
 from pydantic import Field, SecretStr, TypeAdapter, ValidationError, field_validator
@@ -25,7 +25,9 @@ from langmem_adapter.languages import checked
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["Settings", "default_database"]
+__all__ = ["Settings", "chosen_database", "default_database"]
+
+D = TypeVar("D")
 
 _PREFIX: Final = "LANGMEM_ADAPTER_"
 _NAME: Final = "langmem_adapter"
@@ -208,6 +210,16 @@ def _accepted(check: Callable[[str], str], value: str | None) -> str | None:
         return None if value is None else check(value)
     except InvalidInputError as error:
         raise PydanticCustomError("not_accepted", "{why}", {"why": str(error)}) from None
+
+
+def chosen_database(given: D | None, settings: Settings) -> D | str | Path:
+    """The database that is meant: the one given, else that of the settings, else the default.
+
+    Args:
+        given: What the caller named; `None` where nothing was.
+        settings: Whose `database` is next; an empty one is none.
+    """
+    return (settings.database or default_database()) if given is None else given
 
 
 def default_database() -> Path:

@@ -11,20 +11,21 @@ import asyncio
 import difflib
 import functools
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from types import MappingProxyType
-from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, TypeVar
 
 from langmem_adapter.errors import UnknownArgumentError
 
-__all__ = ["Plan", "awaited", "planned"]
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping
+
+__all__ = ["Plan", "awaited", "planned", "refuse_unknown"]
 
 P = ParamSpec("P")
 S = TypeVar("S")
 R = TypeVar("R")
 T = TypeVar("T")
 
-_Method = Callable[Concatenate[S, P], R]
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _CALLED: Final = {"limit": "k", "top_k": "k"}
 """What other libraries call some of our arguments."""
@@ -104,7 +105,7 @@ def planned(
 
     @functools.wraps(method)
     def sync(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        _refuse_unknown(method.__name__, kwargs, known, elsewhere)
+        refuse_unknown(method.__name__, kwargs, known, elsewhere)
         return method(self, *args, **kwargs).run()
 
     _sign(sync, method, method.__name__, method.__doc__)
@@ -127,7 +128,7 @@ def awaited(
 
     @functools.wraps(plan)
     async def twin(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        _refuse_unknown(name, kwargs, known, elsewhere)
+        refuse_unknown(name, kwargs, known, elsewhere)
         return await plan(self, *args, **kwargs).arun()
 
     _sign(twin, plan, name, f"The async twin of `{plan.__name__}`: the same arguments, results and errors.")
@@ -147,11 +148,26 @@ def _keywords(method: Callable[..., Any]) -> frozenset[str]:
     return frozenset(inspect.signature(method).parameters)
 
 
-def _refuse_unknown(name: str, given: dict[str, Any], known: frozenset[str], elsewhere: Mapping[str, str]) -> None:
+def refuse_unknown(
+    name: str, given: Mapping[str, object], known: frozenset[str], elsewhere: Mapping[str, str] = _NOTHING
+) -> None:
+    """Refuse keyword arguments that a method does not have, with a hint at the one that was meant.
+
+    Args:
+        name: The method.
+        given: The arguments.
+        known: What it has.
+        elsewhere: See `planned`.
+
+    Raises:
+        UnknownArgumentError: One is unknown.
+    """
     if given.keys() <= known:
         return
     unknown = next(word for word in given if word not in known)
-    near = [word for word in known if word == _CALLED.get(unknown)] or difflib.get_close_matches(unknown, known, n=1)
+    near = [word for word in known if word == _CALLED.get(unknown)] or difflib.get_close_matches(
+        str(unknown), known, n=1
+    )
     known_words = ", ".join(sorted(known - {"self"}))
     meant = elsewhere.get(unknown, f"did you mean {near[0]!r}?" if near else f"known are {known_words}")
     raise UnknownArgumentError(f"{name}() has no argument {unknown!r}; {meant}")

@@ -7,21 +7,25 @@ import subprocess
 import sys
 import threading
 from typing import TYPE_CHECKING, Any
+from urllib.request import urlopen
 
+import httpx
 import openai
 import pytest
+import requests
 from langchain_core.embeddings import Embeddings
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_openai import ChatOpenAI
 
 from langmem_adapter.errors import ModelTimeoutError
-from langmem_adapter.limits import Limits, asked_of
+from langmem_adapter.limits import Limits, asked_of, is_passing, status_of
 from langmem_adapter.memory import Memory
 from langmem_adapter.settings import Settings
 from langmem_adapter.testing import ScriptedChatModel
 from tests.openai_server import Failure, OpenAIServer, Stalled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 FACTS = '{"facts": ["Lives in Rome"]}'
 QUOTA = Failure(429, "insufficient_quota: You exceeded your current quota, please check your plan and billing details.")
@@ -122,6 +126,16 @@ async def test_embeddings_of_ones_own_are_left_behind(mode: str, held: threading
         assert memory.stats().changes == 0
 
 
+@pytest.mark.parametrize("mode", ["sync", "async"])
+async def test_a_model_that_has_run_out_of_answers_is_no_model_that_is_slow(mode: str) -> None:
+    model = GenericFakeChatModel(messages=iter([]))
+    with Memory(":memory:", model=model, settings=Settings(model_timeout=SHORT)) as memory:
+        with pytest.raises(RuntimeError, match="StopIteration was raised") as caught:
+            await call(memory, mode, "add", "I live in Rome.", user_id="a")
+        assert asked_of(caught.value) is not None
+        assert memory.stats().changes == 0
+
+
 async def test_many_that_hang_leave_the_executor_of_the_loop_free(held: threading.Event) -> None:
     model = ScriptedChatModel(replies=[lambda _: str(held.wait())] * 40)
     async with Memory(":memory:", model=model, settings=Settings(model_timeout=SHORT)) as memory:
@@ -185,6 +199,20 @@ def test_only_what_may_pass_is_asked_again_and_at_most_twice(part: str, failure:
             assert memory.stats().changes == 0
         assert asked_of(caught.value) == f"openai:any at {server.url}"
         assert len(server.requests) == requests
+
+
+@pytest.mark.parametrize("get", [httpx.get, requests.get, urlopen])
+def test_a_lost_connection_passes_whatever_client_lost_it(get: Callable[[str], object]) -> None:
+    with pytest.raises(Exception, match="refused") as caught:
+        get("http://127.0.0.1:9/")
+    assert is_passing(caught.value)
+
+
+def test_a_number_that_is_no_http_status_is_none() -> None:
+    for code, status, passing in ((1006, None, False), (399, None, False), (503, 503, True), (404, 404, False)):
+        error = Exception()
+        error.code = code  # type: ignore[attr-defined]
+        assert (status_of(error), is_passing(error)) == (status, passing)
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])

@@ -311,7 +311,7 @@ def test_many_adds_give_a_result_or_an_error_each_in_order(memory: Memory) -> No
     got = memory.add_many(items)  # type: ignore[arg-type]
     assert [type(result).__name__ for result in got] == [
         "AddResult", "ScopeError", "AddResult", "InvalidInputError", "AddResult", "AddResult", "InvalidInputError",
-        "InvalidInputError",
+        "UnknownArgumentError",
     ]  # fmt: skip
     events = [[change.event for change in result.results] for result in got if isinstance(result, AddResult)]
     assert events == [["ADD"], ["ADD"], ["ADD"], ["NONE"]]

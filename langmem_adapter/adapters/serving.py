@@ -12,6 +12,7 @@ Database, model and embeddings come from the settings: environment `LANGMEM_ADAP
 from __future__ import annotations
 
 import asyncio
+import os
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -33,10 +34,15 @@ class _Shared:
         self._lock = Lock()
         self._memory: Memory | None = None
         self._closes = False
+        self._process = os.getpid()
 
     def memory(self) -> Memory:
+        # Contract: what a forked child inherits is its parent's, with whoever was to close it. Proven by
+        # tests/adapters/test_serving.py::test_a_forked_child_and_whoever_comes_after_a_close_get_a_memory_of_their_own.
         with self._lock:
-            if self._memory is None:
+            if self._process != os.getpid():
+                self._memory, self._closes, self._process = None, False, os.getpid()
+            if self._memory is None or self._memory.engine.database.closed:
                 self._memory = Memory()
             return self._memory
 
@@ -52,15 +58,18 @@ class _Shared:
             yield memory
         finally:
             if first:
-                self._memory, self._closes = None, False
-                await memory.aclose()
+                with self._lock:
+                    last, self._memory, self._closes = self._memory, None, False
+                await (last or memory).aclose()
 
 
 _SHARED: Final = _Shared()
 
 
 def shared_memory() -> Memory:
-    """The memory of this process, opened by the settings when it is first asked for.
+    """The memory of this process, opened by the settings when it is first asked for, and anew once somebody has closed it.
+
+    A forked child gets one of its own; what was made of the parent's (a compiled graph, a store) stays the parent's.
 
     Raises:
         InvalidInputError: A setting is not understood.

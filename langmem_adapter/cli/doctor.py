@@ -9,6 +9,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
@@ -22,7 +23,7 @@ from rich.text import Text
 from langmem_adapter._version import DISTRIBUTION, __version__
 from langmem_adapter.addresses import shown
 from langmem_adapter.cli.failures import CommandError, ExitCode, Failure, failure_of, known_errors
-from langmem_adapter.cli.options import Call, database_path
+from langmem_adapter.cli.options import Call
 from langmem_adapter.cli.output import visible
 
 if TYPE_CHECKING:
@@ -107,10 +108,10 @@ def _checks(call: Call) -> Iterator[_Check]:
         return
     yield _Check("settings", "OK", f"model {shown(call.options['model'] or settings.model)}, index {settings.index}")
     yield from (_Check("folder", "WARN", str(warning.message), _TRUST) for warning in told)
-    path = database_path(call.options["database"], settings)
-    if path is not None:
-        yield _space(path)
-    yield from _slow(call, settings, path)
+    with suppress(CommandError):  # which the check of the database tells
+        if call.path is not None:
+            yield _space(call.path)
+    yield from _slow(call, settings)
 
 
 def _python() -> _Check:
@@ -172,7 +173,8 @@ def _space(path: Path) -> _Check:
     return _Check("disk", "OK", told)
 
 
-def _database(call: Call, path: Path | None) -> Iterator[_Check]:
+def _database(call: Call) -> Iterator[_Check]:
+    path = call.path
     if path is not None and not path.exists():
         yield _absent(path)
         return
@@ -183,7 +185,7 @@ def _database(call: Call, path: Path | None) -> Iterator[_Check]:
     with call.memory(quiet=True) as memory:
         stats = memory.stats()
         counts = (
-            f"{stats.memories} memories, {stats.scopes} scopes, {stats.entities} entities, {stats.relations} relations"
+            f"memories {stats.memories}, scopes {stats.scopes}, entities {stats.entities}, relations {stats.relations}"
         )
         told = f"{memory.location}: {counts}, {_bytes(stats.size)}"
         yield _Check("database", "OK", f"{told}; the schema is up to date")
@@ -196,7 +198,7 @@ def _absent(path: Path) -> _Check:
         return _Check(
             "database", "FAIL", f"cannot be made: {folder} is read-only", f"chmod u+w {folder}", ExitCode.UNREACHABLE
         )
-    return _Check("database", "OK", f"none at {shown(str(path))} yet; the first add makes it")
+    return _Check("database", "OK", f"none at {path} yet; the first add makes it")
 
 
 def _verified(memory: "Memory") -> Iterator[_Check]:
@@ -217,12 +219,12 @@ def _verified(memory: "Memory") -> Iterator[_Check]:
     yield _Check("index", "FAIL", wrong, fix, ExitCode.UNREACHABLE)
 
 
-def _slow(call: Call, settings: "Settings", path: Path | None) -> Iterator[_Check]:
+def _slow(call: Call, settings: "Settings") -> Iterator[_Check]:
     """What may hang, side by side: each in a thread that is left behind when its time is over."""
     from langmem_adapter.limits import in_thread
     from langmem_adapter.memory import Memory
 
-    begun = {"database": in_thread(partial(_tried, "database", lambda: list(_database(call, path))))}
+    begun = {"database": in_thread(partial(_tried, "database", lambda: list(_database(call))))}
     # In throw-away memories, so that nothing of this reaches anybody's data, and one does not need the other.
     brief = {"model_timeout": min(settings.model_timeout, _SECONDS - 1), "model_retries": 0}
     settings = settings.model_copy(update=brief)

@@ -10,12 +10,10 @@ import functools
 import inspect
 import warnings
 from contextlib import closing, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Final, ParamSpec
 
 import typer
 
-from langmem_adapter.addresses import shown
 from langmem_adapter.arguments import memory_id_of
 from langmem_adapter.cli.failures import CommandError, ExitCode
 from langmem_adapter.cli.output import Output
@@ -25,6 +23,7 @@ from langmem_adapter.records.scope import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from sqlalchemy import Column, Connection
 
@@ -42,10 +41,8 @@ __all__ = [
     "ModelOption",
     "TrustOption",
     "command",
-    "database_path",
     "known_scopes",
     "named",
-    "refuse_absent",
 ]
 
 P = ParamSpec("P")
@@ -165,6 +162,42 @@ class Call:
         except InvalidInputError as error:
             raise _configuration(error) from error
 
+    @property
+    def _chosen(self) -> str | Path:
+        from langmem_adapter.settings import chosen_database
+
+        return chosen_database(self.options["database"], self.settings)
+
+    @property
+    def path(self) -> Path | None:
+        """The SQLite file that is meant; `None` in memory and on a server.
+
+        Raises:
+            CommandError: What is meant is no database, or the settings do not fit.
+        """
+        from langmem_adapter.storage.urls import path_of, url_of
+
+        try:
+            return path_of(url_of(self._chosen))
+        except InvalidInputError as error:
+            raise _configuration(error) from error
+
+    def refuse_absent(self) -> None:
+        """Raise where there is no database: a mistyped path holds nothing.
+
+        Raises:
+            CommandError: There is none.
+        """
+        from langmem_adapter.storage.sqlite import identity
+
+        if self.path is not None and identity(self.path) is None:
+            raise CommandError(
+                f"there is no database at {self.path}",
+                code="no_database",
+                exit_code=ExitCode.NOTHING_FOUND,
+                hint='the first add makes it: langmem-adapter add "I live in Lyon" -u alice',
+            )
+
     @contextmanager
     def memory(self, *, create: bool = False, quiet: bool = False, graph: bool | None = None) -> Iterator[Memory]:
         """The opened memory; says on stderr who decides and where the data lie.
@@ -188,7 +221,7 @@ class Call:
         from langmem_adapter.memory import Memory
 
         if not create:
-            refuse_absent(self.options["database"], self.settings)
+            self.refuse_absent()
         chosen = {name: self.options[name] for name in ("database", "model", "embeddings")}
         try:
             return Memory(**chosen, graph=graph, settings=self.settings)
@@ -204,7 +237,7 @@ class Call:
         """
         from langmem_adapter.storage.migrations.runner import migrate
 
-        refuse_absent(self.options["database"], self.settings)
+        self.refuse_absent()
         with closing(self._database()) as database:
             migrate(database)
             if not self.output.as_json:
@@ -213,12 +246,10 @@ class Call:
                 yield connection
 
     def _database(self) -> Database:
-        from langmem_adapter.settings import default_database
         from langmem_adapter.storage.database import Database
 
-        where = self.options["database"] or self.settings.database or default_database()
         try:
-            return Database(where, busy_timeout=self.settings.busy_timeout)
+            return Database(self._chosen, busy_timeout=self.settings.busy_timeout)
         except (InvalidInputError, MissingDependencyError) as error:
             raise _configuration(error) from error
 
@@ -338,29 +369,3 @@ def _configuration(error: Exception) -> CommandError:
     return CommandError(
         str(error), code="configuration", exit_code=ExitCode.CONFIGURATION, hint="langmem-adapter doctor"
     )
-
-
-def refuse_absent(database: str | None, settings: Settings) -> None:
-    """Raise where there is no database: a mistyped path holds nothing.
-
-    Raises:
-        CommandError: There is none.
-    """
-    path = database_path(database, settings)
-    if path is not None and not path.exists():
-        raise CommandError(
-            f"there is no database at {shown(str(path))}",
-            code="no_database",
-            exit_code=ExitCode.NOTHING_FOUND,
-            hint='the first add makes it: langmem-adapter add "I live in Lyon" -u alice',
-        )
-
-
-def database_path(database: str | None, settings: Settings) -> Path | None:
-    """The SQLite file that is meant; `None` for a URL and for `":memory:"`."""
-    from langmem_adapter.settings import default_database
-
-    chosen = database or settings.database
-    if chosen is None:
-        return default_database()
-    return None if "://" in chosen or chosen == ":memory:" else Path(chosen)

@@ -5,7 +5,6 @@ Colour never carries a meaning alone: events have a sign and a name, and where t
 
 from __future__ import annotations
 
-import difflib
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -194,7 +193,7 @@ def life(revisions: Sequence[Revision], *, marks: bool) -> RenderableType:
 
 
 def word_diff(old: str, new: str, *, marks: bool) -> Text:
-    """Two texts as one, word by word: what went is struck through, what came is underlined.
+    """Two texts as one: between the words that both begin and end with, what went is struck through, what came underlined.
 
     Args:
         old: The text before; empty for a first one, which then is shown without any emphasis.
@@ -204,31 +203,26 @@ def word_diff(old: str, new: str, *, marks: bool) -> Text:
     Example:
         >>> print(word_diff("Lives in Kyoto", "Lives in Lyon", marks=True))
         Lives in [-Kyoto-]{+Lyon+}
+        >>> print(word_diff("住在京都很久了", "住在里昂很久了", marks=True))
+        住在[-京都-]{+里昂+}很久了
     """
     if not old:
         return Text(visible(new))
-    text = Text()
-    for gone, came in _pieces(visible(old), visible(new)):
-        if gone == came:
-            text.append(came)
-        else:
-            _append(text, gone, ("[-", "-]") if marks else ("", ""), "red strike")
-            text.append(" " if gone and came and not marks else "")
-            _append(text, came, ("{+", "+}") if marks else ("", ""), "green underline")
-    return text
+    before, after = _WORDS.findall(visible(old)), _WORDS.findall(visible(new))
+    begin = _alike(before, after)
+    end = _alike(before[begin:][::-1], after[begin:][::-1])
+    gone, came = ("".join(words[begin : len(words) - end]) for words in (before, after))
+    text = Text("".join(after[:begin]))
+    _append(text, gone, ("[-", "-]") if marks else ("", ""), "red strike")
+    text.append(" " if gone and came and not marks else "")
+    _append(text, came, ("{+", "+}") if marks else ("", ""), "green underline")
+    return text.append("".join(after[len(after) - end :]))
 
 
-def _pieces(old: str, new: str) -> list[tuple[str, str]]:
-    """Pieces of both texts side by side; changes with nothing but a space between them are one change."""
-    before, after = _WORDS.findall(old), _WORDS.findall(new)
-    pieces: list[tuple[str, str]] = []
-    for _, i, j, k, n in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
-        piece = ("".join(before[i:j]), "".join(after[k:n]))
-        if len(pieces) > 1 and pieces[-1] == (" ", " ") and all(piece) and all(pieces[-2]) and piece[0] != piece[1]:
-            space, change = pieces.pop(), pieces.pop()
-            piece = (change[0] + space[0] + piece[0], change[1] + space[1] + piece[1])
-        pieces.append(piece)
-    return pieces
+def _alike(one: Sequence[str], other: Sequence[str]) -> int:
+    """With how many words both begin."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def _append(text: Text, part: str, marks: tuple[str, str], style: str) -> None:

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from langmem_adapter.cli.failures import CommandError, ExitCode
-from langmem_adapter.cli.options import Call, named, refuse_absent
+from langmem_adapter.cli.options import Call, named
 from langmem_adapter.cli.output import as_data, visible
 from langmem_adapter.cli.progress import Steps
 
@@ -65,11 +65,10 @@ def reindex(
     from langmem_adapter.maintenance.reindex import reindex as change
 
     settings = call.settings
-    database = call.options["database"]
-    refuse_absent(database, settings)
+    call.refuse_absent()
     embeddings = call.options["embeddings"] or settings.embeddings
     with _Bar(call) as bar:
-        done = change(database, embeddings, batch=batch, progress=bar.show, settings=settings)
+        done = change(call.options["database"], embeddings, batch=batch, progress=bar.show, settings=settings)
     call.output.show([as_data(done)], columns=("memories", "before", "after"), picture=lambda: Text(_told(done)))
 
 

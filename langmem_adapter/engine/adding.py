@@ -141,11 +141,11 @@ class Adding(Wired):
         at_most: float | None = None,
         on_error: Callable[[FailedWrite], None] | None = None,
     ) -> BackgroundWriter:
-        """A writer for chats that must not wait: it gathers the messages of a thread and adds them once it falls quiet.
+        """A writer for chats that must not wait: it gathers the messages of a chat and adds them once it falls quiet.
 
         Args:
             after: Seconds of quiet; `math.inf` writes at `drain` and `close` only.
-            at_most: Seconds after which a thread that does not fall quiet is written all the same; default ten times *after*.
+            at_most: Seconds after which a chat that does not fall quiet is written all the same; default ten times *after*.
             on_error: Called with each write that failed; without it the writer's `close` raises them.
 
         Returns:

@@ -30,7 +30,7 @@ from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.results import AddResult
 from langmem_adapter.search.ranking import Weights
 from langmem_adapter.search.searcher import Searcher
-from langmem_adapter.settings import Settings, default_database
+from langmem_adapter.settings import Settings, chosen_database
 from langmem_adapter.storage import erasure, meta
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.erasure import Sweeper
@@ -131,10 +131,7 @@ class Engine:
         spec = embeddings or settings.embeddings
         vectors = resolve_embeddings(spec, settings)
         self._limits = embedding_limits(spec, vectors, settings)
-        self.database = Database(
-            (settings.database or default_database()) if database is None else database,
-            busy_timeout=settings.busy_timeout,
-        )
+        self.database = Database(chosen_database(database, settings), busy_timeout=settings.busy_timeout)
         with ExitStack() as undo:
             undo.callback(self.database.close)
             self.fingerprint = fingerprint(vectors)
@@ -186,6 +183,7 @@ class Engine:
             longest=self.longest,
             neighbours=self.settings.neighbours,
             near=self.settings.near,
+            lease=2.5 * self.settings.model_timeout,  # decide and its repair are two calls
             attempts=self.settings.attempts,
             trace_days=self.settings.trace_days,
             graph=self.uses_graph,

@@ -52,8 +52,8 @@ class Background:
     def wait(self) -> None:
         """Wait until what is running has finished."""
         thread = self._thread
-        if thread is not None:
-            thread.join()
+        while thread is not None and thread.is_alive():  # in rounds, so that a Ctrl-C is seen: see `BackgroundWriter`
+            thread.join(timeout=1)
 
     def close(self) -> None:
         """Begin nothing any more, and wait until what is running has finished."""

@@ -1,12 +1,13 @@
-"""A writer for chats that must not wait: messages are taken at once and remembered once the thread falls quiet.
+"""A writer for chats that must not wait: messages are taken at once and remembered once the chat falls quiet.
 
-What people say in one breath belongs together ("I have a sister." "Her name is Jesica."), so the messages of a thread are
-gathered and go through the pipeline as one conversation, after a pause. Threads do not wait for each other; within one, order
+What people say in one breath belongs together ("I have a sister." "Her name is Jesica."), so the messages of a chat are
+gathered and go through the pipeline as one conversation, after a pause. Chats do not wait for each other; within one, order
 is kept.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import os
@@ -14,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import util
@@ -59,8 +61,8 @@ class FailedWrite:
 
 
 @dataclass(slots=True, eq=False)
-class _Thread:
-    """What one thread of a chat has said since it was last remembered."""
+class _Chat:
+    """What has been said in one chat since it was last remembered."""
 
     key: tuple[Any, ...]
     scope: Scope
@@ -75,19 +77,23 @@ class _Thread:
         return f"{count} message{'s' * (count != 1)} of {self.scope.named}"
 
 
-class BackgroundWriter:
-    """Gathers the messages of each thread and remembers them together, once it falls quiet.
+class _Worker(threading.Thread):
+    """A worker of any writer."""
 
-    A thread is told by its scope and options. What was taken lives in this process until it is written: close the writer (or
+
+class BackgroundWriter:
+    """Gathers the messages of each chat and remembers them together, once it falls quiet.
+
+    A chat is told by its scope and options. What was taken lives in this process until it is written: close the writer (or
     the memory) to write the rest; a program that ends without does it then. A failed write reaches everybody who waits for
     it, `on_error`, and at last `close`. In a forked child the writer refuses: what waits is the parent's to write.
 
     Args:
         add: `Memory.add`.
         longest: How long messages may be.
-        after: Seconds of quiet after which a thread is written; `math.inf` for not before `drain` or `close`.
+        after: Seconds of quiet after which a chat is written; `math.inf` for not before `drain` or `close`.
         at_most: Seconds after which it is written even if it does not fall quiet; default ten times *after*.
-        on_error: Called with each failed write, on a worker thread; without it `close` raises them.
+        on_error: Called with each failed write, on a worker; without it `close` raises them.
 
     Raises:
         InvalidInputError: A time is no number of seconds from 0, *at_most* is less than *after*, or *on_error* no function.
@@ -115,14 +121,15 @@ class BackgroundWriter:
         self._process = os.getpid()
         self._watching = threading.Lock()
         self._changed = threading.Condition()
-        self._threads: dict[tuple[Any, ...], _Thread] = {}
-        self._busy: dict[tuple[Any, ...], _Thread] = {}
+        self._waiting: dict[tuple[Any, ...], _Chat] = {}
+        self._writing: dict[tuple[Any, ...], _Chat] = {}
+        self._telling: set[_Chat] = set()
         self._failed: list[FailedWrite] = []
         self._closing = False
-        worker = partial(threading.Thread, target=self._work, name="langmem-background", daemon=True)
+        worker = partial(_Worker, target=self._stand_by, name="langmem-background", daemon=True)
         self._workers = [worker() for _ in range(_WORKERS)]
-        for thread in self._workers:
-            thread.start()
+        for each in self._workers:
+            each.start()
         # Contract: workers are there before the first message, and no executor: when a program ends, Python shuts those down
         # first, and 3.12 begins no more threads. Daemons go on until `_end` has waited for them, which multiprocessing calls,
         # since its children end without `atexit` up to 3.12. Proven by
@@ -151,19 +158,21 @@ class BackgroundWriter:
         said = [_copy(message) for message in as_list(messages)]
         run = run_of({**arguments, "messages": said}, self._longest)
         own = {name: run.items[0][name] for name in _CHECKED if run.items[0][name] is not None}
-        named = own | {"timestamp": arguments.get("timestamp")}  # two that name none belong together
-        key = (run.scope, run.infer, run.memory_type, run.prompt, repr(sorted(named.items())))
+        named = (
+            own if arguments.get("timestamp") is not None else own | {"timestamp": None}
+        )  # two of now belong together
+        key = (run.scope, run.infer, run.memory_type, run.prompt, json.dumps(named, sort_keys=True))
         future: Future[AddResult] = Future()
         with self._changed:
             if self._closing or util.is_exiting():
                 raise InvalidInputError("this background writer is closed, or the program is ending; make a new one")
             now = time.monotonic()
-            new = _Thread(key, run.scope, {**arguments, "messages": []}, now + self._at_most)
-            thread = self._threads.setdefault(key, new)
-            thread.arguments.update(own)
-            thread.arguments["messages"] += said
-            thread.futures.append(future)
-            thread.due = min(now + self._after, thread.latest)
+            new = _Chat(key, run.scope, {**arguments, "messages": []}, now + self._at_most)
+            chat = self._waiting.setdefault(key, new)
+            chat.arguments.update(own)
+            chat.arguments["messages"] += said
+            chat.futures.append(future)
+            chat.due = min(now + self._after, chat.latest)
             self._changed.notify_all()
         return future
 
@@ -174,8 +183,7 @@ class BackgroundWriter:
             StorageError: The process was forked since the writer was made.
         """
         self._refuse_forked()
-        with self._changed:
-            self._finish()
+        self._finish()
 
     def close(self) -> None:
         """Write the rest and stop; in a forked child, nothing.
@@ -187,10 +195,11 @@ class BackgroundWriter:
             return
         with self._changed:
             self._closing = True
-            self._finish()
-        if threading.current_thread() not in self._workers:  # `on_error` may close as well
-            for thread in self._workers:
-                thread.join()
+        self._finish()
+        if not isinstance(threading.current_thread(), _Worker):
+            for each in self._workers:
+                while each.is_alive():  # in rounds, for the same reason as `_finish`
+                    each.join(timeout=1)
         self._exit.cancel()
         errors, self._untold = self._untold, []
         if errors:
@@ -224,49 +233,73 @@ class BackgroundWriter:
             )
 
     def _finish(self) -> None:
-        taken = {*self._threads.values(), *self._busy.values()}
-        for thread in taken:
-            thread.due = thread.latest = -math.inf
-        self._changed.notify_all()
-        self._changed.wait_for(lambda: taken.isdisjoint((*self._threads.values(), *self._busy.values())))
+        with self._changed:
+            taken = {*self._waiting.values(), *self._writing.values(), *self._telling}
+            for chat in taken:
+                chat.due = chat.latest = -math.inf
+            self._changed.notify_all()
+            if not isinstance(threading.current_thread(), _Worker):
+                # Contract: in rounds, since CPython may lose the wake-up of a Ctrl-C that comes as a wait begins, or in another
+                # thread: who waits without an end then sees it never. Proven by
+                # tests/pipeline/test_background_ends.py::test_a_program_that_ends_without_closing_writes_what_waits.
+                while not self._changed.wait_for(
+                    lambda: taken.isdisjoint({*self._unwritten(), *self._telling}), timeout=1
+                ):
+                    pass
+                return
+        # Contract: a worker comes here in what somebody does when a future is done, or in `on_error`. It waits for no such
+        # thing, its own, another worker's or another writer's, and leaves no write to others, who may all stand here. Proven by
+        # tests/pipeline/test_background.py::test_whatever_is_done_when_a_future_is_done_keeps_nobody_waiting.
+        self._work(nullcontext(), lambda: not taken.isdisjoint(self._unwritten()))
+
+    def _unwritten(self) -> list[_Chat]:
+        return [*self._waiting.values(), *self._writing.values()]
 
     def _end(self) -> None:
         try:
             self.close()
         finally:  # somebody interrupted it
-            for thread in (*self._threads.values(), *self._busy.values()):
-                _log.error("the program ends before it has written %s, now lost", thread)
+            for chat in self._unwritten():
+                _log.error("the program ends before it has written %s, now lost", chat)
 
     # ── the workers ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _work(self) -> None:
-        while (thread := self._next()) is not None:
-            self._write(thread)
+    def _stand_by(self) -> None:  # one worker watches the clock, the others wait for that
+        self._work(self._watching, lambda: bool(self._waiting) or not self._closing)
 
-    def _next(self) -> _Thread | None:
-        with self._watching, self._changed:  # one worker watches the clock, the others stand by
-            while self._threads or not self._closing:
-                free = (thread for key, thread in self._threads.items() if key not in self._busy)
-                thread = min(free, key=attrgetter("due"), default=None)
-                pause = math.inf if thread is None else thread.due - time.monotonic()
-                if thread is not None and pause <= 0:
-                    self._busy[thread.key] = self._threads.pop(thread.key)
-                    return thread
+    def _work(self, watching: AbstractContextManager[object], goes_on: Callable[[], bool]) -> None:
+        while (chat := self._next(watching, goes_on)) is not None:
+            self._write(chat)
+
+    def _next(self, watching: AbstractContextManager[object], goes_on: Callable[[], bool]) -> _Chat | None:
+        with watching, self._changed:
+            while goes_on():
+                free = (chat for key, chat in self._waiting.items() if key not in self._writing)
+                chat = min(free, key=attrgetter("due"), default=None)
+                pause = math.inf if chat is None else chat.due - time.monotonic()
+                if chat is not None and pause <= 0:
+                    self._writing[chat.key] = self._waiting.pop(chat.key)
+                    return chat
                 self._changed.wait(min(pause, threading.TIMEOUT_MAX))
         return None
 
-    def _write(self, thread: _Thread) -> None:
-        result, error = _attempt(self._add, **thread.arguments)
-        failed = [] if error is None else [FailedWrite(thread.arguments, error)]
-        try:
-            _settle(thread.futures, result, error)
-        finally:  # whatever a callback of a future does, nobody waits for ever
-            with self._changed:
-                self._failed += failed
-                del self._busy[thread.key]
-                self._changed.notify_all()
+    def _write(self, chat: _Chat) -> None:
+        result, error = _attempt(self._add, **chat.arguments)
+        failed = [] if error is None else [FailedWrite(chat.arguments, error)]
+        with self._changed:
+            self._failed += failed
+            del self._writing[chat.key]
+            self._telling.add(chat)
+            self._changed.notify_all()
+        for future in chat.futures:
+            rude = _attempt(_settle, future, result, error)[1]
+            if rude is not None:
+                _log.error("what was to be done after a write of %s failed: %s", chat, type(rude).__name__)
+        with self._changed:
+            self._telling.remove(chat)
+            self._changed.notify_all()
         for write in failed:
-            _log.error("a background write of %s failed: %s", thread, type(write.error).__name__)
+            _log.error("a background write of %s failed: %s", chat, type(write.error).__name__)
             clumsy = _attempt(self._on_error, write)[1]
             if clumsy is not None:
                 self._untold.extend((write.error, clumsy))
@@ -279,14 +312,13 @@ def _attempt(call: Callable[..., T], *given: Any, **named: Any) -> tuple[T | Non
         return None, error
 
 
-def _settle(futures: list[Future[AddResult]], result: Any, error: BaseException | None) -> None:
-    for future in futures:
-        if not future.set_running_or_notify_cancel():
-            continue
-        if error is None:
-            future.set_result(result)
-        else:
-            future.set_exception(error)
+def _settle(future: Future[AddResult], result: Any, error: BaseException | None) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)
 
 
 def _copy(value: Any) -> Any:
@@ -297,5 +329,5 @@ def _copy(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _copy(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(map(_copy, value))
+        return (list if isinstance(value, list) else tuple)(map(_copy, value))
     return value

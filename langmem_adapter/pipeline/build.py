@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from langgraph.graph import END, START, StateGraph
@@ -11,13 +11,13 @@ from langmem_adapter.pipeline.apply import apply_stage
 from langmem_adapter.pipeline.decide import decide_stage
 from langmem_adapter.pipeline.extract import extract_stage
 from langmem_adapter.pipeline.parse import parse_stage
+from langmem_adapter.pipeline.queue import InQueue, Queue, queue_of
 from langmem_adapter.pipeline.retries import RETRIES
 from langmem_adapter.pipeline.retrieve import retrieve_stage
 from langmem_adapter.pipeline.review import review as review_of
 from langmem_adapter.pipeline.served import Served, begins, goes_on
 from langmem_adapter.pipeline.stage import AskingStage
 from langmem_adapter.pipeline.state import PipelineInput, PipelineOutput, PipelineState
-from langmem_adapter.pipeline.turns import InTurn, Turns, turns_of
 
 if TYPE_CHECKING:
     from langchain_core.runnables import Runnable
@@ -49,6 +49,7 @@ class Parts:
         longest: How long messages may be.
         neighbours: Memories that each fact is compared with.
         near: Cosine from which on a memory counts as near.
+        lease: Seconds for which others that say something near wait for a run, to be compared with what it adds.
         attempts: How often a run starts over after a conflict.
         trace_days: How long to keep what each run saw; 0 keeps nothing.
         graph: Whether facts are to say their relations, for the knowledge graph.
@@ -62,6 +63,7 @@ class Parts:
     longest: Longest
     neighbours: int
     near: float
+    lease: float
     attempts: int
     trace_days: float
     graph: bool = False
@@ -90,9 +92,10 @@ def build_pipeline(
     graph = StateGraph(
         PipelineState, input_schema=PipelineInput, output_schema=PipelineState if dry else PipelineOutput
     )
-    # Nobody waits for what is never written, nor for a person.
-    turns = Turns(lease=0) if dry or review else turns_of(parts.ledger.database)
-    for name, stage in _stages(parts, turns, dry=dry, review=review).items():
+    if dry or review:  # nobody waits for what is never written, nor for a person
+        parts = replace(parts, lease=0)
+    queue = Queue() if dry or review else queue_of(parts.ledger.database)
+    for name, stage in _stages(parts, queue, dry=dry, review=review).items():
         node = Served(stage, begins if name == "parse" else goes_on) if served else stage
         graph.add_node(name, node, retry_policy=RETRIES, destinations=_DESTINATIONS.get(name))
     graph.add_edge(START, "parse")
@@ -107,20 +110,23 @@ def build_pipeline(
     return compiled.with_config(recursion_limit=10 + 4 * parts.attempts)
 
 
-def _stages(parts: Parts, turns: Turns, *, dry: bool, review: bool) -> dict[str, Runnable[PipelineState, Step]]:
+def _stages(parts: Parts, queue: Queue, *, dry: bool, review: bool) -> dict[str, Runnable[PipelineState, Step]]:
     """What the graph consists of, by name."""
     stages: dict[str, Runnable[PipelineState, Step]] = {
         "parse": parse_stage(parts.describer, parts.longest),
         "extract": extract_stage(parts.reasoner, parts.ledger.database if parts.graph else None),
-        "retrieve": InTurn(
-            retrieve_stage(parts.searcher, parts.embedder, turns, limit=parts.neighbours, near=parts.near), turns
+        "retrieve": InQueue(
+            retrieve_stage(
+                parts.searcher, parts.embedder, queue, limit=parts.neighbours, near=parts.near, lease=parts.lease
+            ),
+            queue,
         ),
-        "decide": InTurn(decide_stage(parts.reasoner), turns, last=dry),
+        "decide": InQueue(decide_stage(parts.reasoner), queue, last=dry),
     }
     if review:
         stages["review"] = AskingStage(review_of)
     if not dry:
-        stages["apply"] = InTurn(_apply(parts), turns, last=True)
+        stages["apply"] = InQueue(_apply(parts), queue, last=True)
     return stages
 
 

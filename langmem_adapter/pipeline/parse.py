@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from langmem_adapter.pipeline.state import PipelineState, Task
     from langmem_adapter.reasoning.base import Describer, Description
 
-__all__ = ["as_list", "is_verbatim", "parse_stage", "turns_of"]
+__all__ = ["OF_ITEM", "as_list", "is_verbatim", "key_of", "parse_stage", "turns_of"]
 
 _ROLES: Final = {
     "human": "user",
@@ -43,7 +43,7 @@ _ROLES: Final = {
 }
 _TEXT_PARTS: Final = ("text", "input_text", "output_text")  # compared, never hashed: a type may be anything
 _TIME_KEYS: Final = ("timestamp", "created_at")
-_OF_ITEM: Final = ("messages", "metadata", "timestamp", "expires_at")
+OF_ITEM: Final = ("messages", "metadata", "timestamp", "expires_at")
 
 
 def parse_stage(describer: Describer | None, longest: Longest) -> AskingStage:
@@ -132,7 +132,7 @@ def _parsed(
 
 def _task(state: PipelineState, scope: Scope, items: list[dict[str, Any]]) -> Task:
     return {
-        "key": _key(state),
+        "key": key_of(state.get("key")),
         "scope": scope.named,
         "infer": state.get("infer", True),
         "memory_type": state.get("memory_type"),
@@ -141,15 +141,15 @@ def _task(state: PipelineState, scope: Scope, items: list[dict[str, Any]]) -> Ta
     }
 
 
-def _key(state: PipelineState) -> str:
-    named = state.get("key")
-    return str(uuid.uuid4()) if named is None else filled(named, "key")
+def key_of(named: object, what: str = "key") -> str:
+    """What names an add: the name given, else a new one; *what* it is called in the error."""
+    return str(uuid.uuid4()) if named is None else filled(named, what)
 
 
 def _items(state: PipelineState) -> list[dict[str, Any]]:
     items = state.get("items")
     if not items:
-        return [{name: state.get(name) for name in _OF_ITEM}]
+        return [{name: state.get(name) for name in OF_ITEM}]
     if state.get("messages") is not None:
         raise InvalidInputError("give the graph messages or items, not both")
     return items

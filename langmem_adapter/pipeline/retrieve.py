@@ -13,21 +13,24 @@ from langmem_adapter.text import refers_back
 
 if TYPE_CHECKING:
     from langmem_adapter.embedding.embedder import Embedder
-    from langmem_adapter.pipeline.turns import Turns
+    from langmem_adapter.pipeline.queue import Queue
     from langmem_adapter.search.searcher import Searcher
 
 __all__ = ["retrieve_stage"]
 
 
-def retrieve_stage(searcher: Searcher, embedder: Embedder, turns: Turns, *, limit: int, near: float) -> WorkingStage:
+def retrieve_stage(
+    searcher: Searcher, embedder: Embedder, queue: Queue, *, limit: int, near: float, lease: float
+) -> WorkingStage:
     """The third stage: `facts` to `candidates`; all facts are embedded in one batch, compared within the fields given.
 
     Args:
         searcher: Finds neighbours.
         embedder: Makes vectors.
-        turns: Keeps the order of runs that say something near.
+        queue: Keeps the order of runs that say something near.
         limit: Memories that each fact is compared with.
         near: Cosine from which on what another run is just adding is waited for, to be compared with.
+        lease: Seconds for which others wait for this run.
     """
 
     def compared(state: PipelineState) -> Update:
@@ -38,12 +41,12 @@ def retrieve_stage(searcher: Searcher, embedder: Embedder, turns: Turns, *, limi
 
     def retrieve(state: PipelineState) -> Update:
         vectors = embedder.vectors(_texts(state))
-        turns.take(scope_of(state), state["task"]["key"], vectors, near=near)
+        queue.take(scope_of(state), state["task"]["key"], vectors, near=near, lease=lease)
         return compared(state)
 
     async def aretrieve(state: PipelineState) -> Update:
         vectors = await embedder.avectors(_texts(state))
-        await turns.atake(scope_of(state), state["task"]["key"], vectors, near=near)
+        await queue.atake(scope_of(state), state["task"]["key"], vectors, near=near, lease=lease)
         return await asyncio.to_thread(compared, state)
 
     return WorkingStage(retrieve, aretrieve)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import uuid
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.arguments import flag, parse_time
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.pipeline.parse import is_verbatim, turns_of
+from langmem_adapter.pipeline.parse import OF_ITEM, is_verbatim, key_of, turns_of
 from langmem_adapter.records.checks import check_metadata, check_text, quoted
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.results import AddResult
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.records.work import PROCEDURAL, Change
 from langmem_adapter.tracing import run_config
+from langmem_adapter.twins import refuse_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -27,9 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Run", "grouped", "run_of"]
 
-_OF_ITEM: Final = ("messages", "metadata", "timestamp", "expires_at")
 _OF_RUN: Final = ("infer", "memory_type", "prompt", "idempotency_key")
-_KNOWN: Final = frozenset((*SCOPE_FIELDS, *_OF_ITEM, *_OF_RUN))
+_KNOWN: Final = frozenset((*SCOPE_FIELDS, *OF_ITEM, *_OF_RUN))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +97,7 @@ def run_of(arguments: Mapping[str, Any], longest: Longest) -> Run:
         ScopeError: No scope is named.
         InvalidInputError: An argument does not exist, or cannot be used; the message says which.
     """
-    for name in arguments:
-        if name not in _KNOWN:
-            raise InvalidInputError(f"an item of add_many has no {name!r}; known are {', '.join(sorted(_KNOWN))}")
+    refuse_unknown("add", arguments, _KNOWN)
     scope = Scope(**{name: arguments.get(name) for name in SCOPE_FIELDS})
     infer, prompt, named = arguments.get("infer", True), arguments.get("prompt"), arguments.get("idempotency_key")
     if prompt is not None:
@@ -108,7 +105,7 @@ def run_of(arguments: Mapping[str, Any], longest: Longest) -> Run:
     memory_type = _memory_type(arguments.get("memory_type"), scope)
     infer = flag(infer, "infer")
     item = _item(arguments, scope, longest, verbatim=is_verbatim(infer, memory_type))
-    return Run(scope, infer, memory_type, prompt, _key(named), named is not None, [item])
+    return Run(scope, infer, memory_type, prompt, key_of(named, "idempotency_key"), named is not None, [item])
 
 
 def grouped(runs: Iterable[tuple[int, Run]]) -> list[tuple[list[int], Run]]:
@@ -136,14 +133,6 @@ def _memory_type(memory_type: object, scope: Scope) -> str | None:
     if memory_type == PROCEDURAL and scope.agent_id is None:
         raise InvalidInputError("a procedural memory is a record of what an agent did; give agent_id")
     return PROCEDURAL if memory_type else None
-
-
-def _key(named: object) -> str:
-    if named is None:
-        return str(uuid.uuid4())
-    if not isinstance(named, str) or not named.strip():
-        raise InvalidInputError("idempotency_key must be a text that names this add, like the id of the request")
-    return check_text(named, "idempotency_key")
 
 
 def _item(arguments: Mapping[str, Any], scope: Scope, longest: Longest, *, verbatim: bool) -> dict[str, Any]:

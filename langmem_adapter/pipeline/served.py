@@ -52,10 +52,11 @@ def begins(state: PipelineState, config: RunnableConfig) -> PipelineState:
     """A run begins: its scope follows `resolve_scope`, with the input's `scope` as the argument.
 
     Raises:
-        ScopeError: Nobody says whose memory it is, or the input names another user than the one who is signed in.
+        ScopeError: Nobody says whose memory it is, or the input and the rest of the call name two.
     """
-    scope = resolve_scope(explicit=state.get("scope"), runtime=get_runtime(), config=config)
-    return {**state, "scope": scope.named}
+    runtime = get_runtime()
+    scope = resolve_scope(explicit=state.get("scope"), runtime=runtime, config=config)
+    return {**state, "scope": resolve_again(scope, runtime=runtime, config=config).named}
 
 
 def goes_on(state: PipelineState, config: RunnableConfig) -> PipelineState:

@@ -155,6 +155,11 @@ class Database:
         """Whether this process was forked from the one that opened it, so that it is of no use here."""
         return os.getpid() != self._process
 
+    @property
+    def closed(self) -> bool:
+        """Whether somebody has closed it."""
+        return self._closed
+
     # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     @contextmanager

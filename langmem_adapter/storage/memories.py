@@ -164,17 +164,21 @@ def below(
         InvalidInputError: The cursor is none of ours.
     """
     created, last = parse_cursor(after, str, int)
-    moment = _moment(connection, created, after)
+    moment = _moment(connection, created_at, created, after)
     return or_(held(created_at) < moment, and_(held(created_at) == moment, pk < last))
 
 
-def _moment(connection: Connection, created: str, after: str) -> ColumnElement[Any]:
-    if connection.dialect.name == "sqlite":
-        return literal(created, Text())
+def _moment(
+    connection: Connection, created_at: ColumnElement[datetime], created: str, after: str
+) -> ColumnElement[Any]:
+    text, on_sqlite = literal(created, Text()), connection.dialect.name == "sqlite"
     try:
-        return literal(datetime.fromisoformat(created))
-    except ValueError:
-        raise no_cursor(after) from None
+        moment = literal(datetime.fromisoformat(created))
+    except ValueError:  # on SQLite a page may end at a row with such a text
+        kept = select(text).where(type_coerce(created_at, Text) == text).limit(1)
+        if not on_sqlite or connection.execute(kept).first() is None:
+            raise no_cursor(after) from None
+    return text if on_sqlite else moment
 
 
 def revisions(connection: Connection, memory_id: str, scope: Scope | None = None) -> list[Revision]:

@@ -54,11 +54,9 @@ class UTCDateTime(TypeDecorator[datetime]):
         aware = value.astimezone(UTC)
         return aware.replace(tzinfo=None) if dialect.name == "sqlite" else aware
 
-    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Come back aware."""
-        if value is None:
-            return None
-        return value.replace(tzinfo=UTC) if dialect.name == "sqlite" else value.astimezone(UTC)
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002 - as SQLAlchemy calls it
+        """Come back aware; on SQLite `result_processor` sees to that."""
+        return None if value is None else value.astimezone(UTC)
 
     def column_expression(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
         """Postgres gives nothing that the driver cannot read: its error would take every other row with it."""

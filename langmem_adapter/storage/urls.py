@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from itertools import chain
@@ -15,7 +16,7 @@ from langmem_adapter.addresses import ENCODED, SCHEMES, shown
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import check_text, quoted
 
-__all__ = ["UNREADABLE", "path_of", "url_of"]
+__all__ = ["UNREADABLE", "expanded", "path_of", "url_of"]
 
 UNREADABLE: Final = (
     "not a database URL; write it like sqlite:///folder/memory.db or postgresql+psycopg://user:password@host:5432/name, "
@@ -68,7 +69,7 @@ def _read(name: str) -> URL:
     if _CONNINFO.search(name) or _NO_URL.match(name):
         raise InvalidInputError(UNREADABLE)
     if "://" not in name:
-        return URL.create("sqlite", database=name if name == ":memory:" else str(Path(name).expanduser()))
+        return URL.create("sqlite", database=name if name == ":memory:" else str(expanded(name)))
     try:
         url = make_url(name)
     except (ArgumentError, ValueError):  # a port that is no number; its text quotes what stands there
@@ -94,4 +95,16 @@ def path_of(url: URL) -> Path | None:
     database = url.database
     if url.get_backend_name() != "sqlite" or not database or database == ":memory:":
         return None
-    return Path(database).resolve()
+    return Path(os.path.realpath(database))  # unlike `Path.resolve` it takes links that lead in a circle
+
+
+def expanded(path: str | Path) -> Path:
+    """A path with the folder of the user that its `~` names.
+
+    Raises:
+        InvalidInputError: There is no such user.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise InvalidInputError(f"{quoted(str(path))} names a user without a home here; write the whole path") from None

@@ -6,6 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
+
+from langmem_adapter.cli.app import app
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.maintenance.reindex import reindex
 
 Data = Callable[..., dict[str, Any]]
 Cli = Callable[..., Any]
@@ -94,6 +99,38 @@ def test_a_missing_database_is_told_and_not_made(data: Data, database: Any) -> N
     assert error["code"] == "no_database"
     assert str(database) in error["message"]
     assert not database.exists()
+
+
+@pytest.mark.parametrize(
+    ("where", "named"), [("~/m.db", "option"), ("~/m.db", "setting"), ("sqlite:///m.db", "option")]
+)
+def test_every_command_reads_the_name_of_a_database_alike(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, where: str, named: str
+) -> None:
+    def run(*arguments: str, code: int = 0) -> Any:
+        monkeypatch.setenv("LANGMEM_ADAPTER_DATABASE", where)
+        result = CliRunner().invoke(app, [*arguments, *(["-d", where] if named == "option" else [])])
+        assert result.exit_code == code, result.output
+        return result
+
+    file = Path(where.removeprefix("sqlite:///")).expanduser()
+    for arguments in (["list", "-u", "a"], ["search", "x", "-u", "a"], ["history", "some-id"], ["reindex"]):
+        assert "there is no database at" in run(*arguments, code=3).stderr
+    assert not file.exists()
+    run("add", "I live in Lyon", "-u", "a")
+    assert file.exists()
+    for arguments in (["list", "-u", "a"], ["search", "Lyon", "-u", "a"]):
+        assert "Lives in Lyon" in run(*arguments).stdout
+    assert "memories 1, scopes 1, entities 0" in run("doctor").stdout
+
+
+def test_a_blank_name_is_no_database_in_every_command(data: Data, tmp_path: Path) -> None:
+    looks = ["list", "-u", "a"], ["search", "x", "-u", "a"], ["add", "I like tea", "-u", "a"], ["reindex"]
+    for arguments in looks:
+        assert "name is blank" in data(*arguments, "-d", "", code=4)["error"]["message"]
+    with pytest.raises(InvalidInputError, match="name is blank"):
+        reindex("", "hash:64")
+    assert not list(tmp_path.rglob("*.db"))
 
 
 def test_a_scope_is_needed_and_the_known_ones_are_named(data: Data, alice: list[str]) -> None:

@@ -161,6 +161,17 @@ def test_what_one_run_of_a_thread_was_given_is_no_matter_of_the_next(untidy: tup
     assert len(memory.get_all(user_id=ALICE.user_id)) == 2
 
 
+def test_who_says_that_he_is_somebody_else_goes_on_with_no_run(untidy: tuple[Any, Memory]) -> None:
+    graph, memory = untidy
+    graph.checkpointer = InMemorySaver()
+    config = {"configurable": {"thread_id": "t"}}
+    graph.invoke({}, config, context=ALICE, interrupt_before=["compare"])
+    with pytest.raises(ScopeError, match="the runtime context names user_id 'bob'"):
+        graph.invoke(None, config, context=MemoryContext("bob"))
+    graph.invoke(None, config)
+    assert len(memory.get_all(user_id=ALICE.user_id)) == 2
+
+
 @pytest.mark.parametrize("way", ["goto", "send", "update_state"])
 def test_whatever_is_written_into_the_state_touches_and_shows_nothing_of_others(
     untidy: tuple[Any, Memory], way: str

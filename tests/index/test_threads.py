@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import TYPE_CHECKING, Literal, get_args
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 D = 64
 MANY = 3000
-SECONDS = 1.0
+ROUNDS = 300
 Kind = Literal["faiss", "exact"]
 
 
@@ -40,12 +39,11 @@ def batch(pks: np.ndarray, gone: np.ndarray) -> Batch:
 def test_searches_beside_a_writer_never_see_a_memory_with_the_vector_of_another(kind: Kind) -> None:
     index = open_index(kind, D)
     index.update(batch(np.arange(0, MANY, 2), np.empty(0, np.int64)))
-    end = time.monotonic() + SECONDS
 
-    def read(seed: int) -> int:
-        rng, rounds = np.random.default_rng(seed), 0
+    def read(seed: int) -> None:
+        rng = np.random.default_rng(seed)
         first = np.eye(1, D, dtype=np.float32)[0]  # its product with a vector is the memory's own number
-        while time.monotonic() < end:
+        for _ in range(ROUNDS):
             scope = int(rng.integers(5))
             found = index.search(first, 50, scopes=[scope])
             assert (found.pks % 5 == scope).all()
@@ -54,22 +52,17 @@ def test_searches_beside_a_writer_never_see_a_memory_with_the_vector_of_another(
             got = index.vectors(asked)
             there = ~np.isnan(got[:, 0])
             np.testing.assert_array_equal(got[there], vectors_of(asked[there]))
-            rounds += 1
-        return rounds
 
-    def write() -> int:
-        rng, rounds = np.random.default_rng(99), 0
-        while time.monotonic() < end:
+    def write() -> None:
+        rng = np.random.default_rng(99)
+        for _ in range(ROUNDS):
             pks = rng.choice(MANY, int(rng.integers(1, 400)), replace=False)
             half = len(pks) // 2
             index.update(batch(pks[:half], pks[half:]))
-            rounds += 1
-        return rounds
 
     with ThreadPoolExecutor(5) as pool:
-        done = [pool.submit(read, seed) for seed in range(4)]
-        assert pool.submit(write).result() > 10
-        assert all(future.result() > 10 for future in done)
+        for future in [*(pool.submit(read, seed) for seed in range(4)), pool.submit(write)]:
+            future.result()
     pks = index.pks()
     np.testing.assert_array_equal(index.vectors(pks), vectors_of(pks))
 

@@ -102,7 +102,7 @@ def needs_an_executor(folder: Path) -> None:
 
 def is_interrupted(folder: Path) -> None:
     def interrupt(_: object) -> str:
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)  # seen, and the main thread is not woken up
         threading.Event().wait()
         return ""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import sys
 import threading
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -11,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from langchain_core.messages import HumanMessage
 
-from langmem_adapter.errors import InvalidInputError, ModelReplyError, ScopeError
+from langmem_adapter.errors import InvalidInputError, ModelReplyError, ScopeError, UnknownArgumentError
 from langmem_adapter.memory import Memory
 from langmem_adapter.testing.fakes import ScriptedChatModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from concurrent.futures import Future
     from pathlib import Path
 
 
@@ -139,12 +141,26 @@ def test_different_options_are_different_conversations(memory: Memory) -> None:
     assert {item.text: item.metadata["n"] for item in memory.get_all(user_id="a")} == {"Likes tea": 1, "Likes milk": 2}
 
 
+def test_the_same_options_are_one_conversation_however_they_are_written(memory: Memory) -> None:
+    with memory.background(after=60) as writer:
+        one = writer.add(
+            "I have a sister.", user_id="a", timestamp=datetime(2024, 5, 1, tzinfo=UTC), metadata={"n": 1, "m": [2]}
+        )
+        two = writer.add(
+            "Her name is Jesica.", user_id="a", timestamp="2024-05-01T00:00:00Z", metadata={"m": (2,), "n": 1}
+        )
+    assert one.result().trace_id == two.result().trace_id
+    assert texts(memory, user_id="a") == {"Has a sister named Jesica"}
+
+
 def test_bad_input_is_refused_at_once(memory: Memory) -> None:
     with memory.background(after=60) as writer:
         with pytest.raises(ScopeError):
             writer.add("I like tea.")
         with pytest.raises(InvalidInputError):
             writer.add("", user_id="a")
+        with pytest.raises(UnknownArgumentError, match=r"add\(\) has no argument 'user'; did you mean 'user_id'"):
+            writer.add("I like tea.", user="a")
         with pytest.raises(InvalidInputError, match="idempotency_key"):
             writer.add("I like tea.", user_id="a", idempotency_key="x")
     with pytest.raises(InvalidInputError, match="closed"):
@@ -204,6 +220,49 @@ async def test_its_futures_can_be_awaited(memory: Memory) -> None:
     with memory.background(after=0.01) as writer:
         result = await asyncio.wrap_future(writer.add("I like tea.", user_id="a"))
     assert result.results[0].text == "Likes tea"
+
+
+@pytest.mark.parametrize("way", ["drain", "writer.close", "memory.close", "exit"])
+def test_whatever_is_done_when_a_future_is_done_keeps_nobody_waiting(tmp_path: Path, way: str) -> None:
+    memory, told = Memory(tmp_path / "m.db"), threading.Barrier(5)
+    writer = memory.background(after=math.inf)
+    does = {"drain": writer.drain, "writer.close": writer.close, "memory.close": memory.close, "exit": sys.exit}[way]
+    names = [f"user {number}" for number in range(4)]  # one for each worker
+    later: list[Future[Any]] = []
+
+    def say(_: object) -> None:
+        told.wait(timeout=60)  # all of them are here, and none is left for what waits
+        told.wait(timeout=60)
+        does()
+        told.wait(timeout=60)
+
+    for name in names:
+        writer.add("I like tea.", user_id=name).add_done_callback(say)
+        later.append(writer.add("I like tea.", user_id=name))
+    threading.Thread(target=writer.drain, daemon=True).start()
+    told.wait(timeout=60)
+    later += [writer.add("I like milk.", user_id=name) for name in (*names, "another")]
+    told.wait(timeout=60)
+    if way != "exit":
+        told.wait(timeout=60)
+    else:
+        threading.Thread(target=writer.drain, daemon=True).start()
+    assert {len(future.result(timeout=60).results) for future in later} == {1}
+    memory.close()
+
+
+def test_two_writers_may_both_be_told_to_close_everything(memory: Memory) -> None:
+    told = threading.Barrier(3)
+
+    def say(_: object) -> None:
+        told.wait(timeout=60)
+        memory.close()
+        told.wait(timeout=60)
+
+    for name in "ab":
+        memory.background(after=0).add("I like tea.", user_id=name).add_done_callback(say)
+    told.wait(timeout=60)
+    told.wait(timeout=60)
 
 
 def test_an_on_error_that_fails_itself_keeps_nobody_waiting(tmp_path: Path) -> None:

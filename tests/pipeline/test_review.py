@@ -8,6 +8,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
+from langmem_adapter.errors import ScopeError
 from langmem_adapter.memory import Memory
 
 if TYPE_CHECKING:
@@ -94,6 +95,23 @@ def test_what_changed_while_the_run_waited_is_compared_again(memory: Memory) -> 
         again = graph.invoke(Command(resume="accept"), THREAD)
     assert texts(memory) == {"Likes tea", "Lives in Rome", "Name is Ann"}
     assert [change["event"] for change in again["result"]["results"]].count("NONE") == 1
+
+
+@pytest.mark.parametrize("whose", [{"user_id": "bob"}, {"user_id": "a", "agent_id": "guide"}, {"user_id": ""}])
+def test_who_says_that_he_is_somebody_else_answers_no_review(memory: Memory, whose: dict[str, str]) -> None:
+    graph, _ = waiting(memory, InMemorySaver())
+    for given in ({"config": {"configurable": {"thread_id": "t", **whose}}}, {"config": THREAD, "context": whose}):
+        with pytest.raises(ScopeError, match="begun for another"):
+            graph.invoke(Command(resume={"0": {"action": "edit", "text": "Likes poison"}}), **given)
+    assert memory.stats().changes == 0
+    graph.invoke(Command(resume="accept"), {"configurable": {"thread_id": "t", "user_id": "a"}})
+    assert len(texts(memory)) == 3
+
+
+def test_a_run_is_for_one(memory: Memory) -> None:
+    graph = memory.build_pipeline(review=True, checkpointer=InMemorySaver())
+    with pytest.raises(ScopeError, match="names user_id 'bob'"):
+        graph.invoke(SAID, {"configurable": {"thread_id": "t", "user_id": "bob"}})
 
 
 def test_nothing_to_decide_is_nothing_to_review(memory: Memory) -> None:

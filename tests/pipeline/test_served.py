@@ -17,7 +17,7 @@ from sqlalchemy import select, union
 
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError, MemoryNotFoundError, ScopeError
 from langmem_adapter.memory import Memory
-from langmem_adapter.pipeline.turns import turns_of
+from langmem_adapter.pipeline.queue import queue_of
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage.graph.tables import entities, relation_memories, relations
 from langmem_adapter.storage.tables import history, memories, runs, scopes, traces
@@ -221,10 +221,10 @@ def test_nobody_answers_somebody_elses_review(house: House) -> None:
     assert [change["text"] for change in result["results"]] == ["Likes blues"]
 
 
-async def test_nobody_ends_or_takes_somebody_elses_turn(house: House) -> None:
-    turns, whose, one = turns_of(house.memory.engine.database), Scope("alice"), np.eye(1, 512, dtype=np.float32)
+async def test_nobody_leaves_or_takes_somebody_elses_place(house: House) -> None:
+    queue, whose, one = queue_of(house.memory.engine.database), Scope("alice"), np.eye(1, 512, dtype=np.float32)
     graph = house.memory.build_pipeline(checkpointer=InMemorySaver())
-    turns.take(whose, "hers", one, near=0.5)
+    queue.take(whose, "hers", one, near=0.5, lease=1_000)
     config = signed_in("bob")
     graph.invoke({"messages": "Hello!"}, config)
     for stage in ("retrieve", "decide", "apply"):
@@ -232,13 +232,13 @@ async def test_nobody_ends_or_takes_somebody_elses_turn(house: House) -> None:
             state = {**house.bobs, "task": {**house.bobs["task"], "scope": whose.named, "key": key}, "decisions": []}
             with pytest.raises(ScopeError):
                 graph.invoke(Command(goto=Send(stage, state)), config)
-    waiting = asyncio.create_task(turns.atake(whose, "next", one, near=0.5))
+    waiting = asyncio.create_task(queue.atake(whose, "next", one, near=0.5, lease=1_000))
     await _breath()
     assert not waiting.done()
-    turns.leave(whose, "hers")
+    queue.leave(whose, "hers")
     await _breath()
     assert waiting.done()
-    turns.leave(whose, "next")
+    queue.leave(whose, "next")
 
 
 async def _breath() -> None:

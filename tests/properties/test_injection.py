@@ -185,7 +185,7 @@ def test_a_number_of_results_is_a_number(memory: Memory, k: Any) -> None:
             read(user_id="keys", k=k)
 
 
-@pytest.mark.parametrize("after", ["' OR 1=1 --", "0", "", "W10=", "eyJhIjoxfQ=="])
+@pytest.mark.parametrize("after", ["' OR 1=1 --", "0", "", "W10=", "eyJhIjoxfQ==", "WyIyMDI0IiwgMV0="])
 def test_a_cursor_is_one_of_ours(memory: Memory, after: str) -> None:
     with pytest.raises(InvalidInputError, match="cursor"):
         memory.get_all(user_id="keys", after=after)

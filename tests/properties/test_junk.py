@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import inspect
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
+from typer.testing import CliRunner
 
+from langmem_adapter.adapters import mem0
 from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
+from langmem_adapter.adapters.checkpointer import SQLAlchemySaver
 from langmem_adapter.adapters.store import MemoryStore
+from langmem_adapter.cli.app import app
+from langmem_adapter.cli.failures import ExitCode
 from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.memory import Memory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
 HUGE: Final = 10**5000  # Python itself refuses to write it
 ODD: Final[list[Any]] = []
@@ -40,6 +45,36 @@ JUNK: Final[list[Any]] = [
 ]
 NEEDED: Final = {"memory_ids": [], "items": [], "revision": 1}
 LEFT_OUT: Final = {"build_pipeline", "as_retriever", "tools", "recall"}  # LangChain's and LangGraph's own classes
+
+
+LIKE_JSON: Final[list[Any]] = [
+    None,
+    True,
+    -1,
+    2.5,
+    HUGE,
+    "",
+    "x",
+    "~no-such-user/x",
+    "\x00",
+    "\ud800",
+    [],
+    ["a"],
+    {},
+    {"a": 1},
+]
+SERVER: Final = {"model": "x", "api_key": "k", "openai_base_url": "http://127.0.0.1:9/v1"}
+MEM0: Final[dict[str, Any]] = {  # each of them alone is right
+    "history_db_path": ":memory:",
+    "version": "v1.1",
+    "custom_instructions": "x",
+    "custom_update_memory_prompt": "x",
+    "llm": {"provider": "openai", "config": {**SERVER, "temperature": 0, "max_tokens": 5, "enable_vision": False}},
+    "embedder": {"provider": "openai", "config": {**SERVER, "embedding_dims": 8}},
+    "vector_store": {"provider": "faiss", "config": {"path": "x", "collection_name": "x", "embedding_model_dims": 8}},
+    "graph_store": {"provider": "sql", "config": {}},
+    "reranker": {"provider": "langchain", "config": {"model": None}},
+}
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +125,62 @@ def test_every_argument_of_a_memory(argument: str, tmp_path: Path, monkeypatch: 
     assert not any(tmp_path.iterdir())
 
 
+def _spoilt(whole: Any, junk: object) -> Iterator[object]:
+    """The junk in place of the whole, and of each part of it."""
+    yield junk
+    for key, part in whole.items() if isinstance(whole, dict) else ():
+        yield from ({**whole, key: spoilt} for spoilt in _spoilt(part, junk))
+
+
+@pytest.mark.parametrize("key", MEM0)
+def test_every_part_of_a_configuration_of_mem0(key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LANGMEM_ADAPTER_DATABASE", ":memory:")
+    for junk in LIKE_JSON:
+        for spoilt in _spoilt(MEM0[key], junk):
+            _refused_or_done(
+                lambda **given: mem0.Memory.from_config(given).close(), {key: spoilt}, f"{key}={type(junk)}"
+            )
+
+
+def test_every_argument_of_a_saver() -> None:
+    with SQLAlchemySaver.from_conn_string(":memory:") as saver:
+        calls: list[Callable[[Any], object]] = [
+            lambda junk: saver.get_tuple({"configurable": {"thread_id": junk}}),
+            lambda junk: saver.get_tuple({"configurable": {"thread_id": "1", "checkpoint_ns": junk}}),
+            lambda junk: saver.get_tuple({"configurable": {"thread_id": "1", "checkpoint_id": junk}}),
+            lambda junk: list(saver.list(None, limit=junk)),
+            lambda junk: saver.prune([junk]),
+        ]
+        for number, call in enumerate(calls):
+            for junk in JUNK:
+                _refused_or_done(call, {"junk": junk}, f"call {number} of the saver")
+
+
+@pytest.mark.parametrize(
+    "where", ["~no-such-user/x.db", "loop", "loop/x.db", "x" * 300, "/".join(["x" * 200] * 30)], ids=[*"abcde"]
+)
+def test_a_file_that_cannot_be(where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("loop").symlink_to("loop")
+    with pytest.raises(LangmemAdapterError):
+        Memory(where)
+    assert CliRunner().invoke(app, ["list", "-u", "a", "-d", where]).exit_code in {
+        ExitCode.CONFIGURATION,
+        ExitCode.NOTHING_FOUND,
+    }
+
+
+def test_a_background_writer_takes_every_shape_of_a_message_that_a_memory_takes() -> None:
+    said = [_Said("user", "I like tea."), ("user", "I like tea."), {"role": "user", "content": "I like tea."}]
+    for message in (*said, *([each] for each in said), tuple(said)):
+        with Memory(":memory:") as memory, memory.background(after=60) as writer:
+            future = writer.add(message, user_id="a")
+            writer.drain()
+            told = [change.text for change in future.result(0).results]
+            assert told == [change.text for change in memory.add(message, user_id="b").results] != []
+
+
 @pytest.mark.parametrize(
     ("where", "fix"),
     [
@@ -114,6 +205,11 @@ def test_a_guest_without_a_memory_says_so(memory: Memory) -> None:
     for guest in guests:
         with pytest.raises(InvalidInputError, match="takes a Memory as its memory, not '"):
             guest()
+
+
+class _Said(NamedTuple):
+    role: str
+    content: str
 
 
 class _Silent(HashEmbeddings):

@@ -92,7 +92,10 @@ def thread_id_of(value: object) -> str:
         InvalidInputError: It is missing, blank or too long, or no text that databases can keep.
     """
     if isinstance(value, int | UUID):
-        value = str(value)
+        try:
+            value = str(value)
+        except ValueError:  # Python writes no number of more than 4,300 digits
+            raise InvalidInputError(f"thread_id is {quoted(value)}; use a hash of it") from None
     if value is None or value == "":
         raise InvalidInputError(_WHICH)
     thread_id = check_text(value, "thread_id")

@@ -175,6 +175,7 @@ def _advice(blocked: list[SerdeEvent]) -> str:
         return f"the graph's state holds {names}, made by a method that is never allowed; convert it to a plain type"
     return (
         f"the graph's state holds {names}, which strict msgpack does not read; allow it: serde=JsonPlusSerializer("
-        f"allowed_msgpack_modules={types}), or saver.with_allowlist({types}); with LANGGRAPH_STRICT_MSGPACK=true LangGraph "
-        "allows the types that a graph's state schema names by itself"
+        f"allowed_msgpack_modules={types}), the only way behind a LangGraph server (see adapters.serving.checkpointer); "
+        f"elsewhere saver.with_allowlist({types}) does it, too, or LANGGRAPH_STRICT_MSGPACK=true, with which LangGraph allows "
+        "the types that a graph's state schema names"
     )

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import quoted
+from langmem_adapter.storage.urls import expanded
 
 __all__ = ["MemoryConfig", "only", "section"]
 
@@ -110,7 +111,7 @@ class MemoryConfig:
         self.reranker = None if reranker is None else section(reranker, "reranker")
         self.history_db_path = history_db_path
         self.bare = version == "v1.0"
-        if None not in {custom_fact_extraction_prompt, custom_instructions}:
+        if custom_fact_extraction_prompt is not None and custom_instructions is not None:
             raise InvalidInputError(
                 "config.custom_instructions and custom_fact_extraction_prompt are the same thing; give one of them"
             )
@@ -244,7 +245,7 @@ def _in_folder(options: Mapping[str, Any]) -> Path | None:
 def _folder(path: object) -> Path:
     if not isinstance(path, str | Path) or not str(path).strip():
         raise InvalidInputError(f"config.vector_store.config.path must be a folder, not {quoted(path)}")
-    return Path(path).expanduser()
+    return expanded(path)
 
 
 def _file(path: object) -> str | Path | None:
@@ -253,4 +254,4 @@ def _file(path: object) -> str | Path | None:
     if not isinstance(path, str | Path) or not str(path).strip():
         raise InvalidInputError(f"config.history_db_path must be the path of a file, not {quoted(path)}")
     as_it_is = isinstance(path, str) and (path == _MEMORY or "://" in path)
-    return path if as_it_is else Path(path).expanduser()
+    return path if as_it_is else expanded(path)

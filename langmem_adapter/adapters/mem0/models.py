@@ -11,6 +11,7 @@ from langchain_core.language_models.chat_models import BaseChatModel
 
 from langmem_adapter.adapters.mem0.config import only
 from langmem_adapter.addresses import check_server
+from langmem_adapter.arguments import bounded
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.providers import provider_errors
 from langmem_adapter.records.checks import quoted
@@ -121,6 +122,8 @@ def embeddings(section: tuple[str, Mapping[str, Any]]) -> Embeddings:
     from langchain.embeddings import init_embeddings  # noqa: PLC0415 - slow to import, and offline needs none
 
     chosen, model, parameters = _read(provider, options, _VECTORS, "embedder")
+    if "dimensions" in parameters:
+        bounded(parameters["dimensions"], "config.embedder.config.embedding_dims")
     if chosen.name == "openai" and "base_url" in parameters:
         # The length check would download OpenAI's token tables; another server's model has other tokens anyway.
         parameters["check_embedding_ctx_length"] = False

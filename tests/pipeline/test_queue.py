@@ -1,11 +1,10 @@
-"""Turns: adds that say something near come one after the other, all others side by side; nobody waits for ever."""
+"""The queue: adds that say something near come one after the other, all others side by side; nobody waits for ever."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,14 +13,17 @@ import pytest
 
 from langmem_adapter.errors import LangmemAdapterError
 from langmem_adapter.memory import Memory
-from langmem_adapter.pipeline.turns import Turns, turns_of
+from langmem_adapter.pipeline.queue import Queue, queue_of
 from langmem_adapter.records.scope import Scope
+from langmem_adapter.settings import Settings
 from langmem_adapter.storage.database import Database
 from langmem_adapter.testing.fakes import ScriptedChatModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from langmem_adapter.embedding.embedder import UnitVectors
 
 ANN: Final[Any] = {"user_id": "ann"}
 FRIENDS: Final = "Bob Cy Dee Eve Fay Gus Hal Ida Jo Kim".split()
@@ -129,7 +131,7 @@ async def test_a_cancelled_add_lets_the_next_one_go_on(memory: Memory, model: Mo
     assert await asyncio.to_thread(model.reached.acquire, timeout=100)
     second = asyncio.create_task(memory.aadd("Likes tea with Dee", **ANN))
     third = asyncio.create_task(memory.aadd("Likes tea with Eve", **ANN))
-    await asyncio.sleep(0.2)  # they wait for their turn
+    await asyncio.sleep(0.2)  # they stand in the queue
     second.cancel()
     first.cancel()
     assert (await asyncio.wait_for(third, timeout=100)).results[0].event == "ADD"
@@ -141,47 +143,73 @@ def test_a_dry_run_holds_nobody_up(memory: Memory) -> None:
     done = memory.add("Likes tea with Bob", **ANN)
     assert done.trace_id is not None
     memory.replay(done.trace_id)
-    assert not turns_of(memory.engine.database)._running
+    assert not queue_of(memory.engine.database)._running
 
 
 # ── by themselves ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_whoever_comes_first_waits_for_nobody() -> None:
-    turns = Turns(lease=1_000)  # longer than a test may last
-    turns.take(ANNS, "one", ONE, near=0.5)
-    turns.take(ANNS, "far", OTHER, near=0.5)
-    turns.take(Scope(user_id="bob"), "of another", ONE, near=0.5)
-    turns.take(ANNS, "one", ONE, near=0.5)  # again, as after a conflict
+class Queueing:
+    """The queue of one test, and a task for each run that has come."""
+
+    def __init__(self) -> None:
+        self.queue = Queue()
+        self.tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def come(self, key: str, vectors: UnitVectors = ONE, scope: Scope = ANNS, *, lease: float = 1_000) -> bool:
+        """Whether who comes goes on at once."""
+        taking = self.queue.atake(scope, key, vectors, near=0.5, lease=lease)
+        self.tasks[key] = asyncio.create_task(taking)
+        return await self.goes_on(key)
+
+    async def goes_on(self, key: str) -> bool:
+        """Whether who has come waits no longer, when every task has gone as far as it can."""
+        for _ in range(10):
+            await asyncio.sleep(0)
+        return self.tasks[key].done()
 
 
-def test_a_turn_that_is_never_ended_runs_out() -> None:
-    turns = Turns(lease=0.1)
-    begun = time.monotonic()
-    turns.take(ANNS, "abandoned", ONE, near=0.5)
-    turns.take(ANNS, "next", ONE, near=0.5)
-    assert time.monotonic() - begun >= 0.1
-    turns.leave(ANNS, "abandoned")
-    turns.leave(ANNS, "next")
-    turns.leave(ANNS, "unknown")
+async def test_who_says_something_near_waits_for_all_before_and_for_nobody_else() -> None:
+    test = Queueing()
+    assert await test.come("one")
+    assert await test.come("far", OTHER)
+    assert await test.come("of another", scope=Scope(user_id="bob"))
+    assert await test.come("one")  # again, as after a conflict
+    assert not await test.come("two")
+    assert not await test.come("three")
+    test.queue.leave(ANNS, "unknown")
+    test.queue.leave(ANNS, "far")
+    assert not await test.goes_on("two")
+    test.queue.leave(ANNS, "one")
+    assert await test.goes_on("two") and not await test.goes_on("three")
+    test.queue.leave(ANNS, "two")
+    assert await test.goes_on("three")
 
 
-async def test_a_task_waits_without_blocking_the_loop() -> None:
-    turns = Turns(lease=1_000)
-    await turns.atake(ANNS, "one", ONE, near=0.5)
-    waiting = asyncio.create_task(turns.atake(ANNS, "two", ONE, near=0.5))
-    await asyncio.sleep(0.05)
-    assert not waiting.done()
-    turns.leave(ANNS, "one")
-    await waiting
+async def test_a_place_that_is_never_left_is_over_after_its_lease() -> None:
+    test = Queueing()
+    assert await test.come("abandoned", lease=0)
+    assert await test.come("next")
+    await test.come("behind", lease=0.1)
+    test.queue.leave(ANNS, "next")
+    assert await test.goes_on("behind")
+    await test.come("last")
+    await asyncio.wait_for(test.tasks["last"], timeout=100)  # far less than its own lease
+
+
+def test_a_run_that_nobody_reads_on_holds_others_up_no_longer_than_a_model_may_take(tmp_path: Path) -> None:
+    with Memory(tmp_path / "m.db", settings=Settings(model_timeout=0.01)) as memory, ThreadPoolExecutor(1) as pool:
+        stream = memory.build_pipeline().stream({"messages": "I like tea.", "scope": ANN}, stream_mode="updates")
+        assert any("retrieve" in update for update in stream)  # and not a step further
+        assert pool.submit(memory.add, "I like tea.", **ANN).result(timeout=30).results[0].event == "ADD"
 
 
 def test_everybody_who_writes_to_one_file_keeps_one_order(tmp_path: Path) -> None:
     one, two, memory, another = (
         Database(where) for where in (tmp_path / "m.db", tmp_path / "m.db", ":memory:", ":memory:")
     )
-    kept = turns_of(one)
-    assert turns_of(two) is kept
-    assert turns_of(memory) is not turns_of(another)
+    kept = queue_of(one)
+    assert queue_of(two) is kept
+    assert queue_of(memory) is not queue_of(another)
     for database in (one, two, memory, another):
         database.close()
