@@ -8,60 +8,76 @@ from __future__ import annotations
 
 import re
 from typing import Final
-from urllib.parse import unquote_plus, urlsplit
+from urllib.parse import urlsplit
 
 from langmem_adapter.errors import InvalidInputError
 
-__all__ = ["ENCODED", "check_server", "cleaned", "shown"]
+__all__ = ["ENCODED", "SCHEMES", "check_server", "cleaned", "shown"]
 
 ENCODED: Final = "and in names and passwords @ : / ? # [ ] % as %40 %3A %2F %3F %23 %5B %5D %25"
 """The fix for an address that cannot be read."""
 
+SCHEMES: Final = r"(?i:postgres(?:ql)?|mysql|mariadb|sqlite|file|https?)(?:\+\w+)?:(?!//)"
+"""What an address begins with that lacks the slashes, as a pattern."""
+
 _HIDDEN: Final = "***"
 _WEB: Final = ("http", "https")
-_SECRETS: Final = tuple(
-    "pass password passwd passphrase pwd pw key token secret credential credentials auth authorization sig signature".split()
+_HARMLESS: Final = frozenset(
+    ("api-version", "application_name", "client_encoding", "connect_timeout", "host", "port", "sslmode", "version")
 )
 _SCHEME: Final = re.compile(r"[A-Za-z][\w+.-]*")
-_USER: Final = re.compile(r"[^:/?#@]*")
-_PARAMETER: Final = re.compile(r"[?&;#]([^?&;#=]*)=")
-_ADDRESS: Final = re.compile(rf"{_SCHEME.pattern}://.*", re.DOTALL)
+_USER: Final = re.compile(r"[^:/?#@&;=]*")
+_HOST: Final = re.compile(r"(?:\[[\da-fA-F:.]+\]|[^][:/?#\s]|:\d*(?=[,/?#&;]|\Z))*(?=[/?#]|\Z)")  # a port is a number
+_PARAMETER: Final = re.compile(r"(?:[?#&;]|%23)([^?#&;=]*)")
+_QUERY: Final = re.compile(r"[?#]|[&;][^&;=]*=")
+_BEGUN: Final = re.compile(SCHEMES)
+_VALUE: Final = r"[?#&;][^?#&;=\s]*+=|\b(?=\w*pass)\w++\s*+="
+_GIVEN: Final = re.compile(rf"{_VALUE}|\b(?:host\w*+|dbname)\s*+=")  # in a query, or in libpq's own form
+_START: Final = rf"(?<![\w+.-])[\w+.-]*+://|\b{SCHEMES}(?=\S)"
+_WITHIN: Final = re.compile(rf"{_START}|{_VALUE}|(?<!\S)(?!\S*://)\S*@")
+_OPEN: Final = re.compile(r"[@?#&;=]")
+_WORD: Final = re.compile(rf"(?:{_START})\S*")
 
 
 def shown(address: str) -> str:
-    """An address without its secrets; a text without `://`, such as a path, is left alone.
+    """An address without its secrets; a text that is none, such as a path, is left alone.
 
-    Hidden are the password before the host (at `http` the user name, too, since that is where tokens stand), and the query
-    from the first parameter on whose name ends like that of a secret (`password`, `sslpassword`, `api_key`, `token`, …).
+    Hidden are the password before the host (at `http` the user name, too, since that is where tokens stand), the query from the
+    first parameter on that is not known to be harmless, and the fragment. Nothing is shown of what looks like an address but
+    cannot be read: `host=db password=…`, `//ada:…@db`, `postgresql:ada:…@db`.
 
     Args:
         address: Any text; it need not be a right address.
 
     Example:
         >>> shown("postgresql://ada:s3cret@db.example/app?application_name=bot&sslpassword=x")
-        'postgresql://ada:***@db.example/app?application_name=bot&sslpassword=***'
+        'postgresql://ada:***@db.example/app?application_name=bot&***'
         >>> shown("https://token@models.example/v1")
         'https://***@models.example/v1'
     """
     scheme, sign, rest = address.partition("://")
-    if not sign:
-        return address
     owner, at, place = rest.rpartition("@")
-    if not _SCHEME.fullmatch(scheme) or _without_secrets(owner) != owner:
+    if not sign:
+        return _HIDDEN if _is_doubtful(address) else address
+    if not _SCHEME.fullmatch(scheme) or _QUERY.search(owner) or not _HOST.match(place):
         return _HIDDEN
-    return f"{scheme}://{_user(owner, scheme) if at else ''}{at}{_without_secrets(place)}"
+    return f"{scheme}://{_user(owner, scheme) if at else ''}{at}{_without_values(place)}"
 
 
 def cleaned(text: str) -> str:
     """A text of somebody else's, such as a driver's error, with the first address in it, and all behind it, as `shown` has it.
 
-    Nobody knows where an address ends whose password has a space.
+    Nobody knows where an address ends whose password or query has a space.
 
     Example:
         >>> cleaned("404 for url 'http://ada:s3cret@models.example/v1'")
         "404 for url 'http://***@models.example/v1'"
     """
-    return _ADDRESS.sub(lambda found: shown(found[0]), text)
+    found = _WITHIN.search(text)
+    if found is None:
+        return text
+    before, rest = text[: found.start()], text[found.start() :]
+    return before + (shown(rest) if _OPEN.search(rest) else _WORD.sub(_without_signs, rest))
 
 
 def check_server(address: object, whose: str = "") -> str:
@@ -94,8 +110,19 @@ def _user(owner: str, scheme: str) -> str:
     return told if told == _HIDDEN or not colon else f"{told}:{_HIDDEN}"
 
 
-def _without_secrets(text: str) -> str:
+def _is_doubtful(text: str) -> bool:
+    before, _, after = text.rpartition("@")
+    has_owner = "//" in before or (":" in before and "/" in after)
+    return has_owner or _BEGUN.match(text.lstrip()) is not None or _GIVEN.search(text) is not None
+
+
+def _without_signs(word: re.Match[str]) -> str:
+    address = word[0].rstrip("'\")]},.:;")
+    return shown(address) + word[0][len(address) :]
+
+
+def _without_values(text: str) -> str:
     for found in _PARAMETER.finditer(text):
-        if unquote_plus(found[1]).lower().endswith(_SECRETS):
-            return text[: found.end()] + _HIDDEN
+        if found[1] not in _HARMLESS:
+            return text[: found.start() + 1] + _HIDDEN
     return text

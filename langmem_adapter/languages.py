@@ -17,6 +17,7 @@ import snowballstemmer
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.forks import Lock
+from langmem_adapter.records.checks import quoted
 from langmem_adapter.vocabulary import CLITICS, ELIDED, IRREGULAR
 
 if TYPE_CHECKING:
@@ -102,7 +103,9 @@ def checked(language: str) -> str:
         return name
     near = difflib.get_close_matches(name, (*LANGUAGES, NO_STEMS), n=1)
     meant = f"did you mean {near[0]!r}? known" if near else "known"
-    raise InvalidInputError(f"unknown language {language!r}; {meant} are {', '.join(LANGUAGES)}, and {NO_STEMS!r}")
+    raise InvalidInputError(
+        f"unknown language {quoted(language)}; {meant} are {', '.join(LANGUAGES)}, and {NO_STEMS!r}"
+    )
 
 
 def reads_english(language: str) -> bool:

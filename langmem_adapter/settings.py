@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import re
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
@@ -34,8 +33,6 @@ _PREFIX: Final = "LANGMEM_ADAPTER_"
 _NAME: Final = "langmem_adapter"
 _CLI_VARIABLES: Final = frozenset({"user"})  # read by the command line: whose memory, where no flag says so
 _TRUST: Final = "trust_folder"
-_SHARE: Final = re.compile(r"[\\/]{2}")  # a path to another machine: \\server\share
-_HASH: Final = re.compile(r"hash(:\d+)?")
 
 
 class Settings(BaseSettings):
@@ -44,9 +41,8 @@ class Settings(BaseSettings):
     Precedence: argument, environment (`LANGMEM_ADAPTER_MODEL=…`), `./langmem_adapter.toml`, the user's own
     `langmem_adapter.toml` in the platform's configuration directory, default. Unknown names are errors, in every source.
 
-    The file in the working directory may be somebody else's. Unless `trust_folder` says otherwise, it does not decide where
-    texts and keys go: `api_key`, `base_url`, a `database` that is a URL or a network share, and a `model` or `embeddings`
-    other than the offline ones are ignored there, with a warning that names them.
+    The file in the working directory may be somebody else's. Unless `trust_folder` says otherwise, it is not read, and a
+    warning names it.
 
     `repr`, `str` and errors show addresses without the passwords and keys in them.
 
@@ -90,8 +86,8 @@ class Settings(BaseSettings):
         sweep_minutes: How long an expired memory may still be listed with `include_expired` before it is deleted (its history
             stays), and how often an open memory looks for such ones; 0, and `inf`, never delete them unasked.
         snapshot_every: Changes after which the vector index writes a snapshot; it also does when closed.
-        trust_folder: Whether `./langmem_adapter.toml` decides about everything. It counts as an argument, in the environment,
-            and in the user's own file; not in the folder's.
+        trust_folder: Whether `./langmem_adapter.toml` is read. It counts as an argument, in the environment, and in the user's
+            own file.
 
     What the weights of a search are good for was measured on four conversations of LoCoMo, categories 1–4, by the share of the
     evidence among ten hits: .795 with all of them at their defaults and offline embeddings; in brackets, with one changed.
@@ -172,17 +168,17 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic-settings fixes the signature
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the same
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Arguments, environment, the folder's file, the user's file; no `.env` is read behind anybody's back."""
-        own = _TomlFile(settings_cls, Path(platformdirs.user_config_dir(_NAME, appauthor=False)) / f"{_NAME}.toml")
-        return init_settings, env_settings, _FolderFile(settings_cls, Path(f"{_NAME}.toml"), own), own
+        """Arguments, environment, a trusted folder's file, the user's file; no `.env` is read behind anybody's back."""
+        here, home = Path(f"{_NAME}.toml"), Path(platformdirs.user_config_dir(_NAME, appauthor=False), f"{_NAME}.toml")
+        own = _TomlFile(settings_cls, home)
+        if _trusts(env_settings() | init_settings(), own()):
+            return init_settings, env_settings, _TomlFile(settings_cls, here), own
+        _warn_of(here, home)
+        return init_settings, env_settings, own
 
 
 class _TomlFile(TomlConfigSettingsSource):
-    """The user's own file. Names the file that cannot be read, which tomllib does not."""
-
-    def __init__(self, settings_cls: type[BaseSettings], path: Path) -> None:
-        super().__init__(settings_cls, toml_file=path)
-        self.path: Final = path
+    """A file of settings. Names the file that cannot be read, which tomllib does not."""
 
     def _read_file(self, file_path: Any) -> dict[str, Any]:
         try:
@@ -191,50 +187,22 @@ class _TomlFile(TomlConfigSettingsSource):
             raise InvalidInputError(f"{file_path} cannot be read as TOML: {error}") from None
 
 
-class _FolderFile(_TomlFile):
-    """The file in the working directory, which decides where texts and keys go only where it is trusted."""
-
-    def __init__(self, settings_cls: type[BaseSettings], path: Path, own: _TomlFile) -> None:
-        super().__init__(settings_cls, path)
-        self._own = own
-
-    def __call__(self) -> dict[str, Any]:
-        told = super().__call__()
-        if self._is_own():
-            return told
-        trusted = self._trusted()
-        ignored = [name for name in told if name == _TRUST or (not trusted and _leads_out(name, str(told[name])))]
-        if ignored:
-            warnings.warn(self._warning(ignored), UserWarning, stacklevel=5)  # where Settings is called
-        return {name: value for name, value in told.items() if name not in ignored}
-
-    def _is_own(self) -> bool:
-        here, own = self.path, self._own.path
-        return here.exists() and own.exists() and here.samefile(own)
-
-    def _trusted(self) -> bool:
-        said = self.current_state.get(_TRUST, self._own().get(_TRUST, False))
-        try:
-            return TypeAdapter(bool).validate_python(said)
-        except ValidationError:  # told as soon as all settings are looked at
-            return False
-
-    def _warning(self, ignored: list[str]) -> str:
-        return (
-            f"{self.path.absolute()}: ignored {', '.join(ignored)}, because the file of a folder does not say where texts and "
-            f"keys go; if the folder is yours, trust it with {_PREFIX}{_TRUST.upper()}=true in the environment, or move the "
-            f"lines to {self._own.path}"
-        )
+def _trusts(said: dict[str, Any], own: dict[str, Any]) -> bool:
+    try:
+        return TypeAdapter(bool).validate_python(said.get(_TRUST, own.get(_TRUST, False)))
+    except ValidationError:  # told as soon as all settings are looked at
+        return False
 
 
-def _leads_out(name: str, value: str) -> bool:
-    if name == "database":
-        return "://" in value or _SHARE.match(value) is not None
-    if name == "model":  # its name says whose server gets the texts, and the key of the settings
-        return value != "offline"
-    if name == "embeddings":
-        return _HASH.fullmatch(value) is None
-    return name in {"api_key", "base_url"}
+def _warn_of(here: Path, own: Path) -> None:
+    """Say that the folder's file is not read; it is not even opened, since whoever wrote it is unknown."""
+    if not here.is_file() or not here.stat().st_size or (own.exists() and here.samefile(own)):
+        return
+    told = (
+        f"{here.absolute()}: ignored, because the file of a folder may be somebody else's; if it is yours, trust it with "
+        f"{_PREFIX}{_TRUST.upper()}=true in the environment or --trust-folder, or move its lines to {own}"
+    )
+    warnings.warn(told, UserWarning, stacklevel=6)  # where Settings is called
 
 
 def _accepted(check: Callable[[str], str], value: str | None) -> str | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import httpx
@@ -14,17 +15,24 @@ from pydantic import ValidationError
 from sqlalchemy import make_url
 
 from langmem_adapter.adapters import mem0
+from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
+from langmem_adapter.adapters.classic import ConversationMemory
+from langmem_adapter.adapters.middleware import MemoryMiddleware
+from langmem_adapter.adapters.nodes import recall_node, remember_node
+from langmem_adapter.adapters.retriever import MemoryRetriever
+from langmem_adapter.adapters.store import MemoryStore
 from langmem_adapter.addresses import cleaned, shown
 from langmem_adapter.cli.failures import failure_of
 from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError, LangmemAdapterError
+from langmem_adapter.maintenance.consolidate import Tidier
 from langmem_adapter.memory import Memory
 from langmem_adapter.providers import provider_errors
 from langmem_adapter.reasoning.models import named_model
+from langmem_adapter.records.checks import quoted
 from langmem_adapter.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
+    from collections.abc import Callable, Iterable
 
 BEGIN, END = "zQ7v", "Kx9w"  # each half of a password is a secret, too
 LETTERS = st.sampled_from("@:/?#[]%&=+;'\"\\ \n\x00éß龍℀\udc80") | st.characters()
@@ -106,6 +114,91 @@ def test_a_database_that_cannot_be_opened_says_nothing_of_it(password: str) -> N
         refuse(raised(caught.value))
 
 
+# ── any secret, in any part, at any door ──────────────────────────────────────────────────────────────────────────────
+
+
+def misread(secret: str) -> list[str]:
+    """What looks like an address and is none, or holds a secret where no password belongs."""
+    return [
+        f"postgresql:/ada:{secret}@h/x",
+        f"postgresql:ada:{secret}@h/x",
+        f"//ada:{secret}@h/x",
+        f"ada:{secret}@h/x",
+        f"host=127.0.0.1 password={secret}",
+        f"password = {secret} host=h",
+        f"file:x.db?password={secret}",
+        f"sqlite+aiosqlite:///x.db?k={secret}",
+        f"postgresql://127.0.0.1:9/db?nosuchoption={secret}",
+        f"postgresql://127.0.0.1:9/db?options=-c%20my.password%3D{secret}",
+        f"postgresql://127.0.0.1:9/db?{secret}",
+        f"http://h/v1?pw={secret}",
+        f"http://h/v1?auth={secret}",
+        f"http://h/v1#{secret}",
+    ]
+
+
+class Long:
+    """What an error has to cut."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    def __repr__(self) -> str:
+        return f"Long({self.address}{'x' * 300})"
+
+
+DOORS: dict[str, Callable[[Any], object]] = {
+    "MemoryStore": MemoryStore,
+    "SQLChatMessageHistory": lambda given: SQLChatMessageHistory("s", given),
+    "recall_node": recall_node,
+    "remember_node": remember_node,
+    "MemoryMiddleware": MemoryMiddleware,
+    "MemoryRetriever": lambda given: MemoryRetriever(memory=given),
+    "ConversationMemory": lambda given: ConversationMemory(memory=given),
+    "Tidier": Tidier,
+    "settings": lambda given: Memory(":memory:", settings=given),
+    "graph": lambda given: Memory(":memory:", graph=given),
+    "after": lambda given: Memory(":memory:").get_all(user_id="ann", after=given),
+    "index": lambda given: Memory(":memory:", index=given),
+    "embeddings": lambda given: Memory(":memory:", embeddings=given),
+    "language": lambda given: Settings(language=given),
+    "config": lambda given: mem0.Memory.from_config({"version": given}),
+    "provider": lambda given: mem0.Memory.from_config({"vector_store": {"provider": given, "config": {}}}),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_no_door_repeats_a_secret_that_it_refuses(door: str) -> None:
+    right, *_, wrong = addresses = [*closed(f"{BEGIN}x{END}"), *misread(f"{BEGIN}x{END}")]
+    of_other_kinds = [kind(address) for address in (right, wrong) for kind in (Path, str.encode, Long)]
+    for given_one in (*addresses, *of_other_kinds, make_url(addresses[2]), [right], {"url": wrong}):
+        with pytest.raises((LangmemAdapterError, ValidationError)) as caught:
+            DOORS[door](given_one)
+        refuse(raised(caught.value))
+
+
+@given(PASSWORDS)
+@example(f"{BEGIN}=={END}")
+@example(f"{BEGIN} {END}")
+def test_no_part_of_what_looks_like_an_address_is_shown(secret: str) -> None:
+    encoded = quote(secret, safe="", errors="surrogatepass")
+    for address in misread(secret):
+        refuse([shown(address), repr(Settings(database=address)), quoted([address]), quoted({"url": address})])
+    for address in (*misread(encoded), f"postgresql://ada:{encoded}/db"):
+        refuse([cleaned(f"it is '{address}', so"), quoted(Path(address)), quoted(address.encode())])
+    for address in closed(encoded.replace("%20", " ")):
+        refuse([cleaned(f"it is '{address}', so")])
+
+
+def test_what_is_nearly_an_address_names_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for address in misread(f"{BEGIN}x{END}"):
+        with pytest.raises(LangmemAdapterError) as caught:
+            Memory(address)
+        refuse(raised(caught.value))
+    assert not list(tmp_path.iterdir())
+
+
 # ── where it could still slip through ─────────────────────────────────────────────────────────────────────────────────
 
 
@@ -182,7 +275,7 @@ def test_the_command_line_tells_a_clients_error_without_it() -> None:
         (":memory:", ":memory:"),
         ("sqlite:////home/ada/memory.db", "sqlite:////home/ada/memory.db"),
         ("postgresql+psycopg://ada@[::1]:5432/db?sslmode=require", "postgresql+psycopg://ada@[::1]:5432/db?sslmode=require"),
-        ("postgresql://ada%40x:pw@h/db?host=%2Frun&password=pw", "postgresql://ada%40x:***@h/db?host=%2Frun&password=***"),
+        ("postgresql://ada%40x:pw@h/db?host=%2Frun&password=pw", "postgresql://ada%40x:***@h/db?host=%2Frun&***"),
         ("http://localhost:11434/v1", "http://localhost:11434/v1"),
         ("http://ada:pw@h/v1?version=2", "http://***@h/v1?version=2"),
     ],

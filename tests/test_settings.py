@@ -43,7 +43,7 @@ def test_without_anything_it_runs_offline(here: Path) -> None:
 
 
 def test_each_source_wins_over_the_next(here: Path, own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    own.write_text('database = "own"\nindex = "exact"\nneighbours = 7\nnear = 0.5\n')
+    own.write_text('database = "own"\nindex = "exact"\nneighbours = 7\nnear = 0.5\ntrust_folder = true\n')
     assert Settings().database == "own"
     here.write_text('database = "here"\nneighbours = 8\nnear = 0.6\n')
     assert (Settings().database, Settings().index) == ("here", "exact")
@@ -97,43 +97,37 @@ def read() -> tuple[Settings, list[str]]:
     return settings, [str(warning.message) for warning in told]
 
 
-def test_the_folder_does_not_say_where_texts_and_keys_go(here: Path, own: Path) -> None:
-    write(here, **LEADS_OUT, trust_folder=True)
+def test_a_strangers_file_sets_nothing_and_is_told_once(here: Path, own: Path) -> None:
+    write(here, **LEADS_OUT, language="german", trust_folder=True)
     plain, (told,) = read()
     assert plain == Settings.model_construct()
-    assert all(name in told for name in ("trust_folder", *LEADS_OUT))
-    assert str(here) in told and str(own) in told and "LANGMEM_ADAPTER_TRUST_FOLDER=true" in told
+    assert told.startswith(f"{here}: ignored")
+    assert str(own) in told and "LANGMEM_ADAPTER_TRUST_FOLDER=true" in told and "--trust-folder" in told
     assert SECRET not in told and "openai" not in told
+    with pytest.warns(UserWarning, match="ignored") as caught:
+        Settings()
+    assert caught[0].filename == __file__
     write(own, model="offline", base_url="http://127.0.0.1:1/v1", api_key="mine")
     settings, _ = read()
     assert (settings.base_url, settings.api_key) == ("http://127.0.0.1:1/v1", SecretStr("mine"))
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "taken"),
-    [
-        ("database", "memories/here.db", True),
-        ("database", "C:\\memories\\here.db", True),
-        ("database", ":memory:", True),
-        ("database", "sqlite:///here.db", False),
-        ("database", "\\\\server\\share\\here.db", False),
-        ("database", "//server/share/here.db", False),
-        ("DATABASE", "postgresql://127.0.0.1/db", False),
-        ("model", "offline", True),
-        ("model", "gpt-5-mini", False),
-        ("embeddings", "hash", True),
-        ("embeddings", "hash:64", True),
-        ("embeddings", "hash:64\n", False),
-        ("Base_Url", "http://127.0.0.1:9/v1", False),
-        ("trust_folder", "yes", False),
-    ],
-)
-def test_what_stays_on_this_machine_may_be_said(here: Path, name: str, value: str, *, taken: bool) -> None:
-    write(here, **{name: value}, near=True)
-    settings, told = read()
-    assert settings.near == 1
-    assert (getattr(settings, name.lower()) == value) is taken
-    assert bool(told) is not taken
+def test_no_setting_at_all_is_taken_from_a_stranger(here: Path) -> None:
+    for line in (
+        'database = "/srv/theirs.db"',
+        'database = "../../x"',
+        'DATABASE = "here.db"',
+        'embeddings = "hash:64"',
+        "trace_days = 0",
+        "sweep_minutes = 0",
+        "nosuch = 1",
+        "no TOML",
+    ):
+        here.write_text(line)
+        settings, told = read()
+        assert settings == Settings.model_construct() and len(told) == 1, line
+    here.write_text("")
+    assert read() == (Settings.model_construct(), [])
 
 
 @pytest.mark.parametrize("where", ["argument", "environment", "own file"])
@@ -157,6 +151,7 @@ def test_the_nearer_source_decides_about_trust(here: Path, own: Path, monkeypatc
     write(own, trust_folder=True)
     monkeypatch.setenv("LANGMEM_ADAPTER_TRUST_FOLDER", "false")
     assert read()[0].base_url is None
+    assert read()[0].model == "offline"
     monkeypatch.setenv("LANGMEM_ADAPTER_TRUST_FOLDER", "perhaps")
     with pytest.warns(UserWarning, match="ignored"), pytest.raises(InvalidInputError, match="'trust_folder'"):
         Settings()
@@ -201,8 +196,9 @@ def test_an_unknown_variable_is_refused_with_what_was_meant(here: Path, monkeypa
 
 @pytest.mark.parametrize("which", ["here", "own"])
 def test_an_unknown_name_in_a_file_is_refused_with_what_was_meant(
-    which: str, request: pytest.FixtureRequest, own: Path
+    which: str, request: pytest.FixtureRequest, own: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("LANGMEM_ADAPTER_TRUST_FOLDER", "true")
     file: Path = request.getfixturevalue(which)
     file.write_text("[tool]\nx = 1\n")
     with pytest.raises(InvalidInputError, match=r"unknown setting 'tool'; known are .*api_key.*word_weight"):
@@ -245,8 +241,9 @@ def test_several_mistakes_are_named_at_once(here: Path) -> None:
 @pytest.mark.parametrize("content", [b"model = offline\n", b"model", b'model = "\xff"\n', b"\xff\xfem\x00"])
 @pytest.mark.parametrize("which", ["here", "own"])
 def test_a_file_that_is_no_toml_is_refused_by_its_name(
-    which: str, content: bytes, request: pytest.FixtureRequest, own: Path
+    which: str, content: bytes, request: pytest.FixtureRequest, own: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("LANGMEM_ADAPTER_TRUST_FOLDER", "true")
     file: Path = request.getfixturevalue(which)
     file.write_bytes(content)
     with pytest.raises(InvalidInputError, match=r"langmem_adapter\.toml cannot be read as TOML"):

@@ -21,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from langmem_adapter._version import DISTRIBUTION, __version__
+from langmem_adapter.addresses import shown
 from langmem_adapter.cli.failures import DOCTOR, CommandError, ExitCode, Failure, failure_of, known_errors
 from langmem_adapter.cli.options import Call
 from langmem_adapter.cli.output import visible
@@ -109,7 +110,7 @@ def _checks(call: Call) -> Iterator[_Check]:
     except CommandError as error:
         yield _Check("settings", "FAIL", str(error), "unset it, or mend the file", ExitCode.CONFIGURATION)
         return
-    yield _Check("settings", "OK", f"model {call.options['model'] or settings.model}, index {settings.index}")
+    yield _Check("settings", "OK", f"model {shown(call.options['model'] or settings.model)}, index {settings.index}")
     yield from (_Check("folder", "WARN", str(warning.message), _TRUST) for warning in told)
     with suppress(CommandError):  # which the check of the database tells
         if call.path is not None:
@@ -143,8 +144,8 @@ def _packages() -> _Check:
     if strange:
         told = ", ".join(f"{part.name} {versions[part.name]}, known good are {part.specifier}" for part in strange)
         return _Check("packages", "WARN", told, _installing(strange))
-    shown = ("langchain-core", "langgraph", "sqlalchemy", "faiss-cpu")
-    told = ", ".join(f"{name} {versions[name]}" for name in shown if name in versions)
+    named = ("langchain-core", "langgraph", "sqlalchemy", "faiss-cpu")
+    told = ", ".join(f"{name} {versions[name]}" for name in named if name in versions)
     return _Check("packages", "OK", f"{len(needed)} of {len(needed)} as wanted: {told}")
 
 
@@ -298,11 +299,11 @@ def _embeddings(name: str, memory: "Memory") -> _Check:
         return _Check(
             "embeddings",
             "FAIL",
-            f"{name}: what was stored is not found",
+            f"{shown(name)}: what was stored is not found",
             "try other --embeddings",
             ExitCode.UNREACHABLE,
         )
-    return _Check("embeddings", "OK", f"{name}: stored and found again")
+    return _Check("embeddings", "OK", f"{shown(name)}: stored and found again")
 
 
 def _model(memory: "Memory") -> _Check:

@@ -81,7 +81,7 @@ TrustOption = Annotated[
     bool,
     typer.Option(
         "--trust-folder",
-        help="Let ./langmem_adapter.toml name servers, keys and models.",
+        help="Read ./langmem_adapter.toml, too.",
         rich_help_panel=_HOW,
         show_default=False,
     ),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import reprlib
+import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
+from langmem_adapter.addresses import cleaned, shown
 from langmem_adapter.errors import InvalidInputError
 
 __all__ = ["DEEPEST", "check_metadata", "check_nesting", "check_text", "json_object", "quoted"]
@@ -19,12 +21,23 @@ _JSON: Final = json.JSONEncoder(
 )  # mappings that are no dicts become such
 
 
-_QUOTE: Final = reprlib.Repr()
-_QUOTE.maxstring = _QUOTE.maxother = 200
+class _Quote(reprlib.Repr):
+    """Hides secrets before it cuts, since half an address cannot be read."""
+
+    def repr_str(self, x: str, level: int) -> str:
+        return super().repr_str(shown(x), level)
+
+    def repr_instance(self, x: Any, level: int) -> str:
+        told = cleaned(super().repr_instance(x, level))
+        return told if len(told) <= self.maxstring else f"{told[: self.maxstring // 2]}..."
+
+
+_QUOTE: Final = _Quote()
+_QUOTE.maxstring, _QUOTE.maxother = 200, sys.maxsize
 
 
 def quoted(value: object) -> str:
-    """What an error shows of a value that somebody gave: its `repr`, cut where it is long."""
+    """What an error shows of a value that somebody gave: its `repr` without the secrets of addresses, cut where it is long."""
     try:
         return _QUOTE.repr(value)
     except ValueError:  # Python writes no number of more than 4,300 digits

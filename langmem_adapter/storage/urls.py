@@ -12,7 +12,7 @@ from typing import Final
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from langmem_adapter.addresses import ENCODED
+from langmem_adapter.addresses import ENCODED, SCHEMES, shown
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import check_text, quoted
 
@@ -26,6 +26,8 @@ _SQLITE: Final = ("sqlite", "sqlite+pysqlite")
 # Where half a password would be taken for something else: SQLAlchemy sees another @ behind the password, or a query in it.
 _AMBIGUOUS: Final = re.compile(r"[\w+]+://(?:(?>[^:/]*(?::[^@]*)?@).*@|[^:/]*:[^@]*\?[^@]*=[^@]*@)", re.DOTALL)
 _CONNINFO: Final = re.compile(r"^(?!\S+://).*\b(?:host|dbname|password)=")  # libpq's own form, no file of that name
+# Of a URL without its slashes a folder or a file would be made, named like the password.
+_NO_URL: Final = re.compile(rf"\s*(?:(?!file:){SCHEMES}|(?://)?[^/\\:@]+:[^/\\@]*@)")
 _MODEL: Final = re.compile(
     r"(hash|openai|azure_openai|azure_ai|anthropic|anthropic_bedrock|bedrock|bedrock_converse|google_genai|google_vertexai|"
     r"google_anthropic_vertex|cohere|deepseek|fireworks|groq|huggingface|ibm|litellm|mistralai|nvidia|ollama|openrouter|"
@@ -63,8 +65,8 @@ def _read(name: str) -> URL:
         raise InvalidInputError("the database's name is blank; give a path, ':memory:' or an SQLAlchemy URL")
     if (named := _MODEL.match(name)) is not None:
         option = "embeddings" if named[1] == "hash" else "model"
-        raise InvalidInputError(f"{name} names a model, no database; write Memory({option}={name!r})")
-    if _CONNINFO.search(name):
+        raise InvalidInputError(f"{shown(name)} names a model, no database; write Memory({option}={shown(name)!r})")
+    if _CONNINFO.search(name) or _NO_URL.match(name):
         raise InvalidInputError(UNREADABLE)
     if "://" not in name:
         return URL.create("sqlite", database=name if name == ":memory:" else str(expanded(name)))

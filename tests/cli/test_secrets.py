@@ -10,7 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from typer.testing import Result
+from typer.testing import CliRunner, Result
+
+from langmem_adapter.cli.app import app
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,8 +37,29 @@ def test_the_doctor_shows_no_password(cli: Cli, within: str, *, as_json: bool) -
     password = quote(f"{SECRET}{within}{SECRET}", safe="")
     url = f"postgresql://ada:{password}@127.0.0.1:9/db?sslpassword={password}"
     result = cli("doctor", "-d", url, *["--json"] * as_json, code=5)
-    assert "postgresql+psycopg://ada:***@127.0.0.1:9/db?sslpassword=***" in result.stdout
+    assert "postgresql+psycopg://ada:***@127.0.0.1:9/db?***" in result.stdout
     assert SECRET not in result.output
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        f"host=127.0.0.1 password={SECRET}",
+        f"postgresql:/ada:{SECRET}@127.0.0.1:9/db",
+        f"//ada:{SECRET}@h/db",
+        f"file:x.db?password={SECRET}",
+        f"sqlite+aiosqlite:///x.db?k={SECRET}",
+        f"postgresql://127.0.0.1:9/db?nosuchoption={SECRET}",
+    ],
+)
+def test_no_command_repeats_a_database_that_it_refuses(
+    database: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    monkeypatch.chdir(database.parent)
+    for command in (("list", "-u", "a"), ("add", "I like tea", "-u", "a", "--json"), ("doctor",)):
+        result = CliRunner().invoke(app, ["-d", where, *command])
+        assert isinstance(result.exception, SystemExit) and result.exit_code
+        assert SECRET not in result.output
 
 
 def test_a_server_that_cannot_be_read_is_not_repeated(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,18 +77,18 @@ def test_a_misplaced_address_is_not_repeated(cli: Cli) -> None:
 
 
 @pytest.mark.filterwarnings("default::UserWarning")
-def test_the_folders_file_names_no_model_and_no_database(data: Data, cli: Cli, folder: Path) -> None:
+def test_the_folders_file_says_nothing(data: Data, cli: Cli, folder: Path) -> None:
     assert data("add", "I like tea", "-u", "a")["mode"] == "offline"
     result = cli("list", "-u", "a", "--json")
     (line,) = result.stderr.splitlines()
-    assert line.startswith(f"warning: {folder}: ignored database, model, because")
+    assert line.startswith(f"warning: {folder}: ignored, because")
     assert SECRET not in result.output
 
 
 def test_the_doctor_lists_what_was_ignored(data: Data, folder: Path) -> None:
     (check,) = (check for check in data("doctor")["data"] if check["name"] == "folder")
     assert check["status"] == "WARN"
-    assert "ignored database, model" in check["detail"]
+    assert check["detail"].startswith(f"{folder}: ignored, because")
     assert check["fix"].startswith("export LANGMEM_ADAPTER_TRUST_FOLDER=true")
 
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from langmem_adapter.addresses import shown
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.storage.urls import expanded
@@ -186,7 +185,7 @@ def _graph(given: Mapping[str, Any]) -> Literal[True]:
     provider, options = section(given, "graph_store", _GRAPH_ELSEWHERE)
     if provider != _GRAPH:
         raise InvalidInputError(
-            f"config.graph_store.provider {provider!r} is not here: the graph lies in the database of the memories; say "
+            f"config.graph_store.provider {quoted(provider)} is not here: the graph lies in the database of the memories; say "
             f"{{'provider': {_GRAPH!r}}}, without a config"
         )
     beside = "the graph lies in the database of the memories; leave it out"
@@ -208,8 +207,9 @@ def _database(config: MemoryConfig) -> str | Path | None:
         )
     if "path" in options and (name == _MEMORY or Path(name).parent.resolve() != _folder(options["path"]).resolve()):
         raise InvalidInputError(
-            f"config.history_db_path={shown(str(name))!r} does not lie in vector_store.config.path={str(options['path'])!r}: "
-            "history and memories are one file here; give one of the two"
+            f"config.history_db_path={quoted(str(name))} does not lie in "
+            f"vector_store.config.path={quoted(str(options['path']))}: history and memories are one file here; "
+            "give one of the two"
         )
     return name
 
@@ -220,7 +220,7 @@ def _store(config: MemoryConfig) -> dict[str, Any]:
     provider, options = config.vector_store
     if provider != "faiss":
         raise InvalidInputError(
-            f"config.vector_store.provider {provider!r} is not here: {_STORES.get(provider, _STORE_FIX)}"
+            f"config.vector_store.provider {quoted(provider)} is not here: {_STORES.get(provider, _STORE_FIX)}"
         )
     dims = config.embedder[1].get("embedding_dims") if config.embedder else None
     fitting = {"distance_strategy": "cosine", "normalize_L2": True, "embedding_model_dims": dims}

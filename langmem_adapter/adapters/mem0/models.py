@@ -144,8 +144,8 @@ def reranker(section: tuple[str, Mapping[str, Any]] | None) -> BaseDocumentCompr
     provider, options = section
     if provider != _LANGCHAIN:
         raise InvalidInputError(
-            f"config.reranker.provider {provider!r} is not here; make {_OBJECT}, like CohereRerank of langchain-cohere, or "
-            f"leave reranker out: meaning and words are joined into one order anyway"
+            f"config.reranker.provider {quoted(provider)} is not here; make {_OBJECT}, like CohereRerank of langchain-cohere, "
+            f"or leave reranker out: meaning and words are joined into one order anyway"
         )
     given = _instance(options, "reranker")
     if not isinstance(given, BaseDocumentCompressor):
@@ -185,7 +185,8 @@ def _read(
     chosen = providers.get(provider)
     if chosen is None:
         raise InvalidInputError(
-            f"config.{name}.provider {provider!r} is not here; make {_OBJECT}, or use one of {', '.join(sorted(providers))}"
+            f"config.{name}.provider {quoted(provider)} is not here; make {_OBJECT}, or use one of "
+            f"{', '.join(sorted(providers))}"
         )
     model, where = options.get("model"), f"config.{name}.config"
     if not isinstance(model, str) or not model.strip():
