@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 
 from langmem_adapter.addresses import shown
 from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.records.checks import quoted
 
 __all__ = ["MemoryConfig", "only", "section"]
 
@@ -102,7 +103,7 @@ class MemoryConfig:
     ) -> None:
         only(others, _KNOWN, "config", _ELSEWHERE)
         if version not in _VERSIONS:
-            raise InvalidInputError(f"config.version must be 'v1.0' or 'v1.1', not {version!r}")
+            raise InvalidInputError(f"config.version must be 'v1.0' or 'v1.1', not {quoted(version)}")
         self.llm = None if llm is None else section(llm, "llm")
         self.embedder = None if embedder is None else section(embedder, "embedder")
         self.vector_store = None if vector_store is None else section(vector_store, "vector_store")
@@ -174,7 +175,7 @@ def only(
     Raises:
         InvalidInputError: There is such a key.
     """
-    for key in (str(key) for key in given if key not in known):
+    for key in (key if isinstance(key, str) else quoted(key) for key in given if key not in known):
         near = difflib.get_close_matches(key, known, n=1)
         guess = f"did you mean {near[0]!r}?" if near else otherwise or f"known are {', '.join(known)}"
         raise InvalidInputError(f"{where} has no {key!r} here: {(elsewhere or {}).get(key, guess)}")
@@ -230,7 +231,7 @@ def _store(config: MemoryConfig) -> dict[str, Any]:
 def _in_folder(options: Mapping[str, Any]) -> Path | None:
     name = options.get("collection_name", "mem0")
     if not isinstance(name, str) or not name.strip() or Path(name).name != name:
-        raise InvalidInputError(f"config.vector_store.config.collection_name must be a plain name, not {name!r}")
+        raise InvalidInputError(f"config.vector_store.config.collection_name must be a plain name, not {quoted(name)}")
     if "path" in options:
         return _folder(options["path"]) / f"{name}.db"
     if "collection_name" in options:
@@ -242,7 +243,7 @@ def _in_folder(options: Mapping[str, Any]) -> Path | None:
 
 def _folder(path: object) -> Path:
     if not isinstance(path, str | Path) or not str(path).strip():
-        raise InvalidInputError(f"config.vector_store.config.path must be a folder, not {path!r}")
+        raise InvalidInputError(f"config.vector_store.config.path must be a folder, not {quoted(path)}")
     return Path(path).expanduser()
 
 
@@ -250,6 +251,6 @@ def _file(path: object) -> str | Path | None:
     if path is None:
         return None
     if not isinstance(path, str | Path) or not str(path).strip():
-        raise InvalidInputError(f"config.history_db_path must be the path of a file, not {path!r}")
+        raise InvalidInputError(f"config.history_db_path must be the path of a file, not {quoted(path)}")
     as_it_is = isinstance(path, str) and (path == _MEMORY or "://" in path)
     return path if as_it_is else Path(path).expanduser()
