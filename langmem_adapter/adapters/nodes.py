@@ -68,7 +68,7 @@ def recall_node(  # noqa: PLR0913 - each is a knob of its own
         A node for `StateGraph.add_node`, sync and async.
 
     Raises:
-        InvalidInputError: *memory* is none.
+        InvalidInputError: An argument cannot be used; the text names it.
 
     Example:
         >>> from typing import Any

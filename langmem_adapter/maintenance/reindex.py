@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import and_, delete, func, insert, select, update
 
+from langmem_adapter.arguments import bounded
 from langmem_adapter.embedding.embedder import Embedder
 from langmem_adapter.embedding.resolve import embedding_limits, fingerprint, resolve_embeddings
-from langmem_adapter.errors import ConflictError, InvalidInputError, StorageError
+from langmem_adapter.errors import ConflictError, StorageError
 from langmem_adapter.index.snapshot import erase
 from langmem_adapter.settings import Settings, default_database
 from langmem_adapter.storage import meta
@@ -38,7 +39,6 @@ __all__ = ["Reindexed", "reindex"]
 _TARGET: Final = "reindex"  # key in `meta`: fingerprint of the model that the vectors kept aside are made with
 _PATIENT: Final = 3  # rounds after which what others write meanwhile is embedded while they wait
 _CHUNK: Final = 10_000
-_MOST: Final = 10_000
 
 _LACKING: Final = (
     select(memories.c.pk, memories.c.seq, memories.c.text)
@@ -110,8 +110,7 @@ def reindex(
         ...     memory.search("Where does she live?", user_id="alice")[0].text
         'Lives in Lyon'
     """
-    if isinstance(batch, bool) or not isinstance(batch, int) or not 1 <= batch <= _MOST:
-        raise InvalidInputError(f"batch must be a whole number from 1 to {_MOST:,}, not {batch!r}")
+    bounded(batch, "batch")
     settings = settings or Settings()
     vectors = resolve_embeddings(embeddings, settings)
     embedder = Embedder(vectors, dimensions=None, cached=batch, limits=embedding_limits(embeddings, vectors, settings))

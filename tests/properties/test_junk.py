@@ -22,6 +22,7 @@ from langmem_adapter.adapters.nodes import recall_node, remember_node
 from langmem_adapter.adapters.store import MemoryStore
 from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
+from langmem_adapter.maintenance.reindex import reindex
 from langmem_adapter.memory import Memory
 
 if TYPE_CHECKING:
@@ -122,6 +123,8 @@ CALLS: Final[dict[str, Callable[[Memory, Any], Any]]] = {
     "middleware": lambda memory, junk: MemoryMiddleware(memory, max_tokens=junk),
     "pipeline": lambda memory, junk: memory.build_pipeline().invoke({"messages": junk, "scope": {"user_id": "u"}}),
     "pipeline items": lambda memory, junk: memory.build_pipeline().invoke({"items": junk, "scope": {"user_id": "u"}}),
+    "hash": lambda _, junk: HashEmbeddings(junk),
+    "reindex batch": lambda _, junk: reindex(":memory:", "hash:64", batch=junk),
     "mem0 config": lambda _, junk: MemoryConfig.parse(junk),
     "mem0 version": lambda _, junk: MemoryConfig.parse({"version": junk}),
     "mem0 history": lambda _, junk: MemoryConfig.parse({"history_db_path": junk}),
