@@ -17,7 +17,7 @@ from pydantic import ConfigDict, Field
 
 from langmem_adapter.adapters.calls import OnError, forgiving, making, scope_of_call
 from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
-from langmem_adapter.adapters.talk import CountTokens, asked, listed, looked_up, remembered
+from langmem_adapter.adapters.talk import CountTokens, asked, listing, looked_up, remembered
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
 from langmem_adapter.memory import Memory  # noqa: TC001 - pydantic reads the annotation of a field
@@ -188,7 +188,7 @@ class ConversationMemory(BaseMemory):
         if not self.k or not inputs:
             return Plan(str)
         found = looked_up(self.memory, asked(self._question(inputs)), scope, k=self.k)
-        return found.then(partial(listed, max_tokens=self.max_tokens, count_tokens=self.count_tokens))
+        return found.then(listing(self.max_tokens, self.count_tokens))
 
     def _remembering(self, said: Sequence[BaseMessage], scope: Scope) -> Plan[Any]:
         if not self.k:

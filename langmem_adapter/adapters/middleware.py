@@ -6,7 +6,6 @@ stays what was said.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NotRequired
 
 from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
@@ -17,7 +16,7 @@ from langchain_core.runnables.config import ensure_config
 from typing_extensions import TypedDict
 
 from langmem_adapter.adapters.calls import OnError, forgiving
-from langmem_adapter.adapters.talk import answers, asked, latest_turn, listed, looked_up, remembered
+from langmem_adapter.adapters.talk import answers, asked, latest_turn, listing, looked_up, remembered
 from langmem_adapter.adapters.tools import create_memory_tools
 from langmem_adapter.arguments import flag
 from langmem_adapter.engine.wiring import engine_of
@@ -153,7 +152,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         self._memory = memory
         self._default = MemoryContext(user_id, agent_id, run_id)
         self._k = k
-        self._listed = partial(listed, max_tokens=max_tokens, count_tokens=count_tokens)
+        self._listed = listing(max_tokens, count_tokens)
         self._about = about
         self._on_error: OnError = on_error
         self._writer = self._writing(background=background)

@@ -6,14 +6,13 @@ The whole pipeline as a node, with its stages visible, is `memory.build_pipeline
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from langchain_core.messages.utils import count_tokens_approximately
 from langchain_core.runnables import Runnable
 
 from langmem_adapter.adapters.calls import scope_of_call
-from langmem_adapter.adapters.talk import latest_turn, listed, looked_up, remembered
+from langmem_adapter.adapters.talk import latest_turn, listing, looked_up, remembered
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.background import BackgroundWriter
@@ -69,7 +68,7 @@ def recall_node(  # noqa: PLR0913 - each is a knob of its own
         A node for `StateGraph.add_node`, sync and async.
 
     Raises:
-        InvalidInputError: *memory* is none.
+        InvalidInputError: An argument cannot be used; the text names it.
 
     Example:
         >>> from typing import Any
@@ -89,7 +88,7 @@ def recall_node(  # noqa: PLR0913 - each is a knob of its own
     engine_of(memory, "recall_node")
     check_text(messages_key, "messages_key")
     check_text(output_key, "output_key")
-    shown = partial(listed, max_tokens=max_tokens, count_tokens=count_tokens)
+    shown = listing(max_tokens, count_tokens)
 
     def plan(state: Any, scope: Scope) -> Plan[Update]:
         found = looked_up(memory, latest_turn(_messages(state, messages_key)), scope, k=k)

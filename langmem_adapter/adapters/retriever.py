@@ -14,7 +14,7 @@ from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from pydantic import ConfigDict, Field
 
 from langmem_adapter.adapters.calls import making, scope_of_call
-from langmem_adapter.adapters.talk import latest_turn, listed, looked_up
+from langmem_adapter.adapters.talk import latest_turn, listing, looked_up
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory import Memory  # noqa: TC001 - pydantic reads the annotation of a field
@@ -155,7 +155,7 @@ def recall(  # noqa: PLR0913 - each is a knob of its own
     check_text(key, "key")
     check_text(output_key, "output_key")
     default = MemoryContext(user_id, agent_id, run_id)
-    shown = partial(listed, max_tokens=max_tokens, count_tokens=count_tokens)
+    shown = listing(max_tokens, count_tokens)
 
     def plan(given: Any, config: RunnableConfig) -> Plan[dict[str, Any]]:
         inputs = given if isinstance(given, Mapping) else {key: given}

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
+from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.parse import as_list, message_of
+from langmem_adapter.records.checks import quoted
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from langmem_adapter.records.results import AddResult, Hit
     from langmem_adapter.records.scope import Scope
 
-__all__ = ["CountTokens", "answers", "asked", "latest_turn", "listed", "looked_up", "remembered"]
+__all__ = ["CountTokens", "answers", "asked", "latest_turn", "listing", "looked_up", "remembered"]
 
 CountTokens: TypeAlias = Callable[[Sequence[BaseMessage]], int]
 """Tokens of some messages: `count_tokens_approximately`, or a model's `get_num_tokens_from_messages`."""
@@ -68,23 +70,31 @@ def answers(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     return [message for message in messages if isinstance(message, AIMessage) and message.text.strip()]
 
 
-def listed(hits: Sequence[Hit], *, max_tokens: int | None, count_tokens: CountTokens) -> str:
-    """Memories as a list for a prompt, best first.
+def listing(max_tokens: int | None, count_tokens: CountTokens) -> Callable[[Sequence[Hit]], str]:
+    """How memories become a list for a prompt.
 
     Args:
-        hits: What was found, best first.
         max_tokens: Most tokens of the list; a memory that does not fit makes room for the next that does. `None`: no limit.
         count_tokens: Counts them.
 
     Returns:
-        A line `- …` for each; empty where there is none.
+        A function of what was found, best first: a line `- …` for each; empty where there is none.
+
+    Raises:
+        InvalidInputError: *max_tokens* is no number.
     """
-    lines: list[str] = []
-    for hit in hits:
-        line = "- " + " ".join(hit.text.split())  # one line each: a memory cannot pass for the prompt around it
-        if max_tokens is None or count_tokens([HumanMessage("\n".join([*lines, line]))]) <= max_tokens:
-            lines.append(line)
-    return "\n".join(lines)
+    if not isinstance(max_tokens, int | float | None):
+        raise InvalidInputError(f"max_tokens is a number of tokens, or None for any, not {quoted(max_tokens)}")
+
+    def listed(hits: Sequence[Hit]) -> str:
+        lines: list[str] = []
+        for hit in hits:
+            line = "- " + " ".join(hit.text.split())  # one line each: a memory cannot pass for the prompt around it
+            if max_tokens is None or count_tokens([HumanMessage("\n".join([*lines, line]))]) <= max_tokens:
+                lines.append(line)
+        return "\n".join(lines)
+
+    return listed
 
 
 def looked_up(memory: Memory, turn: Sequence[BaseMessage], scope: Scope, *, k: int) -> Plan[list[Hit]]:

@@ -12,6 +12,7 @@ import xxhash
 from langchain_core.embeddings import Embeddings
 
 from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.records.checks import quoted
 from langmem_adapter.text import is_cjk, meaningful, words
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class HashEmbeddings(Embeddings):
 
     def __init__(self, dimensions: int = 512) -> None:
         if isinstance(dimensions, bool) or not isinstance(dimensions, int) or not _LEAST <= dimensions <= _MOST:
-            raise InvalidInputError(f"hash embeddings have {_LEAST} to {_MOST} dimensions, not {dimensions!r}")
+            raise InvalidInputError(f"hash embeddings have {_LEAST} to {_MOST} dimensions, not {quoted(dimensions)}")
         self.dimensions = dimensions
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:

@@ -152,6 +152,8 @@ def _items(state: PipelineState) -> list[dict[str, Any]]:
         return [{name: state.get(name) for name in OF_ITEM}]
     if state.get("messages") is not None:
         raise InvalidInputError("give the graph messages or items, not both")
+    if not isinstance(items, list) or not all(isinstance(item, Mapping) for item in items):
+        raise InvalidInputError(f"items must be a list of dicts, each with its messages, not {quoted(items)}")
     return items
 
 

@@ -18,12 +18,15 @@ from langmem_adapter.adapters import mem0
 from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
 from langmem_adapter.adapters.checkpointer import SQLAlchemySaver
 from langmem_adapter.adapters.classic import ConversationMemory
+from langmem_adapter.adapters.mem0 import MemoryConfig
+from langmem_adapter.adapters.middleware import MemoryMiddleware
 from langmem_adapter.adapters.nodes import recall_node, remember_node
 from langmem_adapter.adapters.store import MemoryStore
 from langmem_adapter.cli.app import app
 from langmem_adapter.cli.failures import ExitCode
 from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
+from langmem_adapter.maintenance.reindex import reindex
 from langmem_adapter.memory import Memory
 
 if TYPE_CHECKING:
@@ -149,6 +152,15 @@ CALLS: Final[dict[str, Callable[[Memory, Any], Any]]] = {
     "recall": lambda memory, junk: memory.recall(user_id="u").invoke({"input": junk}),
     "recall alone": lambda memory, junk: memory.recall(user_id="u").invoke(junk),
     "recall key": lambda memory, junk: memory.recall(junk, user_id="u").invoke("Hi"),
+    "recall length": lambda memory, junk: memory.recall(max_tokens=junk, user_id="u").invoke("Hi"),
+    "middleware": lambda memory, junk: MemoryMiddleware(memory, max_tokens=junk),
+    "pipeline": lambda memory, junk: memory.build_pipeline().invoke({"messages": junk, "scope": {"user_id": "u"}}),
+    "pipeline items": lambda memory, junk: memory.build_pipeline().invoke({"items": junk, "scope": {"user_id": "u"}}),
+    "hash": lambda _, junk: HashEmbeddings(junk),
+    "reindex batch": lambda _, junk: reindex(":memory:", "hash:64", batch=junk),
+    "mem0 config": lambda _, junk: MemoryConfig.parse(junk),
+    "mem0 version": lambda _, junk: MemoryConfig.parse({"version": junk}),
+    "mem0 history": lambda _, junk: MemoryConfig.parse({"history_db_path": junk}),
     "recall_node": lambda memory, junk: recall_node(memory).invoke({"messages": junk}, NODE),
     "recall_node state": lambda memory, junk: recall_node(memory).invoke(junk, NODE),
     "recall_node key": lambda memory, junk: recall_node(memory, messages_key=junk).invoke({"messages": "Hi"}, NODE),
@@ -192,7 +204,10 @@ def test_every_call_of_a_guest(memory: Memory, name: str) -> None:
         _refused_or_done(lambda junk: CALLS[name](memory, junk), {"junk": junk}, name)
 
 
-def test_every_argument_of_every_method_of_guests(memory: Memory) -> None:
+def test_every_argument_of_every_method_of_guests(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LANGMEM_ADAPTER_DATABASE", ":memory:")
+    with mem0.Memory() as door:
+        _called_with_junk(door, ["add", "search", "get", "get_all", "update", "delete", "delete_all", "history"])
     _called_with_junk(MemoryStore(memory), ["get", "search", "put", "delete", "list_namespaces", "batch"])
     reading = ["get", "get_tuple", "list", "get_delta_channel_history"]
     _called_with_junk(SQLAlchemySaver(memory), [*reading, "delete_thread", "delete_for_runs", "copy_thread", "prune"])

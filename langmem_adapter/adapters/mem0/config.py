@@ -175,7 +175,7 @@ def only(
     Raises:
         InvalidInputError: There is such a key.
     """
-    for key in (str(key) for key in given if key not in known):
+    for key in (key if isinstance(key, str) else quoted(key) for key in given if key not in known):
         near = difflib.get_close_matches(key, known, n=1)
         guess = f"did you mean {near[0]!r}?" if near else otherwise or f"known are {', '.join(known)}"
         raise InvalidInputError(f"{where} has no {key!r} here: {(elsewhere or {}).get(key, guess)}")

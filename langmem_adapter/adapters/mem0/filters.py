@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 from langmem_adapter.arguments import bounded, parse_time
 from langmem_adapter.errors import FilterError, InvalidInputError, ScopeError
 from langmem_adapter.filters import parse
+from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.scope import SCOPE_FIELDS
 
 __all__ = ["Id", "beyond_scope", "count", "expiry", "named", "scoped", "tidy"]
@@ -23,13 +24,16 @@ _ELSEWHERE: Final = {
 }
 
 
+_LONGEST: Final = 10**512  # an id has no more letters
+
+
 def named(user_id: Any, agent_id: Any, run_id: Any) -> dict[str, Any]:
     """The fields of a scope as the engine takes them."""
     return dict(zip(SCOPE_FIELDS, map(_id, (user_id, agent_id, run_id)), strict=True))
 
 
 def _id(value: Any) -> Any:
-    digits = isinstance(value, int) and not isinstance(value, bool)
+    digits = isinstance(value, int) and not isinstance(value, bool) and abs(value) < _LONGEST
     return str(value) if digits else value.strip() if isinstance(value, str) else value
 
 
@@ -103,9 +107,9 @@ def beyond_scope(filters: Mapping[str, Any] | None) -> bool:
 
 def _join(scope: dict[str, Any], key: str, value: Any) -> None:
     if value is None:
-        raise ScopeError(f"filters: {key!r} is None; leave it out or give the id")
+        raise ScopeError(f"filters: {quoted(key)} is None; leave it out or give the id")
     if scope.setdefault(key, value) != value:
-        raise ScopeError(f"{key} is said twice, as {scope[key]!r} and as {value!r}; nothing can be both")
+        raise ScopeError(f"{key} is said twice, as {quoted(scope[key])} and as {quoted(value)}; nothing can be both")
 
 
 def count(limit: int | None, top_k: int | None, default: int) -> int:
@@ -115,7 +119,9 @@ def count(limit: int | None, top_k: int | None, default: int) -> int:
         InvalidInputError: Both are given and differ, or it is no number from 1 to 10,000.
     """
     if limit is not None and top_k is not None and limit != top_k:
-        raise InvalidInputError(f"limit={limit!r} and top_k={top_k!r} mean the same thing; give one of them")
+        raise InvalidInputError(
+            f"limit={quoted(limit)} and top_k={quoted(top_k)} mean the same thing; give one of them"
+        )
     name, number = ("top_k", top_k) if limit is None else ("limit", limit)
     return default if number is None else bounded(number, name)
 
@@ -135,7 +141,7 @@ def expiry(expiration_date: date | str | None) -> datetime | None:
     if isinstance(expiration_date, date):
         return _end(expiration_date)
     if not isinstance(expiration_date, str):
-        raise InvalidInputError(f"expiration_date is a day like '2029-12-31', not {expiration_date!r}")
+        raise InvalidInputError(f"expiration_date is a day like '2029-12-31', not {quoted(expiration_date)}")
     try:
         day = date.fromisoformat(expiration_date)
     except ValueError:
