@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from sqlalchemy import bindparam, create_engine, make_url, text
+from sqlalchemy import bindparam, create_engine, event, make_url, text
 
 from langmem_adapter.errors import StorageError
 from langmem_adapter.memory import Memory
@@ -125,3 +125,22 @@ def test_who_cannot_connect_is_told_whether_it_may_pass(postgres_url: str) -> No
 
     assert told("postgresql://127.0.0.1:9/x")  # as while the server starts anew
     assert not told(make_url(postgres_url).set(database="nobody_made_it").render_as_string(hide_password=False))
+
+
+def test_who_loses_the_server_in_a_commit_is_told_that_nothing_is_known(postgres_url: str) -> None:
+    engine, server = create_engine(postgres_url), create_engine(postgres_url)
+    database = Database(engine)
+
+    def lose(connection: Connection) -> None:
+        number = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar()
+        with server.connect() as other:
+            other.execute(text("SELECT pg_terminate_backend(:number, 60000)"), {"number": number})
+
+    event.listen(engine, "commit", lose)
+    with pytest.raises(StorageError, match="not known whether it was written") as caught:
+        database.write(lambda _: None)
+    event.remove(engine, "commit", lose)
+    assert caught.value.transient
+    assert database.write(lambda _: "again") == "again"
+    database.close()
+    server.dispose()
