@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from langmem_adapter.errors import InvalidInputError, ScopeError
+from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 
 __all__ = ["MemoryContext", "check_owner", "resolve_again", "resolve_scope"]
@@ -141,7 +142,7 @@ def check_owner(said: object, scope: Scope, name: str, *, fields: Collection[str
         value = own.get(field)
         if value is not None and value != getattr(scope, field):
             raise InvalidInputError(
-                f"{name} names {field} {value!r} and would be filed under {scope}; add it apart with {field}={value!r}, or "
+                f"{name} names {field} {quoted(value)} and would be filed under {scope}; add it apart with {field}=…, or "
                 f"remove the field"
             )
 

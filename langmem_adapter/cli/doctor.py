@@ -79,10 +79,12 @@ def doctor(call: Call) -> None:
     $ langmem-adapter doctor -d memory.db --model openai:gpt-5-mini
     """
     checks: list[_Check] = []
-    for check in _checks(call):
-        checks.append(check)
-        if not call.output.as_json:
-            _show(call, [check])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # each is a line of the report
+        for check in _checks(call):
+            checks.append(check)
+            if not call.output.as_json:
+                _show(call, [check])
     if call.output.as_json:
         _show(call, checks)
     worst = max(check.exit_code for check in checks)
@@ -112,10 +114,19 @@ def _checks(call: Call) -> Iterator[_Check]:
         return
     yield _Check("settings", "OK", f"model {shown(call.options['model'] or settings.model)}, index {settings.index}")
     yield from (_Check("folder", "WARN", str(warning.message), _TRUST) for warning in told)
+    yield from _defaults(call, settings)
     with suppress(CommandError):  # which the check of the database tells
         if call.path is not None:
             yield _space(call.path)
     yield from _slow(call, settings)
+
+
+def _defaults(call: Call, settings: "Settings") -> Iterator[_Check]:
+    from langmem_adapter.engine.modes import left_to_defaults
+
+    for told in left_to_defaults(call.options["model"], call.options["embeddings"], settings):
+        seen, _, fix = told.partition("; ")
+        yield _Check("defaults", "WARN", seen, fix)
 
 
 def _python() -> _Check:

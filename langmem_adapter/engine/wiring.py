@@ -16,6 +16,7 @@ from weakref import WeakSet
 from langmem_adapter.arguments import Longest, flag
 from langmem_adapter.embedding.embedder import Embedder
 from langmem_adapter.embedding.resolve import embedding_limits, fingerprint, resolve_embeddings
+from langmem_adapter.engine.modes import warn_of_defaults
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.forks import cached_property
 from langmem_adapter.index.build import open_feed, open_index
@@ -136,6 +137,7 @@ class Engine:
             self.fingerprint = fingerprint(vectors)
             self._open(self.fingerprint, vectors, settings.index if index is None else index)
             undo.pop_all()  # it is open: from here on `close` is the caller's
+        warn_of_defaults(model, embeddings, settings)
 
     def _open(self, mark: str, vectors: Embeddings, index: Kind | VectorStore) -> None:
         meta.prepare(self.database, self.settings.language)
