@@ -121,9 +121,12 @@ def test_images_are_described_where_vision_is_enabled(content: Any) -> None:
 
 def test_without_a_configuration_it_is_offline_whatever_keys_lie_around(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-x")
-    with Memory() as memory:
+    with pytest.warns(UserWarning, match="found by the offline rules"):
+        memory = Memory()
+    with memory:
         assert memory.engine.mode == "offline"
         memory.add("I like tea.", user_id="a")
+    monkeypatch.delenv("OPENAI_API_KEY")
     with Memory() as again:
         assert [row["text"] for row in again.get_all(user_id="a")] == ["Likes tea"]
 

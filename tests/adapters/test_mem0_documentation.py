@@ -273,6 +273,7 @@ async def test_each_documented_call_runs_or_says_the_way(kind: type[Either]) -> 
 
 def test_each_documented_configuration_opens_or_says_the_way(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-x")
+    monkeypatch.setenv("LANGMEM_ADAPTER_MODEL", "offline")  # chosen, so that no key beside it is warned of
     monkeypatch.chdir(tmp_path)
     told = {}
     for config, _ in CONFIGS:

@@ -198,7 +198,7 @@ def test_a_search_may_be_led_by_the_graph(data: Data) -> None:
 
 def test_purge_and_doctor_count_the_graph(data: Data, ada: dict[str, str]) -> None:
     (check,) = [check for check in data("doctor")["data"] if check["name"] == "database"]
-    assert "5 entities, 4 relations" in check["detail"]
+    assert "entities 5, relations 4" in check["detail"]
     (erased,) = data("purge", *ADA, "--yes")["data"]
     assert (erased["relations"], erased["entities"]) == (4, 5)
     assert data("graph", *ADA)["data"] == []
