@@ -106,6 +106,7 @@ def is_interrupted(folder: Path) -> None:
         threading.Event().wait()
         return ""
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs begin with it ignored
     opened(folder, model=ScriptedChatModel(replies=[interrupt])).add("I like tea.", user_id=sys.argv[2])
 
 
