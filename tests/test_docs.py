@@ -7,6 +7,7 @@ import doctest
 import inspect
 import pkgutil
 import re
+import tomllib
 import types
 from dataclasses import dataclass
 from importlib import import_module
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import langmem_adapter
+from langmem_adapter._version import DISTRIBUTION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -203,6 +205,16 @@ def test_the_first_block_of_the_readme_starts_with_make() -> None:
 def test_every_file_that_the_readme_links_is_there() -> None:
     links = re.findall(r"\]\(([^)#]+)\)", README.read_text(encoding="utf-8"))
     assert [link for link in links if "://" not in link and not (ROOT / link).exists()] == []
+
+
+def test_what_is_installed_is_ours_and_for_the_demo_nothing_else() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["name"] == DISTRIBUTION == "langchain-langmem-adapter"  # `langmem-adapter` is somebody else's
+    texts = [path.read_text(encoding="utf-8") for path in (README, *(ROOT / "langmem_adapter").rglob("*.py"))]
+    assert [text for text in texts if re.search(r"pip install [^\n]*(?<!langchain-)langmem-adapter", text)] == []
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    (installs,) = re.findall(r"\$\(DEMO\)/bin/python -m pip install (.*)", makefile)
+    assert installs.endswith(" --editable .") and "--group" not in installs
 
 
 def test_every_make_target_and_command_that_the_readme_names_exists() -> None:
