@@ -96,19 +96,23 @@ def test_every_memory_gets_the_vector_that_the_new_model_would_give_it_today(url
     assert reindex(url, "hash:128").embedded == 0
 
 
+def needing_vectors(memory: Memory, memory_id: str) -> tuple[Callable[[], object], ...]:
+    return (
+        lambda: memory.search("boat", user_id="a"),
+        lambda: memory.add("I like tea.", user_id="a"),
+        lambda: memory.add("I like tea.", user_id="a", infer=False),
+        lambda: memory.update(memory_id, "Owns a canoe"),
+        lambda: memory.restore(memory_id, 1),
+        memory.verify,
+    )
+
+
 def test_with_other_embeddings_all_goes_on_that_needs_no_vectors(url: str) -> None:
     fill(url, 5)
     before = vectors(url)
     with Memory(url, embeddings="hash:128") as memory:
         first, second, *_ = memory.get_all(user_id="a")
-        for call in (
-            lambda: memory.search("boat", user_id="a"),
-            lambda: memory.add("I like tea.", user_id="a"),
-            lambda: memory.add("I like tea.", user_id="a", infer=False),
-            lambda: memory.update(first.id, "Owns a canoe"),
-            lambda: memory.restore(first.id, 1),
-            memory.verify,
-        ):
+        for call in needing_vectors(memory, first.id):
             with pytest.raises(EmbeddingMismatchError, match=r"hash:64, .*hash:128; .* langmem-adapter reindex -d \S+"):
                 call()
         assert vectors(url) == before
