@@ -52,6 +52,7 @@ _READY: Final = (
     .join(reembedded, and_(reembedded.c.pk == memories.c.pk, reembedded.c.seq == memories.c.seq))
 )
 _COUNT: Final = select(func.count()).select_from(memories)
+_NEWEST: Final = select(func.max(memories.c.pk))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +142,16 @@ class _Change:
         if before != self._target and total:  # without a memory, every model is welcome
             for turn in count():
                 self._prepare()
-                if self._database.write(partial(self._switch, most=self._batch if turn >= _PATIENT else 0)):
+                if self._database.write(partial(self._switch, most=self._most(turn))):
                     break
             self._drop_snapshots()
             total = self._standing()[1]
             self._progress(total, total)
         return Reindexed(total, self._embedded, resumed, before, self._target)
+
+    def _most(self, turn: int) -> int:
+        """How many are embedded while writers wait: more with every round, so that no writer is too fast for it."""
+        return self._batch << (turn - _PATIENT) if turn >= _PATIENT else 0
 
     def _begin(self, connection: Connection) -> str | None:
         before = meta.get(connection, meta.EMBEDDINGS)
@@ -174,10 +179,14 @@ class _Change:
             self._progress(min(done, total), total)
 
     def _lacking(self) -> Iterator[Sequence[Row[Any, Any, Any]]]:
+        """Batch by batch, those that are there by now; what steady writers add meanwhile is for another round."""
+        with self._database.read() as connection:
+            newest = connection.execute(_NEWEST).scalar()
         after = -1
         while True:
+            some = _LACKING.where(memories.c.pk > after, memories.c.pk <= newest).limit(self._batch)
             with self._database.read() as connection:
-                rows = connection.execute(_LACKING.where(memories.c.pk > after).limit(self._batch)).all()
+                rows = connection.execute(some).all()
             if not rows:
                 return
             yield rows

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -259,25 +261,20 @@ def test_readers_and_writers_of_the_old_model_go_on_and_are_caught_up_with(url: 
 
 def test_steady_writers_cannot_keep_it_from_ending(url: str) -> None:
     fill(url, 5)
-    ends: list[Exception] = []
+    begun = threading.Event()
 
     def write() -> None:
         with Memory(url, embeddings="hash:64") as memory:
-            for number in range(3_000):
-                try:
-                    memory.add(f"note {number}", user_id="b", infer=False)
-                    begun.set()
-                except EmbeddingMismatchError as error:
-                    ends.append(error)
-                    return
+            for number in count():
+                memory.add(f"note {number}", user_id="b", infer=False)
+                begun.set()
 
-    begun = threading.Event()
-    writer = threading.Thread(target=write)
-    writer.start()
-    assert begun.wait(100)
-    done = reindex(url, Hooked(), batch=64)
-    writer.join()
-    assert len(ends) == 1
+    with ThreadPoolExecutor() as threads:
+        writer = threads.submit(write)
+        assert begun.wait(100)
+        done = reindex(url, Hooked(), batch=8)
+        with pytest.raises(EmbeddingMismatchError):
+            writer.result()
     kept = vectors(url)
     assert len(kept) == done.memories
     assert kept == fresh(kept, Hooked())

@@ -221,16 +221,20 @@ class _Writer:
     def _return(self, once: Belief, said: Said) -> None:
         """Believe again what was retired when the last memory dropped it; what was retired otherwise stays so."""
         dropped = {link.dropped_at for link in self._rows.links[once.id].values()} - {None}
-        standing = self._rows.beliefs.of_id(once.id)
         if once.retired_at in dropped:
             source, target = map(self._rows.current, (once.source, once.target))
             claim = replace(once, source=source, target=target, retired_at=None, changed=False)
             self._place(_Claim(claim, once.span.start is not None, ends=False, single=is_single(once.relation)), said)
             return
-        # It may have been joined with another of the same kind while nobody said it.
+        standing = self._rows.beliefs.of_id(once.id)
+        if standing is not None:
+            self._say(standing, said)
+            return
+        # It may have been joined with another of the same kind while nobody said it, and that dropped in its turn.
         joined = [belief for belief in self._same(once) if belief.span.meets(once.span)]
-        for belief in [standing] if standing is not None else joined:
-            self._say(belief, said)
+        retired = self._rows.last_retired([belief.id for belief in joined])
+        for belief in joined:
+            self._return(retired.get(belief.id, belief), said)
 
     # ── a memory says it ────────────────────────────────────────────────────────────────────────────────────────────
 
