@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from langchain_core.runnables import Runnable
 
+    from langmem_adapter.records.graph import Triple
     from langmem_adapter.records.work import Event, Fact, Turn
 
 __all__ = [
@@ -56,6 +57,8 @@ class Question:
         today: Date of the conversation, so that "yesterday" can become a date.
         prompt: Replaces the reasoner's own instructions, where it has any.
         graph: What the knowledge graph holds already, where entities and relations are wanted as well; else `None`.
+        before: Earlier turns of the conversation, oldest first: they help to understand and are never a source.
+        known: Texts of memories that the turns may speak of, likewise no source.
     """
 
     turns: tuple[Turn, ...]
@@ -63,6 +66,8 @@ class Question:
     today: date
     prompt: str | None = None
     graph: KnownNames | None = None
+    before: tuple[Turn, ...] = ()
+    known: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +88,17 @@ class Extraction:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A memory as a reasoner may see it: a number and its text."""
+    """A memory as a reasoner may see it.
+
+    Attributes:
+        number: What stands for its id.
+        text: Its text.
+        speaker: Whose statement it is, where somebody is named; else blank.
+    """
 
     number: int
     text: str
+    speaker: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +110,14 @@ class Comparison:
         known: The memories near them, numbered from 0 in this order; for all facts together.
         near: For each fact, the numbers of the memories near it, nearest first.
         prompt: Replaces the reasoner's own instructions, where it has any.
+        graph: Whether relations are wanted for texts that differ from their fact's.
     """
 
     facts: tuple[Fact, ...]
     known: tuple[Known, ...]
-    near: tuple[tuple[int, ...], ...]
+    near: tuple[tuple[int, ...], ...] = ()
     prompt: str | None = None
+    graph: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +130,7 @@ class Verdict:
         reason: Why, in a few words that a user can read.
         fact: Index into `Comparison.facts`.
         number: The memory concerned (UPDATE, DELETE, NONE where there is one); never set for ADD.
+        relations: What the text says of relations, where that is not what the fact says; `None` takes the fact's.
     """
 
     event: Event
@@ -123,6 +138,7 @@ class Verdict:
     reason: str
     fact: int
     number: int | None = None
+    relations: tuple[Triple, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
