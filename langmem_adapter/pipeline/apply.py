@@ -14,7 +14,7 @@ from langmem_adapter.pipeline.clock import finished
 from langmem_adapter.pipeline.stage import Step, Update, WorkingStage
 from langmem_adapter.pipeline.state import PipelineState, cost_of, scope_of
 from langmem_adapter.records.cost import Usage
-from langmem_adapter.records.work import Change, Decision, Fact, Turn
+from langmem_adapter.records.work import FORGET, Change, Decision, Fact, Turn
 from langmem_adapter.storage.scopes import id_within
 from langmem_adapter.storage.traces import TraceDraft
 from langmem_adapter.storage.writes import Write
@@ -138,16 +138,26 @@ def _result(state: PipelineState, decisions: Sequence[Decision], changes: Sequen
     for turn in turns:
         said[turn.item].append(turn)
     fruitful = set(items)
+    wishes = [(item, change) for item, change in zip(items, changes, strict=True) if _unclear(change)]
     kept = {
         item for item, change in zip(items, changes, strict=True) if change.event == "NONE" and change.id is not None
     }
     return {
         "results": [change.to_json() for change in changes],
         "items": items,
-        "notes": [_notes(state, item, own, found=item in fruitful, kept=item in kept) for item, own in enumerate(said)],
+        "notes": [
+            _notes(state, item, own, found=item in fruitful, kept=item in kept)
+            + [f"{change.text!r}: {change.reason}" for place, change in wishes if place == item]
+            for item, own in enumerate(said)
+        ],
         "mode": mode,
         "usage": cost_of(state["work"]).to_json(),
     }
+
+
+def _unclear(change: Change) -> bool:
+    """Whether somebody asked to forget something that no memory clearly says."""
+    return change.event == "NONE" and change.text.startswith(FORGET)
 
 
 def _notes(state: PipelineState, item: int, own: Sequence[Turn], *, found: bool, kept: bool) -> list[str]:

@@ -121,7 +121,7 @@ def _stages(parts: Parts, queue: Queue, *, dry: bool, review: bool) -> dict[str,
             ),
             queue,
         ),
-        "decide": InQueue(decide_stage(parts.reasoner), queue, last=dry),
+        "decide": InQueue(decide_stage(parts.reasoner, graph=parts.graph), queue, last=dry),
     }
     if review:
         stages["review"] = AskingStage(review_of)

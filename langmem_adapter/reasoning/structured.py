@@ -126,7 +126,7 @@ class _Talk(Generic[M, T]):
             again = [
                 *messages,
                 AIMessage(quoted or "(empty)"),
-                HumanMessage(repair(error.problem, self._schema.root, *self._schema.further)),
+                HumanMessage(repair(error.problem, self._schema.root)),
             ]
         return self._round(again, usage, last=True)
 
