@@ -36,7 +36,7 @@ def held(memory: Memory) -> set[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize("graph", [False, True])
-def test_what_ends_one_thing_and_begins_another_is_both(graph: bool) -> None:
+def test_what_ends_one_thing_and_begins_another_is_both(*, graph: bool) -> None:
     left = fact("Left Acme for Globex", ("user", "works_at", "Globex"))
     with opened(
         {"facts": [fact("Works at Acme", ("user", "works_at", "Acme"))]},
