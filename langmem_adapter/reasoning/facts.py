@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import reprlib
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.names import entity_key
+from langmem_adapter.reasoning.base import Extraction
 from langmem_adapter.reasoning.prompts import is_echo
 from langmem_adapter.reasoning.replies import GraphReply, stated_in
 from langmem_adapter.reasoning.said import first_of, number_of, period
-from langmem_adapter.reasoning.salvage import UnusableReplyError
 from langmem_adapter.reasoning.triples import is_relation, listed, told, types_of
 from langmem_adapter.records.work import Fact
 from langmem_adapter.text import is_cjk, text_hash
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from langmem_adapter.reasoning.replies import FactsReply, Item
     from langmem_adapter.records.graph import Triple
 
-__all__ = ["FactReader", "Found", "sources"]
+__all__ = ["facts_of", "sources"]
 
 _LONGEST_CONTEXT: Final = 500
 _MOST_RELATIONS: Final = 2_000
@@ -41,57 +41,22 @@ _REPR: Final = reprlib.Repr()
 _REPR.maxlevel, _REPR.maxdict, _REPR.maxstring = 2, 8, 60
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What a reply says.
-
-    Attributes:
-        facts: In order, none of them twice.
-        notes: What was seen and not used, in words.
-    """
-
-    facts: tuple[Fact, ...]
-    notes: tuple[str, ...] = ()
-
-
 def sources(question: Question) -> list[int]:
     """The places of the turns that facts may come from."""
     return [place for place, turn in enumerate(question.turns) if turn.role == question.about and turn.text.strip()]
 
 
-class FactReader:
-    """Reads the replies to one question: the first, and the one after the repair.
-
-    Where a turn or the graph was wrong with the first, its facts are kept at hand: the second may be worse.
+def facts_of(question: Question, reply: FactsReply, before: Extraction | None) -> tuple[Extraction, Sequence[str]]:
+    """What a reply says, and what is wrong with its turns and relations; that is left out, with a note.
 
     Args:
         question: What was asked.
+        reply: What was answered.
+        before: What an earlier reply said; only its turns and relations were to be put right, so its facts are kept.
     """
-
-    def __init__(self, question: Question) -> None:
-        self._question = question
-        self._first: Found | None = None
-
-    def read(self, reply: FactsReply, last: bool) -> Found:  # noqa: FBT001 - the reader's signature
-        """What a reply says.
-
-        Args:
-            reply: It.
-            last: There is no further repair: what is wrong is left out with a note.
-
-        Raises:
-            UnusableReplyError: A fact names no turn, or a relation cannot be read, and there is a chance to ask again.
-        """
-        reading = _Reading(reply, self._question)
-        found = reading.run()
-        if reading.problems and not last:
-            self._first = found
-            raise UnusableReplyError("; ".join(_cut(reading.problems)))
-        return found if self._first is None else _completed(found, self._first)
-
-    def fallback(self) -> Found | None:
-        """What the first reply said, where its facts could be read."""
-        return self._first
+    reading = _Reading(reply, question)
+    found = reading.run()
+    return (found if before is None else _completed(found, before)), reading.problems
 
 
 class _Reading:
@@ -106,7 +71,7 @@ class _Reading:
         self._stated: defaultdict[str, dict[tuple[Any, ...], Triple]] = defaultdict(dict)
         self.problems: list[str] = []
 
-    def run(self) -> Found:
+    def run(self) -> Extraction:
         """Everything that can be read; `problems` holds what cannot."""
         for item in self._reply.facts:
             if item.text:
@@ -114,7 +79,7 @@ class _Reading:
         if isinstance(self._reply, GraphReply):
             self._relate(self._reply)
         facts = (replace(fact, relations=(*self._stated[key].values(),)) for key, fact in self._facts.items())
-        return Found(tuple(facts), tuple(_cut([*self._notes, *self.problems])))
+        return Extraction(tuple(facts), notes=tuple(_cut([*self._notes, *self.problems])))
 
     # ── facts ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -215,7 +180,7 @@ def _sent(reply: GraphReply) -> Iterator[tuple[Any, int | None]]:
     yield from ((item, None) for item in listed(reply.entities) if is_relation(item))
 
 
-def _completed(found: Found, first: Found) -> Found:
+def _completed(found: Extraction, first: Extraction) -> Extraction:
     """A repaired reply with what it forgot of the one before.
 
     Facts count as forgotten where there are fewer of them; where there are as many, they may have been put differently.
@@ -232,7 +197,7 @@ def _completed(found: Found, first: Found) -> Found:
     if tuple(facts.values()) == found.facts:
         return found
     note = "the repaired reply left something out; it was kept from the first"
-    return Found(tuple(facts.values()), (*found.notes, note))
+    return Extraction(tuple(facts.values()), notes=(*found.notes, note))
 
 
 def _typed(triple: Triple, types: Mapping[str, str]) -> Triple:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +11,13 @@ from langchain_core.language_models.chat_models import BaseChatModel
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.limits import Limits, model_name
 from langmem_adapter.reasoning.base import Answer, Comparison, Description, Extraction, Question
-from langmem_adapter.reasoning.facts import FactReader, sources
+from langmem_adapter.reasoning.facts import facts_of, sources
 from langmem_adapter.reasoning.prompts import comparison_messages, extraction_messages
 from langmem_adapter.reasoning.prose import description, record
 from langmem_adapter.reasoning.replies import DecisionReply, FactsReply, GraphDecisionReply, GraphReply
 from langmem_adapter.reasoning.runs import comparing, describing, finding
 from langmem_adapter.reasoning.structured import Channel, structured
-from langmem_adapter.reasoning.verdicts import VerdictReader, additions
+from langmem_adapter.reasoning.verdicts import additions, verdicts_of
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.twins import Plan
 
@@ -100,19 +101,17 @@ class LLMReasoner:
     def _find(self, question: Question) -> Plan[Extraction]:
         if not sources(question):
             return Plan.known(Extraction(()))
-        reader = FactReader(question)
         schema = FactsReply if question.graph is None else GraphReply
-        ask = structured(self._channel, schema, reader.read, reader.fallback)
-        asked = ask(extraction_messages(question, self._fact_prompt))
-        return asked.then(lambda reply: Extraction(reply.value.facts, reply.usage, reply.value.notes))
+        messages = extraction_messages(question, self._fact_prompt)
+        asked = structured(self._channel, schema, partial(facts_of, question), messages)
+        return asked.then(lambda reply: replace(reply.value, usage=reply.usage))
 
     def _compare(self, comparison: Comparison) -> Plan[Answer]:
         if not comparison.known or not comparison.facts:
             return Plan.known(Answer(additions(comparison)))
-        reader = VerdictReader(comparison)
         schema = GraphDecisionReply if comparison.graph else DecisionReply
-        ask = structured(self._channel, schema, reader.read, reader.fallback)
-        asked = ask(comparison_messages(comparison, self._update_prompt))
+        messages = comparison_messages(comparison, self._update_prompt)
+        asked = structured(self._channel, schema, partial(verdicts_of, comparison), messages)
         return asked.then(lambda reply: Answer(reply.value, reply.usage))
 
 

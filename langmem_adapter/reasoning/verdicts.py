@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.reasoning.base import Verdict
 from langmem_adapter.reasoning.prompts import is_echo
-from langmem_adapter.reasoning.salvage import UnusableReplyError
+from langmem_adapter.reasoning.salvage import UnusableReplyError, listed_problems
 from langmem_adapter.reasoning.triples import listed, told
 from langmem_adapter.records.graph import SELF
 from langmem_adapter.records.work import FORGET
@@ -28,11 +28,10 @@ if TYPE_CHECKING:
     from langmem_adapter.records.graph import Triple
     from langmem_adapter.records.work import Event
 
-__all__ = ["VerdictReader", "additions"]
+__all__ = ["additions", "verdicts_of"]
 
 _ORDER: Final = {"DELETE": 0, "UPDATE": 1, "ADD": 2, "NONE": 3}
 _LONGEST_REASON: Final = 300
-_MOST_PROBLEMS: Final = 10
 _NO_OUTCOME: Final = "the model gave no outcome for it twice; added so that it is not lost"
 
 
@@ -41,41 +40,24 @@ def additions(comparison: Comparison) -> tuple[Verdict, ...]:
     return _Reading(comparison, why="nothing was known yet").settled(())
 
 
-class VerdictReader:
-    """Reads the replies to one comparison: the first, and the one after the repair.
+def verdicts_of(
+    comparison: Comparison, reply: DecisionReply, before: tuple[Verdict, ...] | None
+) -> tuple[tuple[Verdict, ...], Sequence[str]]:
+    """What a reply means for the facts, and which facts it leaves out; those are added.
 
     Args:
         comparison: What was asked.
+        reply: What was answered; the second time it may leave out what the first had right.
+        before: The first one's outcomes, where it only left out facts.
+
+    Raises:
+        UnusableReplyError: The reply makes no sense; the text lists what is wrong, for the model.
     """
-
-    def __init__(self, comparison: Comparison) -> None:
-        self._comparison = comparison
-        self._first: tuple[Entry, ...] = ()
-
-    def read(self, reply: DecisionReply, last: bool) -> tuple[Verdict, ...]:  # noqa: FBT001 - the reader's signature
-        """What a reply means for the facts.
-
-        Args:
-            reply: It; after a repair it may leave out what the first one had right.
-            last: There is no further repair: facts without an entry are added.
-
-        Raises:
-            UnusableReplyError: The reply makes no sense; the text lists what is wrong, for the model.
-        """
-        reading = _Reading(self._comparison)
-        reading.take(reply.memory)
-        missing = reading.missing()
-        if missing and not last:
-            self._first = tuple(reply.memory)
-            facts = self._comparison.facts
-            raise UnusableReplyError(
-                _listed([f"fact {fact} ({_short(facts[fact].text)}) has no entry" for fact in missing])
-            )
-        return reading.settled(self._first)
-
-    def fallback(self) -> tuple[Verdict, ...] | None:
-        """What the first reply said, where it only left out facts."""
-        return _Reading(self._comparison).settled(self._first) if self._first else None
+    reading = _Reading(comparison)
+    reading.take(reply.memory)
+    missing = reading.missing()
+    problems = [f"fact {fact} ({_short(comparison.facts[fact].text)}) has no entry" for fact in missing]
+    return reading.settled(before or ()), problems
 
 
 class _Reading:
@@ -103,19 +85,18 @@ class _Reading:
         for entry in left:
             self._take_unnamed(entry, alone=sum(_changes(other) for other in left) == 1)
         if self._problems:
-            raise UnusableReplyError(_listed(self._problems))
+            raise UnusableReplyError(listed_problems(self._problems))
 
     def missing(self) -> list[int]:
         """The facts that no entry answers."""
         return [fact for fact in range(len(self._facts)) if not self._verdicts[fact] and not self._is_twin(fact)]
 
-    def settled(self, before: Sequence[Entry]) -> tuple[Verdict, ...]:
-        """An outcome for every fact; *before* are the entries of an earlier reply, for facts that this one leaves out."""
+    def settled(self, before: Sequence[Verdict]) -> tuple[Verdict, ...]:
+        """An outcome for every fact; *before* are those of an earlier reply, for facts that this one leaves out."""
         missing = self.missing()
-        for entry in before:
-            number = self._number(entry)
-            if entry.fact in missing and (number is None or not self._is_changed(number)):
-                self._take_named(entry)
+        for verdict in before:
+            if verdict.fact in missing and (verdict.number is None or not self._is_changed(verdict.number)):
+                self._verdicts[verdict.fact].append(verdict)
         for fact in range(len(self._facts)):
             self._settle(fact)
         return tuple(verdict for fact in range(len(self._facts)) for verdict in self._ordered(fact))
@@ -275,11 +256,6 @@ def _relations(entry: Entry) -> tuple[Triple, ...] | None:
         except ValueError:
             return None  # then those of the fact stand
     return tuple(read)
-
-
-def _listed(problems: Sequence[str]) -> str:
-    more = len(problems) - _MOST_PROBLEMS
-    return "; ".join(problems[:_MOST_PROBLEMS]) + (f"; and {more} more" if more > 0 else "")
 
 
 def _short(text: str, most: int = 80) -> str:
