@@ -33,15 +33,12 @@ _KEPT: Final = "what is known already kept its own expiry; Memory.update(id, exp
 _TRACED: Final = ("task", "turns", "facts", "candidates", "decisions", "work")
 
 
-def apply_stage(
-    ledger: Ledger, embedder: Embedder, *, near: float, attempts: int, mode: str, trace_days: float
-) -> WorkingStage:
+def apply_stage(ledger: Ledger, embedder: Embedder, *, attempts: int, mode: str, trace_days: float) -> WorkingStage:
     """The fifth stage: `decisions` to `result`.
 
     Args:
         ledger: The one writer.
         embedder: Vectors of the texts to store; those that retrieve has made come from its cache.
-        near: Cosine from which on a memory written meanwhile is a conflict.
         attempts: How often to go back before `ConflictError` is raised.
         mode: `"offline"` or the model's name, for the result.
         trace_days: How long to keep what the run saw; 0 keeps nothing.
@@ -49,7 +46,7 @@ def apply_stage(
 
     def prepare(state: PipelineState, decisions: Sequence[Decision], vectors: NDArray[Any]) -> Write:
         texts = dict(zip(_texts(decisions), vectors, strict=True))
-        return _write(state, decisions, texts, near=near, trace=_trace(state, mode, trace_days))
+        return _write(state, decisions, texts, trace=_trace(state, mode, trace_days))
 
     def finish(state: PipelineState, decisions: Sequence[Decision], changes: Sequence[Change]) -> Update:
         done = finished(state, "apply", changes=sum(change.event != "NONE" for change in changes))
@@ -93,7 +90,6 @@ def _write(
     decisions: Sequence[Decision],
     vectors: Mapping[str, NDArray[Any]],
     *,
-    near: float,
     trace: TraceDraft | None,
 ) -> Write:
     candidates = state.get("candidates")
@@ -103,7 +99,6 @@ def _write(
         within=scope_of(state),
         vectors=vectors,
         seen=candidates["seen"] if candidates else None,
-        near=near,
         key=state["task"]["key"],
         trace=trace,
     )

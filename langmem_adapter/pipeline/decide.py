@@ -1,13 +1,15 @@
 """Decide: facts and their neighbours become decisions.
 
-What needs no judgement is decided here: verbatim turns are added, the same words twice are NONE, a fact with nothing near is
-added. The rest goes to the reasoner, which sees memories as numbers; only numbers it was shown can come back as ids.
+What needs no judgement is decided here: verbatim turns are added, the same words twice are NONE, and where nothing is known a
+fact is added. The rest goes to the reasoner, which sees memories as numbers; only numbers it was shown can come back as ids.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from functools import partial
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from langmem_adapter.arguments import parse_time
@@ -51,8 +53,8 @@ def _decide(reasoner: Reasoner, compared: Callable[..., Comparison], state: Pipe
     settled, open_facts = _settle(facts, state["candidates"], ask_always=not reasoner.calls_model)
     if not open_facts:
         return _decisions(state, settled)
-    shown, comparison = _comparison(facts, open_facts, state["candidates"], compared)
-    return Ask(reasoner.decide, [comparison], partial(_judged, state, settled, open_facts, shown))
+    comparison = _comparison(facts, open_facts, state["candidates"], compared)
+    return Ask(reasoner.decide, [comparison], partial(_judged, state, settled, open_facts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,39 +85,25 @@ def _settle(
         else:
             unsettled.append(place)
         said.add(words)
-    if ask_always or any(candidates["referring"][place] for place in unsettled):  # it may speak of any of the others
+    if ask_always or candidates["shown"]:
         return settled, unsettled
-    close = candidates["close"]
-    settled += [
-        _Placed(place, "ADD", facts[place].text, "nothing like it is known") for place in unsettled if not close[place]
-    ]
-    return settled, [place for place in unsettled if close[place]]
+    return [*settled, *(_Placed(place, "ADD", facts[place].text, "nothing is known yet") for place in unsettled)], []
 
 
 def _comparison(
     facts: Sequence[Fact], open_facts: Sequence[int], candidates: Mapping[str, Any], compared: Callable[..., Comparison]
-) -> tuple[list[int], Comparison]:
-    """What the reasoner is shown, and where each number it sees stands among the candidates."""
-    shown = list(dict.fromkeys(number for place in open_facts for number in candidates["near"][place]))
-    renamed = {number: place for place, number in enumerate(shown)}
-    comparison = compared(
+) -> Comparison:
+    shown = candidates["known"][: candidates["shown"]]
+    return compared(
         facts=tuple(facts[place] for place in open_facts),
-        known=tuple(Known(place, candidates["known"][number]["text"]) for place, number in enumerate(shown)),
-        near=tuple(tuple(renamed[number] for number in candidates["near"][place]) for place in open_facts),
+        known=tuple(Known(number, memory["text"]) for number, memory in enumerate(shown)),
+        near=(tuple(range(len(shown))),) * len(open_facts),
     )
-    return shown, comparison
 
 
-def _judged(
-    state: PipelineState, settled: list[_Placed], open_facts: list[int], shown: list[int], answers: Sequence[Answer]
-) -> Update:
+def _judged(state: PipelineState, settled: list[_Placed], open_facts: list[int], answers: Sequence[Answer]) -> Update:
     (answer,) = answers
-    judged = [
-        _Placed(
-            open_facts[v.fact], v.event, v.text, v.reason, None if v.number is None else shown[v.number], v.relations
-        )
-        for v in answer.verdicts
-    ]
+    judged = [_Placed(open_facts[v.fact], v.event, v.text, v.reason, v.number, v.relations) for v in answer.verdicts]
     usage = Usage.from_json(state["work"]["usage"]) + answer.usage
     placed = sorted(settled + judged, key=lambda verdict: verdict.fact)
     return _decisions(state, placed, usage)
@@ -174,5 +162,6 @@ def _with_source(decision: Decision, fact: Fact, state: PipelineState) -> Decisi
     )
 
 
-def _compared(state: PipelineState) -> Update:
-    return {name: part for name, part in state.get("candidates", {}).items() if name != "seen"}
+def _compared(state: PipelineState) -> str:
+    known = {name: part for name, part in state.get("candidates", {}).items() if name != "seen"}
+    return blake2b(json.dumps(known, sort_keys=True).encode(), digest_size=16).hexdigest()

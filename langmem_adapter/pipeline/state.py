@@ -88,7 +88,7 @@ class Work(TypedDict, total=False):
         usage: Model calls and tokens so far.
         clock: When the last stage ended, Unix seconds.
         milliseconds: Time spent in each stage so far.
-        compared: The candidates that the decisions were made for.
+        compared: Digest of the candidates that the decisions were made for.
         attempts: How often the run went back to retrieve.
         notes: For each conversation, what was seen in it and not used.
     """
@@ -96,7 +96,7 @@ class Work(TypedDict, total=False):
     usage: dict[str, Any]
     clock: float
     milliseconds: dict[str, float]
-    compared: dict[str, Any] | None
+    compared: str | None
     attempts: int
     notes: list[list[str]]
 
