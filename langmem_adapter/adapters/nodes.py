@@ -142,7 +142,7 @@ def remember_node(
         'Is vegetarian'
         >>> memory.close()
     """
-    engine_of(memory, "remember_node")
+    tools = engine_of(memory, "remember_node").settings.facts_from_tools
     check_text(messages_key, "messages_key")
     if output_key is not None:
         check_text(output_key, "output_key")
@@ -152,7 +152,7 @@ def remember_node(
         raise InvalidInputError("a background write has no result yet; leave output_key or background out")
 
     def plan(state: Any, scope: Scope) -> Plan[Update]:
-        turn = latest_turn(_messages(state, messages_key))
+        turn = latest_turn(_messages(state, messages_key), tools=tools)
         plan = remembered(memory, turn, scope, writer=background)
         return plan.then(lambda result: {} if output_key is None else {output_key: _changes(result)})
 

@@ -1,7 +1,8 @@
 """What guests do with a thread of messages: read the latest turn, look up what bears on it, remember it.
 
 A turn is what was said since the last answer, and the answers to it. Only people and the model speak in it: what a tool
-returned is not remembered, since anybody who can place a text there could otherwise plant a memory.
+returned is not remembered, since anybody who can place a text there could otherwise plant a memory; unless the setting
+`facts_from_tools` says so.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.parse import as_list, message_of
@@ -33,11 +34,12 @@ CountTokens: TypeAlias = Callable[[Sequence[BaseMessage]], int]
 _SOURCE: Final = "lc_source"  # LangChain's mark on what a program writes in a person's name: summaries, skills, notices
 
 
-def latest_turn(messages: str | Sequence[MessageLikeRepresentation]) -> list[BaseMessage]:
+def latest_turn(messages: str | Sequence[MessageLikeRepresentation], *, tools: bool = False) -> list[BaseMessage]:
     """The latest turn of a thread: what people said since the last answer before it, and the answers to that.
 
     Args:
         messages: The thread: a message, messages, or a text that a person says, as `Memory.add` takes them.
+        tools: Whether what tools returned is among the answers.
 
     Returns:
         Messages of people and of the model with something in them, in order.
@@ -52,12 +54,13 @@ def latest_turn(messages: str | Sequence[MessageLikeRepresentation]) -> list[Bas
     """
     nothing = isinstance(messages, list | tuple) and not messages
     thread = [message_of(each, number) for number, each in enumerate([] if nothing else as_list(messages), start=1)]
-    spoken = [message for message in thread if _is_said(message) or isinstance(message, AIMessage)]
+    heard = (AIMessage, ToolMessage) if tools else AIMessage
+    spoken = [message for message in thread if _is_said(message) or isinstance(message, heard)]
     last = max((place for place, message in enumerate(spoken) if _is_said(message)), default=len(spoken))
     first = last
     while first > 0 and _is_said(spoken[first - 1]):
         first -= 1
-    return [*spoken[first : last + 1], *answers(spoken[last + 1 :])]
+    return [*spoken[first : last + 1], *answers(spoken[last + 1 :], tools=tools)]
 
 
 def asked(turn: Sequence[BaseMessage]) -> list[BaseMessage]:
@@ -65,9 +68,10 @@ def asked(turn: Sequence[BaseMessage]) -> list[BaseMessage]:
     return [message for message in turn if _is_said(message)]
 
 
-def answers(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """What the model said, without calls of tools that say nothing."""
-    return [message for message in messages if isinstance(message, AIMessage) and message.text.strip()]
+def answers(messages: Sequence[BaseMessage], *, tools: bool = False) -> list[BaseMessage]:
+    """What the model said, without calls of tools that say nothing, and what the *tools* returned."""
+    heard = (AIMessage, ToolMessage) if tools else AIMessage
+    return [message for message in messages if isinstance(message, heard) and message.text.strip()]
 
 
 def listing(max_tokens: int | None, count_tokens: CountTokens) -> Callable[[Sequence[Hit]], str]:
@@ -119,7 +123,8 @@ def remembered(
         about: Whose facts: `"user"`, or `"agent"`.
     """
     # Where an assistant speaks and an agent is named, `add` takes the facts to be about the assistant.
-    said = turn if about == "agent" or scope.agent_id is None else asked(turn)
+    answered = about == "agent" or scope.agent_id is None
+    said = turn if answered else [message for message in turn if not isinstance(message, AIMessage)]
     given: dict[str, Any] = {**scope.named}
     if not asked(turn):
         return Plan(lambda: None)

@@ -45,6 +45,7 @@ _log = logging.getLogger("langmem_adapter")
 
 _WORKERS: Final = 4
 _CHECKED: Final = ("metadata", "timestamp", "expires_at")
+_SAID: Final = ("content", "additional_kwargs", "tool_calls", "invalid_tool_calls")
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,9 +324,7 @@ def _settle(future: Future[AddResult], result: Any, error: BaseException | None)
 
 def _copy(value: Any) -> Any:
     if isinstance(value, BaseMessage):
-        return value.model_copy(
-            update={"content": _copy(value.content), "additional_kwargs": _copy(value.additional_kwargs)}
-        )
+        return value.model_copy(update={name: _copy(getattr(value, name)) for name in _SAID if hasattr(value, name)})
     if isinstance(value, Mapping):
         return {key: _copy(part) for key, part in value.items()}
     if isinstance(value, list | tuple):

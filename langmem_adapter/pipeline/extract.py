@@ -33,16 +33,18 @@ if TYPE_CHECKING:
 __all__ = ["extract_stage"]
 
 
-def extract_stage(reasoner: Reasoner, graph: Database | None = None) -> AskingStage:
+def extract_stage(reasoner: Reasoner, graph: Database | None = None, *, tools: bool = False) -> AskingStage:
     """The second stage: `turns` to `facts`. Several conversations are read at once, each on its own.
 
     Args:
         reasoner: Who reads.
         graph: Where the names of the knowledge graph are looked up, if relations are wanted as well.
+        tools: Whether what tools returned is a source as well.
     """
+    extract = partial(_extract, reasoner, tools)
     if graph is None:
-        return AskingStage(partial(_extract, reasoner))
-    return AskingStage(partial(_extract, reasoner), look=partial(_known, reasoner, graph))
+        return AskingStage(extract)
+    return AskingStage(extract, look=partial(_known, reasoner, graph))
 
 
 def _known(reasoner: Reasoner, graph: Database, state: PipelineState) -> KnownNames:
@@ -52,7 +54,7 @@ def _known(reasoner: Reasoner, graph: Database, state: PipelineState) -> KnownNa
         return KnownNames(*known_names(connection, scope_of(state), (turn["text"] for turn in state["turns"])))
 
 
-def _extract(reasoner: Reasoner, state: PipelineState, known: KnownNames | None = None) -> Step | Ask:
+def _extract(reasoner: Reasoner, tools: bool, state: PipelineState, known: KnownNames | None = None) -> Step | Ask:  # noqa: FBT001 - a setting
     if state["task"]["prompt"] is not None:
         _check_reader(reasoner, state["task"])
     turns = [Turn.from_json(turn) for turn in state["turns"]]
@@ -62,8 +64,9 @@ def _extract(reasoner: Reasoner, state: PipelineState, known: KnownNames | None 
         return Ask(reasoner.record, questions, partial(_collected, state, places))
     if not state["task"]["infer"]:
         return _found(state, _verbatim(turns), Usage())
-    about = "assistant" if scope_of(state).agent_id and any(turn.role == "assistant" for turn in turns) else "user"
-    questions = [_question(state, turns, item, about, known) for item in places]
+    speaks = any(turn.role == "assistant" and turn.text for turn in turns)
+    about = "assistant" if scope_of(state).agent_id and speaks else "user"
+    questions = [replace(_question(state, turns, item, about, known), tools=tools) for item in places]
     return Ask(reasoner.extract, questions, partial(_collected, state, places))
 
 

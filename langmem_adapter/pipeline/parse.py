@@ -19,6 +19,7 @@ from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.clock import begun, finished
 from langmem_adapter.pipeline.images import address, image_parts, is_image, parts_of
 from langmem_adapter.pipeline.stage import Ask, AskingStage, Update
+from langmem_adapter.pipeline.tool_calls import is_tool_call, tool_calls_of
 from langmem_adapter.records.checks import check_metadata, check_text, quoted
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.scope import Scope
@@ -88,6 +89,9 @@ def turns_of(
     for number, turn in enumerate(turns, start=1):
         check = longest.check_text if verbatim and turn.role != "system" else longest.check_message
         check(turn.text, f"message {number}")
+        if turn.calls:
+            called = "".join(call.name + call.arguments for call in turn.calls)
+            longest.check_message(turn.text + called, f"message {number}, with its tool calls,")
     if all(turn.notes == (_no_text(number),) for number, turn in enumerate(turns, start=1)):
         raise InvalidInputError("there is nothing to remember: every message is empty")
     return turns
@@ -201,7 +205,8 @@ def _turn(
     converted = message_of(message, number)
     check_owner(converted, scope, f"message {number}")
     role = _role(converted, number)
-    text, unread = _text(converted, number, descriptions)
+    calls = tool_calls_of(message, converted, number) if role == "assistant" else ()
+    text, unread = _text(converted, number, descriptions, calling=bool(calls))
     own = next((converted.additional_kwargs[key] for key in _TIME_KEYS if key in converted.additional_kwargs), None)
     return Turn(
         role=role,
@@ -209,7 +214,10 @@ def _turn(
         actor=check_text(converted.name or role, f"the name in message {number}"),
         time=time if own is None else parse_time(own, f"the time of message {number}"),
         item=item,
-        notes=unread or (() if text.strip() else (_no_text(number),)),
+        notes=unread or (() if text.strip() or calls else (_no_text(number),)),
+        calls=calls,
+        answers=check_text(getattr(converted, "tool_call_id", None) or "", f"the tool_call_id of message {number}"),
+        failed=getattr(converted, "status", None) == "error",
     )
 
 
@@ -228,11 +236,7 @@ def message_of(message: object, number: int) -> BaseMessage:
         InvalidInputError: It is none, or one whose fields were set to what no message holds.
     """
     if isinstance(message, Mapping):
-        content = message.get("content")
-        if content is None and not message.get("tool_calls"):
-            raise InvalidInputError(f"message {number} has no content; give a dict with role and content")
-        speaker = {} if "role" in message or "type" in message else {"role": "user"}
-        message = {**speaker, **message, "content": parts_of(content) if isinstance(content, Mapping) else content}
+        message = _whole(message, number)
     elif not isinstance(message, str | BaseMessage | tuple | list):
         raise InvalidInputError(
             f"message {number} is a {type(message).__name__}; give a str, a dict or a LangChain message"
@@ -244,6 +248,18 @@ def message_of(message: object, number: int) -> BaseMessage:
         raise InvalidInputError(f"message {number} cannot be read: {error}") from None
     _check_fields(converted, number)
     return converted
+
+
+def _whole(message: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """A dict that LangChain reads; among its `tool_calls` it would refuse broken arguments, and models write such."""
+    content, calls = message.get("content"), message.get("tool_calls")
+    if content is None and not calls and not message.get("function_call"):
+        raise InvalidInputError(f"message {number} has no content; give a dict with role and content")
+    whole: dict[str, Any] = {"role": "user"} if "role" not in message and "type" not in message else {}
+    whole |= {name: part for name, part in message.items() if name != "tool_calls"}
+    if calls:
+        whole["additional_kwargs"] = {**(message.get("additional_kwargs") or {}), "tool_calls": calls}
+    return {**whole, "content": parts_of(content) if isinstance(content, Mapping) else content}
 
 
 def _check_fields(message: BaseMessage, number: int) -> None:
@@ -266,7 +282,9 @@ def _role(message: BaseMessage, number: int) -> str:
     return _ROLES[kind.lower()]
 
 
-def _text(message: BaseMessage, number: int, descriptions: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
+def _text(
+    message: BaseMessage, number: int, descriptions: Mapping[str, str], *, calling: bool
+) -> tuple[str, tuple[str, ...]]:
     if isinstance(message.content, str):
         return message.content, ()
     texts: list[str] = []
@@ -278,7 +296,7 @@ def _text(message: BaseMessage, number: int, descriptions: Mapping[str, str]) ->
             texts.append(check_text(part.get("text") or "", f"a text part of message {number}"))
         elif is_image(part) and (words := descriptions.get(address(part) or "")) is not None:
             texts.append(f"[image: {words}]")
-        else:
+        elif not (calling and is_tool_call(part)):
             notes.append(_unread(part, number))
     return "\n".join(texts), tuple(notes)
 

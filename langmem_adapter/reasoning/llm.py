@@ -146,7 +146,7 @@ def _checked(prompt: str | None, name: str) -> str | None:
 
 
 def _sources(question: Question) -> list[int]:
-    return [place for place, turn in enumerate(question.turns) if turn.role == question.about and turn.text.strip()]
+    return [place for place, turn in enumerate(question.turns) if question.is_source(turn)]
 
 
 def _without_graph(reply: FactsReply) -> Findings:
