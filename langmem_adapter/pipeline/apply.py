@@ -32,7 +32,7 @@ __all__ = ["apply_stage"]
 
 _KEPT: Final = "what is known already kept its own expiry; Memory.update(id, expires_at=…) in Python sets another"
 _CALLED: Final = "calls of tools are kept by memory_type='procedural_memory' only"
-_TRACED: Final = ("task", "turns", "facts", "candidates", "decisions", "work")
+_TRACED: Final = ("task", "before", "turns", "facts", "candidates", "decisions", "work")
 
 
 def apply_stage(

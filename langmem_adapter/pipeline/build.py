@@ -116,7 +116,9 @@ def _stages(parts: Parts, queue: Queue, *, dry: bool, review: bool) -> dict[str,
     """What the graph consists of, by name."""
     stages: dict[str, Runnable[PipelineState, Step]] = {
         "parse": parse_stage(parts.describer, parts.longest),
-        "extract": extract_stage(parts.reasoner, parts.ledger.database if parts.graph else None, tools=parts.tools),
+        "extract": extract_stage(
+            parts.reasoner, parts.searcher, parts.ledger.database if parts.graph else None, tools=parts.tools
+        ),
         "retrieve": InQueue(
             retrieve_stage(
                 parts.searcher, parts.embedder, queue, limit=parts.neighbours, near=parts.near, lease=parts.lease

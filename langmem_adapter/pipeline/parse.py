@@ -7,7 +7,8 @@ described, an empty message) is said in its notes, never silently lost.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +19,7 @@ from langmem_adapter.arguments import Longest, filled, parse_time
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.clock import begun, finished
 from langmem_adapter.pipeline.images import address, image_parts, is_image, parts_of
+from langmem_adapter.pipeline.room import fitting
 from langmem_adapter.pipeline.stage import Ask, AskingStage, Update
 from langmem_adapter.pipeline.tool_calls import is_tool_call, tool_calls_of
 from langmem_adapter.records.checks import check_metadata, check_text, quoted
@@ -30,7 +32,17 @@ if TYPE_CHECKING:
     from langmem_adapter.pipeline.state import PipelineState, Task
     from langmem_adapter.reasoning.base import Describer, Description
 
-__all__ = ["OF_ITEM", "as_list", "is_verbatim", "key_of", "message_of", "parse_stage", "turns_of"]
+__all__ = [
+    "MOST_BEFORE",
+    "OF_ITEM",
+    "as_list",
+    "is_verbatim",
+    "key_of",
+    "message_of",
+    "parse_stage",
+    "turns_before",
+    "turns_of",
+]
 
 _ROLES: Final = {
     "human": "user",
@@ -44,7 +56,11 @@ _ROLES: Final = {
 }
 _TEXT_PARTS: Final = ("text", "input_text", "output_text")  # compared, never hashed: a type may be anything
 _TIME_KEYS: Final = ("timestamp", "created_at")
-OF_ITEM: Final = ("messages", "metadata", "timestamp", "expires_at")
+OF_ITEM: Final = ("messages", "context", "metadata", "timestamp", "expires_at")
+MOST_BEFORE: Final = 20
+"""Earlier turns that help to understand a conversation."""
+_TOKENS_BEFORE: Final = 1_000  # of all of them
+_TOKENS_OF_ONE: Final = 250  # so that one long answer does not hide what was said before it
 
 
 def parse_stage(describer: Describer | None, longest: Longest) -> AskingStage:
@@ -82,10 +98,8 @@ def turns_of(
         InvalidInputError: It is empty, too long, holds something that is no message, or is somebody else's; the text says
             which.
     """
-    told, longest = descriptions or {}, longest or Longest()
-    turns = [
-        _turn(message, number, time, item, told, scope) for number, message in enumerate(as_list(messages), start=1)
-    ]
+    longest = longest or Longest()
+    turns = _turns(messages, scope, time, item, descriptions or {})
     for number, turn in enumerate(turns, start=1):
         check = longest.check_text if verbatim and turn.role != "system" else longest.check_message
         check(turn.text, f"message {number}")
@@ -95,6 +109,42 @@ def turns_of(
     if all(turn.notes == (_no_text(number),) for number, turn in enumerate(turns, start=1)):
         raise InvalidInputError("there is nothing to remember: every message is empty")
     return turns
+
+
+def turns_before(context: object, *, scope: Scope, time: datetime, verbatim: bool = False, item: int = 0) -> list[Turn]:
+    """The turns before a conversation: at most 20, of about 1,000 tokens, of which one may have 250; the latest of them.
+
+    Args:
+        context: As the messages of `turns_of`; `None` and an empty list are none.
+        scope: Whose memories; a message that names its owner itself must name this one.
+        time: When it was said, for messages that carry no time of their own.
+        verbatim: Whether the conversation is kept as it is, so that there is nothing to understand.
+        item: Number of the conversation within the run.
+
+    Raises:
+        InvalidInputError: It cannot be read, is somebody else's, or is of no use.
+    """
+    if context is None or (isinstance(context, list | tuple) and not context):
+        return []
+    if verbatim:
+        raise InvalidInputError(
+            "context helps to find facts, and infer=False keeps messages as they are; leave one out"
+        )
+    try:
+        turns = _turns(context, scope, time, item, {})
+    except InvalidInputError as error:
+        raise InvalidInputError(f"in context, {error}") from None
+    latest = [turn for turn in turns if turn.text and turn.role != "system"][: -MOST_BEFORE - 1 : -1]
+    texts = fitting((turn.text for turn in latest), each=_TOKENS_OF_ONE, most=_TOKENS_BEFORE)
+    plain = [replace(turn, text=text, notes=(), calls=()) for turn, text in zip(latest, texts, strict=False)]
+    return plain[::-1]
+
+
+def _turns(messages: object, scope: Scope, time: datetime, item: int, descriptions: Mapping[str, str]) -> list[Turn]:
+    return [
+        _turn(message, number, time, item, descriptions, scope)
+        for number, message in enumerate(as_list(messages), start=1)
+    ]
 
 
 def _parse(describer: Describer | None, longest: Longest, state: PipelineState) -> Update | Ask:
@@ -116,15 +166,16 @@ def _parsed(
     descriptions = {url: description.text for url, description in zip(urls, described, strict=True)}
     scope = Scope(**state.get("scope", {}))
     task = _task(state, scope, items)
-    read = partial(
-        turns_of, scope=scope, longest=longest, verbatim=is_verbatim(task["infer"], task["memory_type"]),
-        descriptions=descriptions,
-    )  # fmt: skip
-    turns = [turn for number, item in enumerate(items) for turn in _turns_of_item(item, number, scope, read)]
+    verbatim = is_verbatim(task["infer"], task["memory_type"])
+    read = partial(_told, scope=scope, descriptions=descriptions, verbatim=verbatim, longest=longest)
+    told = [read(item, number) for number, item in enumerate(items)]
+    turns = [turn for _, own in told for turn in own]
+    before = [turn for earlier, _ in told for turn in earlier]
     usage = sum((description.usage for description in described), Usage())
     return {
         "task": task,
         "turns": [turn.to_json() for turn in turns],
+        "before": [turn.to_json() for turn in before],
         # What an earlier run of the same thread left behind.
         "facts": [],
         "candidates": {},
@@ -161,14 +212,28 @@ def _items(state: PipelineState) -> list[dict[str, Any]]:
     return items
 
 
-def _turns_of_item(item: Mapping[str, Any], number: int, scope: Scope, read: Callable[..., list[Turn]]) -> list[Turn]:
+def _told(
+    item: Mapping[str, Any],
+    number: int,
+    *,
+    scope: Scope,
+    descriptions: Mapping[str, str],
+    verbatim: bool,
+    longest: Longest,
+) -> tuple[list[Turn], list[Turn]]:
+    """What was said before a conversation, and in it."""
     check_owner(item, scope, f"item {number + 1}")
     if item.get("metadata") is not None:
         check_metadata(item["metadata"])
     if item.get("expires_at") is not None:
         parse_time(item["expires_at"], "expires_at")
     time = datetime.now(UTC) if item.get("timestamp") is None else parse_time(item["timestamp"], "timestamp")
-    return read(item.get("messages"), time=time, item=number)
+    earlier = turns_before(item.get("context"), scope=scope, time=time, verbatim=verbatim, item=number)
+    said = turns_of(
+        item.get("messages"), scope=scope, time=time, longest=longest, verbatim=verbatim, item=number,
+        descriptions=descriptions,
+    )  # fmt: skip
+    return earlier, said
 
 
 def is_verbatim(infer: bool, memory_type: str | None) -> bool:  # noqa: FBT001 - as it stands in the state

@@ -23,6 +23,8 @@ def said_again(trace: Trace) -> PipelineInput:
     items: list[dict[str, Any]] = [{**item, "messages": []} for item in trace.state["task"]["items"]]
     for turn in trace.turns:
         items[turn.item]["messages"].append(_message(turn))
+    for turn in map(Turn.from_json, trace.state.get("before", [])):
+        items[turn.item].setdefault("context", []).append(_message(turn))
     return {
         "items": items,
         "scope": trace.scope.named,
