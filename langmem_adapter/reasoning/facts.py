@@ -43,7 +43,7 @@ _REPR.maxlevel, _REPR.maxdict, _REPR.maxstring = 2, 8, 60
 
 def sources(question: Question) -> list[int]:
     """The places of the turns that facts may come from."""
-    return [place for place, turn in enumerate(question.turns) if turn.role == question.about and turn.text.strip()]
+    return [place for place, turn in enumerate(question.turns) if question.is_source(turn)]
 
 
 def facts_of(question: Question, reply: FactsReply, before: Extraction | None) -> tuple[Extraction, Sequence[str]]:
