@@ -49,7 +49,7 @@ class Report(TypedDict, total=False):
 
     Attributes:
         changes: What was done (or would be), each with id, text, event, previous_text and reason.
-        compared: How many memories had something older near them.
+        compared: How many memories had something older beside them.
         skipped: Ids of memories that somebody changed meanwhile; the next run sees to them.
         usage: Model calls and tokens.
     """

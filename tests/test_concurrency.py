@@ -14,6 +14,7 @@ from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.errors import ConflictError
 from langmem_adapter.memory import Memory
 from langmem_adapter.testing.fakes import CountingEmbeddings, ScriptedChatModel
+from tests.benchmarks.material import requested
 from tests.faults.processes import call
 
 if TYPE_CHECKING:
@@ -170,3 +171,43 @@ def test_what_is_purged_while_it_is_restored_stays_gone(lasting: str) -> None:
         with pytest.raises(ConflictError, match="try again"):
             memory.restore(memory_id, 1)
         assert memory.scopes() == [] and memory.stats().revisions == 0
+
+
+# ── what others write meanwhile ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def moves_to_braga(url: str) -> None:
+    with Memory(url, model=model()) as memory:
+        memory.add("Bought a house in Braga", user_id="ann")
+
+
+def deciding(meanwhile: Callable[[], object]) -> tuple[ScriptedChatModel, list[set[str]]]:
+    """A model that lets something happen before its first decision, and the memories that it is shown in each."""
+    shown: list[set[str]] = []
+
+    def decides(messages: list[Any]) -> str:
+        if '"memories"' in str(messages[-1].content):
+            shown.append({memory["text"] for memory in requested(messages)["memories"]})
+            if len(shown) == 1:
+                meanwhile()
+        return answer(messages)
+
+    return ScriptedChatModel(replies=[decides] * 9), shown
+
+
+def test_adds_of_two_processes_at_once_that_share_no_word_are_compared(lasting: str) -> None:
+    scripted, shown = deciding(lambda: call(moves_to_braga, lasting))
+    with Memory(lasting, model=scripted) as memory:
+        memory.add("Plays chess", user_id="ann", infer=False)
+        memory.add("Rents a flat near Porto", user_id="ann")
+    assert shown == [{"Plays chess"}, {"Plays chess", "Bought a house in Braga"}]
+
+
+def test_whoever_stores_turns_as_they_are_keeps_no_add_from_its_end(lasting: str) -> None:
+    with Memory(lasting) as other:
+        scripted, shown = deciding(lambda: other.add("Rents a flat near Porto", user_id="ann", infer=False))
+        with Memory(lasting, model=scripted) as memory:
+            memory.add("Plays chess", user_id="ann", infer=False)
+            assert memory.add("Rents a flat near Porto", user_id="ann").results[0].event == "ADD"
+            assert len(memory.get_all(user_id="ann")) == 3
+    assert len(shown) == 1

@@ -43,14 +43,20 @@ def test_without_anything_it_runs_offline(here: Path) -> None:
 
 
 def test_each_source_wins_over_the_next(here: Path, own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    own.write_text('database = "own"\nindex = "exact"\nneighbours = 7\nnear = 0.5\ntrust_folder = true\n')
+    own.write_text('database = "own"\nindex = "exact"\ncandidate_tokens = 700\ntrace_days = 5.0\ntrust_folder = true\n')
     assert Settings().database == "own"
-    here.write_text('database = "here"\nneighbours = 8\nnear = 0.6\n')
+    here.write_text('database = "here"\ncandidate_tokens = 800\ntrace_days = 6.0\n')
     assert (Settings().database, Settings().index) == ("here", "exact")
     monkeypatch.setenv("LANGMEM_ADAPTER_DATABASE", "environment")
-    monkeypatch.setenv("LANGMEM_ADAPTER_NEAR", "0.7")
+    monkeypatch.setenv("LANGMEM_ADAPTER_TRACE_DAYS", "7.0")
     got = Settings(database="argument")
-    assert (got.database, got.near, got.neighbours, got.index, got.attempts) == ("argument", 0.7, 8, "exact", 20)
+    assert (got.database, got.trace_days, got.candidate_tokens, got.index, got.attempts) == (
+        "argument",
+        7,
+        800,
+        "exact",
+        20,
+    )
     assert Settings().database == "environment"
 
 
@@ -64,10 +70,10 @@ def test_the_users_own_file_lies_where_the_platform_says(
 
 
 def test_values_of_the_environment_are_read_as_what_they_mean(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"neighbours": "9", "BUSY_TIMEOUT": "1.5", "index": "exact"}.items():
+    for name, value in {"candidate_tokens": "900", "BUSY_TIMEOUT": "1.5", "index": "exact"}.items():
         monkeypatch.setenv(f"LANGMEM_ADAPTER_{name}", value)
     got = Settings()
-    assert (got.neighbours, got.busy_timeout, got.index) == (9, 1.5, "exact")
+    assert (got.candidate_tokens, got.busy_timeout, got.index) == (900, 1.5, "exact")
 
 
 def test_a_dotenv_file_is_not_read_behind_anybodys_back(here: Path) -> None:
@@ -171,7 +177,7 @@ def test_the_users_own_file_is_trusted_wherever_it_is_met(
 
 
 def test_a_link_to_any_other_file_is_the_folders(here: Path, own: Path, tmp_path: Path) -> None:
-    write(own, near=True)
+    write(own, graph=True)
     write(tmp_path / "other.toml", **LEADS_OUT)
     here.symlink_to(tmp_path / "other.toml")
     settings, told = read()
@@ -203,8 +209,8 @@ def test_an_unknown_name_in_a_file_is_refused_with_what_was_meant(
     file.write_text("[tool]\nx = 1\n")
     with pytest.raises(InvalidInputError, match=r"unknown setting 'tool'; known are .*api_key.*word_weight"):
         Settings()
-    file.write_text("neighbors = 3\n")
-    with pytest.raises(InvalidInputError, match="unknown setting 'neighbors'; did you mean 'neighbours'"):
+    file.write_text("atempts = 3\n")
+    with pytest.raises(InvalidInputError, match="unknown setting 'atempts'; did you mean 'attempts'"):
         Settings()
 
 
@@ -219,8 +225,9 @@ def test_other_programs_variables_are_none_of_our_business(here: Path, monkeypat
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("neighbours", 0), ("neighbours", 101), ("neighbours", "many"), ("near", 1.1), ("near", -1.1), ("index", "hnsw"),
-     ("word_weight", 2), ("attempts", 0), ("busy_timeout", 0), ("snapshot_every", 0), ("model", None), ("near", float("nan"))],
+    [("candidate_tokens", 499), ("candidate_tokens", 100_001), ("candidate_tokens", "many"),
+     ("word_weight", -1), ("word_weight", float("nan")), ("index", "hnsw"),
+     ("word_weight", 2), ("attempts", 0), ("busy_timeout", 0), ("snapshot_every", 0), ("model", None)],
 )  # fmt: skip
 def test_a_value_out_of_range_is_refused_by_name(
     here: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: Any
@@ -234,8 +241,8 @@ def test_a_value_out_of_range_is_refused_by_name(
 
 
 def test_several_mistakes_are_named_at_once(here: Path) -> None:
-    with pytest.raises(InvalidInputError, match=r"(?s)neighbours.*; .*attempts"):
-        Settings(neighbours=0, attempts=0)
+    with pytest.raises(InvalidInputError, match=r"(?s)candidate_tokens.*; .*attempts"):
+        Settings(candidate_tokens=0, attempts=0)
 
 
 @pytest.mark.parametrize("content", [b"model = offline\n", b"model", b'model = "\xff"\n', b"\xff\xfem\x00"])

@@ -19,6 +19,7 @@ from langmem_adapter.cli.failures import ExitCode, Failure, failure_of, known_er
 from langmem_adapter.cli.look import history, list_, search, show
 from langmem_adapter.cli.options import DatabaseOption, EmbeddingsOption, JsonOption, ModelOption, TrustOption, command
 from langmem_adapter.cli.output import Output
+from langmem_adapter.cli.prompts import prompts
 from langmem_adapter.cli.upkeep import purge, reindex
 
 __all__ = ["app", "main"]
@@ -72,6 +73,7 @@ _COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "purge": purge,
     "reindex": reindex,
     "doctor": doctor,
+    "prompts": prompts,
 }
 _EVALUATIONS: Final[dict[str, Callable[..., None]]] = {"locomo": locomo, "questions": questions}
 _GRAPH: Final[dict[str, Callable[..., None]]] = {
@@ -90,7 +92,7 @@ _GROUPS: Final = {
     "eval": (_EVALUATIONS, "Measure how well memories are found."),
 }
 _KINDS: Final = {"graph": graph.GraphGroup}
-_NOBODYS: Final = (doctor, reindex, locomo)  # they are about no scope
+_NOBODYS: Final = (doctor, prompts, reindex, locomo)  # they are about no scope
 
 
 def _put_together(group: typer.Typer, commands: Mapping[str, Callable[..., None]]) -> typer.Typer:

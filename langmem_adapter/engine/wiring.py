@@ -161,7 +161,6 @@ class Engine:
             self.indexer,
             self.embedder,
             weights=weights,
-            near=self.settings.near,
             graph=GraphEvidence() if self.uses_graph else None,
         )
 
@@ -182,8 +181,7 @@ class Engine:
             embedder=self.embedder,
             ledger=self.ledger,
             longest=self.longest,
-            neighbours=self.settings.neighbours,
-            near=self.settings.near,
+            candidate_tokens=self.settings.candidate_tokens,
             lease=2.5 * self.settings.model_timeout,  # decide and its repair are two calls
             attempts=self.settings.attempts,
             trace_days=self.settings.trace_days,

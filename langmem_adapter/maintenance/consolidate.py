@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["Tidied", "Tidier"]
 
 _PAGE: Final = 1_000
-_WIDE: Final = 50  # hits among which the older ones of the same exact scope are looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +37,7 @@ class Tidied:
 
     Attributes:
         changes: What was done, or would be.
-        compared: Memories that had something older near them.
+        compared: Memories that had something older beside them.
         skipped: Ids of memories left as they are, because somebody changed them meanwhile; the next run sees to them.
         usage: Model calls and tokens.
     """
@@ -67,6 +66,7 @@ class Tidied:
 class _Seen:
     item: MemoryItem
     seq: int
+    shown: str = ""
 
 
 class Tidier:
@@ -76,7 +76,7 @@ class Tidier:
     far as the reasoner judges alike.
 
     Args:
-        memory: Whose memories, whose reasoner and whose settings `near` and `neighbours`.
+        memory: Whose memories, whose reasoner and whose setting `candidate_tokens`.
 
     Example:
         >>> from langmem_adapter import Memory, Scope
@@ -103,7 +103,7 @@ class Tidier:
         return [item.id for item in self._all(scope) if item.memory_type != PROCEDURAL][::-1]
 
     def tidy(self, memory_id: str, within: Scope, *, dry_run: bool = False, without: Collection[str] = ()) -> Tidied:
-        """Compare one memory with the older ones near it, and do what follows.
+        """Compare one memory with older ones, as an add would compare a fact, and do what follows.
 
         Args:
             memory_id: The memory.
@@ -136,17 +136,17 @@ class Tidier:
             yield from page
 
     def _look(self, memory_id: str, within: Scope, without: Collection[str]) -> tuple[_Seen | None, list[_Seen]]:
-        """The memory and its older neighbours, nearest first; no memory where it is gone, or lies elsewhere."""
+        """The memory and the older ones that it is compared with; no memory where it is gone, or lies elsewhere."""
         seen = {} if memory_id in without else self._seen([memory_id])
         if memory_id not in seen or not within.covers(seen[memory_id].item.scope):
             return None, []
         item = seen[memory_id].item
-        near = self._engine.settings.near if self._engine.reasoner.calls_model else None  # rules cost nothing
-        given: dict[str, Any] = {"k": _WIDE, "threshold": near, **item.scope.named}
-        ids = [hit.id for hit in self._memory.search(item.text, **given) if hit.id not in without]
-        seen = self._seen([memory_id, *ids])
-        older = [seen[each] for each in ids if each in seen and _is_older(seen[each].item, item)]
-        return seen.get(memory_id), older[: self._engine.settings.neighbours]
+        tokens = self._engine.settings.candidate_tokens
+        hood = self._engine.searcher.neighbours([item.text], item.scope, tokens=tokens)
+        texts = {known.id: known.text for known in hood.known if known.id not in without}
+        seen = self._seen([memory_id, *texts])
+        known = [replace(seen[each], shown=text) for each, text in texts.items() if each in seen]
+        return seen.get(memory_id), [each for each in known if _is_older(each.item, item)]
 
     def _seen(self, ids: Sequence[str]) -> dict[str, _Seen]:
         with self._engine.database.read() as connection:  # one look: a text and the number of its last change
@@ -157,8 +157,8 @@ class Tidier:
         for number, each in enumerate(older):
             if each.item.hash == item.hash:
                 return Answer((Verdict("NONE", item.text, "the same words as an older memory", 0, number),))
-        known = tuple(Known(number, each.item.text) for number, each in enumerate(older))
-        comparison = Comparison((Fact(item.text, 0),), known, (tuple(range(len(known))),))
+        known = tuple(Known(number, each.shown) for number, each in enumerate(older))
+        comparison = Comparison((Fact(item.text, 0),), known)
         return self._engine.reasoner.decide.invoke(comparison, {"run_name": "memory.consolidate"})
 
     def _apply(self, decisions: Sequence[Decision], scope: Scope) -> tuple[Change, ...]:

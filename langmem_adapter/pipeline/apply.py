@@ -15,7 +15,7 @@ from langmem_adapter.pipeline.parse import is_verbatim
 from langmem_adapter.pipeline.stage import Step, Update, WorkingStage
 from langmem_adapter.pipeline.state import PipelineState, cost_of, scope_of
 from langmem_adapter.records.cost import Usage
-from langmem_adapter.records.work import Change, Decision, Fact, Turn
+from langmem_adapter.records.work import FORGET, Change, Decision, Fact, Turn
 from langmem_adapter.storage.scopes import id_within
 from langmem_adapter.storage.traces import TraceDraft
 from langmem_adapter.storage.writes import Write
@@ -35,15 +35,12 @@ _CALLED: Final = "calls of tools are kept by memory_type='procedural_memory' onl
 _TRACED: Final = ("task", "before", "turns", "facts", "candidates", "decisions", "work")
 
 
-def apply_stage(
-    ledger: Ledger, embedder: Embedder, *, near: float, attempts: int, mode: str, trace_days: float
-) -> WorkingStage:
+def apply_stage(ledger: Ledger, embedder: Embedder, *, attempts: int, mode: str, trace_days: float) -> WorkingStage:
     """The fifth stage: `decisions` to `result`.
 
     Args:
         ledger: The one writer.
         embedder: Vectors of the texts to store; those that retrieve has made come from its cache.
-        near: Cosine from which on a memory written meanwhile is a conflict.
         attempts: How often to go back before `ConflictError` is raised.
         mode: `"offline"` or the model's name, for the result.
         trace_days: How long to keep what the run saw; 0 keeps nothing.
@@ -51,7 +48,7 @@ def apply_stage(
 
     def prepare(state: PipelineState, decisions: Sequence[Decision], vectors: NDArray[Any]) -> Write:
         texts = dict(zip(_texts(decisions), vectors, strict=True))
-        return _write(state, decisions, texts, near=near, trace=_trace(state, mode, trace_days))
+        return _write(state, decisions, texts, trace=_trace(state, mode, trace_days))
 
     def finish(state: PipelineState, decisions: Sequence[Decision], changes: Sequence[Change]) -> Update:
         done = finished(state, "apply", changes=sum(change.event != "NONE" for change in changes))
@@ -95,7 +92,6 @@ def _write(
     decisions: Sequence[Decision],
     vectors: Mapping[str, NDArray[Any]],
     *,
-    near: float,
     trace: TraceDraft | None,
 ) -> Write:
     candidates = state.get("candidates")
@@ -105,7 +101,6 @@ def _write(
         within=scope_of(state),
         vectors=vectors,
         seen=candidates["seen"] if candidates else None,
-        near=near,
         key=state["task"]["key"],
         trace=trace,
     )
@@ -140,16 +135,26 @@ def _result(state: PipelineState, decisions: Sequence[Decision], changes: Sequen
     for turn in turns:
         said[turn.item].append(turn)
     fruitful = set(items)
+    wishes = [(item, change) for item, change in zip(items, changes, strict=True) if _unclear(change)]
     kept = {
         item for item, change in zip(items, changes, strict=True) if change.event == "NONE" and change.id is not None
     }
     return {
         "results": [change.to_json() for change in changes],
         "items": items,
-        "notes": [_notes(state, item, own, found=item in fruitful, kept=item in kept) for item, own in enumerate(said)],
+        "notes": [
+            _notes(state, item, own, found=item in fruitful, kept=item in kept)
+            + [f"{change.text!r}: {change.reason}" for place, change in wishes if place == item]
+            for item, own in enumerate(said)
+        ],
         "mode": mode,
         "usage": cost_of(state["work"]).to_json(),
     }
+
+
+def _unclear(change: Change) -> bool:
+    """Whether somebody asked to forget something that no memory clearly says."""
+    return change.event == "NONE" and change.text.startswith(FORGET)
 
 
 def _notes(state: PipelineState, item: int, own: Sequence[Turn], *, found: bool, kept: bool) -> list[str]:

@@ -47,9 +47,8 @@ class Parts:
         embedder: Makes vectors, once for each text of a run.
         ledger: Writes.
         longest: How long messages may be.
-        neighbours: Memories that each fact is compared with.
-        near: Cosine from which on a memory counts as near.
-        lease: Seconds for which others that say something near wait for a run, to be compared with what it adds.
+        candidate_tokens: Of the memories that ten facts are compared with.
+        lease: Seconds for which others of its scope wait for a run, to be compared with what it adds.
         attempts: How often a run starts over after a conflict.
         trace_days: How long to keep what each run saw; 0 keeps nothing.
         graph: Whether facts are to say their relations, for the knowledge graph.
@@ -62,8 +61,7 @@ class Parts:
     embedder: Embedder
     ledger: Ledger
     longest: Longest
-    neighbours: int
-    near: float
+    candidate_tokens: int
     lease: float
     attempts: int
     trace_days: float
@@ -120,12 +118,10 @@ def _stages(parts: Parts, queue: Queue, *, dry: bool, review: bool) -> dict[str,
             parts.reasoner, parts.searcher, parts.ledger.database if parts.graph else None, tools=parts.tools
         ),
         "retrieve": InQueue(
-            retrieve_stage(
-                parts.searcher, parts.embedder, queue, limit=parts.neighbours, near=parts.near, lease=parts.lease
-            ),
+            retrieve_stage(parts.searcher, parts.embedder, queue, tokens=parts.candidate_tokens, lease=parts.lease),
             queue,
         ),
-        "decide": InQueue(decide_stage(parts.reasoner), queue, last=dry),
+        "decide": InQueue(decide_stage(parts.reasoner, graph=parts.graph), queue, last=dry),
     }
     if review:
         stages["review"] = AskingStage(review_of)
@@ -138,7 +134,6 @@ def _apply(parts: Parts) -> WorkingStage:
     return apply_stage(
         parts.ledger,
         parts.embedder,
-        near=parts.near,
         attempts=parts.attempts,
         mode=parts.reasoner.mode,
         trace_days=parts.trace_days,

@@ -1,13 +1,15 @@
 """Decide: facts and their neighbours become decisions.
 
-What needs no judgement is decided here: verbatim turns are added, the same words twice are NONE, a fact with nothing near is
-added. The rest goes to the reasoner, which sees memories as numbers; only numbers it was shown can come back as ids.
+What needs no judgement is decided here: verbatim turns are added, the same words twice are NONE, and where nothing is known a
+fact is added. The rest goes to the reasoner, which sees memories as numbers; only numbers it was shown can come back as ids.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from functools import partial
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from langmem_adapter.arguments import parse_time
@@ -16,11 +18,11 @@ from langmem_adapter.pipeline.clock import finished
 from langmem_adapter.pipeline.stage import Ask, AskingStage, Update
 from langmem_adapter.reasoning.base import Answer, Comparison, Known, Reasoner
 from langmem_adapter.records.cost import Usage
-from langmem_adapter.records.work import PROCEDURAL, Decision, Event, Fact, Turn
+from langmem_adapter.records.work import FORGET, PROCEDURAL, Decision, Event, Fact, Turn
 from langmem_adapter.text import text_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from langmem_adapter.pipeline.state import PipelineState
     from langmem_adapter.records.graph import Triple
@@ -28,17 +30,18 @@ if TYPE_CHECKING:
 __all__ = ["decide_stage"]
 
 
-def decide_stage(reasoner: Reasoner, *, prompt: str | None = None) -> AskingStage:
+def decide_stage(reasoner: Reasoner, *, prompt: str | None = None, graph: bool = False) -> AskingStage:
     """The fourth stage: `facts` and `candidates` to `decisions`.
 
     Args:
         reasoner: Who judges.
         prompt: Replaces the reasoner's own instructions, where it has any.
+        graph: Whether relations are wanted for texts that the reasoner rewrites.
     """
-    return AskingStage(partial(_decide, reasoner, prompt))
+    return AskingStage(partial(_decide, reasoner, partial(Comparison, prompt=prompt, graph=graph)))
 
 
-def _decide(reasoner: Reasoner, prompt: str | None, state: PipelineState) -> Update | Ask:
+def _decide(reasoner: Reasoner, compared: Callable[..., Comparison], state: PipelineState) -> Update | Ask:
     facts = [Fact.from_json(fact) for fact in state["facts"]]
     if not facts or facts[0].verbatim:
         why = "a record of what was done" if state["task"]["memory_type"] == PROCEDURAL else "stored as said"
@@ -50,8 +53,8 @@ def _decide(reasoner: Reasoner, prompt: str | None, state: PipelineState) -> Upd
     settled, open_facts = _settle(facts, state["candidates"], ask_always=not reasoner.calls_model)
     if not open_facts:
         return _decisions(state, settled)
-    shown, comparison = _comparison(facts, open_facts, state["candidates"], prompt)
-    return Ask(reasoner.decide, [comparison], partial(_judged, state, settled, open_facts, shown))
+    comparison = _comparison(facts, open_facts, state["candidates"], compared)
+    return Ask(reasoner.decide, [comparison], partial(_judged, state, settled, open_facts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,7 @@ class _Placed:
     text: str
     reason: str
     known: int | None = None
+    relations: tuple[Triple, ...] | None = None
 
 
 def _settle(
@@ -81,48 +85,43 @@ def _settle(
         else:
             unsettled.append(place)
         said.add(words)
-    if ask_always or any(candidates["referring"][place] for place in unsettled):  # it may speak of any of the others
+    if ask_always or candidates["shown"]:
         return settled, unsettled
-    close = candidates["close"]
-    settled += [
-        _Placed(place, "ADD", facts[place].text, "nothing like it is known") for place in unsettled if not close[place]
-    ]
-    return settled, [place for place in unsettled if close[place]]
+    return [*settled, *(_Placed(place, "ADD", facts[place].text, "nothing is known yet") for place in unsettled)], []
 
 
 def _comparison(
-    facts: Sequence[Fact], open_facts: Sequence[int], candidates: Mapping[str, Any], prompt: str | None
-) -> tuple[list[int], Comparison]:
-    """What the reasoner is shown, and where each number it sees stands among the candidates."""
-    shown = list(dict.fromkeys(number for place in open_facts for number in candidates["near"][place]))
-    renamed = {number: place for place, number in enumerate(shown)}
-    comparison = Comparison(
+    facts: Sequence[Fact], open_facts: Sequence[int], candidates: Mapping[str, Any], compared: Callable[..., Comparison]
+) -> Comparison:
+    shown = candidates["known"][: candidates["shown"]]
+    return compared(
         facts=tuple(facts[place] for place in open_facts),
-        known=tuple(Known(place, candidates["known"][number]["text"]) for place, number in enumerate(shown)),
-        near=tuple(tuple(renamed[number] for number in candidates["near"][place]) for place in open_facts),
-        prompt=prompt,
+        known=tuple(Known(number, memory["text"]) for number, memory in enumerate(shown)),
+        near=(tuple(range(len(shown))),) * len(open_facts),
     )
-    return shown, comparison
 
 
-def _judged(
-    state: PipelineState, settled: list[_Placed], open_facts: list[int], shown: list[int], answers: Sequence[Answer]
-) -> Update:
+def _judged(state: PipelineState, settled: list[_Placed], open_facts: list[int], answers: Sequence[Answer]) -> Update:
     (answer,) = answers
-    judged = [
-        _Placed(open_facts[v.fact], v.event, v.text, v.reason, None if v.number is None else shown[v.number])
-        for v in answer.verdicts
-    ]
+    judged = [_Placed(open_facts[v.fact], v.event, v.text, v.reason, v.number, v.relations) for v in answer.verdicts]
     usage = Usage.from_json(state["work"]["usage"]) + answer.usage
     placed = sorted(settled + judged, key=lambda verdict: verdict.fact)
     return _decisions(state, placed, usage)
 
 
 def _decisions(state: PipelineState, verdicts: Sequence[_Placed], usage: Usage | None = None) -> Update:
-    made = [_decision(state, verdict) for verdict in verdicts]
+    made = [_decision(state, _granted(verdict, state)) for verdict in verdicts]
     spent = state["work"]["usage"] if usage is None else usage.to_json()
     work = finished(state, "decide", {"usage": spent, "compared": _compared(state)}, decisions=len(made))
     return {"decisions": [decision.to_json() for decision in made], **work}
+
+
+def _granted(verdict: _Placed, state: PipelineState) -> _Placed:
+    """A verdict as it may stand: what asks to forget something never becomes a memory."""
+    text = state["facts"][verdict.fact]["text"]
+    if verdict.event in {"DELETE", "NONE"} or not text.startswith(FORGET):
+        return verdict
+    return _Placed(verdict.fact, "NONE", text, "no memory clearly says what is to be forgotten")
 
 
 def _decision(state: PipelineState, verdict: _Placed) -> Decision:
@@ -142,10 +141,9 @@ def _decision(state: PipelineState, verdict: _Placed) -> Decision:
 
 
 def _said(verdict: _Placed, fact: Fact) -> tuple[Triple, ...]:
-    """What the fact's memory says of relations; a memory that goes says at most what is over."""
-    if verdict.event == "DELETE":
-        return tuple(triple for triple in fact.relations if triple.ended)
-    return fact.relations
+    """What the memory says of relations that is to be; a memory that goes says at most what is over."""
+    said = fact.relations if verdict.relations is None else verdict.relations
+    return tuple(triple for triple in said if triple.ended) if verdict.event == "DELETE" else said
 
 
 def _with_source(decision: Decision, fact: Fact, state: PipelineState) -> Decision:
@@ -157,12 +155,13 @@ def _with_source(decision: Decision, fact: Fact, state: PipelineState) -> Decisi
         context=around(fact, state["turns"]),
         metadata=item.get("metadata"),
         memory_type=state["task"]["memory_type"],
-        actor_id=turn.actor,
+        actor_id=fact.speaker or turn.actor,
         role=turn.role,
         expires_at=None if expires_at is None else parse_time(expires_at, "expires_at"),
         keep_expiry=expires_at is None,
     )
 
 
-def _compared(state: PipelineState) -> Update:
-    return {name: part for name, part in state.get("candidates", {}).items() if name != "seen"}
+def _compared(state: PipelineState) -> str:
+    known = {name: part for name, part in state.get("candidates", {}).items() if name != "seen"}
+    return blake2b(json.dumps(known, sort_keys=True).encode(), digest_size=16).hexdigest()

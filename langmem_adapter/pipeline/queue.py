@@ -1,9 +1,10 @@
-"""The queue of adds that would collide: whoever says something near to what another is just saying comes after it.
+"""The queue of the adds of one scope: what one of them keeps may concern the next, so they compare one after the other.
 
-Without it both would ask the chat model, and the ledger would send the second one back to ask again: two hundred waiting
-adds for one user cost eight hundred calls. Adds that are not near each other, or for different scopes, run side by side. A
-place in the queue is a courtesy within one process, never a promise: the ledger's check is what keeps memories right. That is
-why nobody waits for ever: a place that is not left (a stream that somebody has stopped reading) runs out.
+Without it all of them would ask the chat model, and the ledger would send all but one back to ask again: fifty waiting adds
+for one user cost over a thousand calls. Facts are found side by side all the same, and adds for different scopes, and those
+that store turns as they are, wait for nobody. A place in the queue is a courtesy within one process, never a promise: the
+ledger's check is what keeps memories right. That is why nobody waits for ever: a place whose turn has come and that is not
+left (a stream that somebody has stopped reading) runs out.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ from langmem_adapter.pipeline.state import PipelineState, scope_of
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
 
-    from langmem_adapter.embedding.embedder import UnitVectors
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.storage.database import Database
 
@@ -37,14 +37,24 @@ __all__ = ["InQueue", "Queue", "queue_of"]
 
 @dataclass(slots=True, eq=False)
 class _Place:
-    """One run's place: what it says, until when others wait for it, and the sign that it has been left."""
+    """One run's place: for how long others wait for it once its turn has come, and the sign that it has been left."""
 
-    vectors: UnitVectors
-    until: float
+    lease: float
+    since: float | None = None  # when its turn came
     ended: Future[None] = field(default_factory=Future)
 
     def __post_init__(self) -> None:
         self.ended.set_running_or_notify_cancel()  # from here on nobody who waits for it can cancel it
+
+    def left(self) -> float:
+        """Seconds for which others still wait for it."""
+        return self.lease if self.since is None else self.since + self.lease - time.monotonic()
+
+    def turn(self) -> float:
+        """Its turn has come: all before it have ended, or run out. The same seconds."""
+        if self.since is None:
+            self.since = time.monotonic()
+        return max(0.0, self.left())
 
 
 class Queue:
@@ -54,24 +64,26 @@ class Queue:
         self._lock = Lock()
         self._running: dict[Scope, dict[str, _Place]] = {}
 
-    def take(self, scope: Scope, key: str, vectors: UnitVectors, *, near: float, lease: float) -> None:
-        """Take a place, or keep that which the run has, and wait until all before it that say something near are over.
+    def take(self, scope: Scope, key: str, *, lease: float) -> None:
+        """Take a place, or keep that which the run has, and wait until all before it are over.
 
         Args:
             scope: Whose memories.
             key: Name of the run.
-            vectors: Of its facts, shape (n, dimensions), n at least 1.
-            near: Cosine from which on two facts would collide.
-            lease: Seconds after which the place, where it was not left, is over: it holds nobody up any longer.
+            lease: Seconds after which the place, counted from its turn, holds nobody up any longer where it was not left.
         """
-        for place in self._before(scope, key, vectors, near, lease):
-            wait([place.ended], timeout=place.until - time.monotonic())
+        own, earlier = self._line_up(scope, key, lease)
+        for place in earlier:
+            wait([place.ended], timeout=place.turn())
+        own.turn()
 
-    async def atake(self, scope: Scope, key: str, vectors: UnitVectors, *, near: float, lease: float) -> None:
+    async def atake(self, scope: Scope, key: str, *, lease: float) -> None:
         """The same without blocking the event loop."""
-        for place in self._before(scope, key, vectors, near, lease):
+        own, earlier = self._line_up(scope, key, lease)
+        for place in earlier:
             if not place.ended.done():
-                await asyncio.wait([asyncio.wrap_future(place.ended)], timeout=place.until - time.monotonic())
+                await asyncio.wait([asyncio.wrap_future(place.ended)], timeout=place.turn())
+        own.turn()
 
     def leave(self, scope: Scope, key: str) -> None:
         """Leave the run's place, if it has one."""
@@ -83,14 +95,12 @@ class Queue:
         if place is not None:
             place.ended.set_result(None)
 
-    def _before(self, scope: Scope, key: str, vectors: UnitVectors, near: float, lease: float) -> list[_Place]:
-        now = time.monotonic()
+    def _line_up(self, scope: Scope, key: str, lease: float) -> tuple[_Place, list[_Place]]:
         with self._lock:
-            running = {name: place for name, place in self._running.get(scope, {}).items() if place.until > now}
-            own = running.setdefault(key, _Place(vectors, now + lease))
+            running = {name: place for name, place in self._running.get(scope, {}).items() if place.left() > 0}
+            own = running.setdefault(key, _Place(lease))
             self._running[scope] = running
-            earlier = list(takewhile(lambda place: place is not own, running.values()))
-        return [place for place in earlier if float((place.vectors @ vectors.T).max()) >= near]
+            return own, list(takewhile(lambda place: place is not own, running.values()))
 
 
 _KEPT: Final[WeakValueDictionary[tuple[int, str], Queue]] = WeakValueDictionary()

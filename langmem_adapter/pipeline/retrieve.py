@@ -1,4 +1,4 @@
-"""Retrieve: each fact meets its nearest memories."""
+"""Retrieve: the facts meet the memories that could concern them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from langmem_adapter.pipeline.clock import finished
 from langmem_adapter.pipeline.stage import Update, WorkingStage
 from langmem_adapter.pipeline.state import PipelineState, scope_of
-from langmem_adapter.text import refers_back
+from langmem_adapter.records.work import Fact
 from langmem_adapter.twins import beside
 
 if TYPE_CHECKING:
@@ -19,34 +19,30 @@ if TYPE_CHECKING:
 __all__ = ["retrieve_stage"]
 
 
-def retrieve_stage(
-    searcher: Searcher, embedder: Embedder, queue: Queue, *, limit: int, near: float, lease: float
-) -> WorkingStage:
+def retrieve_stage(searcher: Searcher, embedder: Embedder, queue: Queue, *, tokens: int, lease: float) -> WorkingStage:
     """The third stage: `facts` to `candidates`; all facts are embedded in one batch, compared within the fields given.
 
     Args:
         searcher: Finds neighbours.
         embedder: Makes vectors.
-        queue: Keeps the order of runs that say something near.
-        limit: Memories that each fact is compared with.
-        near: Cosine from which on what another run is just adding is waited for, to be compared with.
+        queue: Keeps the order of the runs of a scope.
+        tokens: Of the memories that ten facts are compared with.
         lease: Seconds for which others wait for this run.
     """
 
     def compared(state: PipelineState) -> Update:
-        referring = [refers_back(fact["text"]) or refers_back(fact["context"]) for fact in state["facts"]]
-        hood = searcher.neighbours(_texts(state), scope_of(state), limit=limit, referring=referring)
-        candidates = {**_plain(asdict(hood)), "referring": referring}
-        return {"candidates": candidates, **finished(state, "retrieve", memories=len(hood.known))}
+        stated = [triple for fact in state["facts"] for triple in Fact.from_json(fact).relations]
+        hood = searcher.neighbours(_texts(state), scope_of(state), tokens=tokens, stated=stated)
+        return {"candidates": _plain(asdict(hood)), **finished(state, "retrieve", memories=hood.shown)}
 
     def retrieve(state: PipelineState) -> Update:
-        vectors = embedder.vectors(_texts(state))
-        queue.take(scope_of(state), state["task"]["key"], vectors, near=near, lease=lease)
+        embedder.vectors(_texts(state))  # before its turn comes: apply finds them in the cache
+        queue.take(scope_of(state), state["task"]["key"], lease=lease)
         return compared(state)
 
     async def aretrieve(state: PipelineState) -> Update:
-        vectors = await embedder.avectors(_texts(state))
-        await queue.atake(scope_of(state), state["task"]["key"], vectors, near=near, lease=lease)
+        await embedder.avectors(_texts(state))
+        await queue.atake(scope_of(state), state["task"]["key"], lease=lease)
         return await beside(compared, state)
 
     return WorkingStage(retrieve, aretrieve)

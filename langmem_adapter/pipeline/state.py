@@ -90,7 +90,7 @@ class Work(TypedDict, total=False):
         usage: Model calls and tokens so far.
         clock: When the last stage ended, Unix seconds.
         milliseconds: Time spent in each stage so far.
-        compared: The candidates that the decisions were made for.
+        compared: Digest of the candidates that the decisions were made for.
         attempts: How often the run went back to retrieve.
         notes: For each conversation, what was seen in it and not used.
         known: Ids of the memories that extract was shown: who erases one of them finds every trace of it by its id.
@@ -99,7 +99,7 @@ class Work(TypedDict, total=False):
     usage: dict[str, Any]
     clock: float
     milliseconds: dict[str, float]
-    compared: dict[str, Any] | None
+    compared: str | None
     attempts: int
     notes: list[list[str]]
     known: list[str]

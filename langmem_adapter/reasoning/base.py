@@ -198,7 +198,7 @@ class Reasoner(Protocol):
 
     @property
     def calls_model(self) -> bool:
-        """Whether a comparison costs a call; if not, it is asked even where nothing near is known."""
+        """Whether a comparison costs a call; if not, it is asked even where nothing is known."""
 
     @property
     def record(self) -> Runnable[Question, Extraction]:

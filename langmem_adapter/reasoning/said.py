@@ -1,4 +1,4 @@
-"""Dates, flags and degrees as chat models write them."""
+"""Numbers, dates, flags and degrees as chat models write them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import re
 import sys
 import unicodedata
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-__all__ = ["Period", "degree", "flag", "interval", "period"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Period", "degree", "first_of", "flag", "interval", "number_of", "period"]
 
 Period = tuple[datetime, datetime]
 """A stretch of time, half-open: a year, a month, a day; of an exact time, both ends are that time."""
@@ -18,10 +21,26 @@ _DATE: Final = re.compile(r"(\d{4})(?:[-/.年](\d{1,2})(?:[-/.月](\d{1,2}))?)?[
 _OPEN: Final = frozenset({"", "null", "none", "unknown", "n/a", "now", "present", "ongoing", "current"})
 _FOR_EVER: Final = 9999  # the year by which "without end" is written
 _PERCENT: Final = re.compile(r"\s*(\d{1,4}(?:\.\d{1,9})?)\s*(%?)\s*", re.ASCII)
+_NUMBER: Final = re.compile(r"[#\[(\"'\s]*(-?\d{1,9})[\])\"'\s.]*")
 _FLAGS: Final[dict[Any, bool]] = {
     **dict.fromkeys(("true", "yes", "1", "是"), True),
     **dict.fromkeys(("false", "no", "0", "none", "null", "", "否"), False),
 }
+
+
+def first_of(members: Mapping[str, Any], *names: str) -> Any:
+    """The first of these members that is there and not `null`."""
+    return next((members[name] for name in names if members.get(name) is not None), None)
+
+
+def number_of(value: Any) -> int | None:
+    """The whole number that a value is, or is written as (`"#2"`)."""
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else None
+    plain = _NUMBER.fullmatch(str(value)[:100])
+    return int(plain[1]) if plain else None
 
 
 def period(value: Any) -> Period | None:

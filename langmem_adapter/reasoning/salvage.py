@@ -10,13 +10,17 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-__all__ = ["LONGEST_REPLY", "Found", "UnusableReplyError", "json_values"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["LONGEST_REPLY", "Found", "UnusableReplyError", "json_values", "listed_problems"]
 
 LONGEST_REPLY: Final = 500_000
 """Characters of a reply that are read at most; longer ones are refused, not cut."""
 
+_MOST_PROBLEMS: Final = 10
 _MOST_BRACKETS: Final = 200
 _MOST_TOKENS: Final = 200_000
 _MOST_LAYERS: Final = 3  # JSON inside a JSON string inside a JSON string
@@ -49,6 +53,12 @@ class UnusableReplyError(Exception):
         super().__init__(problem)
         self.problem = problem
         self.final = final
+
+
+def listed_problems(problems: Sequence[str]) -> str:
+    """The first ten of what is wrong, and how many more there are."""
+    more = len(problems) - _MOST_PROBLEMS
+    return "; ".join([*problems[:_MOST_PROBLEMS], *([f"and {more:,} more"] if more > 0 else [])])
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,12 +25,12 @@ from langmem_adapter.reasoning.calls import usage_of
 from langmem_adapter.reasoning.listing import ReplyModel
 from langmem_adapter.reasoning.prompts import repair
 from langmem_adapter.reasoning.reading import quote, read_reply
-from langmem_adapter.reasoning.salvage import UnusableReplyError
+from langmem_adapter.reasoning.salvage import UnusableReplyError, listed_problems
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from langmem_adapter.limits import Limits
 
@@ -75,60 +75,60 @@ class Reply(Generic[T]):
 
 
 def structured(
-    channel: Channel, schema: type[M], read: Callable[[M, bool], T], fallback: Callable[[], T | None] = lambda: None
-) -> Callable[[list[BaseMessage]], Plan[Reply[T]]]:
-    """Ask for a reply of a form, and once more with the error quoted if it cannot be used.
+    channel: Channel,
+    schema: type[M],
+    read: Callable[[M, T | None], tuple[T, Sequence[str]]],
+    messages: list[BaseMessage],
+) -> Plan[Reply[T]]:
+    """Ask for a reply of a form, and once more, with what is wrong, if it cannot be used or not all of it.
 
     Args:
         channel: The model, and what is known about it.
         schema: The form.
-        read: Turns the parsed reply into the value. It raises `UnusableReplyError` with words for the model where the
-            reply makes no sense; its second argument says whether this is the last chance.
-        fallback: What to take where the repair cannot be used either, if there is anything.
+        read: Turns the parsed reply into the value, and tells what is wrong with it. It raises `UnusableReplyError` with words
+            for the model where there is no value. The second time it is given the first value, if there was one; what is
+            wrong then stays so.
+        messages: What is asked.
 
     Returns:
-        From the messages to the plan, which raises when it is carried out: `ModelReplyError` if the reply stayed unusable
-        after the repair, or the model declined; `ModelTimeoutError`; whatever else the model raises, unchanged.
+        The plan, which raises when it is carried out: `ModelReplyError` if no reply gave a value, or the model declined;
+        `ModelTimeoutError`; whatever else the model raises, unchanged.
     """
-    return _Talk(channel, schema, read, fallback).open
+    return _Talk(channel, schema, read).ask(messages, Usage())
 
 
 class _Talk(Generic[M, T]):
     """A question, its answer, and at most one repair."""
 
     def __init__(
-        self, channel: Channel, schema: type[M], read: Callable[[M, bool], T], fallback: Callable[[], T | None]
+        self, channel: Channel, schema: type[M], read: Callable[[M, T | None], tuple[T, Sequence[str]]]
     ) -> None:
         self._channel = channel
         self._schema = schema
         self._read = read
-        self._fallback = fallback
+        self._first: T | None = None
 
-    def open(self, messages: list[BaseMessage]) -> Plan[Reply[T]]:
-        return self._round(messages, Usage(), last=False)
-
-    def _round(self, messages: list[BaseMessage], usage: Usage, *, last: bool) -> Plan[Reply[T]]:
+    def ask(self, messages: list[BaseMessage], usage: Usage, *, last: bool = False) -> Plan[Reply[T]]:
         def judge(message: AIMessage) -> Plan[Reply[T]]:
             return self._judge(messages, usage + usage_of(self._schema.name, messages, message), message, last=last)
 
         return self._channel.ask(self._schema, messages).and_then(judge)
 
     def _judge(self, messages: list[BaseMessage], usage: Usage, message: AIMessage, *, last: bool) -> Plan[Reply[T]]:
+        quoted = quote(message)
         try:
-            return Plan.known(Reply(self._read(read_reply(message, self._schema), last), usage))
+            value, problems = self._read(read_reply(message, self._schema), self._first)
+            if last or not problems:
+                return Plan.known(Reply(value, usage))
+            self._first, problem = value, listed_problems(problems)
         except UnusableReplyError as error:
-            quoted = quote(message)
-            kept = self._fallback() if last else None
-            if kept is not None:
-                return Plan.known(Reply(kept, usage))
+            if last and self._first is not None:
+                return Plan.known(Reply(self._first, usage))
             if last or error.final:
                 raise ModelReplyError(self._told(error, last=last), reply=quoted) from None
-            again = [
-                *messages,
-                AIMessage(quoted or "(empty)"),
-                HumanMessage(repair(error.problem, self._schema.root, *self._schema.further)),
-            ]
-        return self._round(again, usage, last=True)
+            problem = error.problem
+        again = [*messages, AIMessage(quoted or "(empty)"), HumanMessage(repair(problem, self._schema.root))]
+        return self.ask(again, usage, last=True)
 
     def _told(self, error: UnusableReplyError, *, last: bool) -> str:
         after = ", also after one repair" if last else ""

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.names import LONGEST_NAME, LONGEST_RELATION, entity_key, relation_name, speaker
-from langmem_adapter.reasoning.listing import members_of
-from langmem_adapter.reasoning.replies import first_of
-from langmem_adapter.reasoning.said import degree, flag, interval, period
+from langmem_adapter.reasoning.listing import inner_or_self, members_of
+from langmem_adapter.reasoning.said import degree, first_of, flag, interval, period
 from langmem_adapter.reasoning.salvage import UnusableReplyError
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.records.graph import ASSISTANT, SELF, Triple
@@ -16,7 +15,7 @@ from langmem_adapter.records.graph import ASSISTANT, SELF, Triple
 if TYPE_CHECKING:
     from langmem_adapter.reasoning.said import Period
 
-__all__ = ["Told", "entity", "is_relation", "readable", "told"]
+__all__ = ["Told", "is_relation", "listed", "told", "types_of"]
 
 _LONGEST_TYPE: Final = 50
 _LEAST: Final = 0.01  # of a confidence, which is above 0
@@ -29,6 +28,11 @@ _RELATION: Final = ("relation", "relationship", "predicate", "relation_type", "r
 _FACT: Final = ("fact", "fact_index", "fact_idx", "fact_id", "fact_number")
 _SINCE: Final = ("valid_from", "valid_at", "since", "start", "start_date")
 _UNTIL: Final = ("valid_to", "valid_until", "until", "end", "end_date", "invalid_at")
+_PRONOUNS: Final = frozenset(
+    "he she it they we you him her them us his hers its their theirs our ours your yours this that these those here there "
+    "himself herself itself themselves someone somebody something 他 她 它 他们 她们 它们 我们 咱们 你 您 你们 这 那 这里 那里 "
+    "这个 那个 其".split()
+)
 _FIRST_PERSON: Final = frozenset({"i", "me", "my", "myself", "我", "我自己", "本人"})
 
 
@@ -79,18 +83,46 @@ def told(item: Any, about: str) -> Told:
     return Told(triple, first_of(members, *_FACT), tuple(problems), notes)
 
 
-def entity(item: Any) -> list[tuple[str, str] | str]:
-    """Keys and types of one entity, or of several by name; in the place of one that cannot be read, what is wrong with it."""
-    if isinstance(item, str):
-        return [_entity(item, "")]
-    members = readable(item)
-    name = first_of(members, *_NAME)
-    if name is None and members:
-        return [_entity(name, kind) for name, kind in members.items()]  # {"Anna": "person"}
-    return [_entity(name, first_of(members, *_TYPE))]
+def types_of(entities: Any) -> dict[str, str]:
+    """The types in Mem0's list of entities, by `names.entity_key`; what cannot be read says no type."""
+    types: dict[str, str] = {}
+    for item in listed(entities):
+        members = _readable(item)
+        name = first_of(members, *_NAME)
+        named = [(name, first_of(members, *_TYPE))] if name is not None else members.items()  # {"Anna": "person"}
+        for each, kind in named:
+            if isinstance(each, str) and _type(kind):
+                types.setdefault(entity_key(speaker(each) or each), _type(kind))
+    return types
 
 
-def readable(item: Any) -> dict[str, Any]:
+def listed(value: Any) -> list[Any]:
+    """The items of a list; an object may be one item, or items by number; lists of lists of objects are one."""
+    value = _opened(value)
+    if value is None or value in ("", {}):
+        return []
+    if isinstance(value, dict):
+        numbered = all(isinstance(member, dict) for member in value.values()) and not is_relation(value)
+        return [*value.values()] if numbered else [value]
+    if not isinstance(value, list):
+        return [value]
+    items = [_opened(item) for item in value if item is not None]
+    return [part for item in items for part in (item if _is_list_of_objects(item) else [item])]
+
+
+def _is_list_of_objects(item: Any) -> bool:
+    return isinstance(item, list) and all(isinstance(part, dict) for part in item)
+
+
+def _opened(value: Any) -> Any:
+    """The JSON inside of a string, where it can be read; it is only the graph, so what cannot is told later."""
+    try:
+        return inner_or_self(value)
+    except UnusableReplyError:
+        return value
+
+
+def _readable(item: Any) -> dict[str, Any]:
     """The members of an object by their names in lower case; none of what is no object, or one with a name twice."""
     try:
         return members_of(item) if isinstance(item, dict) else {}
@@ -100,7 +132,7 @@ def readable(item: Any) -> dict[str, Any]:
 
 def is_relation(item: Any) -> bool:
     """Whether an item says that it is from one thing to another."""
-    members = readable(item)
+    members = _readable(item)
     return any(name in members for name in _SOURCE) and any(name in members for name in _TARGET)
 
 
@@ -120,7 +152,7 @@ def _relation_members(item: Any) -> dict[str, Any]:
 
 def _named(value: Any, role: str, about: str) -> tuple[str, str]:
     """A name and, where it stands in an object, its type."""
-    members = readable(value)
+    members = _readable(value)
     kind = _type(first_of(members, *_TYPE))
     value = first_of(members, *_NAME) if members else value
     if isinstance(value, int | float) and not isinstance(value, bool) and role == "target":
@@ -138,6 +170,8 @@ def _name(value: str, role: str, about: str) -> str:
         raise ValueError(f"{role} is empty; it must be a name")
     if name.casefold() in _FIRST_PERSON:
         return ASSISTANT if about == ASSISTANT else SELF
+    if name.casefold() in _PRONOUNS:
+        raise ValueError(f"{role} is a pronoun, {name!r}; write the name of who or what is meant")
     return speaker(name) or name
 
 
@@ -193,11 +227,3 @@ def _confidence(value: Any) -> tuple[float, tuple[str, ...]]:
         return 1.0, (f"the confidence {str(value)[:40]!r} is no number and was left out",)
     sure = min(max(number, _LEAST), 1.0)
     return sure, () if sure == number else (f"the confidence {str(value)[:40]!r} was read as {sure}",)
-
-
-def _entity(name: Any, kind: Any) -> tuple[str, str] | str:
-    if not isinstance(name, str):
-        return f"an entity must have a name, not {type(name).__name__}"
-    if kind is not None and kind != "" and not _type(kind):
-        return f"the type of {name[:40]!r} is no text"
-    return entity_key(speaker(name[:LONGEST_NAME]) or name[:LONGEST_NAME]), _type(kind)

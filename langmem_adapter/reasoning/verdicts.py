@@ -1,9 +1,10 @@
-"""From the lines of a model's decision to one outcome for every fact.
+"""From the entries of a model's decision to one outcome for every fact.
 
-Mem0's reply format lists memories, not facts, so a line must be attributed to the fact that it answers; models that
-give the fact's number spare us the guess. Nothing here trusts the model: a line about a memory that was never shown,
-two lines that change the same memory, or a fact without an outcome are errors for the repair round. After that round a
-fact still without outcome is added rather than lost, and everything else stays an error.
+Nothing here trusts the model: an entry about a memory that was never shown, two entries that change the same memory, one that
+answers no fact, or a fact without an entry are errors for the repair round. An entry answers the fact whose number it names;
+one without a number (Mem0's shape) that of the same text, or the only one that is left. NONE counts only with a memory that
+says the fact. A DELETE closes a memory; what its fact states is then kept as a memory of its own. After the repair round a
+fact still without an entry is added rather than lost, and everything else stays an error.
 """
 
 from __future__ import annotations
@@ -12,101 +13,132 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.reasoning.base import Verdict
-from langmem_adapter.reasoning.salvage import UnusableReplyError
-from langmem_adapter.text import cased, content_words, is_cjk, meaningful, signed_words, text_hash
+from langmem_adapter.reasoning.prompts import is_echo
+from langmem_adapter.reasoning.salvage import UnusableReplyError, listed_problems
+from langmem_adapter.reasoning.triples import listed, told
+from langmem_adapter.records.graph import SELF
+from langmem_adapter.records.work import FORGET
+from langmem_adapter.text import text_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Sequence
 
     from langmem_adapter.reasoning.base import Comparison
     from langmem_adapter.reasoning.replies import DecisionReply, Entry
+    from langmem_adapter.records.graph import Triple
     from langmem_adapter.records.work import Event
 
-__all__ = ["verdicts_of"]
+__all__ = ["additions", "verdicts_of"]
 
 _ORDER: Final = {"DELETE": 0, "UPDATE": 1, "ADD": 2, "NONE": 3}
 _LONGEST_REASON: Final = 300
-_MOST_PROBLEMS: Final = 10
 _NO_OUTCOME: Final = "the model gave no outcome for it twice; added so that it is not lost"
 
 
-def verdicts_of(comparison: Comparison, reply: DecisionReply, *, last: bool) -> tuple[Verdict, ...]:
-    """What a reply means for the facts.
+def additions(comparison: Comparison) -> tuple[Verdict, ...]:
+    """What becomes of facts that nothing is compared with."""
+    return _Reading(comparison, why="nothing was known yet").settled(())
+
+
+def verdicts_of(
+    comparison: Comparison, reply: DecisionReply, before: tuple[Verdict, ...] | None
+) -> tuple[tuple[Verdict, ...], Sequence[str]]:
+    """What a reply means for the facts, and which facts it leaves out; those are added.
 
     Args:
-        comparison: What the model was asked.
-        reply: What it answered.
-        last: There is no further repair: facts without an outcome are added.
+        comparison: What was asked.
+        reply: What was answered; the second time it may leave out what the first had right.
+        before: The first one's outcomes, where it only left out facts.
 
     Raises:
         UnusableReplyError: The reply makes no sense; the text lists what is wrong, for the model.
     """
-    return _Reading(comparison, last=last).run(reply.memory)
+    reading = _Reading(comparison)
+    reading.take(reply.memory)
+    missing = reading.missing()
+    problems = [f"fact {fact} ({_short(comparison.facts[fact].text)}) has no entry" for fact in missing]
+    return reading.settled(before or ()), problems
 
 
 class _Reading:
     """One decision while it is attributed."""
 
-    def __init__(self, comparison: Comparison, *, last: bool) -> None:
+    def __init__(self, comparison: Comparison, why: str = _NO_OUTCOME) -> None:
         self._facts = comparison.facts
         self._known = {known.number: known.text for known in comparison.known}
-        self._near = comparison.near
-        self._last = last
+        self._why = why
         self._hashes = [text_hash(fact.text) for fact in self._facts]
-        self._words = [content_words(fact.text) for fact in self._facts]
         self._known_hashes = {text_hash(text): number for number, text in reversed(self._known.items())}
+        self._said = [*self._known.values(), *(fact.text for fact in self._facts)]
         self._problems: list[str] = []
-        self._kept: set[int] = set()  # memories listed as they are
         self._verdicts: dict[int, list[Verdict]] = defaultdict(list)
 
-    def run(self, entries: Sequence[Entry]) -> tuple[Verdict, ...]:
-        changes = self._distinct([entry for entry in entries if entry.event != "NONE"])
-        self._check(changes)
-        self._give_up_if_wrong()
-        # Lines that name their fact go first: what is left over is easier to attribute.
-        for entry in sorted(changes, key=lambda entry: self._named(entry) is None):
-            self._take(entry)
-        self._give_up_if_wrong()
-        for entry in entries:
-            if entry.event == "NONE":
-                self._confirm(entry)
+    def take(self, entries: Sequence[Entry]) -> None:
+        """Attribute every entry, those with a number first.
+
+        Raises:
+            UnusableReplyError: Some are impossible.
+        """
+        entries = self._distinct(entries)
+        self._check(entries)
+        left = [entry for entry in entries if not self._take_named(entry)]
+        for entry in left:
+            self._take_unnamed(entry, alone=sum(_changes(other) for other in left) == 1)
+        if self._problems:
+            raise UnusableReplyError(listed_problems(self._problems))
+
+    def missing(self) -> list[int]:
+        """The facts that no entry answers."""
+        return [fact for fact in range(len(self._facts)) if not self._verdicts[fact] and not self._is_twin(fact)]
+
+    def settled(self, before: Sequence[Verdict]) -> tuple[Verdict, ...]:
+        """An outcome for every fact; *before* are those of an earlier reply, for facts that this one leaves out."""
+        missing = self.missing()
+        for verdict in before:
+            if verdict.fact in missing and (verdict.number is None or not self._is_changed(verdict.number)):
+                self._verdicts[verdict.fact].append(verdict)
         for fact in range(len(self._facts)):
             self._settle(fact)
-        self._give_up_if_wrong()
         return tuple(verdict for fact in range(len(self._facts)) for verdict in self._ordered(fact))
-
-    def _give_up_if_wrong(self) -> None:
-        if self._problems:
-            more = len(self._problems) - _MOST_PROBLEMS
-            raise UnusableReplyError(
-                "; ".join(self._problems[:_MOST_PROBLEMS]) + (f"; and {more} more" if more > 0 else "")
-            )
 
     # ── is it possible at all ────────────────────────────────────────────────────────────────────────────────────────
 
-    def _distinct(self, changes: list[Entry]) -> list[Entry]:
+    def _distinct(self, entries: Sequence[Entry]) -> list[Entry]:
         """The same change of the same memory said twice is said once; an addition said twice likewise."""
-        seen: dict[tuple[str, str, str], Entry] = {}
-        for entry in changes:
-            key = (entry.event, "" if entry.event == "ADD" else entry.id, text_hash(entry.text) if entry.text else "")
-            seen.setdefault(key if entry.text or entry.event != "ADD" else (*key[:2], f"fact {entry.fact}"), entry)
+        seen: dict[tuple[object, ...], Entry] = {}
+        for entry in entries:
+            fact = None if entry.text and entry.event != "NONE" else entry.fact
+            seen.setdefault((entry.event, "" if entry.event == "ADD" else entry.id, text_hash(entry.text), fact), entry)
         return list(seen.values())
 
-    def _check(self, changes: list[Entry]) -> None:
+    def _check(self, entries: Sequence[Entry]) -> None:
         changed: dict[int, Entry] = {}
-        for entry in changes:
-            number = self._number(entry)
-            if entry.event == "ADD":
-                if not entry.text and self._named(entry) is None:
-                    self._problems.append("an ADD has no text")
-            elif number is None:
-                self._problems.append(f"{entry.event} names the id {entry.id!r}, which is not among the memories")
-            elif number in changed:
-                self._problems.append(f"the memory {number} is changed twice; write one entry for it")
-            else:
-                changed[number] = entry
-                self._check_change(entry, number)
-        self._check_swaps(changes, {number for number, entry in changed.items() if entry.event == "DELETE"})
+        for entry in entries:
+            self._check_texts(entry)
+            if entry.event in {"UPDATE", "DELETE"}:
+                self._check_id(entry, changed)
+        for entry in entries:
+            number = self._known_hashes.get(text_hash(entry.text)) if entry.event == "ADD" and entry.text else None
+            if number is not None and number in changed and changed[number].event == "DELETE":
+                self._problems.append(f"the memory {number} is deleted and added again")
+
+    def _check_texts(self, entry: Entry) -> None:
+        if entry.fact is not None and not 0 <= entry.fact < len(self._facts):
+            self._problems.append(f"there is no fact {entry.fact}; they are numbered 0 to {len(self._facts) - 1}")
+        if entry.text and is_echo(entry.text, self._said):
+            self._problems.append(f"{_short(entry.text)} stands in the instructions, not in the data")
+        if entry.event == "ADD" and not entry.text and entry.fact is None:
+            self._problems.append("an ADD has no text")
+
+    def _check_id(self, entry: Entry, changed: dict[int, Entry]) -> None:
+        number = self._number(entry)
+        if number is None:
+            self._problems.append(f"{entry.event} names the id {entry.id!r}, which is not among the memories")
+        elif number in changed:
+            self._problems.append(f"the memory {number} is changed twice; write one entry for it")
+        else:
+            changed[number] = entry
+            self._check_change(entry, number)
 
     def _check_change(self, entry: Entry, number: int) -> None:
         if entry.event == "UPDATE" and not entry.text:
@@ -118,125 +150,90 @@ class _Reading:
                 f"the {entry.event} of memory {number} quotes the text of memory {other}; which one is meant?"
             )
 
-    def _check_swaps(self, changes: list[Entry], deleted: Collection[int]) -> None:
-        for entry in changes:
-            number = self._known_hashes.get(text_hash(entry.text)) if entry.event == "ADD" and entry.text else None
-            if number is not None and number in deleted:
-                self._problems.append(f"the memory {number} is deleted and added again")
-
     def _number(self, entry: Entry) -> int | None:
         number = int(entry.id) if entry.id.isdecimal() else None
         return number if number in self._known else None
 
-    def _named(self, entry: Entry) -> int | None:
-        return entry.fact if entry.fact is not None and 0 <= entry.fact < len(self._facts) else None
-
     # ── which fact does it answer ────────────────────────────────────────────────────────────────────────────────────
 
-    def _take(self, entry: Entry) -> None:
-        if entry.event == "ADD":
-            self._take_addition(entry)
-            return
-        number = self._number(entry)
-        if number is None:
-            return
-        known = self._known[number]
-        fact = self._named(entry)
-        if fact is None:
-            fact = self._fact_of_change(number, entry.text if entry.event == "UPDATE" else known)
-        if entry.event == "UPDATE" and text_hash(entry.text) == text_hash(known):
-            self._kept.add(number)
-            self._add(fact, "NONE", self._facts[fact].text, entry.reason or _kept(known), number)
-        elif entry.event == "UPDATE":
-            self._add(
-                fact, "UPDATE", entry.text, entry.reason or f"the model completed {_short(known)} with it", number
-            )
-        else:
-            reason = entry.reason or f"the model found that it contradicts {_short(known)}"
-            self._add(fact, "DELETE", self._facts[fact].text, reason, number)
+    def _take_named(self, entry: Entry) -> bool:
+        """Give an entry to the fact of its number, or else of its text."""
+        same = self._hashes.index(hashed) if (hashed := text_hash(entry.text)) in self._hashes else None
+        fact = same if entry.fact is None else entry.fact
+        if fact is None or not 0 <= fact < len(self._facts):
+            return False
+        self._take(entry, fact)
+        return True
 
-    def _take_addition(self, entry: Entry) -> None:
-        fact = self._fact_of_addition(entry)
-        if fact is None:
-            self._problems.append(f"the ADD {_short(entry.text)} answers none of the facts")
-            return
-        text = entry.text or self._facts[fact].text
-        number = self._known_hashes.get(text_hash(text))
-        if number is not None and not self._is_changed(number):
-            self._kept.add(number)
-            self._add(fact, "NONE", self._facts[fact].text, f"known already: {_short(self._known[number])}", number)
+    def _take_unnamed(self, entry: Entry, *, alone: bool) -> None:
+        missing = self.missing()
+        if not _changes(entry):
+            return  # Mem0's shape lists the memories that stay
+        if alone and len(missing) == 1:
+            self._take(entry, missing[0])
+        elif not self._problems:
+            self._problems.append(
+                f'the {entry.event} {_short(entry.text or entry.id)} names no fact; write its number as "fact"'
+            )
+
+    def _take(self, entry: Entry, fact: int) -> None:
+        number, text = self._number(entry), entry.text or self._facts[fact].text
+        known = None if number is None else self._known[number]
+        if entry.event == "ADD":
+            number = self._known_hashes.get(text_hash(text))
+            if number is not None and not self._is_changed(number):
+                self._add(fact, "NONE", f"known already: {_short(self._known[number])}", number)
+            else:
+                self._add(
+                    fact, "ADD", entry.reason or "the model found nothing like it among the memories", None, entry
+                )
+        elif known is None:  # a NONE that names no memory that says it
+            if self._is_wish(fact):
+                self._add(fact, "NONE", entry.reason, None)
+        elif entry.event == "NONE" or (entry.event == "UPDATE" and text_hash(text) == text_hash(known)):
+            self._add(fact, "NONE", entry.reason or f"the model kept {_short(known)} as it is", number)
+        elif entry.event == "UPDATE":
+            self._add(fact, "UPDATE", entry.reason or f"the model completed {_short(known)} with it", number, entry)
         else:
-            self._add(fact, "ADD", text, entry.reason or "the model found nothing like it among the memories", None)
+            self._add(fact, "DELETE", entry.reason or f"the model found that it contradicts {_short(known)}", number)
+
+    def _add(self, fact: int, event: Event, reason: str, number: int | None, entry: Entry | None = None) -> None:
+        text = entry.text if entry is not None and entry.text else self._facts[fact].text
+        relations = None if entry is None or text_hash(text) == self._hashes[fact] else _relations(entry)
+        self._verdicts[fact].append(
+            Verdict(event, text, " ".join(reason.split())[:_LONGEST_REASON], fact, number, relations)
+        )
 
     def _is_changed(self, number: int) -> bool:
         return any(v.number == number and v.event != "NONE" for told in self._verdicts.values() for v in told)
 
-    def _fact_of_addition(self, entry: Entry) -> int | None:
-        same = [fact for fact, hashed in enumerate(self._hashes) if entry.text and hashed == text_hash(entry.text)]
-        if same:
-            return next((fact for fact in same if fact not in self._verdicts), same[0])
-        named = self._named(entry)
-        if named is not None:
-            return named
-        fact, overlap = self._nearest(range(len(self._facts)), entry.text)
-        return fact if overlap or fact not in self._verdicts else None
+    # ── facts that no entry answers, or only by the end of a memory ──────────────────────────────────────────────────
 
-    def _fact_of_change(self, number: int, text: str) -> int:
-        near = [fact for fact, numbers in enumerate(self._near) if number in numbers]
-        return self._nearest(near or range(len(self._facts)), text)[0]
+    def _is_twin(self, fact: int) -> bool:
+        return self._hashes.index(self._hashes[fact]) < fact
 
-    def _nearest(self, facts: Iterable[int], text: str) -> tuple[int, int]:
-        """The fact that shares most words with a text, open ones first among equals; and how many words."""
-        told = content_words(text)
-        best = max(facts, key=lambda fact: (len(self._words[fact] & told), fact not in self._verdicts, -fact))
-        return best, len(self._words[best] & told)
-
-    def _add(self, fact: int, event: Event, text: str, reason: str, number: int | None) -> None:
-        self._verdicts[fact].append(Verdict(event, text, _one_line(reason), fact, number))
-
-    # ── facts that no line changes anything for ──────────────────────────────────────────────────────────────────────
-
-    def _confirm(self, entry: Entry) -> None:
-        number, fact = self._number(entry), self._named(entry)
-        if number is not None:
-            self._kept.add(number)
-        if fact is not None and fact not in self._verdicts:
-            known = None if number is None else self._known[number]
-            reason = entry.reason or ("the model found nothing to change" if known is None else _kept(known))
-            self._add(fact, "NONE", self._facts[fact].text, reason, number)
+    def _is_wish(self, fact: int) -> bool:
+        return self._facts[fact].text.startswith(FORGET)
 
     def _settle(self, fact: int) -> None:
-        if fact in self._verdicts or self._settle_as_told(fact):
-            return
-        text = self._facts[fact].text
-        if self._last:
+        told = self._verdicts[fact]
+        if self._is_wish(fact):
+            self._settle_wish(fact)
+        elif all(verdict.event == "DELETE" for verdict in told):
             number = self._known_hashes.get(self._hashes[fact])
-            if number is None or self._is_changed(number):
-                self._add(fact, "ADD", text, _NO_OUTCOME, None)
+            if self._is_twin(fact) and not told:
+                self._add(fact, "NONE", "said twice", None)
+            elif number is not None and not self._is_changed(number):
+                self._add(fact, "NONE", f"known already: {_short(self._known[number])}", number)
             else:
-                self._add(fact, "NONE", text, f"known already: {_short(self._known[number])}", number)
-        else:
-            self._problems.append(f"fact {fact} ({_short(text)}) has no outcome")
+                self._add(fact, "ADD", "what holds instead" if told else self._why, None)
 
-    def _settle_as_told(self, fact: int) -> bool:
-        text = self._facts[fact].text
-        covering = next((verdict for verdict in self._rewritten() if _covers(verdict.text, text)), None)
-        if covering is not None:
-            self._add(fact, "NONE", text, f"said already in {_short(covering.text)}", covering.number)
-            return True
-        twin = self._hashes.index(self._hashes[fact])
-        if twin < fact:
-            self._add(
-                fact, "NONE", text, "said twice", self._verdicts[twin][0].number if twin in self._verdicts else None
-            )
-            return True
-        kept = [number for number in (self._near[fact] if fact < len(self._near) else ()) if number in self._kept]
-        if kept:
-            self._add(fact, "NONE", text, _kept(self._known[kept[0]]), kept[0])
-        return bool(kept)
-
-    def _rewritten(self) -> list[Verdict]:
-        return [verdict for told in self._verdicts.values() for verdict in told if verdict.event in {"UPDATE", "ADD"}]
+    def _settle_wish(self, fact: int) -> None:
+        """What asks to forget something deletes memories, and never becomes one."""
+        told = [verdict for verdict in self._verdicts[fact] if verdict.event == "DELETE"]
+        self._verdicts[fact] = told
+        if not told:
+            self._add(fact, "NONE", "no memory clearly says what is to be forgotten", None)
 
     def _ordered(self, fact: int) -> list[Verdict]:
         told = self._verdicts[fact]
@@ -244,19 +241,22 @@ class _Reading:
         return sorted(changing, key=lambda verdict: _ORDER[verdict.event]) or told[:1]
 
 
-def _covers(text: str, fact: str) -> bool:
-    """Whether a text holds every meaningful word of a fact; of scripts without spaces, every meaningful letter."""
-    wanted = {term for term in meaningful(signed_words(fact)) if not (is_cjk(term) and len(term) > 1)}
-    return bool(wanted) and wanted <= set(signed_words(text)) and cased(fact) <= cased(text)
+def _changes(entry: Entry) -> bool:
+    return entry.event != "NONE"
 
 
-def _kept(text: str) -> str:
-    return f"the model kept {_short(text)} as it is"
+def _relations(entry: Entry) -> tuple[Triple, ...] | None:
+    """What the text of an entry says of relations, as far as it can be read; `None` where the model does not say."""
+    if entry.relations is None:
+        return None
+    read: list[Triple] = []
+    for item in listed(entry.relations):
+        try:
+            read.append(told(item, SELF).triple)
+        except ValueError:
+            return None  # then those of the fact stand
+    return tuple(read)
 
 
 def _short(text: str, most: int = 80) -> str:
     return f'"{text}"' if len(text) <= most else f'"{text[:most]}…"'
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())[:_LONGEST_REASON]

@@ -12,12 +12,15 @@ from langmem_adapter.records.plain import as_iso, of_iso, shallow
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["EVENTS", "PROCEDURAL", "Change", "Decision", "Event", "Fact", "ToolCall", "Turn"]
+__all__ = ["EVENTS", "FORGET", "PROCEDURAL", "Change", "Decision", "Event", "Fact", "ToolCall", "Turn"]
 
 Event = Literal["ADD", "UPDATE", "DELETE", "NONE"]
 EVENTS: Final[tuple[Event, ...]] = ("ADD", "UPDATE", "DELETE", "NONE")
 PROCEDURAL: Final = "procedural_memory"
 """The one special `memory_type`: a step-by-step record of what an agent did (seed 004 §1.3)."""
+
+FORGET: Final = "Forget: "
+"""How a fact begins that asks to forget what follows; it deletes memories and never becomes one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,8 @@ class Fact:
         context: The words of that turn, kept beside the memory: evidence, and more words to find it by.
         verbatim: Stored as it is, without comparison (`infer=False` and procedural records).
         relations: What it says of things and their relations, for the knowledge graph.
+        date: The day that it speaks of, in ISO 8601, where one is said.
+        speaker: Who says it, where that is not the speaker of its turn.
     """
 
     text: str
@@ -91,6 +96,8 @@ class Fact:
     context: str = ""
     verbatim: bool = False
     relations: tuple[Triple, ...] = ()
+    date: str | None = None
+    speaker: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON types."""

@@ -1,32 +1,37 @@
-"""The memories that new facts have to be compared with."""
+"""The memories that new facts are compared with: all of their scope where they fit, else the best that fit.
+
+What is not shown to a reasoner can never be put right by it, so nothing is held back that there is room for, whatever its
+vector says.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
-
-import numpy as np
+from itertools import zip_longest
+from math import ceil
+from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.storage import memories
-from langmem_adapter.text import content_words, text_hash
+from langmem_adapter.text import text_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Sequence
 
     from sqlalchemy import Connection
 
-    from langmem_adapter.records.results import MemoryItem
     from langmem_adapter.records.scope import Scope
-    from langmem_adapter.search.ranking import Ranked
 
-__all__ = ["Neighbour", "Neighbourhood", "neighbourhood"]
+__all__ = ["Neighbour", "Neighbourhood", "best_that_fit", "neighbourhood", "room", "whole"]
 
-_RECENT: Final = 3  # memories that a pronoun may point at
+_SHARING: Final = 10  # facts that have the setting's tokens together
+_BESIDE: Final = 10  # tokens that a memory takes beside its text: its number, its date, quotes
+_LETTERS: Final = 400  # shown of a text where not everything fits; every setting has room for one of them
+_RESERVED: Final = 4  # a quarter of the room is for the newest, and as much for what the graph names
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """A memory that a new fact has to be compared with: its id, text and the number of its last change."""
+    """A memory that new facts are compared with: its id, its text as it is shown, and the number of its last change."""
 
     id: str
     text: str
@@ -35,78 +40,92 @@ class Neighbour:
 
 @dataclass(frozen=True, slots=True)
 class Neighbourhood:
-    """The memories around some facts.
+    """The memories that some facts are compared with.
 
     Attributes:
         seen: Number of the last change that was taken into account.
-        known: Every neighbour of any fact, once.
-        near: For each fact, indexes into *known*, nearest first.
-        close: For each fact, whether any of them is near enough to be about the same thing.
+        known: Those that a reasoner is shown, oldest statement first; behind them, those that only say a fact's own words.
+        shown: How many of them it is shown.
         equal: For each fact, the index of a memory with the same words, or `None`.
     """
 
     seen: int
     known: tuple[Neighbour, ...]
-    near: tuple[tuple[int, ...], ...]
-    close: tuple[bool, ...]
+    shown: int
     equal: tuple[int | None, ...]
 
 
+def room(tokens: int, facts: int) -> int:
+    """Tokens that the memories around so many facts may take: the setting's for ten facts, as many again for each ten more."""
+    return tokens * max(1, ceil(facts / _SHARING))
+
+
+def whole(connection: Connection, scope: Scope, most: int) -> list[Any] | None:
+    """Every memory within *scope*; `None` where they take more than *most* tokens, which is found out without reading them."""
+    count, letters = memories.extent(connection, scope, most // _BESIDE + 1)
+    if count * _BESIDE + letters // 4 > most:
+        return None
+    rows = memories.every_text(connection, scope)
+    return rows if sum(map(_tokens, rows)) <= most else None
+
+
+def best_that_fit(
+    connection: Connection, scope: Scope, most: int, *, named: Sequence[int], ranked: Sequence[Sequence[int]]
+) -> list[Any]:
+    """Memories within *scope* that take at most so many tokens; of long ones the beginning, with an ellipsis at its end.
+
+    Args:
+        connection: A read transaction.
+        scope: The fields that the add was given.
+        most: Tokens.
+        named: Pks of those that say something else of what a fact says can have one value only.
+        ranked: For each fact, pks by each kind of nearness, nearest first; they take turns.
+    """
+    count = most // _BESIDE
+    newest = memories.latest(connection, scope, count // _RESERVED)
+    taking_turns = [pk for turn in zip_longest(*ranked) for pk in turn if pk is not None]
+    near = list(dict.fromkeys(taking_turns))[:count]
+    rows = {row.pk: row for row in memories.texts(connection, {*named, *newest, *near}, _LETTERS)}
+    chosen: dict[int, Any] = {}
+    for pks, share in ((named, most // _RESERVED), (newest, most // _RESERVED), (near, most)):
+        left = min(share, most - sum(map(_tokens, chosen.values())))
+        chosen |= {row.pk: row for row in _fitting((rows[pk] for pk in pks if pk in rows and pk not in chosen), left)}
+    return list(chosen.values())
+
+
 def neighbourhood(
-    connection: Connection,
-    scope: Scope,
-    facts: Iterable[tuple[str, Ranked, bool]],
-    *,
-    limit: int,
-    near: float,
-    seen: int,
+    connection: Connection, scope: Scope, facts: Iterable[str], shown: Iterable[Any], *, seen: int
 ) -> Neighbourhood:
-    """Put together what was found for each fact; each memory stands once.
+    """Put together what some facts are compared with.
 
     Args:
         connection: The read transaction that it was found in.
         scope: The fields that the add was given.
-        facts: Each with what was found for it, and whether it speaks of somebody named earlier.
-        limit: Neighbours for each.
-        near: Cosine from which on a memory counts as near.
+        facts: Their texts.
+        shown: Rows of the memories.
         seen: Number of the last change that was taken into account.
     """
-    facts = list(facts)
-    equal = memories.equal_texts(connection, scope, [text_hash(text) for text, _, _ in facts])
-    recent = memories.latest(connection, scope, _RECENT) if any(refers for *_, refers in facts) else []
-    hood = _Hood(near)
-    for text, found, refers in facts:
-        hood.add(text, found, limit, recent if refers else [], equal.get(text_hash(text)))
-    return hood.read(connection, seen)
+    words = [text_hash(fact) for fact in facts]
+    equal = memories.equal_texts(connection, scope, words)
+    rows = sorted(shown, key=lambda row: (row.updated_at, row.pk))
+    others = set(equal.values()).difference(row.pk for row in rows)
+    known = [*rows, *memories.texts(connection, others, _LETTERS)]
+    place = {row.pk: number for number, row in enumerate(known)}
+    return Neighbourhood(
+        seen=seen,
+        known=tuple(Neighbour(row.id, row.text, row.seq) for row in known),
+        shown=len(rows),
+        equal=tuple(place[equal[each]] if each in equal else None for each in words),
+    )
 
 
-class _Hood:
-    """Collects the neighbours of several facts."""
+def _fitting(rows: Iterable[Any], left: int) -> Iterator[Any]:
+    for row in rows:
+        if _tokens(row) <= left:
+            left -= _tokens(row)
+            yield row
 
-    def __init__(self, near: float) -> None:
-        self._near_enough = near
-        self._facts: list[tuple[str, list[int], bool, int | None]] = []
 
-    def add(self, text: str, ranked: Ranked, limit: int, recent: list[int], equal: int | None) -> None:
-        pks = ranked.pks[:limit].tolist()
-        close = bool(np.any(ranked.meaning[:limit] >= self._near_enough) or recent)
-        extra = [pk for pk in (*recent, *([] if equal is None else [equal])) if pk not in pks]
-        self._facts.append((text, pks + extra, close, equal))
-
-    def read(self, connection: Connection, seen: int) -> Neighbourhood:
-        pks = list(dict.fromkeys(pk for _, near, _, _ in self._facts for pk in near))
-        items = memories.by_pks(connection, pks)
-        seqs = memories.sequence_numbers(connection, [item.id for item in items.values()])
-        place = {pk: number for number, pk in enumerate(pk for pk in pks if pk in items)}
-        known = tuple(Neighbour(items[pk].id, items[pk].text, seqs[items[pk].id]) for pk in place)
-        return Neighbourhood(
-            seen=seen,
-            known=known,
-            near=tuple(tuple(place[pk] for pk in near if pk in place) for _, near, _, _ in self._facts),
-            close=tuple(close or self._shares_a_word(text, near, items) for text, near, close, _ in self._facts),
-            equal=tuple(None if equal is None else place.get(equal) for *_, equal in self._facts),
-        )
-
-    def _shares_a_word(self, text: str, near: list[int], items: Mapping[int, MemoryItem]) -> bool:
-        told = content_words(text)
-        return any(told & content_words(items[pk].text) for pk in near if pk in items)
+def _tokens(row: Any) -> int:
+    """About how many tokens a memory takes: a quarter of the bytes, which is fair to scripts without an alphabet, too."""
+    return _BESIDE + ceil(len(row.text.encode()) / 4)

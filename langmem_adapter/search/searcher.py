@@ -17,12 +17,14 @@ import numpy as np
 from langmem_adapter.records.results import Explanation, Hit
 from langmem_adapter.records.work import PROCEDURAL
 from langmem_adapter.search import history, question, rerank
-from langmem_adapter.search.neighbours import Neighbourhood, neighbourhood
+from langmem_adapter.search.neighbours import Neighbourhood, best_that_fit, neighbourhood, room, whole
 from langmem_adapter.search.query import Query
 from langmem_adapter.search.ranking import Evidence, Groups, Ranked, Weights, fuse
 from langmem_adapter.search.shelves import Shelves, loader
 from langmem_adapter.search.versions import newest_first
 from langmem_adapter.storage import memories
+from langmem_adapter.storage.graph.rivals import rivals
+from langmem_adapter.storage.roll import last_change
 from langmem_adapter.text import ASKS, TELLS_TIME
 from langmem_adapter.tracing import shown, stage
 from langmem_adapter.twins import Plan, beside
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.embedding.embedder import Embedder
     from langmem_adapter.index.base import VectorFeed, Vectors, VectorView
+    from langmem_adapter.records.graph import Triple
     from langmem_adapter.records.results import MemoryItem
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.search.base import EvidenceSource
@@ -60,7 +63,6 @@ class Searcher:
         indexer: Keeps the vector index up to date.
         embedder: Turns texts into vectors.
         weights: How much each kind of evidence counts.
-        near: Cosine from which on a memory counts as near.
         graph: Leads to memories from elsewhere.
     """
 
@@ -71,14 +73,12 @@ class Searcher:
         embedder: Embedder,
         *,
         weights: Weights,
-        near: float,
         graph: EvidenceSource | None = None,
     ) -> None:
         self._database = database
         self._indexer = indexer
         self._embedder = embedder
         self._weights = weights
-        self._near = near
         self._graph = graph
         self._shelves = Shelves()
 
@@ -97,28 +97,48 @@ class Searcher:
             return pool[: query.k]
         return await rerank.areranked(query.rerank, pool, query.text, query.k)
 
-    def neighbours(self, texts: Sequence[str], scope: Scope, *, limit: int, referring: Sequence[bool]) -> Neighbourhood:
+    def neighbours(
+        self, facts: Sequence[str], scope: Scope, *, tokens: int, stated: Sequence[Triple] = ()
+    ) -> Neighbourhood:
         """The memories within *scope* that new facts have to be compared with.
 
+        All of them, where they fit. Of more, those that say another value of a relation which can have one only, and the
+        newest; the rest of the room is shared by the facts: to each the nearest by meaning and by words.
+
         Args:
-            texts: The facts, whose vectors are in the embedder's cache or are made now, in one batch.
+            facts: Their texts; their vectors are in the embedder's cache or are made now, in one batch.
             scope: The fields that the add was given.
-            limit: Neighbours for each fact.
-            referring: Whether each fact speaks of somebody named earlier ("She has a dog"): then its words alone do not
-                find who is meant, and the latest memories are its neighbours as well.
+            tokens: Of the memories around ten facts, see `Settings.candidate_tokens`.
+            stated: What the facts say of relations.
         """
-        vectors = self._embedder.vectors(texts)
+        most = room(tokens, len(facts))
+        with self._database.read() as connection:
+            everything = whole(connection, scope, most)
+            if everything is not None:
+                return neighbourhood(connection, scope, facts, everything, seen=last_change(connection).seq)
+        vectors = self._embedder.vectors(facts)
         version = self._pulled()
         seen = self._indexer.applied
         with self._database.read() as connection:
             standing = self._shelves.of(connection, scope, version)
-            rank = partial(self._rank, lambda: connection, standing, weights=Weights(word=self._weights.word))
             ranked = [
-                rank(Query(text, scope, k=limit), question.read(text, (), standing.shelf.language), vector)
-                for text, vector in zip(texts, vectors, strict=True)
+                near
+                for text, vector in zip(facts, vectors, strict=True)
+                for near in self._near(connection, standing, Query(text, scope), vector)
             ]
-            facts = zip(texts, ranked, referring, strict=True)
-            return neighbourhood(connection, scope, facts, limit=limit, near=self._near, seen=seen)
+            named = rivals(connection, scope, standing.scope_ids, stated)
+            best = best_that_fit(connection, scope, most, named=named, ranked=ranked)
+            return neighbourhood(connection, scope, facts, best, seen=seen)
+
+    def _near(
+        self, connection: Connection, standing: Standing, query: Query, vector: NDArray[np.float32]
+    ) -> tuple[list[int], list[int]]:
+        """Pks by meaning, and by words, nearest first."""
+        weights = Weights(word=self._weights.word, related=self._weights.related)
+        asked = question.read(query.text, (), standing.shelf.language)
+        ranked = self._rank(lambda: connection, standing, query, asked, vector, weights=weights)
+        meant, told = (np.argsort(-values, kind="stable") for values in (ranked.meaning, ranked.words))
+        return ranked.pks[meant].tolist(), ranked.pks[told[ranked.words[told] > 0]].tolist()
 
     def spoken_of(self, texts: Sequence[str], scope: Scope, *, most: int) -> list[list[MemoryItem]]:
         """The memories within *scope* that each text may speak of: those that share its words, best first, and the newest.

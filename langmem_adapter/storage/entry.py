@@ -21,8 +21,8 @@ from langmem_adapter.storage.graph.rows import Rows
 from langmem_adapter.storage.graph.said import Said, relates_two
 from langmem_adapter.storage.graph.writes import carry_out
 from langmem_adapter.storage.prepared import Prepared, any_of
-from langmem_adapter.storage.scopes import expand, key_of, of_row
-from langmem_adapter.storage.tables import MEMORIES, history, memories, scopes
+from langmem_adapter.storage.scopes import between, expand, key_of, of_row
+from langmem_adapter.storage.tables import MEMORIES, Number, history, memories, scopes
 from langmem_adapter.text import text_hash
 
 if TYPE_CHECKING:
@@ -48,6 +48,9 @@ _UPDATE_MEMORY: Final = Prepared(
 _DELETE_MEMORIES: Final = Prepared(delete(memories).where(any_of(memories.c.pk, "pks")))
 _GROW_SCOPE: Final = Prepared(
     update(scopes).where(scopes.c.id == bindparam("_id")).values(word_count=scopes.c.word_count + bindparam("_words"))
+)
+_COMPARED: Final = Prepared(
+    update(scopes).where(any_of(scopes.c.key, "keys")).values(compared=bindparam("seq", type_=Number))
 )
 _TARGETS: Final = Prepared(
     select(memories, scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id)
@@ -89,6 +92,7 @@ class Entry:
         self._new_words: list[dict[str, Any]] = []
         self._old_words: dict[int, int] = {}  # pk → scope id of memories whose word rows are to go
         self._grown: Counter[int] = Counter()  # words of each scope
+        self._compared: set[str] = set()  # keys of the scopes from that of the run to those of the memories it changed
         self._place = -1  # of the decision at hand
         self._told: dict[int, Said] = {}  # what decisions say and unsay of relations, by their places
 
@@ -135,6 +139,8 @@ class Entry:
         if self._gone:
             _DELETE_MEMORIES.run(self._connection, {"pks": self._gone})
         _INSERT_HISTORY.many(self._connection, self._history)
+        if self._compared:
+            _COMPARED.run(self._connection, {"keys": list(self._compared), "seq": self._seq})
         self._post_words()
 
     def _post_words(self) -> None:
@@ -272,7 +278,7 @@ class Entry:
         if self.scope_id is None:
             self.scope_id = seq
             fields = {"user_id": scope.user_id, "agent_id": scope.agent_id, "run_id": scope.run_id}
-            self._scopes.append({"id": seq, "key": key_of(scope), **fields, "word_count": 0})
+            self._scopes.append({"id": seq, "key": key_of(scope), **fields, "word_count": 0, "compared": None})
         return self.scope_id
 
     def _embedding(self, text: str) -> bytes:
@@ -294,6 +300,7 @@ class Entry:
         change = {"seq": row["seq"], "nonce": secrets.token_bytes(8), "space": MEMORIES, "row": row["pk"], "op": op}
         self._changes.append(change)
         self._touched.add(row["id"])
+        self._mark(row)
         copied = {
             name: row[name]
             for name in ("seq", "scope_id", "revision", "context", "metadata", "memory_type", "expires_at")
@@ -315,6 +322,14 @@ class Entry:
                 "reason": decision.reason,
             }
         )
+
+    def _mark(self, row: Mapping[str, Any]) -> None:
+        if self._write.seen is None or self._write.scope is None:
+            return
+        self._scope(
+            self._write.scope, row["seq"]
+        )  # that of a run is there even where it only changed memories of others
+        self._compared.update(map(key_of, between(self._write.scope, row.get("scope", self._write.scope))))
 
 
 def _home(row: Mapping[str, Any]) -> Home:

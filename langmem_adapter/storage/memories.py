@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from sqlalchemy import Row, Select, Text, and_, func, literal, or_, select, type_coerce
+from sqlalchemy import Integer, Row, Select, Text, and_, bindparam, func, literal, or_, select, type_coerce
 
 from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError
 from langmem_adapter.filters import EVERYTHING
@@ -20,7 +20,7 @@ from langmem_adapter.storage.scopes import of_row, within
 from langmem_adapter.storage.tables import history, memories, scopes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from sqlalchemy import ColumnElement, Connection
 
@@ -34,6 +34,8 @@ __all__ = [
     "best",
     "by_pks",
     "equal_texts",
+    "every_text",
+    "extent",
     "get",
     "latest",
     "matching",
@@ -43,6 +45,7 @@ __all__ = [
     "place",
     "revisions",
     "sequence_numbers",
+    "texts",
 ]
 
 AnyRow: TypeAlias = "Row[*tuple[Any, ...]]"
@@ -53,6 +56,9 @@ _ITEM: Final = select(*_SHOWN, scopes.c.user_id, scopes.c.agent_id, scopes.c.run
     memories, scopes, memories.c.scope_id == scopes.c.id
 )
 _BY_PKS: Final = Prepared(_ITEM.where(any_of(memories.c.pk, "pks")))
+_LAST: Final = [memories.c.pk, memories.c.id, memories.c.seq, memories.c.updated_at]
+_BEGINNING: Final = func.substr(memories.c.text, 1, bindparam("letters", type_=Integer)).label("text")
+_TEXTS: Final = Prepared(select(*_LAST, _BEGINNING).where(any_of(memories.c.pk, "pks")).order_by(memories.c.pk))
 
 
 def get(connection: Connection, memory_id: str, scope: Scope | None = None) -> MemoryItem:
@@ -75,6 +81,24 @@ def by_pks(connection: Connection, pks: Sequence[int]) -> dict[int, MemoryItem]:
 def best(reading: Reading, pks: Sequence[int]) -> dict[int, MemoryItem]:
     """The same, in a transaction only where one has begun."""
     return {row.pk: _item(row) for row in reading.rows(_BY_PKS, {"pks": pks})}
+
+
+def extent(connection: Connection, scope: Scope, most: int) -> tuple[int, int]:
+    """How many memories are within *scope*, and how many letters their texts have; no more than *most* are looked at."""
+    some = select(func.length(memories.c.text).label("letters")).where(_visible(scope)).limit(most).subquery()
+    count, letters = connection.execute(select(func.count(), func.sum(some.c.letters)).select_from(some)).one()
+    return count, letters or 0
+
+
+def every_text(connection: Connection, scope: Scope) -> list[AnyRow]:
+    """The pk, id, seq, updated_at and text of every memory within *scope*."""
+    return list(connection.execute(select(*_LAST, memories.c.text).where(_visible(scope)).order_by(memories.c.pk)))
+
+
+def texts(connection: Connection, pks: Iterable[int], letters: int) -> list[Any]:
+    """The same of some memories; of texts of more than so many letters the beginning, with an ellipsis at its end."""
+    rows = _TEXTS.rows(connection, {"pks": list(pks), "letters": letters + 1})
+    return [row if len(row.text) <= letters else row._replace(text=row.text[: letters - 1] + "…") for row in rows]
 
 
 def sequence_numbers(connection: Connection, ids: Sequence[str]) -> dict[str, int]:

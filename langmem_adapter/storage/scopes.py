@@ -6,6 +6,7 @@ import uuid
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import chain, combinations
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import ColumnElement, and_, func, select
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Column, Connection, Table
 
-__all__ = ["ScopeCount", "beginning", "counts", "expand", "id_within", "key_of", "of_row", "within"]
+__all__ = ["ScopeCount", "beginning", "between", "counts", "expand", "id_within", "key_of", "of_row", "within"]
 
 _NAMESPACE: Final = uuid.UUID("6f2d1c1e-9f1b-5d0a-8a53-6c616e676d65")
 
@@ -51,6 +52,18 @@ def id_within(scope: Scope, name: str) -> str:
     Whoever gives a name can therefore neither meet nor take what somebody else called so.
     """
     return str(uuid.uuid5(_NAMESPACE, f"{key_of(scope)}:{name}"))
+
+
+def between(wide: Scope, narrow: Scope) -> list[Scope]:
+    """Every scope from one to another that lies within it, both included.
+
+    Example:
+        >>> len(between(Scope(user_id="ann"), Scope("ann", "guide", "r1")))
+        4
+    """
+    more = [name for name in narrow.named if name not in wide.named]
+    chosen = chain.from_iterable(combinations(more, count) for count in range(len(more) + 1))
+    return [Scope(**wide.named, **{name: narrow.named[name] for name in names}) for names in chosen]
 
 
 def within(scope: Scope, rows: Table = scopes) -> ColumnElement[bool]:

@@ -71,6 +71,7 @@ scopes: Final = Table(
     Column("agent_id", Text, index=True),
     Column("run_id", Text, index=True),
     Column("word_count", BigInteger, nullable=False),
+    Column("compared", Number),  # last change of its memories by a write that had compared and could see them all
 )
 
 changes: Final = Table(

@@ -44,7 +44,7 @@ class Trace:
         created_at: When it was written.
         turns: What parse made of the messages.
         facts: What extract found in them.
-        candidates: What retrieve brought: the memories around the facts, and which is near which.
+        candidates: What retrieve brought: the memories that the facts were compared with.
         decisions: What decide made of it, in order.
         calls: Every call of the chat model, with prompt and raw reply.
         result: What apply did, the cost included.

@@ -30,8 +30,7 @@ class Write:
         scope: The exact scope of new memories, and of the run; only needed where there is an ADD, a key or a trace.
         within: Fields that every memory named must match; `None` where the ids were found another way.
         vectors: The unit vector (float32) of every text that is added or put in place of another.
-        seen: Number of the last change that the decisions took into account; `None` skips the check against newcomers.
-        near: Cosine from which on a memory written since then makes the decisions stale.
+        seen: Number of the last change that the decisions took into account; `None` for what was compared with nothing.
         key: Names the run within *scope*; a second write of the same key changes nothing and gives the first one's result.
         trace: What to keep of the run that led here; it is written even where nothing else is, and needs a key.
     """
@@ -41,7 +40,6 @@ class Write:
     within: Scope | None = None
     vectors: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     seen: int | None = None
-    near: float = 1.0
     key: str | None = None
     trace: TraceDraft | None = None
 

@@ -96,8 +96,7 @@ def _answer(messages: list[Any]) -> str:
         return _found(shown)
     known = tuple(Known(int(memory["id"]), memory["text"]) for memory in shown["memories"])
     facts = tuple(Fact(fact["text"], 0) for fact in shown["facts"])
-    near = tuple(tuple(range(len(known))) for _ in facts)
-    verdicts = _RULES.decide.invoke(Comparison(facts, known, near)).verdicts
+    verdicts = _RULES.decide.invoke(Comparison(facts, known)).verdicts
     entries = [
         {
             "id": str(verdict.number) if verdict.event != "ADD" else "new",

@@ -108,7 +108,7 @@ def filled(path: Path, size: Size) -> None:
         raw.execute(f"PRAGMA {pragma}")
     raw.execute("BEGIN")
     for scope in np.unique(scopes).tolist():
-        raw.execute("INSERT INTO scopes VALUES (?, ?, ?, NULL, NULL, 0)", (scope, str(scope), str(scope)))
+        raw.execute("INSERT INTO scopes VALUES (?, ?, ?, NULL, NULL, 0, NULL)", (scope, str(scope), str(scope)))
     for number, vectors in enumerate(unit_vectors(size.rows)):
         _write(raw, number * BLOCK + 1, scopes[number * BLOCK : (number + 1) * BLOCK].tolist(), vectors)
     raw.execute("COMMIT")

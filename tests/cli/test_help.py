@@ -11,9 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 from langmem_adapter.cli.app import app
+from langmem_adapter.reasoning.prompts import TASKS, instructions
 
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
-COMMANDS = ["demo", "add", "search", "list", "show", "history", "update", "delete", "purge", "reindex", "doctor"]
+COMMANDS = "demo add search list show history update delete purge reindex doctor prompts".split()
 HEAVY = (
     "faiss langgraph langchain langchain_core sqlalchemy alembic numpy pydantic_settings pydantic openai httpx"
 ).split()
@@ -100,3 +101,10 @@ def test_json_may_stand_before_the_command(cli: Callable[..., Any]) -> None:
     result = CliRunner().invoke(app, ["--json", "-d", "nowhere.db", "list", "-u", "a"])
     assert json.loads(result.stdout)["error"]["code"] == "no_database"
     assert result.exit_code == 3
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_instructions_for_models_are_shown_as_they_are(task: str) -> None:
+    assert CliRunner().invoke(app, ["prompts", task]).stdout == instructions(task)
+    shown = json.loads(CliRunner().invoke(app, ["prompts", task, "--json"]).stdout)
+    assert shown["data"] == [{"text": instructions(task), "task": task}]

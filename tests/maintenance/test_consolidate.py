@@ -103,14 +103,16 @@ def test_records_of_what_was_done_are_left_alone(memory: Memory) -> None:
     assert tidy(memory, scope=Scope(agent_id="guide")) == Tidied()
 
 
-def test_a_chat_model_judges_only_what_is_near() -> None:
-    model = ScriptedChatModel(replies=[_verdict("UPDATE", "Likes green tea a lot")])
+def test_a_chat_model_judges_every_memory_that_has_an_older_one() -> None:
+    model = ScriptedChatModel(
+        replies=[_verdict("UPDATE", "Likes green tea a lot"), _verdict("ADD", "Works as a nurse")]
+    )
     with Memory(":memory:", model=model) as memory:
         first, *_ = tell(memory, "Likes green tea", "Likes green tea a lot", "Works as a nurse")
         done = tidy(memory)
         assert texts(memory) == ["Likes green tea a lot", "Works as a nurse"]
         assert memory.get(first).text == "Likes green tea a lot"
-        assert (done.compared, done.usage.model_calls, len(model.calls)) == (1, 1, 1)
+        assert (done.compared, done.usage.model_calls, len(model.calls)) == (2, 2, 2)
 
 
 def test_what_somebody_changes_meanwhile_is_left_to_the_next_run() -> None:
@@ -127,7 +129,7 @@ def test_what_somebody_changes_meanwhile_is_left_to_the_next_run() -> None:
 
 
 def _verdict(event: str, text: str) -> str:
-    return json.dumps({"memory": [{"id": "0", "text": text, "event": event}]})
+    return json.dumps({"memory": [{"id": "0", "text": text, "event": event, "fact": 0}]})
 
 
 _SAYINGS = [

@@ -20,6 +20,7 @@ from langmem_adapter.errors import ConflictError, InvalidInputError, ScopeError
 from langmem_adapter.memory import Memory
 from langmem_adapter.settings import Settings
 from langmem_adapter.testing.fakes import CountingEmbeddings, ScriptedChatModel
+from tests.faults.processes import call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -305,10 +306,21 @@ def test_a_neighbour_that_was_deleted_meanwhile_is_not_brought_back(rivals: Call
     assert len(pair.model.calls) == 2  # nothing near is left, so nobody needs to judge
 
 
-def test_the_same_fact_written_meanwhile_is_not_added_twice(rivals: Callable[..., Rivals]) -> None:
+def compared_elsewhere(path: Path, text: str) -> None:
+    """In another process, whose adds stand in no queue of this one."""
+    with Memory(path, model=ScriptedChatModel(replies=[facts(text), decision("ADD", text, "9")])) as other:
+        other.add(text, **ANN)
+
+
+def test_the_same_fact_compared_and_written_meanwhile_is_not_added_twice(
+    rivals: Callable[..., Rivals], tmp_path: Path
+) -> None:
     pair = rivals(
         facts("Likes green tea"),
-        meanwhile(lambda: pair.said("likes green tea."), decision("ADD", "Likes green tea", "9")),
+        meanwhile(
+            lambda: call(compared_elsewhere, tmp_path / "m.db", "likes green tea."),
+            decision("ADD", "Likes green tea", "9"),
+        ),
     )
     pair.said("Likes green tea with milk")
     assert pair.run("I like green tea.") == ONCE_MORE
@@ -316,31 +328,34 @@ def test_the_same_fact_written_meanwhile_is_not_added_twice(rivals: Callable[...
     assert len(pair.model.calls) == 2
 
 
-def test_the_model_is_not_asked_again_where_its_neighbours_are_the_same(rivals: Callable[..., Rivals]) -> None:
-    # The newcomer is near enough to be a conflict, but another memory is nearer, and only one is compared with.
-    pair = rivals(
-        facts("Likes green tea"),
-        meanwhile(lambda: pair.said("Likes black tea"), decision("ADD", "Likes green tea", "9")),
-        neighbours=1,
-        near=0.1,
-    )
-    pair.said("Likes green tea with milk")
+def test_the_model_is_not_asked_again_where_it_would_be_shown_the_same(
+    rivals: Callable[..., Rivals], tmp_path: Path
+) -> None:
+    path = tmp_path / "m.db"
+
+    def comes_and_goes() -> None:
+        call(compared_elsewhere, path, "Plays chess")
+        (chess,) = (item.id for item in pair.other.get_all(**ANN) if item.text == "Plays chess")
+        pair.other.delete(chess)
+
+    pair = rivals(facts("Likes green tea"), meanwhile(comes_and_goes, decision("ADD", "Likes green tea", "9")))
+    pair.said("Likes milk")
     assert pair.run("I like green tea.") == ONCE_MORE
-    assert texts(pair.mine) == {"Likes green tea with milk", "Likes black tea", "Likes green tea"}
+    assert texts(pair.mine) == {"Likes milk", "Likes green tea"}
     assert len(pair.model.calls) == 2
 
 
-def test_what_others_write_elsewhere_is_no_conflict(rivals: Callable[..., Rivals]) -> None:
+def test_what_is_written_elsewhere_or_compared_with_nothing_is_no_conflict(rivals: Callable[..., Rivals]) -> None:
     pair = rivals(
         facts("Likes green tea"),
         meanwhile(
-            lambda: (pair.said("Owns a bicycle"), pair.other.add("Likes green tea", infer=False, user_id="bob")),
+            lambda: (pair.said("Likes green tea"), pair.other.add("I like green tea", user_id="bob")),
             decision("ADD", "Likes green tea", "9"),
         ),
     )
     pair.said("Likes green tea with milk")
     assert pair.run("I like green tea.") == STAGES
-    assert len(texts(pair.mine)) == 3
+    assert len(pair.mine.get_all(**ANN)) == 3
 
 
 def _always_disturbed(rivals: Callable[..., Rivals], attempts: int) -> tuple[Rivals, str]:

@@ -1,4 +1,4 @@
-"""The queue: adds that say something near come one after the other, all others side by side; nobody waits for ever."""
+"""The queue: the adds of a scope that compare do so one after the other, all others go side by side; nobody waits for ever."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
 import pytest
 
 from langmem_adapter.errors import LangmemAdapterError
@@ -24,20 +23,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from langmem_adapter.embedding.embedder import UnitVectors
 
 ANN: Final[Any] = {"user_id": "ann"}
 FRIENDS: Final = "Bob Cy Dee Eve Fay Gus Hal Ida Jo Kim".split()
 ANNS: Final = Scope(user_id="ann")
-ONE: Final = np.eye(4, dtype=np.float32)[:1]
-OTHER: Final = np.eye(4, dtype=np.float32)[1:2]
 
 
 class Model:
     """Says what it is told as the fact, adds every fact, and counts; a fact with a word of `held` waits for its event."""
 
     def __init__(self) -> None:
-        self.decided = 0
+        self.shown: list[int] = []  # how many memories, in each decision
         self.held: dict[str, threading.Event] = {}
         self.reached = threading.Semaphore(0)
         self.broken: set[str] = set()
@@ -46,7 +42,7 @@ class Model:
         shown = json.loads(next(line for line in str(messages[-1].content).splitlines() if line.startswith("{")))
         if "conversation" in shown:
             return json.dumps({"facts": [shown["conversation"][0]["text"]]})
-        self.decided += 1
+        self.shown.append(len(shown["memories"]))
         text = shown["facts"][0]["text"]
         for word, released in self.held.items():
             if word in text:
@@ -81,34 +77,35 @@ def texts(memory: Memory) -> list[str]:
 # ── in the pipeline ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_waiting_adds_that_say_something_near_ask_the_model_once_each(memory: Memory, model: Model) -> None:
-    said = [f"Likes tea with {friend}" for friend in FRIENDS] * 3
-    await asyncio.gather(*(memory.aadd(text, **ANN) for text in said))
-    assert texts(memory) == sorted(set(said))
-    assert model.decided == len(FRIENDS) - 1  # the first has nothing near, and a repetition needs no judgement
+FIFTY: Final = [f"{doing} with {friend}" for friend in FRIENDS for doing in "Sings Cooks Runs Skis Reads".split()]
 
 
-def test_threads_that_say_something_near_ask_the_model_once_each(memory: Memory, model: Model) -> None:
-    said = [f"Likes tea with {friend}" for friend in FRIENDS] * 2
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda text: memory.add(text, **ANN), said))
-    assert texts(memory) == sorted(set(said))
-    assert model.decided == len(FRIENDS) - 1
+@pytest.mark.parametrize("way", ["tasks", "threads"])
+async def test_of_fifty_adds_at_once_each_asks_twice_and_sees_all_before_it(
+    memory: Memory, model: Model, way: str
+) -> None:
+    if way == "tasks":
+        done = await asyncio.gather(*(memory.aadd(text, **ANN) for text in FIFTY))
+    else:
+        with ThreadPoolExecutor(8) as pool:
+            done = list(pool.map(lambda text: memory.add(text, **ANN), FIFTY))
+    assert texts(memory) == sorted(FIFTY)
+    assert sum(result.usage.model_calls for result in done) == 2 * len(FIFTY) - 1  # the first finds nothing known
+    assert sorted(model.shown) == list(range(1, len(FIFTY)))
 
 
-def test_near_waits_and_far_does_not(memory: Memory, model: Model) -> None:
+def test_whoever_compares_in_a_scope_waits_and_nobody_else_does(memory: Memory, model: Model) -> None:
     memory.add("Likes tea with Bob", **ANN)
     released = hold(model, "Cy")
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(memory.add, "Likes tea with Cy", **ANN)
         assert model.reached.acquire(timeout=100)
-        second = pool.submit(memory.add, "Likes tea with Dee", **ANN)
-        assert memory.add("Owns a red bicycle", **ANN).results[0].event == "ADD"
-        assert model.decided == 1
+        second = pool.submit(memory.add, "Owns a red bicycle", **ANN)
+        assert memory.add("Owns a red bicycle", user_id="bob").results[0].event == "ADD"
+        assert memory.add("Owns a red bicycle", infer=False, **ANN).results[0].event == "ADD"
         assert not second.done()
         released.set()
-        assert [run.result(timeout=100).results[0].event for run in (first, second)] == ["ADD", "ADD"]
-    assert model.decided == 2
+        assert [run.result(timeout=100).results[0].event for run in (first, second)] == ["ADD", "NONE"]
 
 
 def test_a_failed_add_lets_the_next_one_go_on(memory: Memory, model: Model) -> None:
@@ -157,9 +154,9 @@ class Queueing:
         self.queue = Queue()
         self.tasks: dict[str, asyncio.Task[None]] = {}
 
-    async def come(self, key: str, vectors: UnitVectors = ONE, scope: Scope = ANNS, *, lease: float = 1_000) -> bool:
+    async def come(self, key: str, scope: Scope = ANNS, *, lease: float = 1_000) -> bool:
         """Whether who comes goes on at once."""
-        taking = self.queue.atake(scope, key, vectors, near=0.5, lease=lease)
+        taking = self.queue.atake(scope, key, lease=lease)
         self.tasks[key] = asyncio.create_task(taking)
         return await self.goes_on(key)
 
@@ -170,21 +167,27 @@ class Queueing:
         return self.tasks[key].done()
 
 
-async def test_who_says_something_near_waits_for_all_before_and_for_nobody_else() -> None:
+async def test_who_comes_waits_for_all_before_in_the_scope_and_for_nobody_else() -> None:
     test = Queueing()
     assert await test.come("one")
-    assert await test.come("far", OTHER)
     assert await test.come("of another", scope=Scope(user_id="bob"))
     assert await test.come("one")  # again, as after a conflict
     assert not await test.come("two")
     assert not await test.come("three")
     test.queue.leave(ANNS, "unknown")
-    test.queue.leave(ANNS, "far")
-    assert not await test.goes_on("two")
-    test.queue.leave(ANNS, "one")
-    assert await test.goes_on("two") and not await test.goes_on("three")
     test.queue.leave(ANNS, "two")
+    assert not await test.goes_on("three")
+    test.queue.leave(ANNS, "one")
     assert await test.goes_on("three")
+
+
+async def test_who_has_waited_holds_others_up_no_longer_than_his_lease_from_his_turn_on() -> None:
+    test = Queueing()
+    assert await test.come("one")
+    assert not await test.come("two", lease=0.05)
+    assert not await test.come("three")
+    test.queue.leave(ANNS, "one")
+    await asyncio.wait_for(test.tasks["three"], timeout=100)  # far less than the lease of the first
 
 
 async def test_a_place_that_is_never_left_is_over_after_its_lease() -> None:

@@ -7,7 +7,6 @@ import json
 import uuid
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -156,7 +155,6 @@ def forged(draw: st.DrawFn, house: House) -> dict[str, Any]:
         "seen": draw(seen),
     }
     known = [{"id": each, "text": "Lives in Paris", "seq": draw(st.integers(1, 12))} for each in house.ids]
-    near = [list(range(len(known)))]
     task = {"scope": draw(st.sampled_from(SCOPES)), "key": draw(st.sampled_from(house.keys))}
     return {
         **state,
@@ -164,7 +162,7 @@ def forged(draw: st.DrawFn, house: House) -> dict[str, Any]:
         "candidates": {
             **state["candidates"],
             "known": known,
-            "near": near,
+            "shown": len(known),
             "equal": [draw(st.sampled_from([None, 0]))],
         },
         "decisions": [decision, *state["decisions"]][: draw(st.integers(1, 2))],
@@ -222,9 +220,9 @@ def test_nobody_answers_somebody_elses_review(house: House) -> None:
 
 
 async def test_nobody_leaves_or_takes_somebody_elses_place(house: House) -> None:
-    queue, whose, one = queue_of(house.memory.engine.database), Scope("alice"), np.eye(1, 512, dtype=np.float32)
+    queue, whose = queue_of(house.memory.engine.database), Scope("alice")
     graph = house.memory.build_pipeline(checkpointer=InMemorySaver())
-    queue.take(whose, "hers", one, near=0.5, lease=1_000)
+    queue.take(whose, "hers", lease=1_000)
     config = signed_in("bob")
     graph.invoke({"messages": "Hello!"}, config)
     for stage in ("retrieve", "decide", "apply"):
@@ -232,7 +230,7 @@ async def test_nobody_leaves_or_takes_somebody_elses_place(house: House) -> None
             state = {**house.bobs, "task": {**house.bobs["task"], "scope": whose.named, "key": key}, "decisions": []}
             with pytest.raises(ScopeError):
                 graph.invoke(Command(goto=Send(stage, state)), config)
-    waiting = asyncio.create_task(queue.atake(whose, "next", one, near=0.5, lease=1_000))
+    waiting = asyncio.create_task(queue.atake(whose, "next", lease=1_000))
     await _breath()
     assert not waiting.done()
     queue.leave(whose, "hers")

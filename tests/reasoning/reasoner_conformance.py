@@ -36,11 +36,8 @@ def question(*turns: Turn, about: str = "user") -> Question:
 
 
 def comparison(facts: tuple[str, ...], known: tuple[str, ...]) -> Comparison:
-    numbers = tuple(range(len(known)))
     return Comparison(
-        tuple(Fact(text, 0) for text in facts),
-        tuple(Known(number, text) for number, text in enumerate(known)),
-        tuple(numbers for _ in facts),
+        tuple(Fact(text, 0) for text in facts), tuple(Known(number, text) for number, text in enumerate(known))
     )
 
 

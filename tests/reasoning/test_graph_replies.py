@@ -15,9 +15,9 @@ from langchain_core.messages import AIMessage
 from langmem_adapter.errors import ModelReplyError
 from langmem_adapter.names import LONGEST_NAME, LONGEST_RELATION, entity_key, relation_name
 from langmem_adapter.reasoning.base import Extraction, KnownNames, Question
-from langmem_adapter.reasoning.graph_replies import GraphReply
 from langmem_adapter.reasoning.llm import LLMReasoner
 from langmem_adapter.reasoning.reading import read_reply
+from langmem_adapter.reasoning.replies import GraphReply
 from langmem_adapter.reasoning.said import degree, flag, interval, period
 from langmem_adapter.reasoning.salvage import UnusableReplyError
 from langmem_adapter.records.work import Turn
@@ -149,7 +149,6 @@ READ: list[tuple[str, str, dict[str, list[str]]]] = [
     ("negative index", one(fact=-1), ONE),
     ("index of a list", one(fact=[]), ONE),
     ("index true", one(fact=True), ONE),
-    ("indices from 1", reply([ANNA, LYON], [{**MANAGES, "fact": 1}, {**LIVES, "fact": 2}]), BOTH),
     (
         "index over blanks and nulls",
         reply(["", ANNA, None, LYON], [{**MANAGES, "fact": 1}, {**LIVES, "fact": 3}]),
@@ -180,6 +179,10 @@ READ: list[tuple[str, str, dict[str, list[str]]]] = [
         {"住在里昂": ["user 住在 里昂"]},
     ),
     ("unknown members", one(colour="red", fact_ids=[3]), ONE),
+    ("entities as a number", reply([ANNA], [MANAGES], 7), ONE),
+    ("an entity without a name", reply([ANNA], [MANAGES], [{"type": "person"}, {"name": 3}]), ONE),
+    ("a type that is none", reply([ANNA], [MANAGES], [{"name": "Anna", "type": ["person"]}]), ONE),
+    ("our own form", json.dumps({"facts": [{"text": ANNA, "turn": 0, "date": None, "relations": [MANAGES]}]}), ONE),
     ("entities of names", reply([ANNA], [MANAGES], ["Anna", "Ben"]), ONE),
     ("entities by name", reply([ANNA], [MANAGES], {"Anna": "person", "Ben": "person"}), ONE),
     (
@@ -208,20 +211,6 @@ NOTED: list[tuple[str, str, dict[str, list[str]], str]] = [
     ("confidence infinite", one(confidence=1e308 * 10), ONE, "read as 1.0|Infinity"),
     ("confidence in words", one(confidence="high"), ONE, "no number"),
     ("confidence as a list", one(confidence=[1]), ONE, "no number"),
-    ("entities as a number", reply([ANNA], [MANAGES], 7), ONE, "must have a name"),
-    (
-        "an entity without a name",
-        reply([ANNA], [MANAGES], [{"type": "person"}, {"name": 3}]),
-        ONE,
-        "must have a name|no text",
-    ),
-    ("a type that is none", reply([ANNA], [MANAGES], [{"name": "Anna", "type": ["person"]}]), ONE, "no text"),
-    (
-        "a thousand facts more",
-        reply([f"x{n}" for n in range(1000)], [{**MANAGES, "fact": None}]),
-        {f"x{n}": [] for n in range(1000)},
-        "one fact more than 1,000",
-    ),
 ]
 
 
@@ -237,8 +226,8 @@ def test_trifles_are_noted_and_cost_no_repair(text: str, expected: dict[str, lis
 
 LONG = "x" * 10_000
 UNREADABLE: list[tuple[str, str, dict[str, list[str]], str]] = [
-    ("no key for relations", reply([ANNA]), NONE, 'no list "relations"'),
-    ("only facts, as a list", json.dumps([ANNA]), NONE, 'no list "relations"'),
+    ("no key for relations", reply([ANNA]), NONE, 'no "relations"'),
+    ("only facts, as a list", json.dumps([ANNA]), NONE, 'no "relations"'),
     ("relations a number", reply([ANNA], 5), NONE, "must be an object"),
     ("relations true", reply([ANNA], relations=True), NONE, "must be an object"),
     ("relations prose", reply([ANNA], "Anna manages Ben"), NONE, "must be an object"),
@@ -280,6 +269,14 @@ UNREADABLE: list[tuple[str, str, dict[str, list[str]], str]] = [
         {ANNA: [], LYON: BOTH[LYON]},
         "target is empty",
     ),
+    (
+        "indices from 1",
+        reply([ANNA, LYON], [{**MANAGES, "fact": 1}, {**LIVES, "fact": 2}]),
+        {ANNA: [], LYON: ["Anna manages Ben", "user lives_in Lyon"]},
+        "the fact 2, which is not there",
+    ),
+    ("a pronoun", one(source="She"), NONE, "source is a pronoun"),
+    ("a chinese pronoun", one(target="他们"), NONE, "target is a pronoun"),
     ("2,001 relations", reply([ANNA], [MANAGES] * 2001), ONE, "only 2,000"),
     (
         "mem0's result",
@@ -300,7 +297,7 @@ def test_asked_for_again_then_left_out_with_a_note(
     assert any(re.search(problem, note) for note in found.notes)
     assert all(len(note) < 500 and "\0" not in note and note.encode() for note in found.notes)
     quoted = str(model.calls[1][-1].content)
-    assert 'the keys "facts", "entities", "relations"' in quoted
+    assert 'the key "facts"' in quoted
     assert re.search(problem, json.loads(quoted[quoted.index('"') : quoted.index("\nSend")]))
     _, repaired = asked(text, reply([ANNA, LYON], [MANAGES, LIVES], []), mode=mode)
     assert repaired.usage.model_calls == 2
@@ -527,7 +524,7 @@ NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=
 def test_every_readable_relation_stands_at_exactly_one_fact(
     pairs: list[Any], facts: list[str], data: st.DataObject
 ) -> None:
-    indices = st.none() | st.integers(-1, 5)
+    indices = st.none() | st.integers(0, max(0, len(facts) - 1))
     relations = [
         {"source": a, "relation": f"r{n}", "target": b, "fact": data.draw(indices)} for n, (a, b) in enumerate(pairs)
     ]

@@ -17,6 +17,7 @@ from langchain_core.tracers.base import BaseTracer
 from langmem_adapter.errors import InvalidInputError, ModelReplyError
 from langmem_adapter.reasoning.base import Answer, Comparison, Known, Question, Reasoner
 from langmem_adapter.reasoning.llm import LLMReasoner
+from langmem_adapter.reasoning.prompts import examples
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.work import Fact, Turn
 from langmem_adapter.testing import ScriptedChatModel
@@ -71,18 +72,88 @@ def test_facts_come_in_order_and_in_the_language_of_the_talk(said: str, facts: l
     assert all((fact.turn, fact.context, fact.verbatim) == (0, said, False) for fact in found.facts)
 
 
-def test_a_fact_names_the_turn_of_the_wanted_role_that_shares_most_words() -> None:
-    talk = (
-        turn("system", "The user likes skiing."),
-        turn("user", "I have a sister."),
-        turn("assistant", "Jesica is a lovely name for a sister with a dog!"),
-        turn("user", "Jesica has a dog."),
-        turn("user", "Bye"),
+TALK = (
+    turn("system", "The user likes skiing."),
+    turn("user", "I have a sister.", "Nate"),
+    turn("assistant", "Jesica is a lovely name for a sister with a dog!"),
+    turn("user", "Jesica has a dog.", "Joanna"),
+)
+
+
+def stated(*facts: tuple[str, Any] | str) -> str:
+    return json.dumps(
+        {"facts": [f if isinstance(f, str) else {"text": f[0], "turn": f[1], "date": None} for f in facts]}
     )
-    _, reasoner = reasoner_for(facts_reply("Has a sister", "Jesica has a dog", "Speaks Finnish"))
-    found = reasoner.extract.invoke(asking(*talk))
-    assert [fact.turn for fact in found.facts] == [1, 3, 4]
-    assert found.facts[1].context == "Jesica has a dog."
+
+
+def test_a_fact_belongs_to_the_turn_that_it_names() -> None:
+    _, reasoner = reasoner_for(stated(("Has a sister", 1), ("Jesica has a dog", "3")))
+    found = reasoner.extract.invoke(asking(*TALK))
+    assert [(fact.turn, fact.context, fact.speaker) for fact in found.facts] == [
+        (1, "I have a sister.", None),
+        (3, "Jesica has a dog.", None),
+    ]
+
+
+@pytest.mark.parametrize("place", [None, 0, 2, 4, -1, "first", True])
+def test_a_fact_that_names_no_turn_of_the_speaker_is_asked_for_again(place: Any) -> None:
+    model, reasoner = reasoner_for(stated(("Has a sister", place)), stated(("Has a sister", 1)))
+    (fact,) = reasoner.extract.invoke(asking(*TALK)).facts
+    assert (fact.turn, fact.context) == (1, "I have a sister.")
+    assert "the turns of the user are [1, 3]" in str(model.calls[1][-1].content)
+    _, stubborn = reasoner_for(*[stated(("Has a sister", place), ("Jesica has a dog", 3))] * 2)
+    found = stubborn.extract.invoke(asking(*TALK))
+    assert [(fact.turn, fact.speaker) for fact in found.facts] == [(3, "user"), (3, None)]
+    assert "names the turn" in found.notes[0]
+
+
+def test_a_plain_string_belongs_to_the_conversation_as_a_whole() -> None:
+    """Its speaker is only known where there is just one; nothing is read off the words."""
+    _, reasoner = reasoner_for(stated("Jesica has a dog"), stated("Jesica has a dog"))
+    (fact,) = reasoner.extract.invoke(asking(*TALK)).facts
+    assert (fact.turn, fact.context, fact.speaker) == (3, "I have a sister.\nJesica has a dog.", "user")
+    (fact,) = reasoner.extract.invoke(asking(*TALK[:3], turn("user", "Bye", "Nate"))).facts
+    assert (fact.turn, fact.speaker) == (3, None)
+
+
+def test_where_one_turn_alone_can_be_meant_no_number_is_needed() -> None:
+    model, reasoner = reasoner_for(stated(("Has a sister", 7), "Likes tea"))
+    found = reasoner.extract.invoke(asking(*TALK[:3]))
+    assert [fact.turn for fact in found.facts] == [1, 1]
+    assert len(model.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("date", "read"), [("2026-03-03", "2026-03-03"), ("2019-05", "2019-05-01"), (None, None), ("", None)]
+)
+def test_a_fact_has_the_day_that_it_speaks_of(date: Any, read: str | None) -> None:
+    _, reasoner = reasoner_for(json.dumps({"facts": [{"text": "Met Ann", "turn": 0, "date": date}]}))
+    found = reasoner.extract.invoke(asking(turn("user", "I met Ann yesterday")))
+    assert ([fact.date for fact in found.facts], found.notes) == ([read], ())
+
+
+def test_a_day_that_cannot_be_read_costs_no_fact_and_no_call() -> None:
+    _, reasoner = reasoner_for(json.dumps({"facts": [{"text": "Met Ann", "turn": 0, "date": "last spring"}]}))
+    found = reasoner.extract.invoke(asking(turn("user", "I met Ann last spring")))
+    assert ([fact.date for fact in found.facts], len(found.notes)) == ([None], 1)
+
+
+ECHOES = ["...", "…", *(item["text"] for _, reply in examples("user") for item in reply["facts"])]
+
+
+@pytest.mark.parametrize("echo", ECHOES)
+def test_an_echo_of_our_form_or_examples_is_no_fact(echo: str) -> None:
+    model, reasoner = reasoner_for(facts_reply(echo, "Likes tea"), facts_reply(echo, "Likes tea"))
+    found = reasoner.extract.invoke(asking(turn("user", "I like tea")))
+    assert [fact.text for fact in found.facts] == ["Likes tea"]
+    assert "stands in the instructions" in found.notes[0]
+    assert len(model.calls) == 2
+
+
+def test_who_says_the_words_of_an_example_is_believed() -> None:
+    _, reasoner = reasoner_for(facts_reply("Moved to Udine with Mirelle"))
+    (fact,) = reasoner.extract.invoke(asking(turn("user", "I moved with Mirelle to Udine."))).facts
+    assert fact.text == "Moved to Udine with Mirelle"
 
 
 def test_the_context_is_cut() -> None:
@@ -117,9 +188,10 @@ def test_the_data_holds_the_talk_without_system_messages() -> None:
     )
     assert data_of(model.calls[0]) == {
         "today": "2026-03-04",
+        "weekday": "Wednesday",
         "conversation": [
-            {"role": "user", "name": "Ann", "text": "Hi"},
-            {"role": "assistant", "date": "2026-03-03", "text": "Hello"},
+            {"turn": 1, "role": "user", "name": "Ann", "text": "Hi"},
+            {"turn": 2, "role": "assistant", "date": "2026-03-03", "weekday": "Tuesday", "text": "Hello"},
         ],
     }
     assert not any("SECRET RULE" in str(message.content) for message in model.calls[0])
@@ -132,7 +204,7 @@ def test_the_assistants_facts_are_asked_for_with_both_roles_shown() -> None:
     )
     assert found.facts[0].turn == 1
     assert [said["role"] for said in data_of(model.calls[0])["conversation"]] == ["user", "assistant", "user"]
-    assert "Only what the assistant says counts" in str(model.calls[0][0].content)
+    assert "Only what the assistant says of itself is a source" in str(model.calls[0][0].content)
 
 
 HOSTILE = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=30)
@@ -155,12 +227,12 @@ def test_nothing_said_leaves_the_quoted_data(said: list[str]) -> None:
     plain.extract.invoke(asking(turn("user", "x")))
     (system, user), (usual_system, usual_user) = model.calls[0], harmless.calls[0]
     assert system.content == usual_system.content
-    before, after = str(usual_user.content).split(json.dumps({"role": "user", "text": "x"}))
+    before, after = str(usual_user.content).split(json.dumps({"turn": 0, "role": "user", "text": "x"}))
     content = str(user.content)
     assert content.startswith(before)
     assert content.endswith(after)
     quoted = json.loads("[" + content[len(before) : -len(after)] + "]")
-    assert quoted == [{"role": "user", "text": text} for text in said]
+    assert quoted == [{"turn": place, "role": "user", "text": text} for place, text in enumerate(said)]
     assert "<|" not in content
 
 
@@ -212,16 +284,9 @@ def test_it_is_a_reasoner_and_shows_the_models_name() -> None:
 # ── decision ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def comparing(
-    facts: list[str], known: list[str], near: list[tuple[int, ...]] | None = None, prompt: str | None = None
-) -> Comparison:
-    every = tuple(range(len(known)))
-    return Comparison(
-        tuple(Fact(fact, 0) for fact in facts),
-        tuple(Known(number, text) for number, text in enumerate(known)),
-        tuple(near) if near is not None else tuple(every for _ in facts),
-        prompt,
-    )
+def comparing(facts: list[str], known: list[str], prompt: str | None = None) -> Comparison:
+    shown = tuple(Known(number, text) for number, text in enumerate(known))
+    return Comparison(tuple(Fact(fact, 0) for fact in facts), shown, prompt=prompt)
 
 
 def memory(*entries: tuple[str | int, str, str] | tuple[str | int, str, str, int]) -> str:
@@ -255,7 +320,7 @@ DECISIONS = {
     "delete": (
         comparing(["Dislikes cheese pizza"], ["Name is John", "Loves cheese pizza"]),
         memory(("0", "Name is John", "NONE"), ("1", "Loves cheese pizza", "DELETE")),
-        [(0, "DELETE", 1, "Dislikes cheese pizza")],
+        [(0, "DELETE", 1, "Dislikes cheese pizza"), (0, "ADD", None, "Dislikes cheese pizza")],
     ),
     "none": (
         comparing(["Name is John"], ["Name is John", "Loves cheese pizza"]),
@@ -281,7 +346,7 @@ DECISIONS = {
     "delete, chinese": (
         comparing(["不喜欢奶酪披萨"], ["名字是John", "爱吃奶酪披萨"]),
         memory(("0", "名字是John", "NONE"), ("1", "爱吃奶酪披萨", "DELETE")),
-        [(0, "DELETE", 1, "不喜欢奶酪披萨")],
+        [(0, "DELETE", 1, "不喜欢奶酪披萨"), (0, "ADD", None, "不喜欢奶酪披萨")],
     ),
     "none, chinese": (
         comparing(["名字是John"], ["名字是John", "爱吃奶酪披萨"]),
@@ -295,7 +360,7 @@ DECISIONS = {
     ),
     "one update for two facts": (
         comparing(["Loves chicken pizza", "Loves tuna pizza"], ["Loves cheese pizza"]),
-        memory(("0", "Loves cheese, chicken and tuna pizza", "UPDATE")),
+        memory(("0", "Loves cheese, chicken and tuna pizza", "UPDATE", 0), ("0", "", "NONE", 1)),
         [(0, "UPDATE", 0, "Loves cheese, chicken and tuna pizza"), (1, "NONE", 0, "Loves tuna pizza")],
     ),
     "addition of what is known": (
@@ -313,15 +378,35 @@ DECISIONS = {
         memory((0, "Has a red car", "UPDATE", 1), (2, "Something else", "ADD", 0)),
         [(0, "ADD", None, "Something else"), (1, "UPDATE", 0, "Has a red car")],
     ),
-    "equal text beats a wrong number": (
-        comparing(["Has a cat", "Has a dog"], ["Likes tea"]),
-        memory((5, "Has a dog", "ADD", 0), (6, "Has a cat", "ADD", 1)),
-        [(0, "ADD", None, "Has a cat"), (1, "ADD", None, "Has a dog")],
-    ),
-    "near beats words elsewhere": (
-        comparing(["Plays golf", "Plays chess with Ann"], ["Plays the game with Ann"], [(0,), ()]),
+    "the same text, then the one that is left": (
+        comparing(["Plays golf", "Plays chess with Ann"], ["Plays the game with Ann"]),
         memory((0, "Plays golf with Ann", "UPDATE"), (1, "Plays chess with Ann", "ADD")),
         [(0, "UPDATE", 0, "Plays golf with Ann"), (1, "ADD", None, "Plays chess with Ann")],
+    ),
+    "ended, and answered by DELETE alone": (
+        comparing(["Left Acme for Globex"], ["Works at Acme"]),
+        memory(("0", "Works at Acme", "DELETE", 0)),
+        [(0, "DELETE", 0, "Left Acme for Globex"), (0, "ADD", None, "Left Acme for Globex")],
+    ),
+    "ended, and said already by another memory": (
+        comparing(["Left Acme for Globex"], ["Works at Acme", "Works at Globex"]),
+        memory(("0", "", "DELETE", 0), ("1", "", "NONE", 0)),
+        [(0, "DELETE", 0, "Left Acme for Globex")],
+    ),
+    "to forget": (
+        comparing(["Forget: works at Acme"], ["Works at Acme"]),
+        memory(("0", "", "DELETE", 0)),
+        [(0, "DELETE", 0, "Forget: works at Acme")],
+    ),
+    "to forget what nothing says": (
+        comparing(["Forget: works at Acme"], ["Works at Globex"]),
+        memory(("", "", "NONE", 0)),
+        [(0, "NONE", None, "Forget: works at Acme")],
+    ),
+    "to forget, taken for a statement": (
+        comparing(["Forget: works at Acme"], ["Works at Globex"]),
+        memory(("0", "Worked at Acme and Globex", "UPDATE", 0), ("1", "Forget Acme", "ADD", 0)),
+        [(0, "NONE", None, "Forget: works at Acme")],
     ),
     "translated addition": (
         comparing(["有一条狗"], ["喜欢茶"]),
@@ -332,11 +417,6 @@ DECISIONS = {
         comparing(["Has a dog", "has a dog"], ["Likes tea"]),
         memory((1, "Has a dog", "ADD")),
         [(0, "ADD", None, "Has a dog"), (1, "NONE", None, "has a dog")],
-    ),
-    "nothing, said for the fact itself": (
-        comparing(["Said hello"], ["Likes tea"], [()]),
-        memory(("x", "Said hello", "NONE", 0)),
-        [(0, "NONE", None, "Said hello")],
     ),
 }
 
@@ -351,17 +431,61 @@ def test_every_fact_gets_its_outcome(comparison: Comparison, reply: str, expecte
 
 
 def test_reasons_show_texts_never_numbers() -> None:
-    _, reasoner = reasoner_for(memory((0, "Likes tea", "NONE")))
+    _, reasoner = reasoner_for(memory((0, "Likes tea", "NONE", 0)))
     (verdict,) = reasoner.decide.invoke(comparing(["Enjoys tea"], ["Likes tea"])).verdicts
     assert verdict.reason == 'the model kept "Likes tea" as it is'
 
 
-def test_a_forgotten_fact_is_asked_for_again() -> None:
-    comparison = comparing(["Has a dog", "Likes jazz"], ["Likes tea"], [(), (0,)])
-    added = (1, "Has a dog", "ADD")
-    model, reasoner = reasoner_for(memory(added), memory(added, (2, "Likes jazz", "ADD")))
-    assert [verdict.event for verdict in reasoner.decide.invoke(comparison).verdicts] == ["ADD", "ADD"]
-    assert 'fact 1 (\\"Likes jazz\\") has no outcome' in str(model.calls[1][-1].content)
+FORGETTING = {
+    "another memory was kept": memory((0, "Likes tea", "NONE")),
+    "every memory was kept": memory((0, "Likes tea", "NONE"), (1, "Lives in Graz", "NONE")),
+    "nothing to change, and no memory that says it": memory(("x", "Has a dog", "NONE", 0)),
+    "a memory that was not shown": memory((7, "Has a dog", "NONE", 0)),
+    "no entry": memory(),
+}
+
+
+@pytest.mark.parametrize("reply", FORGETTING.values(), ids=FORGETTING)
+def test_a_forgotten_fact_is_asked_for_by_number_and_then_added(reply: str) -> None:
+    comparison = comparing(["Has a dog"], ["Likes tea", "Lives in Graz"])
+    model, reasoner = reasoner_for(reply, reply)
+    assert outcomes(reasoner.decide.invoke(comparison)) == [(0, "ADD", None, "Has a dog")]
+    assert 'fact 0 (\\"Has a dog\\") has no entry' in str(model.calls[1][-1].content)
+    _, reasoner = reasoner_for(reply, memory((1, "Lives in Graz with a dog", "UPDATE", 0)))
+    assert outcomes(reasoner.decide.invoke(comparison)) == [(0, "UPDATE", 1, "Lives in Graz with a dog")]
+
+
+def test_a_second_reply_may_hold_only_what_was_forgotten() -> None:
+    comparison = comparing(["Likes green tea", "Has a dog"], ["Likes tea"])
+    first, second = memory((0, "Likes green tea", "UPDATE", 0)), memory((0, "Has a dog", "ADD", 1))
+    answer = reasoner_for(first, second)[1].decide.invoke(comparison)
+    assert outcomes(answer) == [(0, "UPDATE", 0, "Likes green tea"), (1, "ADD", None, "Has a dog")]
+    for worse in ("nothing", memory((9, "x", "DELETE", 1))):
+        answer = reasoner_for(first, worse)[1].decide.invoke(comparison)
+        assert outcomes(answer) == [(0, "UPDATE", 0, "Likes green tea"), (1, "ADD", None, "Has a dog")]
+
+
+@pytest.mark.parametrize("number", [2, -1, 9])
+def test_a_number_that_no_fact_has_is_an_error_and_no_guess(number: int) -> None:
+    reply = memory((0, "Likes green tea", "ADD", 1), (1, "Has a cat", "ADD", number))
+    comparison = comparing(["Likes green tea", "Has a cat"], ["Has a dog"])
+    with pytest.raises(ModelReplyError, match="numbered 0 to 1"):
+        reasoner_for(reply, reply)[1].decide.invoke(comparison)
+
+
+def test_changes_that_name_no_fact_are_asked_for_again() -> None:
+    comparison = comparing(["Loves chicken pizza", "Loves tuna pizza"], ["Loves cheese pizza"])
+    unnumbered = memory((0, "Loves cheese, chicken and tuna pizza", "UPDATE"))
+    with pytest.raises(ModelReplyError, match="names no fact"):
+        reasoner_for(unnumbered, unnumbered)[1].decide.invoke(comparison)
+
+
+def test_an_echo_is_no_decision() -> None:
+    (_, reply), *_ = examples("decide")
+    model, reasoner = reasoner_for(json.dumps(reply), memory((1, "Has a dog", "ADD", 0)))
+    answer = reasoner.decide.invoke(comparing(["Has a dog"], ["Likes tea"] * 6))
+    assert outcomes(answer) == [(0, "ADD", None, "Has a dog")]
+    assert "stands in the instructions" in str(model.calls[1][-1].content)
 
 
 def test_a_fact_forgotten_twice_is_added_rather_than_lost() -> None:
@@ -381,14 +505,8 @@ def test_a_forgotten_fact_is_not_taken_for_one_with_another_sign() -> None:
 
 def test_a_known_fact_forgotten_twice_is_not_added_again() -> None:
     _, reasoner = reasoner_for('{"memory": []}', '{"memory": []}')
-    answer = reasoner.decide.invoke(comparing(["Likes tea"], ["likes tea."], [()]))
+    answer = reasoner.decide.invoke(comparing(["Likes tea"], ["likes tea."]))
     assert outcomes(answer) == [(0, "NONE", 0, "Likes tea")]
-
-
-def test_a_fact_is_not_lost_because_an_unrelated_memory_was_kept() -> None:
-    comparison = comparing(["Has a dog"], ["Likes tea", "Lives in Graz"], [(1,)])
-    _, reasoner = reasoner_for(memory((0, "Likes tea", "NONE")), memory((0, "Likes tea", "NONE")))
-    assert outcomes(reasoner.decide.invoke(comparison)) == [(0, "ADD", None, "Has a dog")]
 
 
 def test_an_obedient_model_changes_nothing_that_was_not_shown() -> None:
@@ -417,15 +535,14 @@ ENTRIES = st.fixed_dictionaries(
     {"id": st.sampled_from(["0", "1", "2", "7", "new"]), "text": TEXTS, "event": EVENTS},
     optional={"fact": st.sampled_from([0, 1, 2, 9, None]), "old_memory": TEXTS},
 )
-NEAR = st.lists(st.sampled_from([(), (0,), (1, 0), (2,)]), min_size=3, max_size=3)
 
 
-@given(st.lists(ENTRIES, max_size=5), st.lists(ENTRIES, max_size=5), NEAR)
+@given(st.lists(ENTRIES, max_size=5), st.lists(ENTRIES, max_size=5))
 def test_whatever_a_model_says_every_fact_has_an_outcome_and_no_memory_two_changes(
-    first: list[dict[str, Any]], second: list[dict[str, Any]], near: list[tuple[int, ...]]
+    first: list[dict[str, Any]], second: list[dict[str, Any]]
 ) -> None:
     comparison = comparing(
-        ["Likes green tea", "Has a black dog", "Plays chess"], ["Likes tea", "Has a dog", "Has a cat"], near
+        ["Likes green tea", "Has a black dog", "Plays chess"], ["Likes tea", "Has a dog", "Has a cat"]
     )
     _, reasoner = reasoner_for(json.dumps({"memory": first}), json.dumps({"memory": second}))
     try:

@@ -46,8 +46,8 @@ def rewriting(messages: list[BaseMessage]) -> str:
     if "conversation" in data:
         return "Sure! {'facts': ['Is here',],}"
     *first, last = data["memories"]
-    changed = [{"id": known["id"], "text": f"{known['text']}, really", "event": "update"} for known in first]
-    return f"```json\n{json.dumps([*changed, {'id': last['id'], 'event': 'remove'}])}\n```"
+    changed = [{"id": known["id"], "text": f"{known['text']}, really", "event": "update", "fact": 0} for known in first]
+    return f"```json\n{json.dumps([*changed, {'id': last['id'], 'event': 'remove', 'fact': 0}])}\n```"
 
 
 class TestLLMReasoner(ReasonerConformance):

@@ -269,7 +269,7 @@ def test_every_part_of_a_message_is_read(message: AIMessage, facts: list[str] | 
         with pytest.raises(UnusableReplyError):
             read_reply(message, FactsReply)
     else:
-        assert read_reply(message, FactsReply).facts == facts
+        assert [item.text for item in read_reply(message, FactsReply).facts] == facts
 
 
 @pytest.mark.parametrize(
@@ -287,9 +287,7 @@ def test_a_refusal_is_final(message: AIMessage) -> None:
     assert len(model.calls) == 1
 
 
-COMPARISON = Comparison(
-    (Fact("Loves tea", 0), Fact("Has a cat", 0)), (Known(0, "Likes tea"), Known(1, "Has a dog")), ((0,), (1,))
-)
+COMPARISON = Comparison((Fact("Loves tea", 0), Fact("Has a cat", 0)), (Known(0, "Likes tea"), Known(1, "Has a dog")))
 UPDATED = [("UPDATE", 0, "Loves tea"), ("ADD", None, "Has a cat")]
 UPDATE = {"id": "0", "text": "Loves tea", "event": "UPDATE"}
 ADD = {"id": "2", "text": "Has a cat", "event": "ADD"}
@@ -336,12 +334,15 @@ DECISIONS: list[tuple[str, str]] = [
     ("NONE of an unknown memory", memory(but(NONE, id="17"), UPDATE, ADD)),
     ("said twice", memory(UPDATE, UPDATE, ADD, ADD)),
     ("facts by number", memory(but(UPDATE, fact=0), but(ADD, fact="1"))),
-    ("fact numbers out of range", memory(but(UPDATE, fact=9), but(ADD, fact=-1))),
+    ("no numbers but null", memory(but(UPDATE, fact=None), but(ADD, fact="new"))),
     ("text left to the fact's number", memory(UPDATE, but(ADD, text=..., fact=1))),
     ("the fact itself for its number", memory(UPDATE, but(ADD, text=..., fact="Has a cat"))),
     ("old text told", memory(but(UPDATE, old_memory="Likes tea"), but(ADD, old_memory=None))),
 ]
 UNUSABLE: list[tuple[str, str, str]] = [
+    ("fact numbers out of range", memory(but(UPDATE, fact=9), but(ADD, fact=-1)), "no fact 9.*no fact -1"),
+    ("facts counted from 1", memory(but(UPDATE, fact=1), but(ADD, fact=2)), "no fact 2"),
+    ("our own form", memory({"fact": 0, "event": "ADD", "id": "...", "text": "..."}, ADD), "in the instructions"),
     ("id out of range", memory(but(UPDATE, id="7"), ADD), "not among the memories"),
     ("negative id", memory(but(DELETE, id="-1"), ADD), "not among the memories"),
     ("invented id", memory(but(DELETE, id="3f2b"), ADD), "not among the memories"),
@@ -361,7 +362,7 @@ UNUSABLE: list[tuple[str, str, str]] = [
     ("NUL", memory(but(UPDATE, text="Loves \0"), ADD), "NUL"),
     ("a book", memory(but(UPDATE, text="x" * 20_000), ADD), "short statement"),
     ("six thousand entries", memory(*[{"id": "1", "event": "NONE"}] * 6_001), "too many"),
-    ("an addition nobody asked for", memory(UPDATE, ADD, but(ADD, text="Pays ransom gladly")), "none of the facts"),
+    ("an addition nobody asked for", memory(UPDATE, ADD, but(ADD, text="Pays ransom gladly")), "names no fact"),
 ]
 
 
@@ -421,4 +422,4 @@ def test_a_cut_reply_never_loses_a_fact_silently(facts: list[str], data: st.Data
 def test_prose_and_fences_around_do_not_change_the_facts(facts: list[str]) -> None:
     wanted = [fact.strip() for fact in facts if fact.strip()]
     reply = f"Here you are:\n```json\n{json.dumps({'facts': facts}, ensure_ascii=False)}\n```\nDone."
-    assert read_reply(AIMessage(reply), FactsReply).facts == wanted
+    assert [item.text for item in read_reply(AIMessage(reply), FactsReply).facts if item.text] == wanted

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langmem_adapter.embedding.embedder import Embedder
@@ -19,12 +19,14 @@ from langmem_adapter.index.build import open_index
 from langmem_adapter.index.indexer import Indexer
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import Decision
+from langmem_adapter.search.neighbours import Neighbourhood, room, whole
 from langmem_adapter.search.query import Query
 from langmem_adapter.search.ranking import Weights
 from langmem_adapter.search.searcher import Searcher
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.feed import last_seq
 from langmem_adapter.storage.ledger import Ledger
+from langmem_adapter.storage.memories import extent
 from langmem_adapter.storage.meta import prepare
 from langmem_adapter.storage.writes import Write
 from langmem_adapter.testing.fakes import CountingEmbeddings
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 ALICE, BOB = Scope(user_id="alice"), Scope(user_id="bob")
 MARK = "hash:256/2"
+MONDAY = datetime(2026, 6, 1, tzinfo=UTC)
 
 
 class Interrupted(Indexer):
@@ -55,14 +58,14 @@ class Interrupted(Indexer):
 class Desk:
     """A database with all that is needed to write to it and to search it."""
 
-    def __init__(self, database: Database, *, near: float = 0.25, word_weight: float = 0.5) -> None:
+    def __init__(self, database: Database, *, word_weight: float = 0.5) -> None:
         self.database = database
         self.ledger = Ledger(database, fingerprint=MARK)
         self.embeddings = CountingEmbeddings(HashEmbeddings(256))
         self.embedder = Embedder(self.embeddings, dimensions=256)
         self.indexer = Interrupted(database, partial(open_index, "faiss"), fingerprint=MARK, dimensions=256)
         weights = Weights(word=word_weight)
-        self.searcher = Searcher(database, self.indexer, self.embedder, weights=weights, near=near)
+        self.searcher = Searcher(database, self.indexer, self.embedder, weights=weights)
         self.vectors = HashEmbeddings(256)
 
     def put(self, *texts: str, scope: Scope = ALICE, **fields: Any) -> list[str]:
@@ -102,8 +105,8 @@ FUTURE: Any = {"expires_at": datetime.now(UTC) + timedelta(days=1), "keep_expiry
 
 def test_an_empty_database_has_no_hits_and_no_neighbours(desk: Desk) -> None:
     assert desk.find("tea") == []
-    hood = desk.searcher.neighbours(["Likes tea"], ALICE, limit=5, referring=[True])
-    assert (hood.seen, hood.known, hood.near, hood.close, hood.equal) == (0, (), ((),), (False,), (None,))
+    hood = around(desk, "Likes tea")
+    assert (hood.seen, hood.known, hood.shown, hood.equal) == (0, (), 0, (None,))
 
 
 def test_no_scope_is_too_small_to_be_found_in_a_crowd(desk: Desk) -> None:
@@ -246,114 +249,125 @@ def test_a_search_is_the_head_of_all_that_can_be_found(crowd: Desk, text: str, k
 # ── neighbours ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_each_neighbour_stands_once_with_its_last_change(desk: Desk) -> None:
-    tea, bike = desk.put("Likes tea", "Owns a bicycle")
-    desk.change(bike, "Owns a red bicycle")
-    hood = desk.searcher.neighbours(["Likes green tea", "Owns a tea pot"], ALICE, limit=5, referring=[False, False])
-    assert {(known.id, known.text, known.seq) for known in hood.known} == {
-        (tea, "Likes tea", 1), (bike, "Owns a red bicycle", 3),
-    }  # fmt: skip
-    assert [{hood.known[number].id for number in near} for near in hood.near] == [{tea, bike}] * 2
-    assert hood.known[hood.near[0][0]].id == tea
-    assert hood.seen == 3
+def around(desk: Desk, *facts: str, tokens: int = 2_000) -> Neighbourhood:
+    return desk.searcher.neighbours(facts, ALICE, tokens=tokens)
 
 
-def test_only_so_many_neighbours_are_looked_at_for_each_fact(desk: Desk) -> None:
-    desk.put(*(f"Likes tea number {n}" for n in range(20)))
-    hood = desk.searcher.neighbours(["Likes tea", "Likes number 3"], ALICE, limit=4, referring=[False, False])
-    assert [len(near) for near in hood.near] == [4, 4]
-    assert len(hood.known) <= 8
+def shown(hood: Neighbourhood) -> list[str]:
+    return [known.text for known in hood.known[: hood.shown]]
 
 
-@pytest.mark.parametrize(
-    ("fact", "close"),
-    [
-        ("Likes green tea", True),
-        ("Drinks the tea of the house", True),
-        ("Plays chess on Sundays", False),
-        ("xyzzy", False),
-        ("She is 41", False),
-    ],
+def books(desk: Desk, count: int = 300) -> list[str]:
+    return desk.put(*(f"Owns the book number {n} of the shelf" for n in range(count)))
+
+
+def test_a_scope_that_fits_is_shown_whole_by_age_with_its_last_changes(desk: Desk) -> None:
+    tea, bike = desk.put("Likes tea", "Owns a bicycle", time=MONDAY)
+    desk.put("Lives in Porto", time=MONDAY - timedelta(days=1))
+    desk.change(bike, "Owns a red bicycle", time=MONDAY)
+    hood = around(desk, "Bought a house in Braga", "xyzzy")
+    assert shown(hood) == ["Lives in Porto", "Likes tea", "Owns a red bicycle"]
+    assert [(known.id, known.seq) for known in hood.known[1:]] == [(tea, 1), (bike, 4)]
+    assert (hood.seen, hood.equal) == (4, (None, None))
+    assert desk.embeddings.documents == []  # nothing has to be nearer than anything else
+
+
+@settings(max_examples=15)
+@given(
+    texts=st.lists(st.sampled_from(["Likes tea", "住在里斯本的一个小公寓", "Owns a book " * 90]), max_size=200),
+    tokens=st.integers(500, 3_000),
+    facts=st.integers(1, 25),
 )
-def test_close_is_what_is_near_in_meaning_or_shares_a_word_that_means_something(
-    desk: Desk, fact: str, *, close: bool
+def test_what_is_shown_takes_no_more_than_its_room_and_is_something_wherever_something_is_known(
+    texts: list[str], tokens: int, facts: int
 ) -> None:
-    desk.put("Likes tea and is fond of it")
-    hood = desk.searcher.neighbours([fact], ALICE, limit=5, referring=[False])
-    assert hood.close == (close,)
+    database = Database(":memory:")
+    prepare(database)
+    desk = Desk(database)
+    desk.put(*texts)
+    hood = around(desk, *(f"Likes the number {n}" for n in range(facts)), tokens=tokens)
+    assert sum(len(text.encode()) / 4 + 10 for text in shown(hood)) <= room(tokens, facts)
+    assert bool(hood.shown) == bool(texts)
+    assert [known.seq for known in hood.known] == sorted(known.seq for known in hood.known)
+    database.close()
 
 
-def test_how_near_is_near_is_a_setting(database: Database) -> None:
-    Desk(database).put("tee")
-    fact = ["teepee"]
-    close = [
-        Desk(database, near=near).searcher.neighbours(fact, ALICE, limit=5, referring=[False]).close[0]
-        for near in (0.01, 0.99)
-    ]
-    assert close == [True, False]
+@pytest.mark.parametrize("fact", ["Likes tea with a friend", "Divorced in May"])
+def test_in_a_crowd_words_and_related_words_find_what_is_shown(desk: Desk, fact: str) -> None:
+    old = desk.put("Drinks green tea", "Is married to Ana")
+    books(desk)
+    found = {known.id for known in around(desk, fact).known}
+    assert found.intersection(old) and len(found) < 150
 
 
-def test_the_same_words_are_found_as_equal_even_beyond_the_nearest(desk: Desk) -> None:
-    (old, _) = desk.put("Likes Tea!", "likes  tea")
-    desk.put(*(f"Likes tea tea tea {n}" for n in range(10)))
-    hood = desk.searcher.neighbours(["likes tea", "Likes milk"], ALICE, limit=1, referring=[False, False])
-    assert hood.equal[1] is None
-    assert hood.equal[0] is not None and hood.known[hood.equal[0]].id == old
-    assert hood.equal[0] in hood.near[0]
+def test_in_a_crowd_the_newest_are_shown(desk: Desk) -> None:
+    first, *_ = books(desk)
+    desk.change(first, "Plays chess")
+    assert "Plays chess" in shown(around(desk, "Owns the book number 299 of the shelf again"))
+
+
+def test_in_a_crowd_each_fact_has_its_share(desk: Desk) -> None:
+    desk.put("Lives in Porto")
+    books(desk)
+    facts = [f"Owns the other book number {n}" for n in range(9)]
+    assert "Lives in Porto" in shown(around(desk, *facts, "Lives in Braga"))
+
+
+def test_in_a_crowd_long_texts_are_cut(desk: Desk) -> None:
+    books(desk)
+    desk.put("Likes tea " * 100)
+    (cut,) = [text for text in shown(around(desk, "Likes tea")) if "tea" in text]
+    assert cut == ("Likes tea " * 100)[:399] + "…"
+
+
+def test_that_a_scope_does_not_fit_is_found_out_without_reading_it(desk: Desk) -> None:
+    books(desk)
+    with desk.database.read() as connection:
+        count, letters = extent(connection, ALICE, 7)
+        assert count == 7 and letters < 7 * 40
+        assert whole(connection, ALICE, 2_000) is None
+        assert len(whole(connection, ALICE, 20_000) or ()) == 300
+
+
+def test_the_same_words_are_found_as_equal_even_where_they_are_not_shown(desk: Desk) -> None:
+    said = [f"{'Likes tea ' * 39}{n}" for n in range(10)]
+    ids = desk.put(*said, *said)
+    hood = around(desk, *(f"{text}!" for text in said), "Likes milk", tokens=500)
+    assert [number is not None and hood.known[number].id for number in hood.equal] == [*ids[:10], False]
+    assert hood.shown < 10 <= len(hood.known)
 
 
 def test_equal_words_of_others_or_of_the_past_do_not_count(desk: Desk) -> None:
     desk.put("Likes tea", scope=BOB)
     desk.put("Likes tea", **PAST)
-    hood = desk.searcher.neighbours(["Likes tea"], ALICE, limit=5, referring=[True])
-    assert (hood.known, hood.equal, hood.close) == ((), (None,), (False,))
-
-
-def test_a_fact_that_refers_back_meets_the_latest_memories_as_well(desk: Desk) -> None:
-    desk.put(*(f"She has the dog number {n}" for n in range(10)))
-    sister, cousin, aunt = desk.put("Sister: Jesica", "Cousin: Tom", "Aunt: Zoe")
-    desk.change(sister, "Sister: Jessica")
-    fact = ["She has a dog"]
-    plain = desk.searcher.neighbours(fact, ALICE, limit=2, referring=[False])
-    assert {known.text[:3] for known in plain.known} == {"She"}
-    hood = desk.searcher.neighbours(fact, ALICE, limit=2, referring=[True])
-    assert [hood.known[number].id for number in hood.near[0]][2:] == [sister, aunt, cousin]
-    assert hood.close == (True,)
-
-
-def test_a_fact_that_refers_back_is_close_to_whoever_was_there_last(desk: Desk) -> None:
-    desk.put("Sister: Jesica")
-    assert desk.searcher.neighbours(["xyzzy"], ALICE, limit=5, referring=[True]).close == (True,)
-    assert desk.searcher.neighbours(["xyzzy"], ALICE, limit=5, referring=[False]).close == (False,)
+    hood = around(desk, "Likes tea")
+    assert (hood.known, hood.shown, hood.equal) == ((), 0, (None,))
 
 
 def test_a_newcomer_between_pull_and_read_is_left_to_the_check_at_the_end(desk: Desk) -> None:
     other = Desk(desk.database)
-    desk.put("Likes tea")
+    books(desk)
     desk.indexer.after_pull = lambda: other.put("Likes green tea")
-    hood = desk.searcher.neighbours(["Likes green tea"], ALICE, limit=5, referring=[False])
+    hood = around(desk, "Likes green tea")
     with desk.database.read() as connection:
         assert hood.seen < last_seq(connection)
-    if hood.equal[0] is not None:  # the same words are compared in the database, which knows them already
-        assert hood.known[hood.equal[0]].text == "Likes green tea"
+    assert hood.equal[0] is not None and hood.known[hood.equal[0]].text == "Likes green tea"
 
 
 def test_a_neighbour_that_vanishes_between_pull_and_read_is_left_out(desk: Desk) -> None:
     other = Desk(desk.database)
-    first, second = desk.put("Likes green tea", "Likes tea")
+    first, *_ = desk.put("Likes green tea")
+    books(desk)
     desk.indexer.after_pull = lambda: other.delete(first)
-    hood = desk.searcher.neighbours(["Likes green tea"], ALICE, limit=5, referring=[True])
-    assert [known.id for known in hood.known] == [second]
-    assert hood.near == ((0,),)
+    assert "Likes green tea" not in shown(around(desk, "Likes green tea"))
 
 
 def test_all_facts_are_embedded_in_one_batch(desk: Desk) -> None:
-    desk.put("Likes tea")
-    facts = ["Likes tea", "Likes milk", "Likes tea"]
-    desk.searcher.neighbours(facts, ALICE, limit=5, referring=[False] * 3)
-    assert desk.embeddings.documents == [["Likes tea", "Likes milk"]]
-    desk.searcher.neighbours(facts, ALICE, limit=5, referring=[False] * 3)
-    assert len(desk.embeddings.documents) == 1 and desk.embeddings.queries == []
+    books(desk)
+    for _ in range(2):
+        around(desk, "Likes tea", "Likes milk", "Likes tea")
+        assert desk.embeddings.documents == [["Likes tea", "Likes milk"]]
+    assert desk.embeddings.queries == []
 
 
 def test_meaning_is_that_of_the_exact_product(desk: Desk) -> None:

@@ -106,14 +106,33 @@ def test_a_memory_that_changed_since_it_was_seen_is_a_conflict(ledger: Ledger) -
             ledger.apply(write(Decision(event, added.id, "Likes black tea", seen=1)))
 
 
-def test_a_newcomer_that_should_have_been_compared_with_is_a_conflict(ledger: Ledger) -> None:
-    ledger.apply(write(add("Likes tea")))
-    with pytest.raises(ConflictError):
-        ledger.apply(write(add("likes tea."), seen=0, near=0.99))
-    with pytest.raises(ConflictError):
-        ledger.apply(write(add("Likes green tea"), seen=0, near=0.2))
-    ledger.apply(write(add("Plays chess on Sundays"), seen=0, near=0.5))
-    ledger.apply(write(add("Likes tea"), scope=BOB, seen=0, near=0.5))
+_WHOSE = [ALICE, BOB, *(Scope("alice", agent, run) for agent in (None, "guide") for run in (None, "r1"))]
+
+
+@settings(max_examples=40)
+@given(theirs=st.sampled_from(_WHOSE), ours=st.sampled_from(_WHOSE), about=st.sampled_from(_WHOSE), data=st.data())
+def test_who_compared_without_having_seen_what_was_written_meanwhile_compares_again(
+    theirs: Scope, ours: Scope, about: Scope, data: st.DataObject
+) -> None:
+    database = Database(":memory:")
+    prepare(database)
+    ledger = Ledger(database, fingerprint="hash:64/2")
+    (old,) = ledger.apply(write(add("Lives in Porto"), scope=about))
+    changes = theirs.covers(about) and data.draw(st.booleans())
+    news = Decision("UPDATE", old.id, "Lives in Braga") if changes else add("Lives in Braga")
+    compared = data.draw(st.booleans())
+    ledger.apply(write(news, scope=theirs, seen=1 if compared else None))
+    touched = about if changes else theirs
+    both_saw = compared and theirs.covers(ours) and ours.covers(touched)
+    reading = write(Decision("NONE", None, "Likes tea"), scope=ours, seen=1)
+    assert ledger.apply(reading)[0].event == "NONE"  # who changes nothing is right as of when he looked
+    try:
+        assert ledger.apply(write(add("Lives in Faro"), scope=ours, seen=1))[0].event == "ADD"
+        assert not both_saw or (changes and ours not in {theirs, about})
+    except ConflictError:
+        assert both_saw
+    assert ledger.apply(write(add("Lives in Faro"), scope=ours, seen=3))[0].event == "ADD"  # who has seen it all
+    database.close()
 
 
 def test_a_run_that_is_repeated_changes_nothing_and_gives_the_same_result(database: Database, ledger: Ledger) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.reasoning.base import Verdict
@@ -37,6 +38,7 @@ def compare(comparison: Comparison) -> tuple[Verdict, ...]:
     return tuple(desk.verdicts())
 
 
+@lru_cache(maxsize=4_096)  # an add is shown much of what the one before it was shown
 def statement(text: str) -> Statement:
     """Take a statement apart, by the rules of its language.
 
@@ -121,7 +123,6 @@ def _meeting(said: Statement) -> list[_Place]:
 class _Desk:
     def __init__(self, comparison: Comparison) -> None:
         self._original = {memory.number: memory.text for memory in comparison.known}
-        self._near = comparison.near
         self._index = _Index()
         self._notes: list[_Note] = []
         self._recent: deque[Person] = deque(maxlen=_RECENT)
@@ -172,7 +173,7 @@ class _Desk:
             return
         if self._names(index, text):
             return
-        links = self._links(index, said)
+        links = self._links(said)
         for kind in ("same", "covered"):
             if slot := links.get(kind, [None])[0]:
                 self._none(index, text, slot)
@@ -184,13 +185,9 @@ class _Desk:
         else:
             self._add(index, text, _why_new(text))
 
-    def _links(self, index: int, said: Statement) -> dict[Link, list[_Slot]]:
-        rank = {number: place for place, number in enumerate(self._near[index])} if index < len(self._near) else {}
-        slots = sorted(
-            self._index.near(said), key=lambda slot: rank.get(-1 if slot.number is None else slot.number, len(rank))
-        )
+    def _links(self, said: Statement) -> dict[Link, list[_Slot]]:
         links: dict[Link, list[_Slot]] = defaultdict(list)
-        for slot in slots:
+        for slot in sorted(self._index.near(said), key=lambda slot: _rank(said, slot)):
             links[link(said, slot.said)].append(slot)
         return links
 
@@ -256,6 +253,11 @@ class _Desk:
         for person in slot.people:
             if not person.name:
                 self._callable[person.kind].append(slot)
+
+
+def _rank(said: Statement, slot: _Slot) -> tuple[int, int]:
+    """Those that share most words first, then memories, the latest statement first, then what was said in this round."""
+    return -len({*said.terms}.intersection(slot.said.terms)), 1 if slot.number is None else -slot.number
 
 
 def _as_confirmed(slot: _Slot, index: int) -> _Slot | None:

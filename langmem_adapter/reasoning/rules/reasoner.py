@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -11,7 +12,7 @@ from langmem_adapter.reasoning.base import Answer, Comparison, Extraction, Quest
 from langmem_adapter.reasoning.rules.chinese import chinese_facts, is_chinese
 from langmem_adapter.reasoning.rules.compare import compare
 from langmem_adapter.reasoning.rules.english import english_facts
-from langmem_adapter.reasoning.rules.relations import related
+from langmem_adapter.reasoning.rules.relations import related, relations
 from langmem_adapter.reasoning.rules.sentences import dated, sentences
 from langmem_adapter.reasoning.runs import comparing, finding
 from langmem_adapter.records.work import Fact
@@ -158,4 +159,8 @@ def _of_turn(index: int, turn: Turn, today: date, names: str) -> Iterator[Fact]:
 
 
 def _decide(comparison: Comparison) -> Answer:
-    return Answer(compare(comparison))
+    verdicts = compare(comparison)
+    if not comparison.graph:
+        return Answer(verdicts)
+    told = [fact.text for fact in comparison.facts]
+    return Answer(tuple(v if v.text == told[v.fact] else replace(v, relations=relations(v.text)) for v in verdicts))

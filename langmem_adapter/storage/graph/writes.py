@@ -202,6 +202,11 @@ class _Writer:
         for memory_id in self._rows.speakers(relation_id):
             self._rows.link(to, memory_id, self._rows.links[relation_id][memory_id].created_at)
 
+    def _drop_all(self, relation_id: str) -> None:
+        """Nobody says a relation any more that was joined with another."""
+        for memory_id in self._rows.speakers(relation_id):
+            self._rows.drop(self._rows.links[relation_id][memory_id])
+
     # ── a memory says it again ──────────────────────────────────────────────────────────────────────────────────────
 
     def _say_again(self, said: Said) -> None:
@@ -314,6 +319,7 @@ class _Writer:
         joined = self._rows.believe(first, span, relation_id=first.id)
         for belief in more:
             self._hand_on(belief.id, joined)
+            self._drop_all(belief.id)
         self._say(joined, said)
 
     def _say(self, belief: Belief, said: Said) -> None:

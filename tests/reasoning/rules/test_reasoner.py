@@ -147,7 +147,7 @@ def test_no_model_is_called() -> None:
 
 
 def test_verbatim_facts_are_added_without_comparison() -> None:
-    asked = Comparison((Fact("Loves tea", 0, verbatim=True),), (Known(0, "Loves tea"),), ((0,),))
+    asked = Comparison((Fact("Loves tea", 0, verbatim=True),), (Known(0, "Loves tea"),))
     assert [verdict.event for verdict in REASONER.decide.invoke(asked).verdicts] == ["ADD"]
 
 

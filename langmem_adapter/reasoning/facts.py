@@ -1,0 +1,236 @@
+"""From a model's reply to facts: each with the turn that says it, its date, and the relations that it states.
+
+A fact belongs to the turn that it names. One that names none of the speaker's is asked for once more; after that, like a plain
+string, it belongs to the conversation as a whole, with a speaker only where there is just one. A relation lives as long as a
+memory says it, so it belongs to exactly one fact: the one that it stands in, or that it names by number or in its words, else
+one of its own. What is wrong with a turn or a relation never costs a fact: it is asked for once, then left out with a note.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from langmem_adapter.names import entity_key
+from langmem_adapter.reasoning.base import Extraction
+from langmem_adapter.reasoning.prompts import is_echo
+from langmem_adapter.reasoning.replies import GraphReply, stated_in
+from langmem_adapter.reasoning.said import first_of, number_of, period
+from langmem_adapter.reasoning.triples import is_relation, listed, told, types_of
+from langmem_adapter.records.work import Fact
+from langmem_adapter.text import is_cjk, text_hash
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from langmem_adapter.reasoning.base import Question
+    from langmem_adapter.reasoning.replies import FactsReply, Item
+    from langmem_adapter.records.graph import Triple
+
+__all__ = ["facts_of", "sources"]
+
+_LONGEST_CONTEXT: Final = 500
+_MOST_RELATIONS: Final = 2_000
+_MOST_TOLD: Final = 10
+_QUOTED: Final = 120
+_TURN: Final = ("turn", "turn_id", "turn_number", "message", "message_id", "source_turn")
+_LEFT_OUT: Final = "left out of the knowledge graph: "
+_REPR: Final = reprlib.Repr()
+_REPR.maxlevel, _REPR.maxdict, _REPR.maxstring = 2, 8, 60
+
+
+def sources(question: Question) -> list[int]:
+    """The places of the turns that facts may come from."""
+    return [place for place, turn in enumerate(question.turns) if question.is_source(turn)]
+
+
+def facts_of(question: Question, reply: FactsReply, before: Extraction | None) -> tuple[Extraction, Sequence[str]]:
+    """What a reply says, and what is wrong with its turns and relations; that is left out, with a note.
+
+    Args:
+        question: What was asked.
+        reply: What was answered.
+        before: What an earlier reply said; only its turns and relations were to be put right, so its facts are kept.
+    """
+    reading = _Reading(reply, question)
+    found = reading.run()
+    return (found if before is None else _completed(found, before)), reading.problems
+
+
+class _Reading:
+    """One reply while it is read."""
+
+    def __init__(self, reply: FactsReply, question: Question) -> None:
+        self._reply = reply
+        self._question = question
+        self._sources = sources(question)
+        self._notes: list[str] = []
+        self._facts: dict[str, Fact] = {}
+        self._stated: defaultdict[str, dict[tuple[Any, ...], Triple]] = defaultdict(dict)
+        self.problems: list[str] = []
+
+    def run(self) -> Extraction:
+        """Everything that can be read; `problems` holds what cannot."""
+        for item in self._reply.facts:
+            if item.text:
+                self._take(item)
+        if isinstance(self._reply, GraphReply):
+            self._relate(self._reply)
+        facts = (replace(fact, relations=(*self._stated[key].values(),)) for key, fact in self._facts.items())
+        return Extraction(tuple(facts), notes=tuple(_cut([*self._notes, *self.problems])))
+
+    # ── facts ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _take(self, item: Item) -> None:
+        if is_echo(item.text, (turn.text for turn in (*self._question.before, *self._question.turns))):
+            self.problems.append(f"{_quoted(item.text)} stands in the instructions, not in the conversation")
+        else:
+            self._facts.setdefault(text_hash(item.text), self._placed(item.text, self._turn(item), self._date(item)))
+
+    def _turn(self, item: Item) -> int | None:
+        if len(self._sources) == 1:
+            return self._sources[0]
+        if not any(name in item.members for name in _TURN):
+            return None
+        number = number_of(first_of(item.members, *_TURN))
+        if number in self._sources:
+            return number
+        role = self._question.about
+        self.problems.append(
+            f"the fact {_quoted(item.text)} names the turn {number}; the turns of the {role} are {self._sources}"
+        )
+        return None
+
+    def _date(self, item: Item) -> str | None:
+        sent = item.members.get("date")
+        try:
+            said = period(sent)
+        except ValueError as error:
+            self._notes.append(f"the date of {_quoted(item.text)} was left out: {error}")
+            return None
+        return None if said is None else said[0].date().isoformat()
+
+    def _placed(self, text: str, place: int | None, date: str | None = None) -> Fact:
+        """A fact of a turn, or of all turns."""
+        turns = self._question.turns
+        if place is not None:
+            return Fact(text, place, turns[place].text[:_LONGEST_CONTEXT], date=date)
+        said = [turns[each] for each in self._sources]
+        speakers = {turn.actor for turn in said}
+        context = "\n".join(turn.text for turn in said)[:_LONGEST_CONTEXT]
+        speaker = None if len(speakers) == 1 else self._question.about
+        return Fact(text, self._sources[-1], context, date=date, speaker=speaker)
+
+    # ── relations ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _relate(self, reply: GraphReply) -> None:
+        if reply.is_silent and self._facts:
+            self.problems.append('the reply has no "relations"; where a fact states none, it is empty')
+        types = types_of(reply.entities)
+        sent = list(_sent(reply))
+        if len(sent) > _MOST_RELATIONS:
+            self.problems.append(
+                f"of {len(sent):,} relations only {_MOST_RELATIONS:,} are read; send the important ones"
+            )
+        for item, place in sent[:_MOST_RELATIONS]:
+            self._state(item, place, types, reply)
+
+    def _state(self, item: Any, place: int | None, types: Mapping[str, str], reply: GraphReply) -> None:
+        try:
+            relation = told(item, self._question.about)
+        except ValueError as error:
+            self.problems.append(f"the relation {_quoted(item)}: {error}")
+            return
+        triple = _typed(relation.triple, types)
+        self.problems += [f"in the relation {_quoted(item)} {problem}" for problem in relation.problems]
+        self._notes += [f"in the relation {_quoted(item)} {note}" for note in relation.notes]
+        if entity_key(triple.source) == entity_key(triple.target):
+            self._notes.append(f"{_LEFT_OUT}{_quoted(_in_words(triple))}: it is one of a thing to itself")
+            return
+        key = self._fact_of(item, relation.fact, place, reply) or self._own(triple)
+        self._stated[key].setdefault(_identity(triple), triple)
+
+    def _fact_of(self, item: Any, fact: Any, place: int | None, reply: GraphReply) -> str | None:
+        """The fact that a relation stands in or names, by number or in its words."""
+        number = place if place is not None else None if reply.several else number_of(fact)
+        if number is not None and not 0 <= number < len(reply.facts):
+            if len(reply.facts) > 1:
+                self.problems.append(f"the relation {_quoted(item)} names the fact {number}, which is not there")
+            number = 0 if len(reply.facts) == 1 else None
+        text = fact if number is None else reply.facts[number].text
+        key = text_hash(text) if isinstance(text, str) else ""
+        return key if key in self._facts else None
+
+    def _own(self, triple: Triple) -> str:
+        """The fact in the words of a relation that belongs to no other."""
+        text = _in_words(triple, self._question.about)
+        key = text_hash(text)
+        if key not in self._facts:
+            self._facts[key] = self._placed(text, self._sources[0] if len(self._sources) == 1 else None)
+        return key
+
+
+def _sent(reply: GraphReply) -> Iterator[tuple[Any, int | None]]:
+    """Every relation, as sent, with the place of the fact that it stood in; Mem0 calls its list of relations "entities"."""
+    for place, fact in enumerate(reply.facts):
+        yield from ((item, place if fact.text else None) for item in stated_in(fact))
+    yield from ((item, None) for item in listed(reply.relations))
+    yield from ((item, None) for item in listed(reply.entities) if is_relation(item))
+
+
+def _completed(found: Extraction, first: Extraction) -> Extraction:
+    """A repaired reply with what it forgot of the one before.
+
+    Facts count as forgotten where there are fewer of them; where there are as many, they may have been put differently.
+    """
+    facts = {text_hash(fact.text): fact for fact in found.facts}
+    stated = {_names(triple) for fact in found.facts for triple in fact.relations}
+    fewer = len(found.facts) < len(first.facts)
+    for before in first.facts:
+        key = text_hash(before.text)
+        if key in facts or fewer:
+            fact = facts.get(key, replace(before, relations=()))
+            more = (triple for triple in before.relations if _names(triple) not in stated)
+            facts[key] = replace(fact, relations=(*fact.relations, *more))
+    if tuple(facts.values()) == found.facts:
+        return found
+    note = "the repaired reply left something out; it was kept from the first"
+    return Extraction(tuple(facts.values()), notes=(*found.notes, note))
+
+
+def _typed(triple: Triple, types: Mapping[str, str]) -> Triple:
+    return replace(
+        triple,
+        source_type=triple.source_type or types.get(entity_key(triple.source), ""),
+        target_type=triple.target_type or types.get(entity_key(triple.target), ""),
+    )
+
+
+def _names(triple: Triple) -> tuple[str, str, str]:
+    return entity_key(triple.source), triple.relation, entity_key(triple.target)
+
+
+def _identity(triple: Triple) -> tuple[Any, ...]:
+    return *_names(triple), triple.valid_from, triple.valid_to, triple.ended
+
+
+def _in_words(triple: Triple, about: str = "") -> str:
+    """`"Anna manages Ben"`; of whom the facts are about, as facts are written: `"Lives in Lyon"`."""
+    verb = triple.relation.replace("_", " ")
+    chinese = is_cjk(verb)
+    if triple.ended:
+        verb = f"不再{verb}" if chinese else f"no longer {verb}"
+    parts = [*([triple.source] if triple.source != about else []), verb, triple.target]
+    text = ("" if chinese else " ").join(parts)
+    return text[0].upper() + text[1:]
+
+
+def _quoted(item: Any) -> str:
+    return _REPR.repr(item)[:_QUOTED]
+
+
+def _cut(texts: Sequence[str]) -> list[str]:
+    more = len(texts) - _MOST_TOLD
+    return [*texts[:_MOST_TOLD], *([f"and {more:,} more"] if more > 0 else [])]

@@ -1,0 +1,52 @@
+"""What a chat model is shown beside new facts, with hash embeddings, which see no meaning."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import pytest
+
+from langmem_adapter.memory import Memory
+from langmem_adapter.records.graph import SELF, Triple
+from langmem_adapter.records.scope import Scope
+from langmem_adapter.testing.fakes import ScriptedChatModel
+from tests.benchmarks.candidates import DATA
+from tests.benchmarks.material import requested
+
+ANN: Final[Any] = {"user_id": "ann"}
+
+
+def lines(name: str) -> list[str]:
+    return (DATA / name).read_text(encoding="utf-8").splitlines()
+
+
+def keeps(messages: list[Any]) -> str:
+    """Finds what is said, and says that the first memory says it already."""
+    shown = requested(messages)
+    if "conversation" in shown:
+        return json.dumps({"facts": [turn["text"] for turn in shown["conversation"]]})
+    known = shown["memories"][0]
+    return json.dumps({"memory": [{"id": known["id"], "text": known["text"], "event": "NONE", "fact": 0}]})
+
+
+@pytest.mark.parametrize("code", ["en", "zh"])
+def test_a_fact_meets_the_memory_that_it_contradicts_without_sharing_a_word(code: str) -> None:
+    pairs = [json.loads(line) for line in lines(f"pairs.{code}.jsonl")][:12]
+    model = ScriptedChatModel(replies=[keeps] * 2 * len(pairs))
+    with Memory(":memory:", model=model) as memory:
+        for number, pair in enumerate(pairs):
+            memory.add(pair["old"], user_id=str(number), infer=False)
+            memory.add(pair["new"], user_id=str(number))
+    shown = [requested(messages).get("memories", [{}])[0].get("text") for messages in model.calls]
+    assert shown[1::2] == [pair["old"] for pair in pairs]
+
+
+def test_in_a_crowd_a_fact_meets_another_value_of_its_relation(tmp_path: Any) -> None:
+    with Memory(tmp_path / "m.db", graph=True) as memory:
+        memory.add("I live in Porto.", **ANN)
+        memory.add_many([{"messages": text, "infer": False, **ANN} for text in lines("others.en.txt")])
+        moved = Triple(SELF, "resides in", "Braga")
+        for stated, found in (([moved], True), ([Triple(SELF, "likes", "Braga")], False), ([], False)):
+            hood = memory.engine.searcher.neighbours(["Xyzzy"], Scope(**ANN), tokens=500, stated=stated)
+            assert ("Lives in Porto" in {known.text for known in hood.known}) is found
