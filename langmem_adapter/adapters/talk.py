@@ -16,6 +16,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.parse import MOST_BEFORE, as_list, message_of, turns_before
+from langmem_adapter.pipeline.tool_calls import results_apart
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.twins import Plan
 
@@ -61,7 +62,8 @@ def parted(
 ) -> tuple[list[BaseMessage], list[BaseMessage]]:
     """What was said in a thread before its latest turn, and the turn; see `latest_turn`."""
     nothing = isinstance(messages, list | tuple) and not messages
-    thread = [message_of(each, number) for number, each in enumerate([] if nothing else as_list(messages), start=1)]
+    numbered = enumerate([] if nothing else as_list(messages), start=1)
+    thread = [part for number, each in numbered for part in results_apart(message_of(each, number), number)]
     heard = (AIMessage, ToolMessage) if tools else AIMessage
     spoken = [message for message in thread if _is_said(message) or isinstance(message, heard)]
     last = max((place for place, message in enumerate(spoken) if _is_said(message)), default=len(spoken))

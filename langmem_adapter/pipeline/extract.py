@@ -26,7 +26,7 @@ from langmem_adapter.storage.graph.known_names import known_names
 from langmem_adapter.text import text_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from langmem_adapter.pipeline.state import Task, Work
     from langmem_adapter.records.results import MemoryItem
@@ -87,15 +87,16 @@ def _extract(reasoner: Reasoner, tools: bool, state: PipelineState, seen: _Seen)
         _check_reader(reasoner, state["task"])
     turns = [Turn.from_json(turn) for turn in state["turns"]]
     places = _by_item(turns)
+    ask = partial(_question, state, turns, _earlier(state))
     if state["task"]["memory_type"] == PROCEDURAL:
-        questions = [_question(state, turns, item, "procedure") for item in places]
+        questions = [ask(item, "procedure") for item in places]
         return Ask(reasoner.record, questions, partial(_collected, state, places, []))
     if not state["task"]["infer"]:
         return _found(state, _verbatim(turns), Usage())
     speaks = any(turn.role == "assistant" and turn.text for turn in turns)
     about = "assistant" if scope_of(state).agent_id and speaks else "user"
     questions = [
-        replace(_question(state, turns, item, about), graph=seen.names, known=_texts(memories), tools=tools)
+        replace(ask(item, about), graph=seen.names, known=_texts(memories), tools=tools)
         for item, memories in zip(places, seen.memories or [()] * len(places), strict=True)
     ]
     shown = [memory.id for memories in seen.memories for memory in memories]
@@ -130,10 +131,19 @@ def _by_item(turns: Sequence[Turn]) -> list[list[int]]:
     return [places[item] for item in sorted(places)]
 
 
-def _question(state: PipelineState, turns: Sequence[Turn], item: Sequence[int], about: str) -> Question:
+def _earlier(state: PipelineState) -> Mapping[int, list[Turn]]:
+    before: defaultdict[int, list[Turn]] = defaultdict(list)
+    for turn in state.get("before", []):
+        before[turn["item"]].append(Turn.from_json(turn))
+    return before
+
+
+def _question(
+    state: PipelineState, turns: Sequence[Turn], before: Mapping[int, list[Turn]], item: Sequence[int], about: str
+) -> Question:
     told = tuple(turns[place] for place in item)
-    before = tuple(Turn.from_json(turn) for turn in state.get("before", []) if turn["item"] == told[0].item)
-    return Question(told, about, told[-1].time.date(), state["task"]["prompt"], before=before)
+    earlier = tuple(before.get(told[0].item, ()))
+    return Question(told, about, told[-1].time.date(), state["task"]["prompt"], before=earlier)
 
 
 def _collected(

@@ -21,7 +21,7 @@ from langmem_adapter.pipeline.clock import begun, finished
 from langmem_adapter.pipeline.images import address, image_parts, is_image, parts_of
 from langmem_adapter.pipeline.room import fitting
 from langmem_adapter.pipeline.stage import Ask, AskingStage, Update
-from langmem_adapter.pipeline.tool_calls import is_tool_call, tool_calls_of
+from langmem_adapter.pipeline.tool_calls import is_tool_call, results_apart, tool_calls_of
 from langmem_adapter.records.checks import check_metadata, check_text, quoted
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.scope import Scope
@@ -29,6 +29,8 @@ from langmem_adapter.records.work import PROCEDURAL, Turn
 from langmem_adapter.scoping import check_owner
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from langmem_adapter.pipeline.state import PipelineState, Task
     from langmem_adapter.reasoning.base import Describer, Description
 
@@ -99,16 +101,16 @@ def turns_of(
             which.
     """
     longest = longest or Longest()
-    turns = _turns(messages, scope, time, item, descriptions or {})
-    for number, turn in enumerate(turns, start=1):
+    numbered = list(_turns(messages, scope, time, item, descriptions or {}))
+    for number, turn in numbered:
         check = longest.check_text if verbatim and turn.role != "system" else longest.check_message
         check(turn.text, f"message {number}")
         if turn.calls:
             called = "".join(call.name + call.arguments for call in turn.calls)
             longest.check_message(turn.text + called, f"message {number}, with its tool calls,")
-    if all(turn.notes == (_no_text(number),) for number, turn in enumerate(turns, start=1)):
+    if all(turn.notes == (_no_text(number),) for number, turn in numbered):
         raise InvalidInputError("there is nothing to remember: every message is empty")
-    return turns
+    return [turn for _, turn in numbered]
 
 
 def turns_before(context: object, *, scope: Scope, time: datetime, verbatim: bool = False, item: int = 0) -> list[Turn]:
@@ -131,7 +133,7 @@ def turns_before(context: object, *, scope: Scope, time: datetime, verbatim: boo
             "context helps to find facts, and infer=False keeps messages as they are; leave one out"
         )
     try:
-        turns = _turns(context, scope, time, item, {})
+        turns = [turn for _, turn in _turns(context, scope, time, item, {})]
     except InvalidInputError as error:
         raise InvalidInputError(f"in context, {error}") from None
     latest = [turn for turn in turns if turn.text and turn.role != "system"][: -MOST_BEFORE - 1 : -1]
@@ -140,11 +142,19 @@ def turns_before(context: object, *, scope: Scope, time: datetime, verbatim: boo
     return plain[::-1]
 
 
-def _turns(messages: object, scope: Scope, time: datetime, item: int, descriptions: Mapping[str, str]) -> list[Turn]:
-    return [
-        _turn(message, number, time, item, descriptions, scope)
-        for number, message in enumerate(as_list(messages), start=1)
-    ]
+def _turns(
+    messages: object, scope: Scope, time: datetime, item: int, descriptions: Mapping[str, str]
+) -> Iterator[tuple[int, Turn]]:
+    """Each turn with the number of its message."""
+    for number, message in enumerate(as_list(messages), start=1):
+        if isinstance(message, str):  # the user speaks; told without a detour by LangChain's messages
+            told = check_text(message, f"message {number}").strip()
+            yield number, Turn("user", told, "user", time, item, () if told else (_no_text(number),))
+            continue
+        converted = message_of(message, number)
+        check_owner(converted, scope, f"message {number}")
+        for part in results_apart(converted, number):
+            yield number, _turn(message, part, number, time, item, descriptions)
 
 
 def _parse(describer: Describer | None, longest: Longest, state: PipelineState) -> Update | Ask:
@@ -205,8 +215,8 @@ def _items(state: PipelineState) -> list[dict[str, Any]]:
     items = state.get("items")
     if not items:
         return [{name: state.get(name) for name in OF_ITEM}]
-    if state.get("messages") is not None:
-        raise InvalidInputError("give the graph messages or items, not both")
+    if state.get("messages") is not None or state.get("context") is not None:
+        raise InvalidInputError("give the graph messages or items, not both; the context of an item stands in it")
     if not isinstance(items, list) or not all(isinstance(item, Mapping) for item in items):
         raise InvalidInputError(f"items must be a list of dicts, each with its messages, not {quoted(items)}")
     return items
@@ -262,13 +272,8 @@ def _is_pair(messages: object) -> bool:
 
 
 def _turn(
-    message: object, number: int, time: datetime, item: int, descriptions: Mapping[str, str], scope: Scope
+    message: object, converted: BaseMessage, number: int, time: datetime, item: int, descriptions: Mapping[str, str]
 ) -> Turn:
-    if isinstance(message, str):  # the user speaks; told without a detour by LangChain's messages
-        told = check_text(message, f"message {number}").strip()
-        return Turn("user", told, "user", time, item, () if told else (_no_text(number),))
-    converted = message_of(message, number)
-    check_owner(converted, scope, f"message {number}")
     role = _role(converted, number)
     calls = tool_calls_of(message, converted, number) if role == "assistant" else ()
     text, unread = _text(converted, number, descriptions, calling=bool(calls))

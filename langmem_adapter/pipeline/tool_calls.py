@@ -1,10 +1,12 @@
-"""Calls of tools in messages: found in whichever form they come, and brought into one."""
+"""Calls of tools in messages, and their results: found in whichever form they come, and brought into one."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
+
+from langchain_core.messages import HumanMessage, ToolMessage
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import check_nesting, check_text, quoted
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
     from langchain_core.messages import BaseMessage
 
-__all__ = ["is_tool_call", "tool_calls_of"]
+__all__ = ["is_tool_call", "results_apart", "tool_calls_of"]
 
 _PARTS: Final = (
     "tool_call", "invalid_tool_call", "server_tool_call",  # LangChain
@@ -54,6 +56,36 @@ def tool_calls_of(given: object, message: BaseMessage, number: int) -> tuple[Too
         call = _read(raw, f"a tool call in message {number}")
         found.setdefault(call.id or call, call)
     return tuple(found.values())
+
+
+def results_apart(message: BaseMessage, number: int) -> list[BaseMessage]:
+    """A message without the results of tools that Anthropic's form puts among what a person says, and these before it.
+
+    Args:
+        message: The message.
+        number: Its place in the conversation, for the error.
+
+    Raises:
+        InvalidInputError: A result does not say what it answers, or has no content that a message may have.
+    """
+    parts = message.content if isinstance(message, HumanMessage) and not isinstance(message.content, str) else []
+    results = [part for part in parts if isinstance(part, Mapping) and part.get("type") == "tool_result"]
+    if not results:
+        return [message]
+    rest = [part for part in parts if part not in results]
+    try:
+        apart: list[BaseMessage] = [
+            ToolMessage(
+                part.get("content") or "",
+                tool_call_id=part.get("tool_use_id"),
+                status="error" if part.get("is_error") else "success",
+                additional_kwargs=message.additional_kwargs,
+            )
+            for part in results
+        ]
+    except ValueError as error:
+        raise InvalidInputError(f"a tool's result in message {number} cannot be read: {error}") from None
+    return [*apart, message.model_copy(update={"content": rest})] if rest else apart
 
 
 def _raw(given: object, message: BaseMessage, name: str) -> Iterator[object]:

@@ -185,6 +185,8 @@ def test_a_context_of_somebody_else_is_refused_at_every_door() -> None:
         for door in doors:
             with pytest.raises(InvalidInputError, match="in context, message 1 names user_id 'bob'"):
                 door()
+        with pytest.raises(InvalidInputError, match="the context of an item stands in it"):
+            memory.pipeline.invoke({"items": [{"messages": "x"}], "context": "y", "scope": {"user_id": "u"}})
         (refused,) = memory.add_many([{**given, "user_id": "u"}])
         assert isinstance(refused, InvalidInputError) and memory.stats().changes == 0
 

@@ -20,6 +20,7 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
+from langmem_adapter.adapters.talk import latest_turn
 from langmem_adapter.arguments import Longest, parse_time
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.parse import turns_of
@@ -177,6 +178,39 @@ def test_a_result_says_what_it_answers_and_whether_that_failed() -> None:
         ("Sunny", "1", False), ("no such city", "2", True)
     ]  # fmt: skip
     assert Turn.from_json(failed.to_json()) == failed
+
+
+ANTHROPIC: list[Any] = [
+    {"role": "user", "content": "Weather?", "timestamp": "2020-01-01"},
+    {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "weather", "input": {"city": "Lyon"}}]},
+    {
+        "role": "user",
+        "timestamp": "2020-01-01",
+        "content": [
+            {"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": "Sunny"}]},
+            {"type": "tool_result", "tool_use_id": "2", "content": "broken", "is_error": True},
+            {"type": "text", "text": "And then?"},
+        ],
+    },
+    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "3"}]},
+]
+
+
+def test_results_of_tools_among_what_a_person_says_are_the_tools() -> None:
+    _, _, *said = turns(ANTHROPIC)
+    assert [(turn.role, turn.text, turn.answers, turn.failed) for turn in said] == [
+        ("tool", "Sunny", "1", False),
+        ("tool", "broken", "2", True),
+        ("user", "And then?", "", False),
+        ("tool", "", "3", False),
+    ]
+    assert [turn.time.year for turn in said] == [2020, 2020, 2020, NOW.year]
+    assert said[3].notes == ("message 4 has no text",)
+    assert [message.text for message in latest_turn(ANTHROPIC[:3])] == ["And then?"]
+    with pytest.raises(InvalidInputError, match="a tool's result in message 1 cannot be read"):
+        turns({"role": "user", "content": [{"type": "tool_result", "content": "x"}]})
+    with pytest.raises(InvalidInputError, match="message 2 has 9 letters"):
+        turns_of(["x", ANTHROPIC[2]], scope=ADA, time=NOW, longest=Longest(message=8))
 
 
 DEEP: Any = "x"
