@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.records.graph import ASSISTANT, SELF
 from langmem_adapter.text import meaningful, signed_words
+
+if TYPE_CHECKING:
+    from langmem_adapter.records.scope import Scope
 
 __all__ = [
     "LONGEST_NAME",
@@ -21,6 +24,7 @@ __all__ = [
     "is_single",
     "is_symmetric",
     "keys_in",
+    "named_speaker",
     "opposites",
     "relation_name",
     "says",
@@ -151,6 +155,29 @@ def speaker(name: str) -> str | None:
         ('user', 'user', None)
     """
     return _SPEAKERS.get(" ".join(unicodedata.normalize("NFKC", name).casefold().replace("_", " ").split()))
+
+
+def named_speaker(actor: str | None, role: str | None, scope: Scope) -> str:
+    """The name of whoever speaks; blank where that is the scope's own user or agent, who mostly go without.
+
+    Theirs is also what is said in the name of the scope's `user_id` (of an assistant: `agent_id`) in any spelling, or under
+    one of the words for user and assistant. Everybody else is somebody of his own: what he says is true of himself, and
+    two speakers are the same where `entity_key` says so of their names.
+
+    Args:
+        actor: The name that a message carries, or the role where it carries none.
+        role: The role of the message.
+        scope: Whose memory it goes into.
+
+    Example:
+        >>> from langmem_adapter.records.scope import Scope
+        >>> [named_speaker(actor, "user", Scope("anna")) for actor in ("user", "Anna", "Ben")]
+        ['', '', 'Ben']
+    """
+    own = scope.agent_id if role == ASSISTANT else scope.user_id
+    if actor is None or actor == role or speaker(actor) is not None:
+        return ""
+    return "" if entity_key(actor) in {"", entity_key(own or "")} else actor
 
 
 def relation_name(name: str) -> str:

@@ -60,6 +60,7 @@ class Fact:
         context: The words of that turn, kept beside the memory: evidence, and more words to find it by.
         verbatim: Stored as it is, without comparison (`infer=False` and procedural records).
         relations: What it says of things and their relations, for the knowledge graph.
+        speaker: Whose statement it is, where that is somebody named other than the scope's own; else blank.
     """
 
     text: str
@@ -67,6 +68,7 @@ class Fact:
     context: str = ""
     verbatim: bool = False
     relations: tuple[Triple, ...] = ()
+    speaker: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON types."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from langmem_adapter.names import named_speaker
 from langmem_adapter.storage import memories
 from langmem_adapter.text import content_words, text_hash
 
@@ -26,11 +27,12 @@ _RECENT: Final = 3  # memories that a pronoun may point at
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """A memory that a new fact has to be compared with: its id, text and the number of its last change."""
+    """A memory that a new fact has to be compared with: its id, text, number of its last change, and `names.named_speaker`."""
 
     id: str
     text: str
     seq: int
+    speaker: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +44,14 @@ class Neighbourhood:
         known: Every neighbour of any fact, once.
         near: For each fact, indexes into *known*, nearest first.
         close: For each fact, whether any of them is near enough to be about the same thing.
-        equal: For each fact, the index of a memory with the same words, or `None`.
+        equal: For each fact, the indexes of memories with the same words: of each speaker's the oldest.
     """
 
     seen: int
     known: tuple[Neighbour, ...]
     near: tuple[tuple[int, ...], ...]
     close: tuple[bool, ...]
-    equal: tuple[int | None, ...]
+    equal: tuple[tuple[int, ...], ...]
 
 
 def neighbourhood(
@@ -76,8 +78,8 @@ def neighbourhood(
     recent = memories.latest(connection, scope, _RECENT) if any(refers for *_, refers in facts) else []
     hood = _Hood(near)
     for text, found, refers in facts:
-        hood.add(text, found, limit, recent if refers else [], equal.get(text_hash(text)))
-    return hood.read(connection, seen)
+        hood.add(text, found, limit, recent if refers else [], equal.get(text_hash(text), []))
+    return hood.read(connection, scope, seen)
 
 
 class _Hood:
@@ -85,26 +87,29 @@ class _Hood:
 
     def __init__(self, near: float) -> None:
         self._near_enough = near
-        self._facts: list[tuple[str, list[int], bool, int | None]] = []
+        self._facts: list[tuple[str, list[int], bool, list[int]]] = []
 
-    def add(self, text: str, ranked: Ranked, limit: int, recent: list[int], equal: int | None) -> None:
+    def add(self, text: str, ranked: Ranked, limit: int, recent: list[int], equal: list[int]) -> None:
         pks = ranked.pks[:limit].tolist()
         close = bool(np.any(ranked.meaning[:limit] >= self._near_enough) or recent)
-        extra = [pk for pk in (*recent, *([] if equal is None else [equal])) if pk not in pks]
+        extra = [pk for pk in (*recent, *equal) if pk not in pks]
         self._facts.append((text, pks + extra, close, equal))
 
-    def read(self, connection: Connection, seen: int) -> Neighbourhood:
+    def read(self, connection: Connection, scope: Scope, seen: int) -> Neighbourhood:
         pks = list(dict.fromkeys(pk for _, near, _, _ in self._facts for pk in near))
         items = memories.by_pks(connection, pks)
         seqs = memories.sequence_numbers(connection, [item.id for item in items.values()])
         place = {pk: number for number, pk in enumerate(pk for pk in pks if pk in items)}
-        known = tuple(Neighbour(items[pk].id, items[pk].text, seqs[items[pk].id]) for pk in place)
+        known = tuple(
+            Neighbour(item.id, item.text, seqs[item.id], named_speaker(item.actor_id, item.role, scope))
+            for item in (items[pk] for pk in place)
+        )
         return Neighbourhood(
             seen=seen,
             known=known,
             near=tuple(tuple(place[pk] for pk in near if pk in place) for _, near, _, _ in self._facts),
             close=tuple(close or self._shares_a_word(text, near, items) for text, near, close, _ in self._facts),
-            equal=tuple(None if equal is None else place.get(equal) for *_, equal in self._facts),
+            equal=tuple(tuple(place[pk] for pk in equal if pk in place) for *_, equal in self._facts),
         )
 
     def _shares_a_word(self, text: str, near: list[int], items: Mapping[int, MemoryItem]) -> bool:

@@ -86,13 +86,15 @@ def sequence_numbers(connection: Connection, ids: Sequence[str]) -> dict[str, in
     return found
 
 
-def equal_texts(connection: Connection, scope: Scope, hashes: Sequence[str]) -> dict[str, int]:
-    """Pk of the oldest memory within *scope* for each of the given normalised hashes that has one."""
-    found: dict[str, int] = {}
-    query = select(memories.c.hash, func.min(memories.c.pk)).where(_visible(scope)).group_by(memories.c.hash)
+def equal_texts(connection: Connection, scope: Scope, hashes: Sequence[str]) -> dict[str, list[int]]:
+    """Pks of the memories within *scope* that have one of some normalised hashes, by hash: of each speaker's the oldest."""
+    found: dict[str, list[int]] = {}
+    oldest = func.min(memories.c.pk)
+    query = select(memories.c.hash, oldest).where(_visible(scope)).order_by(oldest)
+    query = query.group_by(memories.c.hash, memories.c.actor_id, memories.c.role)
     for start in range(0, len(hashes), _CHUNK):
-        chosen = query.where(memories.c.hash.in_(hashes[start : start + _CHUNK]))
-        found.update(connection.execute(chosen).all())
+        for digest, pk in connection.execute(query.where(memories.c.hash.in_(hashes[start : start + _CHUNK]))):
+            found.setdefault(digest, []).append(pk)
     return found
 
 
