@@ -57,6 +57,8 @@ class Adding(Wired):
         Args:
             messages: A `str` (the user speaks), a dict with `role` and `content`, a LangChain message, or a list of these.
                 A dict may carry `name` and `timestamp`; its own `user_id`, `agent_id` or `run_id` must be that of the call.
+                Whoever has another `name` than the user (or the agent) is somebody of his own: what he says changes and
+                ends nobody else's statements, and its relations are his.
             user_id: Whose memory it is; at least one of the three is needed.
             agent_id: The agent. Where the assistant speaks in *messages*, the facts are about the assistant.
             run_id: The run or session.

@@ -118,10 +118,9 @@ class _Reading:
         if place is not None:
             return Fact(text, place, turns[place].text[:_LONGEST_CONTEXT], date=date)
         said = [turns[each] for each in self._sources]
-        speakers = {turn.actor for turn in said}
         context = "\n".join(turn.text for turn in said)[:_LONGEST_CONTEXT]
-        speaker = None if len(speakers) == 1 else self._question.about
-        return Fact(text, self._sources[-1], context, date=date, speaker=speaker)
+        several = len({turn.actor for turn in said}) > 1
+        return Fact(text, self._sources[-1], context, date=date, unattributed=several)
 
     # ── relations ───────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -88,7 +88,8 @@ class Fact:
         verbatim: Stored as it is, without comparison (`infer=False` and procedural records).
         relations: What it says of things and their relations, for the knowledge graph.
         date: The day that it speaks of, in ISO 8601, where one is said.
-        speaker: Who says it, where that is not the speaker of its turn.
+        speaker: Whose statement it is, where that is somebody named other than the scope's own; else blank.
+        unattributed: Several people speak, and which of them says it is not known.
     """
 
     text: str
@@ -97,7 +98,8 @@ class Fact:
     verbatim: bool = False
     relations: tuple[Triple, ...] = ()
     date: str | None = None
-    speaker: str | None = None
+    speaker: str = ""
+    unattributed: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON types."""

@@ -535,7 +535,7 @@ def test_a_relation_that_others_say_or_that_was_written_by_hand_stays(database_u
     model = ScriptedChatModel(replies=[*([] if by_hand else [LIKES_REX]), *HAS_A_DOG])
     with Memory(database_url, model=model, embeddings="hash:64", graph=True) as memory:
         if by_hand:
-            memory.graph.add("Alice", "likes", "Rex", user_id="alice")
+            memory.graph.add("alice", "likes", "Rex", user_id="alice")
         else:
             memory.add("I like Rex.", user_id="alice")
         relation_id = said_from_a_run(memory)

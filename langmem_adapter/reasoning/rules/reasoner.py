@@ -93,14 +93,18 @@ class RuleReasoner:
 
 def _extract(question: Question) -> Extraction:
     facts: list[Fact] = []
-    names = ""
+    names: dict[str, str] = {}  # by speaker
     for index, turn in enumerate(question.turns):
         if not question.is_source(turn):
             continue
-        found = list(_of_turn(index, turn, question.today, names))
-        names = f"{names}; {'; '.join(fact.text for fact in found)}"[-_OWN_NAMES:]
+        told = names.get(turn.actor, "")
+        found = list(_of_turn(index, turn, question.today, told))
+        names[turn.actor] = f"{told}; {'; '.join(fact.text for fact in found)}"[-_OWN_NAMES:]
         facts += found
-    return Extraction(tuple(facts) if question.graph is None else related(facts, question.about, question.graph))
+    if question.graph is None:
+        return Extraction(tuple(facts))
+    actors = [question.turns[fact.turn].actor for fact in facts]
+    return Extraction(related(facts, actors, question.about, question.graph))
 
 
 _STEPS: Final = {"user": "Request", "assistant": "Agent Action", "tool": "Action Result"}
