@@ -97,7 +97,6 @@ def _comparison(
     return compared(
         facts=tuple(facts[place] for place in open_facts),
         known=tuple(Known(number, memory["text"]) for number, memory in enumerate(shown)),
-        near=(tuple(range(len(shown))),) * len(open_facts),
     )
 
 

@@ -113,15 +113,13 @@ class Comparison:
 
     Attributes:
         facts: The new facts, in order.
-        known: The memories near them, numbered from 0 in this order; for all facts together.
-        near: For each fact, the numbers of the memories near it, nearest first.
+        known: The memories that they may concern, numbered from 0 in this order; for all facts together.
         prompt: Replaces the reasoner's own instructions, where it has any.
         graph: Whether relations are wanted for texts that differ from their fact's.
     """
 
     facts: tuple[Fact, ...]
     known: tuple[Known, ...]
-    near: tuple[tuple[int, ...], ...] = ()
     prompt: str | None = None
     graph: bool = False
 

@@ -21,7 +21,7 @@ QUESTION = Question(
     "user",
     date(2026, 3, 4),
 )
-COMPARISON = Comparison((Fact("Loves green tea", 0),), (Known(0, "Loves tea"),), ((0,),))
+COMPARISON = Comparison((Fact("Loves green tea", 0),), (Known(0, "Loves tea"),))
 FACTS = {"facts": ["Loves tea", "Moved to Graz"]}
 
 
