@@ -66,9 +66,9 @@ class Settings(BaseSettings):
             It belongs to the database: naming another one writes the words of all memories anew, and everybody who has it open
             goes by the new one from then on.
         candidate_tokens: About how many tokens the memories may take that new facts are compared with: all memories of the
-            scope where they fit, else the best that fit (the newest, the nearest by meaning and by words, those that say
-            another value of the same relation; of long texts the first 400 letters). Up to ten facts of one add share them;
-            each ten more have as many again.
+            scope where they fit, else the best that fit in half of it (the newest, the nearest by meaning and by words, those
+            that say another value of the same relation; of long texts the first 400 letters). Up to ten facts of one add
+            share them; each ten more have as many again.
         word_weight: Share of the words in a search score, 0 to 1; the rest is meaning. Hash embeddings would like .8 (.801 of
             the evidence on LoCoMo, see below), MiniLM .5 (.836).
         related_weight: What a related word counts beside the word itself ("moved" for "live"). It hardly matters where
@@ -117,7 +117,7 @@ class Settings(BaseSettings):
     graph: bool = False
     facts_from_tools: bool = False
     language: str | None = None
-    candidate_tokens: int = Field(default=2_000, ge=500, le=100_000)
+    candidate_tokens: int = Field(default=2_000, ge=1_000, le=100_000)
     word_weight: float = Field(default=0.65, ge=0, le=1)
     related_weight: float = Field(default=0.4, ge=0, le=1)
     speaker_weight: float = Field(default=0.2, ge=0, le=1)

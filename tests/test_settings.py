@@ -43,9 +43,11 @@ def test_without_anything_it_runs_offline(here: Path) -> None:
 
 
 def test_each_source_wins_over_the_next(here: Path, own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    own.write_text('database = "own"\nindex = "exact"\ncandidate_tokens = 700\ntrace_days = 5.0\ntrust_folder = true\n')
+    own.write_text(
+        'database = "own"\nindex = "exact"\ncandidate_tokens = 1_700\ntrace_days = 5.0\ntrust_folder = true\n'
+    )
     assert Settings().database == "own"
-    here.write_text('database = "here"\ncandidate_tokens = 800\ntrace_days = 6.0\n')
+    here.write_text('database = "here"\ncandidate_tokens = 1_800\ntrace_days = 6.0\n')
     assert (Settings().database, Settings().index) == ("here", "exact")
     monkeypatch.setenv("LANGMEM_ADAPTER_DATABASE", "environment")
     monkeypatch.setenv("LANGMEM_ADAPTER_TRACE_DAYS", "7.0")
@@ -53,7 +55,7 @@ def test_each_source_wins_over_the_next(here: Path, own: Path, monkeypatch: pyte
     assert (got.database, got.trace_days, got.candidate_tokens, got.index, got.attempts) == (
         "argument",
         7,
-        800,
+        1_800,
         "exact",
         20,
     )
@@ -70,10 +72,10 @@ def test_the_users_own_file_lies_where_the_platform_says(
 
 
 def test_values_of_the_environment_are_read_as_what_they_mean(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"candidate_tokens": "900", "BUSY_TIMEOUT": "1.5", "index": "exact"}.items():
+    for name, value in {"candidate_tokens": "1900", "BUSY_TIMEOUT": "1.5", "index": "exact"}.items():
         monkeypatch.setenv(f"LANGMEM_ADAPTER_{name}", value)
     got = Settings()
-    assert (got.candidate_tokens, got.busy_timeout, got.index) == (900, 1.5, "exact")
+    assert (got.candidate_tokens, got.busy_timeout, got.index) == (1_900, 1.5, "exact")
 
 
 def test_a_dotenv_file_is_not_read_behind_anybodys_back(here: Path) -> None:
@@ -225,7 +227,7 @@ def test_other_programs_variables_are_none_of_our_business(here: Path, monkeypat
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("candidate_tokens", 499), ("candidate_tokens", 100_001), ("candidate_tokens", "many"),
+    [("candidate_tokens", 999), ("candidate_tokens", 100_001), ("candidate_tokens", "many"),
      ("word_weight", -1), ("word_weight", float("nan")), ("index", "hnsw"),
      ("word_weight", 2), ("attempts", 0), ("busy_timeout", 0), ("snapshot_every", 0), ("model", None)],
 )  # fmt: skip

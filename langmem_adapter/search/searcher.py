@@ -102,8 +102,9 @@ class Searcher:
     ) -> Neighbourhood:
         """The memories within *scope* that new facts have to be compared with.
 
-        All of them, where they fit. Of more, those that say another value of a relation which can have one only, and the
-        newest; the rest of the room is shared by the facts: to each the nearest by meaning and by words.
+        All of them, where they fit. Of more, what fits in half the room (what comes further down is hardly better than
+        chance): those that say another value of a relation which can have one only, and the newest; the rest is shared by
+        the facts: to each the nearest by meaning and by words.
 
         Args:
             facts: Their texts; their vectors are in the embedder's cache or are made now, in one batch.
@@ -127,7 +128,7 @@ class Searcher:
                 for near in self._near(connection, standing, Query(text, scope), vector)
             ]
             named = rivals(connection, scope, standing.scope_ids, stated)
-            best = best_that_fit(connection, scope, most, named=named, ranked=ranked)
+            best = best_that_fit(connection, scope, most // 2, named=named, ranked=ranked)
             return neighbourhood(connection, scope, facts, best, seen=seen)
 
     def _near(

@@ -16,6 +16,7 @@ import random
 import statistics
 import sys
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -47,6 +48,10 @@ OFFLINE_GOAL: Final = 0.6
 MODEL_GOAL: Final = 0.9
 LANGUAGES: Final = {"English": "en", "Chinese": "zh"}
 MANY, FEW, QUICK_PAIRS, QUICK_MANY = 300, 20, 4, 40
+SENT_BEFORE: Final = {
+    "en": {40: 980, 1_000: 1_152},
+    "zh": {40: 1_113, 1_000: 1_179},
+}  # five memories shown for each fact
 ASKED: Final = 20  # replies at hand for each fact, more than any way of deciding asks for
 DATA: Final = Path(__file__).with_name("data")
 
@@ -83,6 +88,13 @@ def bench_candidates(*, quick: bool, embeddings: str = OFFLINE) -> None:
         }
         for name, (value, wanted) in told.items():
             report(f"candidates: {name}, {language}, {embeddings}", value, "share", wanted)
+        for count, before in SENT_BEFORE[code].items():
+            if not quick or count < MANY:
+                value, name = (
+                    _sent(pairs[:FEW], others, count, embeddings),
+                    f"candidates: tokens sent per add, {language}",
+                )
+                report(f"{name}, beside {count:,} memories", value, "tokens", ("<=", 2.5 * before))
 
 
 def pairs_of(code: str) -> list[Pair]:
@@ -111,6 +123,15 @@ def _shown(pairs: Sequence[Pair], others: Sequence[str], embeddings: str) -> lis
             requests = [requested(messages) for messages in model.calls[before:]]
             seen.append({known["text"] for request in requests for known in request.get("memories", ())})
     return seen
+
+
+def _sent(pairs: Sequence[Pair], others: Sequence[str], count: int, embeddings: str) -> float:
+    """Tokens sent per add, a quarter of the letters, where so many memories are known."""
+    known = islice((f"{text} {turn}" for turn in range(count) for text in others), count)
+    model = ScriptedChatModel(replies=[_answer] * (ASKED * len(pairs)))
+    with Memory(":memory:", model=model, embeddings=embeddings, settings=Settings(trace_days=0)) as memory:
+        memory.add_many([{"messages": text, "infer": False, "user_id": "one"} for text in known])
+        return statistics.mean(memory.add(pair.new, user_id="one").usage.input_tokens for pair in pairs)
 
 
 def _answer(messages: list[Any]) -> str:

@@ -275,7 +275,7 @@ def test_a_scope_that_fits_is_shown_whole_by_age_with_its_last_changes(desk: Des
 @settings(max_examples=15)
 @given(
     texts=st.lists(st.sampled_from(["Likes tea", "住在里斯本的一个小公寓", "Owns a book " * 90]), max_size=200),
-    tokens=st.integers(500, 3_000),
+    tokens=st.integers(1_000, 3_000),
     facts=st.integers(1, 25),
 )
 def test_what_is_shown_takes_no_more_than_its_room_and_is_something_wherever_something_is_known(
