@@ -18,8 +18,8 @@ from langmem_adapter.records.graph import ASSISTANT, SELF
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-revision = "0011"
-down_revision = "0010"
+revision = "0012"
+down_revision = "0011"
 branch_labels = None
 depends_on = None
 
