@@ -10,17 +10,16 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from langgraph.types import Command
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.clock import finished
-from langmem_adapter.pipeline.room import fitting
 from langmem_adapter.pipeline.stage import Ask, AskingStage, Step
 from langmem_adapter.pipeline.state import PipelineState, scope_of
 from langmem_adapter.reasoning.base import Extraction, KnownNames, Question, Reasoner
-from langmem_adapter.records.cost import Usage
+from langmem_adapter.records.cost import Usage, fitting
 from langmem_adapter.records.work import PROCEDURAL, Fact, Turn
 from langmem_adapter.storage.graph.known_names import known_names
 from langmem_adapter.text import text_hash
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from langmem_adapter.pipeline.state import Task, Work
-    from langmem_adapter.records.results import MemoryItem
     from langmem_adapter.search.searcher import Searcher
     from langmem_adapter.storage.database import Database
 
@@ -38,6 +36,7 @@ __all__ = ["extract_stage"]
 _MOST_KNOWN: Final = 20  # memories shown with each conversation, half of them the newest
 _TOKENS_KNOWN: Final = 500  # of all of them
 _TOKENS_OF_ONE: Final = 60
+_LETTERS: Final = 4 * _TOKENS_OF_ONE
 
 
 def extract_stage(
@@ -60,11 +59,11 @@ class _Seen:
 
     Attributes:
         names: Of the knowledge graph, where there is one.
-        memories: That each conversation may speak of; none where nobody would read them.
+        memories: Rows of those that each conversation may speak of; none where nobody would read them.
     """
 
     names: KnownNames | None
-    memories: Sequence[Sequence[MemoryItem]] = ()
+    memories: Sequence[Sequence[Any]] = ()
 
 
 def _look(reasoner: Reasoner, searcher: Searcher, graph: Database | None, state: PipelineState) -> _Seen:
@@ -75,7 +74,7 @@ def _look(reasoner: Reasoner, searcher: Searcher, graph: Database | None, state:
     turns = [Turn.from_json(turn) for turn in state["turns"]]
     said = (reversed([turns[place] for place in item if turns[place].role != "system"]) for item in _by_item(turns))
     texts = ["\n".join(turn.text for turn in latest_first) for latest_first in said]
-    memories = searcher.spoken_of(texts, scope_of(state), most=_MOST_KNOWN)
+    memories = searcher.spoken_of(texts, scope_of(state), most=_MOST_KNOWN, letters=_LETTERS)
     if graph is None:
         return _Seen(None, memories)
     with graph.read() as connection:
@@ -103,7 +102,7 @@ def _extract(reasoner: Reasoner, tools: bool, state: PipelineState, seen: _Seen)
     return Ask(reasoner.extract, questions, partial(_collected, state, places, shown))
 
 
-def _texts(memories: Sequence[MemoryItem]) -> tuple[str, ...]:
+def _texts(memories: Sequence[Any]) -> tuple[str, ...]:
     return tuple(fitting((memory.text for memory in memories), each=_TOKENS_OF_ONE, most=_TOKENS_KNOWN))
 
 

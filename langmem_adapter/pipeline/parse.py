@@ -19,11 +19,10 @@ from langmem_adapter.arguments import Longest, filled, parse_time
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.clock import begun, finished
 from langmem_adapter.pipeline.images import address, image_parts, is_image, parts_of
-from langmem_adapter.pipeline.room import fitting
 from langmem_adapter.pipeline.stage import Ask, AskingStage, Update
 from langmem_adapter.pipeline.tool_calls import is_tool_call, results_apart, tool_calls_of
 from langmem_adapter.records.checks import check_metadata, check_text, quoted
-from langmem_adapter.records.cost import Usage
+from langmem_adapter.records.cost import Usage, fitting
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import PROCEDURAL, Turn
 from langmem_adapter.scoping import check_owner

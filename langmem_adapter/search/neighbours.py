@@ -12,6 +12,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.names import named_speaker
+from langmem_adapter.records.cost import tokens_in
 from langmem_adapter.storage import memories
 from langmem_adapter.text import text_hash
 
@@ -138,5 +139,5 @@ def _fitting(rows: Iterable[Any], left: int) -> Iterator[Any]:
 
 
 def _tokens(row: Any) -> int:
-    """About how many tokens a memory takes: a quarter of the bytes, which is fair to scripts without an alphabet, too."""
-    return _BESIDE + ceil(len(row.text.encode()) / 4)
+    """About how many tokens a memory takes."""
+    return _BESIDE + tokens_in(row.text)

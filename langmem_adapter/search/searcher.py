@@ -140,7 +140,7 @@ class Searcher:
         meant, told = (np.argsort(-values, kind="stable") for values in (ranked.meaning, ranked.words))
         return ranked.pks[meant].tolist(), ranked.pks[told[ranked.words[told] > 0]].tolist()
 
-    def spoken_of(self, texts: Sequence[str], scope: Scope, *, most: int) -> list[list[MemoryItem]]:
+    def spoken_of(self, texts: Sequence[str], scope: Scope, *, most: int, letters: int) -> list[list[Any]]:
         """The memories within *scope* that each text may speak of: those that share its words, best first, and the newest.
 
         Nothing is embedded. Records of what was done are left out.
@@ -149,25 +149,31 @@ class Searcher:
             texts: What is said.
             scope: The fields that the add was given.
             most: Memories for each text; half of them, where there are as many, are the newest.
+            letters: Shown of a memory; of a longer one the beginning.
+
+        Returns:
+            Rows with id and text.
         """
         version = self._pulled()
         with self._database.read() as connection:
             standing = self._shelves.of(connection, scope, version)
-            newest = memories.latest(connection, scope, most - most // 2)
-            found = [[*self._by_words(connection, standing, text, most // 2), *newest] for text in texts]
-            items = memories.by_pks(connection, list({pk for pks in found for pk in pks}))
-        chosen = [[items[pk] for pk in dict.fromkeys(pks) if pk in items] for pks in found]
-        return [[item for item in own if item.memory_type != PROCEDURAL] for own in chosen]
+            records = set(standing.shelf.roll.pks[standing.shelf.shown(time.time(), PROCEDURAL)].tolist())
+            newest = [pk for pk in memories.latest(connection, scope, most) if pk not in records]
+            found = [
+                [*self._by_words(connection, standing, text, records)[: most // 2], *newest[: most - most // 2]]
+                for text in texts
+            ]
+            rows = {row.pk: row for row in memories.texts(connection, {pk for pks in found for pk in pks}, letters)}
+        return [[rows[pk] for pk in dict.fromkeys(pks) if pk in rows] for pks in found]
 
-    def _by_words(self, connection: Connection, standing: Standing, text: str, most: int) -> list[int]:
+    def _by_words(self, connection: Connection, standing: Standing, text: str, without: set[int]) -> list[int]:
         shelf = standing.shelf
         asked, load = question.read(text, (), shelf.language), loader(lambda: connection, standing.scope_ids)
         words = shelf.words(asked.terms, asked.groups, related=self._weights.related, load=load)
         if (shown := shelf.shown(time.time())) is not None:
             words = np.where(shown, words, 0)
-        best = np.argsort(-words, kind="stable")[:most]
-        found: list[int] = shelf.roll.pks[best[words[best] > 0]].tolist()
-        return found
+        best = np.argsort(-words, kind="stable")
+        return [pk for pk in shelf.roll.pks[best[words[best] > 0]].tolist() if pk not in without]
 
     def forget(self) -> None:
         """Keep nothing of what was searched, because it was erased."""

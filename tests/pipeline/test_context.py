@@ -23,7 +23,7 @@ from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.errors import InvalidInputError, ModelReplyError
 from langmem_adapter.memory import Memory
 from langmem_adapter.pipeline.parse import turns_before
-from langmem_adapter.pipeline.room import tokens_in
+from langmem_adapter.records.cost import tokens_in
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.testing.fakes import CountingEmbeddings, ScriptedChatModel
 
@@ -248,8 +248,9 @@ def test_what_is_known_is_found_by_words_and_newness_within_the_scope_without_a_
         memory.add("Sister plays the cello", user_id="u", infer=False)
         memory.add("The sister of another", user_id="other", infer=False)
         memory.add("Sister has gone", user_id="u", infer=False, expires_at=NOW - timedelta(days=1))
-        memory.add("I met her.", user_id="u", agent_id="g", memory_type="procedural_memory")
         memory.add_many([{"messages": f"Number {n}", "user_id": "u", "infer": False} for n in range(40)])
+        for _ in range(3):  # the newest of all
+            memory.add("I met her.", user_id="u", agent_id="g", memory_type="procedural_memory")
         calls = embeddings.calls
         english, chinese = (shown["known"] for shown in beside(memory, "My sister is ill.", "绿茶很好喝。"))
         assert embeddings.calls == calls

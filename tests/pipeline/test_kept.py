@@ -101,3 +101,25 @@ def test_where_nothing_is_known_a_wish_to_forget_becomes_no_memory() -> None:
         result = memory.add("Please forget Acme.", user_id=ANN)
         assert texts(memory) == set()
         assert len(result.notes) == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "wish", "kept"),
+    [
+        ("I live in Lyon. I like tea.", "Please forget that I live in Lyon.", {"Likes tea"}),
+        ("I live in Lyon. I like tea.", "Forget that I like green tea!", {"Lives in Lyon", "Likes tea"}),
+        (
+            "I live in Lyon. I like tea.",
+            "Forget that I live in Lyon and that I like tea.",
+            {"Lives in Lyon", "Likes tea"},
+        ),
+        ("我住在里昂。我喜欢绿茶。", "请忘掉我住在里昂。", {"喜欢绿茶"}),
+        ("我住在里昂。我喜欢绿茶。", "请忘掉我住在巴黎。", {"住在里昂", "喜欢绿茶"}),
+    ],
+)
+def test_the_rules_forget_what_a_memory_says_in_so_many_words(said: str, wish: str, kept: set[str]) -> None:
+    with Memory(":memory:") as memory:
+        memory.add(said, user_id=ANN)
+        result = memory.add(wish, user_id=ANN)
+        assert texts(memory) == kept
+        assert bool(result.notes) == (not result.by_event("DELETE"))

@@ -168,7 +168,7 @@ def test_facts_from_tool_results_are_taken_only_where_asked_for(*, wanted: bool)
         assert len(node.invoke({"messages": RESULT})["changes"]) == wanted
     with Memory(":memory:", model=ScriptedChatModel(replies=[reply] * 2), settings=settings) as memory:
         memory.add(RESULT, user_id="u")
-        alone = memory.add(RESULT[2:], user_id="u")  # without a source nobody is asked
+        alone = memory.add(RESULT[2:], user_id="w")  # without a source nobody is asked
         assert alone.usage.model_calls == wanted
 
 

@@ -17,6 +17,7 @@ from langmem_adapter.reasoning.rules.meaning import WHOLE_HABITS, Link, Statemen
 from langmem_adapter.reasoning.rules.meaning_chinese import chinese_statement
 from langmem_adapter.reasoning.rules.meaning_english import english_statement
 from langmem_adapter.reasoning.rules.people import Person, call, mentioned, named, referent, resolved
+from langmem_adapter.records.work import FORGET
 from langmem_adapter.text import refers_back, text_hash
 
 if TYPE_CHECKING:
@@ -144,6 +145,9 @@ class _Desk:
         if fact.verbatim:
             self._add(index, fact.text, "kept as it was said")
             return
+        if fact.text.startswith(FORGET):
+            self._forget(index, fact.text)
+            return
         text, person = self._told(fact.text)
         self._weigh(index, text, statement(text))
         self._recent.extendleft(reversed(mentioned(text)))
@@ -193,6 +197,16 @@ class _Desk:
             self._change(index, text, slot, replaces="replaces" in links, said=text)
         else:
             self._add(index, text, _why_new(text))
+
+    def _forget(self, index: int, wish: str) -> None:
+        """Delete the memory that says what is to be forgotten, and no other."""
+        text = wish.removeprefix(FORGET)
+        slot = self._same_words(text) or next(iter(self._links(statement(text))["same"]), None)
+        if slot is None or slot.owner is not None:
+            self._notes.append(_Note(index, wish, None, "no memory clearly says what is to be forgotten"))
+            return
+        slot.owner, slot.gone = index, True
+        self._notes.append(_Note(index, wish, slot, f"asked to forget {_short(slot.text)}", deletes=True))
 
     def _links(self, said: Statement) -> dict[Link, list[_Slot]]:
         links: dict[Link, list[_Slot]] = defaultdict(list)

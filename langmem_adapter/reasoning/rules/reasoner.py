@@ -13,9 +13,9 @@ from langmem_adapter.reasoning.rules.chinese import chinese_facts, is_chinese
 from langmem_adapter.reasoning.rules.compare import compare
 from langmem_adapter.reasoning.rules.english import english_facts
 from langmem_adapter.reasoning.rules.relations import related, relations
-from langmem_adapter.reasoning.rules.sentences import dated, sentences
+from langmem_adapter.reasoning.rules.sentences import Sentence, dated, sentences
 from langmem_adapter.reasoning.runs import comparing, finding
-from langmem_adapter.records.work import Fact
+from langmem_adapter.records.work import FORGET, Fact
 from langmem_adapter.text import text_hash
 from langmem_adapter.twins import Plan
 
@@ -33,6 +33,12 @@ _CONTEXT: Final = 500
 _OWN_NAMES: Final = 2_000  # characters of earlier facts in which a name is looked for
 _PASSING: Final = re.compile(r"(?:Will|Going to|Looking|Has to|Needs|Wants|Would like)\b|将|要|会为|正在|希望|需要")
 """What an assistant says of its next steps: no traits of its own."""
+_WISH: Final = re.compile(
+    r"(?:(?:please|can you|could you|you can|now)[, ]+){0,3}forget that (?=\w)"
+    "|(?:请|麻烦|可以|你){0,3}(?:忘了|忘掉|忘记)(?=我)",
+    re.IGNORECASE,
+)
+"""What begins a request to forget what follows."""
 
 
 class RuleReasoner:
@@ -48,8 +54,8 @@ class RuleReasoner:
     "enjoy"), with the same signs, symbols and capitals; "Likes dogs" and "Likes hot dogs" look related; whom a pronoun
     means is settled only where one known person fits. Use a chat model where that matters.
 
-    Requests, questions, and orders to the memory ("forget everything") are never facts. Only what the speaker says of
-    himself can take back a memory ("I no longer have a dog").
+    Requests, questions, and orders to the memory ("forget everything") are never facts. "Forget that I live in Lyon" deletes
+    the memory that says just that; else only what the speaker says of himself takes back a memory ("I no longer have a dog").
 
     Example:
         >>> from datetime import UTC, date, datetime
@@ -147,13 +153,11 @@ def _of_turn(index: int, turn: Turn, today: date, names: str) -> Iterator[Fact]:
     told: set[str] = set()
     passing = _PASSING if turn.role == "assistant" else None
     for place, sentence in enumerate(sentences(turn.text)):
-        found = (
-            chinese_facts(sentence)
-            if is_chinese(sentence.text)
-            else english_facts(sentence, first=place == 0, seen=names)
-        )
+        wish = _WISH.match(sentence.text)
+        said = sentence if wish is None else Sentence(sentence.text[wish.end() :], asks=False)
+        found = chinese_facts(said) if is_chinese(said.text) else english_facts(said, first=place == 0, seen=names)
         for fact in found:
-            text = dated(fact, today)
+            text = f"{FORGET}{fact}" if wish else dated(fact, today)
             names = f"{names}; {text}"[-_OWN_NAMES:]
             if passing and passing.match(text):
                 continue
