@@ -213,8 +213,8 @@ def named_speaker(actor: str | None, role: str | None, scope: Scope) -> str:
     """The name of whoever speaks; blank where that is the scope's own user or agent, who mostly go without.
 
     Theirs is also what is said in the name of the scope's `user_id` (of an assistant: `agent_id`) in any spelling, or under
-    one of the words for user and assistant. Everybody else is somebody of his own: what he says is true of himself, and
-    two speakers are the same where `entity_key` says so of their names.
+    one of the words for user and assistant, and what a tool returns. Everybody else is somebody of his own: what he says is
+    true of himself, and two speakers are the same where `entity_key` says so of their names.
 
     Args:
         actor: The name that a message carries, or the role where it carries none.
@@ -227,7 +227,7 @@ def named_speaker(actor: str | None, role: str | None, scope: Scope) -> str:
         ['', '', 'Ben']
     """
     own = owner_id(ASSISTANT if role == ASSISTANT else SELF, scope)
-    if actor is None or actor == role or speaker(actor) is not None:
+    if actor is None or role in {actor, "tool"} or speaker(actor) is not None:
         return ""
     return "" if entity_key(actor) in {"", entity_key(own or "")} else actor
 

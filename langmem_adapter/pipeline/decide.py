@@ -17,20 +17,20 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from langmem_adapter.arguments import parse_time
-from langmem_adapter.names import entity_key, named_speaker
+from langmem_adapter.names import entity_key
 from langmem_adapter.pipeline.around import around
 from langmem_adapter.pipeline.clock import finished
+from langmem_adapter.pipeline.speakers import by_name, said
 from langmem_adapter.pipeline.stage import Ask, AskingStage, Update
-from langmem_adapter.pipeline.state import PipelineState, scope_of
 from langmem_adapter.reasoning.base import Answer, Comparison, Known, Reasoner
 from langmem_adapter.records.cost import Usage
-from langmem_adapter.records.graph import ASSISTANT, SELF
 from langmem_adapter.records.work import FORGET, PROCEDURAL, Decision, Event, Fact, Turn
 from langmem_adapter.text import text_hash
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from langmem_adapter.pipeline.state import PipelineState
     from langmem_adapter.records.graph import Triple
 
 __all__ = ["decide_stage"]
@@ -48,7 +48,7 @@ def decide_stage(reasoner: Reasoner, *, prompt: str | None = None, graph: bool =
 
 
 def _decide(reasoner: Reasoner, compared: Callable[..., Comparison], state: PipelineState) -> Update | Ask:
-    facts = [_fact(state, place) for place in range(len(state["facts"]))]
+    facts = [said(state, place) for place in range(len(state["facts"]))]
     if not facts or facts[0].verbatim:
         why = "a record of what was done" if state["task"]["memory_type"] == PROCEDURAL else "stored as said"
         return _decisions(state, [_Placed(place, "ADD", fact.text, why) for place, fact in enumerate(facts)])
@@ -61,15 +61,6 @@ def _decide(reasoner: Reasoner, compared: Callable[..., Comparison], state: Pipe
         return _decisions(state, settled)
     comparison = _comparison(facts, open_facts, state["candidates"], compared)
     return Ask(reasoner.decide, [comparison], partial(_judged, state, settled, open_facts))
-
-
-def _fact(state: PipelineState, place: int) -> Fact:
-    """A fact with its speaker."""
-    fact = Fact.from_json(state["facts"][place])
-    if fact.unattributed:
-        return fact
-    turn = state["turns"][fact.turn]
-    return replace(fact, speaker=named_speaker(turn["actor"], turn["role"], scope_of(state)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +81,17 @@ def _settle(
     """Verdicts that need no judgement, and the places of the facts that do."""
     settled: list[_Placed] = []
     unsettled: list[int] = []
-    said: set[tuple[str, str]] = set()
+    told: set[tuple[str, str]] = set()
     for place, fact in enumerate(facts):
         words = (entity_key(fact.speaker), text_hash(fact.text))
         equal = next((n for n in candidates["equal"][place] if _are_one(fact, candidates["known"][n])), None)
         if equal is not None:
             settled.append(_Placed(place, "NONE", fact.text, "already known, in the same words", equal))
-        elif words in said:
+        elif words in told:
             settled.append(_Placed(place, "NONE", fact.text, "said twice"))
         else:
             unsettled.append(place)
-        said.add(words)
+        told.add(words)
     if ask_always or candidates["shown"]:
         return settled, unsettled
     return [*settled, *(_Placed(place, "ADD", facts[place].text, "nothing is known yet") for place in unsettled)], []
@@ -126,7 +117,7 @@ def _judged(state: PipelineState, settled: list[_Placed], open_facts: list[int],
 
 def _by_speaker(state: PipelineState, judged: Sequence[_Placed]) -> list[_Placed]:
     """Verdicts without those on what somebody else said: what the fact's own speaker says is added in their place."""
-    facts, known = [_fact(state, place) for place in range(len(state["facts"]))], state["candidates"]["known"]
+    facts, known = [said(state, place) for place in range(len(state["facts"]))], state["candidates"]["known"]
     apart = [v for v in judged if v.known is not None and not _are_one(facts[v.fact], known[v.known])]
     kept = [verdict for verdict in judged if verdict not in apart]
     told = {verdict.fact for verdict in kept if verdict.event != "DELETE"}
@@ -161,7 +152,7 @@ def _granted(verdict: _Placed, state: PipelineState) -> _Placed:
 
 
 def _decision(state: PipelineState, verdict: _Placed) -> Decision:
-    fact = _fact(state, verdict.fact)
+    fact = said(state, verdict.fact)
     turn = Turn.from_json(state["turns"][fact.turn])
     target = None if verdict.known is None else state["candidates"]["known"][verdict.known]
     plain = Decision(
@@ -172,24 +163,15 @@ def _decision(state: PipelineState, verdict: _Placed) -> Decision:
         fact=verdict.fact,
         time=turn.time,
         seen=target["seq"] if target else None,
-        relations=tuple(_spoken(triple, fact.speaker, turn.role) for triple in _said(verdict, fact)),
+        relations=by_name(_stated(verdict, fact), fact.speaker, turn.role),
     )
     return _with_source(plain, fact, turn, state) if verdict.event in {"ADD", "UPDATE"} else plain
 
 
-def _said(verdict: _Placed, fact: Fact) -> tuple[Triple, ...]:
+def _stated(verdict: _Placed, fact: Fact) -> tuple[Triple, ...]:
     """What the memory says of relations that is to be; a memory that goes says at most what is over."""
-    said = fact.relations if verdict.relations is None else verdict.relations
-    return tuple(triple for triple in said if triple.ended) if verdict.event == "DELETE" else said
-
-
-def _spoken(triple: Triple, speaker: str, role: str) -> Triple:
-    """What a named speaker says of himself, with his name."""
-    if not speaker:
-        return triple
-    himself = ASSISTANT if role == ASSISTANT else SELF
-    source, target = (speaker if name == himself else name for name in (triple.source, triple.target))
-    return replace(triple, source=source, target=target)
+    stated = fact.relations if verdict.relations is None else verdict.relations
+    return tuple(triple for triple in stated if triple.ended) if verdict.event == "DELETE" else stated
 
 
 def _with_source(decision: Decision, fact: Fact, turn: Turn, state: PipelineState) -> Decision:

@@ -151,7 +151,7 @@ def _collected(
     facts = [
         replace(fact, turn=item[fact.turn])
         for item, extraction in zip(places, extractions, strict=True)
-        for fact in _distinct(extraction.facts)
+        for fact in _distinct(extraction.facts, [state["turns"][place]["actor"] for place in item])
     ]
     notes = [list(extraction.notes) for extraction in extractions]
     return _found(state, facts, sum((extraction.usage for extraction in extractions), Usage()), notes, shown)
@@ -174,5 +174,7 @@ def _found(
     )
 
 
-def _distinct(facts: Sequence[Fact]) -> list[Fact]:
-    return list({text_hash(fact.text): fact for fact in reversed(facts)}.values())[::-1]
+def _distinct(facts: Sequence[Fact], actors: Sequence[str]) -> list[Fact]:
+    """Each speaker's facts once, the first of those in the same words."""
+    told = {(text_hash(f.text), "" if f.unattributed else actors[f.turn]): f for f in reversed(facts)}
+    return list(told.values())[::-1]

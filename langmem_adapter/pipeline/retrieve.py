@@ -6,14 +6,15 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from langmem_adapter.pipeline.clock import finished
+from langmem_adapter.pipeline.speakers import by_name, said
 from langmem_adapter.pipeline.stage import Update, WorkingStage
 from langmem_adapter.pipeline.state import PipelineState, scope_of
-from langmem_adapter.records.work import Fact
 from langmem_adapter.twins import beside
 
 if TYPE_CHECKING:
     from langmem_adapter.embedding.embedder import Embedder
     from langmem_adapter.pipeline.queue import Queue
+    from langmem_adapter.records.graph import Triple
     from langmem_adapter.search.searcher import Searcher
 
 __all__ = ["retrieve_stage"]
@@ -31,7 +32,7 @@ def retrieve_stage(searcher: Searcher, embedder: Embedder, queue: Queue, *, toke
     """
 
     def compared(state: PipelineState) -> Update:
-        stated = [triple for fact in state["facts"] for triple in Fact.from_json(fact).relations]
+        stated = [triple for place in range(len(state["facts"])) for triple in _stated(state, place)]
         hood = searcher.neighbours(_texts(state), scope_of(state), tokens=tokens, stated=stated)
         return {"candidates": _plain(asdict(hood)), **finished(state, "retrieve", memories=hood.shown)}
 
@@ -46,6 +47,11 @@ def retrieve_stage(searcher: Searcher, embedder: Embedder, queue: Queue, *, toke
         return await beside(compared, state)
 
     return WorkingStage(retrieve, aretrieve)
+
+
+def _stated(state: PipelineState, place: int) -> tuple[Triple, ...]:
+    fact = said(state, place)
+    return by_name(fact.relations, fact.speaker, state["turns"][fact.turn]["role"])
 
 
 def _texts(state: PipelineState) -> list[str]:

@@ -68,14 +68,14 @@ class _Reading:
         self._sources = sources(question)
         self._notes: list[str] = []
         self._facts: dict[str, Fact] = {}
+        self._keys: list[str] = []  # under which each item of the reply is kept
         self._stated: defaultdict[str, dict[tuple[Any, ...], Triple]] = defaultdict(dict)
         self.problems: list[str] = []
 
     def run(self) -> Extraction:
         """Everything that can be read; `problems` holds what cannot."""
         for item in self._reply.facts:
-            if item.text:
-                self._take(item)
+            self._keys.append(self._take(item) if item.text else "")
         if isinstance(self._reply, GraphReply):
             self._relate(self._reply)
         facts = (replace(fact, relations=(*self._stated[key].values(),)) for key, fact in self._facts.items())
@@ -83,11 +83,15 @@ class _Reading:
 
     # ── facts ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _take(self, item: Item) -> None:
+    def _take(self, item: Item) -> str:
+        """Keep a fact, each speaker's once; its key, which is empty where it is refused."""
         if is_echo(item.text, (turn.text for turn in (*self._question.before, *self._question.turns))):
             self.problems.append(f"{_quoted(item.text)} stands in the instructions, not in the conversation")
-        else:
-            self._facts.setdefault(text_hash(item.text), self._placed(item.text, self._turn(item), self._date(item)))
+            return ""
+        fact = self._placed(item.text, self._turn(item), self._date(item))
+        key = text_hash(fact.text) + ("" if fact.unattributed else self._question.turns[fact.turn].actor)
+        self._facts.setdefault(key, fact)
+        return key
 
     def _turn(self, item: Item) -> int | None:
         if len(self._sources) == 1:
@@ -158,14 +162,17 @@ class _Reading:
             if len(reply.facts) > 1:
                 self.problems.append(f"the relation {_quoted(item)} names the fact {number}, which is not there")
             number = 0 if len(reply.facts) == 1 else None
-        text = fact if number is None else reply.facts[number].text
-        key = text_hash(text) if isinstance(text, str) else ""
-        return key if key in self._facts else None
+        if number is not None:
+            return self._keys[number] or None
+        return self._called(fact) if isinstance(fact, str) else None
+
+    def _called(self, text: str) -> str | None:
+        return next((key for key in self._facts if key.startswith(text_hash(text))), None)
 
     def _own(self, triple: Triple) -> str:
         """The fact in the words of a relation that belongs to no other."""
         text = _in_words(triple, self._question.about)
-        key = text_hash(text)
+        key = self._called(text) or text_hash(text)
         if key not in self._facts:
             self._facts[key] = self._placed(text, self._sources[0] if len(self._sources) == 1 else None)
         return key
@@ -184,19 +191,21 @@ def _completed(found: Extraction, first: Extraction) -> Extraction:
 
     Facts count as forgotten where there are fewer of them; where there are as many, they may have been put differently.
     """
-    facts = {text_hash(fact.text): fact for fact in found.facts}
-    stated = {_names(triple) for fact in found.facts for triple in fact.relations}
+    facts = list(found.facts)
+    places = {text_hash(fact.text): place for place, fact in reversed([*enumerate(facts)])}
+    stated = {_names(triple) for fact in facts for triple in fact.relations}
     fewer = len(found.facts) < len(first.facts)
     for before in first.facts:
-        key = text_hash(before.text)
-        if key in facts or fewer:
-            fact = facts.get(key, replace(before, relations=()))
-            more = (triple for triple in before.relations if _names(triple) not in stated)
-            facts[key] = replace(fact, relations=(*fact.relations, *more))
-    if tuple(facts.values()) == found.facts:
+        place = places.get(text_hash(before.text))
+        more = tuple(triple for triple in before.relations if _names(triple) not in stated)
+        if place is not None:
+            facts[place] = replace(facts[place], relations=(*facts[place].relations, *more))
+        elif fewer:
+            facts.append(replace(before, relations=more))
+    if tuple(facts) == found.facts:
         return found
     note = "the repaired reply left something out; it was kept from the first"
-    return Extraction(tuple(facts.values()), notes=(*found.notes, note))
+    return Extraction(tuple(facts), notes=(*found.notes, note))
 
 
 def _typed(triple: Triple, types: Mapping[str, str]) -> Triple:

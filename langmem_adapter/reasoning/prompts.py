@@ -232,8 +232,8 @@ def _memory(known: Known) -> dict[str, str]:
 
 
 def _numbered(number: int, fact: Fact, *, graph: bool) -> dict[str, Any]:
-    day = {"date": fact.date} if fact.date else {}
-    return {"number": number, "text": fact.text, **day, **({"relations": _links(fact.relations)} if graph else {})}
+    beside = {name: told for name in ("date", "speaker") if (told := getattr(fact, name))}
+    return {"number": number, "text": fact.text, **beside, **({"relations": _links(fact.relations)} if graph else {})}
 
 
 def _links(triples: Sequence[Triple]) -> list[dict[str, Any]]:

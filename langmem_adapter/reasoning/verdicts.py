@@ -210,7 +210,8 @@ class _Reading:
     # ── facts that no entry answers, or only by the end of a memory ──────────────────────────────────────────────────
 
     def _is_twin(self, fact: int) -> bool:
-        return self._hashes.index(self._hashes[fact]) < fact
+        same = self._hashes[fact], self._facts[fact].speaker
+        return same in zip(self._hashes[:fact], (each.speaker for each in self._facts[:fact]), strict=True)
 
     def _is_wish(self, fact: int) -> bool:
         return self._facts[fact].text.startswith(FORGET)

@@ -137,7 +137,7 @@ def step_back(connection: Connection) -> None:
     config = Config()
     config.set_main_option("script_location", str(Path(migrations.__file__).parent))
     config.attributes["connection"] = connection
-    command.downgrade(config, "0010")
+    command.downgrade(config, "0011")
     for row in connection.execute(select(entity_names).where(func.substr(entity_names.c.key, 1, 1) == "_")).all():
         spelled = row.name.casefold()
         same = entity_names.c.scope_id == row.scope_id, entity_names.c.key == row.key
