@@ -2,30 +2,41 @@
 
 Equality is by spelling, never by nearness of vectors: peers that merged names whose embeddings were close merged strangers.
 What spelling cannot tell (Bob is Robert) is told by the model, which is shown the names that are known, or by hand (`merge`).
+The user and the agent whom a scope belongs to are no names: no spelling means them, whatever their ids are.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from typing import Final
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from langmem_adapter.records.graph import ASSISTANT, SELF
 from langmem_adapter.text import meaningful, signed_words
 
+if TYPE_CHECKING:
+    from langmem_adapter.records.scope import Scope
+
 __all__ = [
     "LONGEST_NAME",
     "LONGEST_RELATION",
+    "End",
+    "end_of",
     "entity_key",
     "gives_up",
     "is_single",
     "is_symmetric",
     "keys_in",
+    "named_speaker",
     "opposites",
+    "owner_id",
+    "owner_key",
     "relation_name",
     "says",
     "says_all",
     "speaker",
+    "whom",
 ]
 
 LONGEST_NAME: Final = 200
@@ -151,6 +162,74 @@ def speaker(name: str) -> str | None:
         ('user', 'user', None)
     """
     return _SPEAKERS.get(" ".join(unicodedata.normalize("NFKC", name).casefold().replace("_", " ").split()))
+
+
+def whom(name: str, scope: Scope) -> str:
+    """`SELF` or `ASSISTANT` where a name is the id of the scope's own user or agent, letter by letter; else the name.
+
+    Only callers name people by ids. In what is said, the user's id is a name like any other.
+
+    Example:
+        >>> from langmem_adapter.records.scope import Scope
+        >>> [whom(name, Scope("anna")) for name in ("anna", "Anna")]
+        ['user', 'Anna']
+    """
+    ids = {scope.agent_id: ASSISTANT, scope.user_id: SELF}
+    return ids.get(name, name)
+
+
+def owner_id(who: str, scope: Scope) -> str | None:
+    """The id of the scope's user (`SELF`) or agent (`ASSISTANT`)."""
+    return scope.agent_id if who == ASSISTANT else scope.user_id
+
+
+def owner_key(who: str, owner: str | None) -> str:
+    """What stands for a user or an agent in the place of an `entity_key`, which never holds an underscore.
+
+    Args:
+        who: `SELF` or `ASSISTANT`.
+        owner: The id; `None` where the scope names none.
+    """
+    return f"_{who}" if owner is None else f"_{who}_{blake2b(owner.encode(), digest_size=16).hexdigest()}"
+
+
+class End(NamedTuple):
+    """One end of a relation: the key by which the graph knows it, its name, and which of the scope's own it is, if one."""
+
+    key: str
+    name: str
+    owner: str | None
+
+
+def end_of(name: str, scope: Scope) -> End:
+    """The end of a name; `SELF` and `ASSISTANT` are the scope's own, who are called by their ids."""
+    if name not in {SELF, ASSISTANT}:
+        return End(entity_key(name), name, None)
+    owner = owner_id(name, scope)
+    return End(owner_key(name, owner), owner or name, name)
+
+
+def named_speaker(actor: str | None, role: str | None, scope: Scope) -> str:
+    """The name of whoever speaks; blank where that is the scope's own user or agent, who mostly go without.
+
+    Theirs is also what is said in the name of the scope's `user_id` (of an assistant: `agent_id`) in any spelling, or under
+    one of the words for user and assistant. Everybody else is somebody of his own: what he says is true of himself, and
+    two speakers are the same where `entity_key` says so of their names.
+
+    Args:
+        actor: The name that a message carries, or the role where it carries none.
+        role: The role of the message.
+        scope: Whose memory it goes into.
+
+    Example:
+        >>> from langmem_adapter.records.scope import Scope
+        >>> [named_speaker(actor, "user", Scope("anna")) for actor in ("user", "Anna", "Ben")]
+        ['', '', 'Ben']
+    """
+    own = owner_id(ASSISTANT if role == ASSISTANT else SELF, scope)
+    if actor is None or actor == role or speaker(actor) is not None:
+        return ""
+    return "" if entity_key(actor) in {"", entity_key(own or "")} else actor
 
 
 def relation_name(name: str) -> str:

@@ -58,6 +58,8 @@ class Settings(BaseSettings):
             error, a lost connection). A model of yours whose client repeats by itself (`max_retries`) is left to it.
         index: `"faiss"`, `"exact"` (plain numpy), or `"pgvector"` (inside Postgres).
         graph: Whether to keep a knowledge graph beside the memories.
+        facts_from_tools: Whether facts are taken from what tools returned as well; without it a tool's result only helps to
+            understand, since anybody who can place a text there could otherwise plant a memory.
         language: By whose rules words are stemmed, by its English name (`"german"`, see `langmem_adapter.languages.LANGUAGES`),
             or `"none"`. It decides for what is written in Latin letters and for languages that share another script; Russian,
             Greek, Arabic, Hindi … are known by theirs, in any case. `None` keeps that of the database, which begins as English.
@@ -113,6 +115,7 @@ class Settings(BaseSettings):
     model_retries: int = Field(default=2, ge=0, le=10)
     index: Literal["faiss", "exact", "pgvector"] = "faiss"
     graph: bool = False
+    facts_from_tools: bool = False
     language: str | None = None
     candidate_tokens: int = Field(default=2_000, ge=1_000, le=100_000)
     word_weight: float = Field(default=0.65, ge=0, le=1)

@@ -48,6 +48,8 @@ _CALLS_OF_A_CHAIN: Final = (Chain.invoke.__code__, Chain.ainvoke.__code__)
 class ConversationMemory(BaseMemory):
     """Gives a chain what is known about its user and what was said last, and remembers each exchange.
 
+    What was said last helps to understand the exchange and is no source (`context` of `Memory.add`).
+
     Whose memory it is comes with the call (`{"configurable": {"user_id": ...}}`, see `resolve_scope`); so may the name of the
     conversation (`session_id`). In an async run, `CombinedMemory` and `ReadOnlySharedMemory` call their parts in a thread,
     where the call's own config is known only if the chain is part of a sequence; there, `chain` becomes
@@ -156,7 +158,7 @@ class ConversationMemory(BaseMemory):
         call = _configurable()
         said = [*self._question(_mapping(inputs, "inputs")), *self._answer(_mapping(outputs, "outputs"))]
         facts = forgiving(
-            self._remembering(said, self._scope(call)), None, on_error=self.on_error, doing="remember facts"
+            self._remembering(said, call, self._scope(call)), None, on_error=self.on_error, doing="remember facts"
         )
         kept = forgiving(self._keeping(said, call), None, on_error=self.on_error, doing="keep the conversation")
         # Facts first: a chain that fails there and is called again finds no half of this exchange, and repeats no fact.
@@ -190,10 +192,11 @@ class ConversationMemory(BaseMemory):
         found = looked_up(self.memory, asked(self._question(inputs)), scope, k=self.k)
         return found.then(listing(self.max_tokens, self.count_tokens))
 
-    def _remembering(self, said: Sequence[BaseMessage], scope: Scope) -> Plan[Any]:
+    def _remembering(self, said: Sequence[BaseMessage], call: Mapping[str, Any], scope: Scope) -> Plan[Any]:
         if not self.k:
             return Plan(lambda: None)
-        return remembered(self.memory, said, scope, writer=self.background)
+        remember = partial(remembered, self.memory, said, scope, writer=self.background)
+        return self._reading(call).and_then(lambda earlier: remember(before=earlier))
 
     # ── messages ────────────────────────────────────────────────────────────────────────────────────────────────────
 

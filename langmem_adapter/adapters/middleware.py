@@ -80,7 +80,8 @@ class MemoryState(AgentState[Any]):
 class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
     """Gives an agent of `create_agent` a memory that lasts beyond the thread.
 
-    Once a turn it looks for what is known that bears on what was just said. After the turn it remembers the new messages.
+    Once a turn it looks for what is known that bears on what was just said. After the turn it remembers the new messages; what
+    was said before them in the thread helps to understand them and is no source (`context` of `Memory.add`).
     Whose memory that is comes with the call; see `resolve_scope`.
 
     The memories stand at the end of a copy of the turn's newest human message, the same bytes at the same place in every
@@ -146,7 +147,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         name: str = "LangmemAdapterMemory",
     ) -> None:
         super().__init__()
-        engine_of(memory, "MemoryMiddleware")
+        self._tools_tell = engine_of(memory, "MemoryMiddleware").settings.facts_from_tools
         _check(about, "about", ("user", "agent"))
         _check(on_error, "on_error", ("log", "raise"))
         self._memory = memory
@@ -229,7 +230,8 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
     def _remembering(self, state: AgentState[Any], runtime: Runtime[Any]) -> Plan[AddResult | None]:
         scope = self._scope(runtime)
         self._of_this_turn(state, scope)
-        plan = remembered(self._memory, _turn(state), scope, writer=self._writer, about=self._about)
+        before, turn = _parted(state, tools=self._tools_tell)
+        plan = remembered(self._memory, turn, scope, writer=self._writer, about=self._about, before=before)
         return forgiving(plan, None, on_error=self._on_error, doing="remember")
 
     def _scope(self, runtime: Runtime[Any]) -> Scope:
@@ -245,12 +247,13 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         return self._memory.background(on_error=on_error) if flag(background, "background") else None
 
 
-def _turn(state: Mapping[str, Any]) -> list[BaseMessage]:
+def _parted(state: Mapping[str, Any], *, tools: bool) -> tuple[list[BaseMessage], list[BaseMessage]]:
     # The thread may have been cut and summarised meanwhile, so what was asked is taken from before.
     said, thread = state["memory_asked"], state["messages"]
     places = {message.id: place for place, message in enumerate(thread)}
     last = places.get(said[-1].id, len(thread) - 2) if said else 0
-    return [*said, *answers(thread[last + 1 :])]
+    first = places.get(said[0].id, 0) if said else 0
+    return thread[:first], [*said, *answers(thread[last + 1 :], tools=tools)]
 
 
 def _noted(thread: list[AnyMessage], notes: str, place: str | None) -> list[AnyMessage]:

@@ -12,7 +12,7 @@ from langchain_core.messages.utils import count_tokens_approximately
 from langchain_core.runnables import Runnable
 
 from langmem_adapter.adapters.calls import scope_of_call
-from langmem_adapter.adapters.talk import latest_turn, listing, looked_up, remembered
+from langmem_adapter.adapters.talk import latest_turn, listing, looked_up, parted, remembered
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.background import BackgroundWriter
@@ -109,6 +109,8 @@ def remember_node(
 ) -> Runnable[Any, Update]:
     """A node that remembers the latest turn of a thread: what people said since the last answer, and the answers to it.
 
+    What was said before it in the thread helps to understand it and is no source (`context` of `Memory.add`).
+
     Put it after the model. Whose memory it is comes with the call, as for `recall_node`; a failure is raised, too.
 
     Args:
@@ -142,7 +144,7 @@ def remember_node(
         'Is vegetarian'
         >>> memory.close()
     """
-    engine_of(memory, "remember_node")
+    tools = engine_of(memory, "remember_node").settings.facts_from_tools
     check_text(messages_key, "messages_key")
     if output_key is not None:
         check_text(output_key, "output_key")
@@ -152,8 +154,8 @@ def remember_node(
         raise InvalidInputError("a background write has no result yet; leave output_key or background out")
 
     def plan(state: Any, scope: Scope) -> Plan[Update]:
-        turn = latest_turn(_messages(state, messages_key))
-        plan = remembered(memory, turn, scope, writer=background)
+        before, turn = parted(_messages(state, messages_key), tools=tools)
+        plan = remembered(memory, turn, scope, writer=background, before=before)
         return plan.then(lambda result: {} if output_key is None else {output_key: _changes(result)})
 
     return _Node(plan, MemoryContext(user_id, agent_id, run_id))

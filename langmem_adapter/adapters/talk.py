@@ -1,19 +1,22 @@
 """What guests do with a thread of messages: read the latest turn, look up what bears on it, remember it.
 
 A turn is what was said since the last answer, and the answers to it. Only people and the model speak in it: what a tool
-returned is not remembered, since anybody who can place a text there could otherwise plant a memory.
+returned is not remembered, since anybody who can place a text there could otherwise plant a memory; unless the setting
+`facts_from_tools` says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.pipeline.parse import as_list, message_of
+from langmem_adapter.pipeline.parse import MOST_BEFORE, as_list, message_of, turns_before
+from langmem_adapter.pipeline.tool_calls import results_apart
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.twins import Plan
 
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from langmem_adapter.records.results import AddResult, Hit
     from langmem_adapter.records.scope import Scope
 
-__all__ = ["CountTokens", "answers", "asked", "latest_turn", "listing", "looked_up", "remembered"]
+__all__ = ["CountTokens", "answers", "asked", "latest_turn", "listing", "looked_up", "parted", "remembered"]
 
 CountTokens: TypeAlias = Callable[[Sequence[BaseMessage]], int]
 """Tokens of some messages: `count_tokens_approximately`, or a model's `get_num_tokens_from_messages`."""
@@ -33,11 +36,12 @@ CountTokens: TypeAlias = Callable[[Sequence[BaseMessage]], int]
 _SOURCE: Final = "lc_source"  # LangChain's mark on what a program writes in a person's name: summaries, skills, notices
 
 
-def latest_turn(messages: str | Sequence[MessageLikeRepresentation]) -> list[BaseMessage]:
+def latest_turn(messages: str | Sequence[MessageLikeRepresentation], *, tools: bool = False) -> list[BaseMessage]:
     """The latest turn of a thread: what people said since the last answer before it, and the answers to that.
 
     Args:
         messages: The thread: a message, messages, or a text that a person says, as `Memory.add` takes them.
+        tools: Whether what tools returned is among the answers.
 
     Returns:
         Messages of people and of the model with something in them, in order.
@@ -50,14 +54,23 @@ def latest_turn(messages: str | Sequence[MessageLikeRepresentation]) -> list[Bas
         >>> [message.text for message in latest_turn(thread)]
         ['I like tea.', 'Noted.']
     """
+    return parted(messages, tools=tools)[1]
+
+
+def parted(
+    messages: str | Sequence[MessageLikeRepresentation], *, tools: bool = False
+) -> tuple[list[BaseMessage], list[BaseMessage]]:
+    """What was said in a thread before its latest turn, and the turn; see `latest_turn`."""
     nothing = isinstance(messages, list | tuple) and not messages
-    thread = [message_of(each, number) for number, each in enumerate([] if nothing else as_list(messages), start=1)]
-    spoken = [message for message in thread if _is_said(message) or isinstance(message, AIMessage)]
+    numbered = enumerate([] if nothing else as_list(messages), start=1)
+    thread = [part for number, each in numbered for part in results_apart(message_of(each, number), number)]
+    heard = (AIMessage, ToolMessage) if tools else AIMessage
+    spoken = [message for message in thread if _is_said(message) or isinstance(message, heard)]
     last = max((place for place, message in enumerate(spoken) if _is_said(message)), default=len(spoken))
     first = last
     while first > 0 and _is_said(spoken[first - 1]):
         first -= 1
-    return [*spoken[first : last + 1], *answers(spoken[last + 1 :])]
+    return spoken[:first], [*spoken[first : last + 1], *answers(spoken[last + 1 :], tools=tools)]
 
 
 def asked(turn: Sequence[BaseMessage]) -> list[BaseMessage]:
@@ -65,9 +78,10 @@ def asked(turn: Sequence[BaseMessage]) -> list[BaseMessage]:
     return [message for message in turn if _is_said(message)]
 
 
-def answers(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """What the model said, without calls of tools that say nothing."""
-    return [message for message in messages if isinstance(message, AIMessage) and message.text.strip()]
+def answers(messages: Sequence[BaseMessage], *, tools: bool = False) -> list[BaseMessage]:
+    """What the model said, without calls of tools that say nothing, and what the *tools* returned."""
+    heard = (AIMessage, ToolMessage) if tools else AIMessage
+    return [message for message in messages if isinstance(message, heard) and message.text.strip()]
 
 
 def listing(max_tokens: int | None, count_tokens: CountTokens) -> Callable[[Sequence[Hit]], str]:
@@ -107,7 +121,13 @@ def looked_up(memory: Memory, turn: Sequence[BaseMessage], scope: Scope, *, k: i
 
 
 def remembered(
-    memory: Memory, turn: Sequence[BaseMessage], scope: Scope, *, writer: BackgroundWriter | None, about: str = "user"
+    memory: Memory,
+    turn: Sequence[BaseMessage],
+    scope: Scope,
+    *,
+    writer: BackgroundWriter | None,
+    about: str = "user",
+    before: Sequence[BaseMessage] = (),
 ) -> Plan[AddResult | None]:
     """Remember a turn.
 
@@ -117,15 +137,30 @@ def remembered(
         scope: Whose memory.
         writer: Does it later, so that there is no result yet; `None` does it now.
         about: Whose facts: `"user"`, or `"agent"`.
+        before: What people and the model said earlier in the thread, which helps to understand the turn.
     """
     # Where an assistant speaks and an agent is named, `add` takes the facts to be about the assistant.
-    said = turn if about == "agent" or scope.agent_id is None else asked(turn)
-    given: dict[str, Any] = {**scope.named}
+    answered = about == "agent" or scope.agent_id is None
+    said = turn if answered else [message for message in turn if not isinstance(message, AIMessage)]
     if not asked(turn):
         return Plan(lambda: None)
+    given: dict[str, Any] = {"context": _of(scope, before), **scope.named}
     if writer is not None:
         return Plan(partial(writer.add, said, **given)).then(lambda _: None)
     return Plan(partial(memory.add, said, **given), partial(memory.aadd, said, **given))
+
+
+def _of(scope: Scope, before: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """The latest of what was said earlier, without what `add` would refuse a turn for: it is somebody else's, or no text."""
+    spoken = [message for message in before if _is_said(message) or isinstance(message, AIMessage)]
+    return [message for message in spoken[-MOST_BEFORE:] if _helps(message, scope)]
+
+
+def _helps(message: BaseMessage, scope: Scope) -> bool:
+    try:
+        return bool(turns_before([message], scope=scope, time=datetime.now(UTC)))
+    except InvalidInputError:
+        return False
 
 
 def _is_said(message: BaseMessage) -> bool:

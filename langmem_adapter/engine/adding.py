@@ -40,6 +40,7 @@ class Adding(Wired):
         user_id: str | None = None,
         agent_id: str | None = None,
         run_id: str | None = None,
+        context: Any = None,
         metadata: Mapping[str, Any] | None = None,
         infer: bool = True,
         memory_type: str | None = None,
@@ -56,9 +57,14 @@ class Adding(Wired):
         Args:
             messages: A `str` (the user speaks), a dict with `role` and `content`, a LangChain message, or a list of these.
                 A dict may carry `name` and `timestamp`; its own `user_id`, `agent_id` or `run_id` must be that of the call.
+                Whoever has another `name` than the user (or the agent) is somebody of his own: what he says changes and
+                ends nobody else's statements, and its relations are his.
             user_id: Whose memory it is; at least one of the three is needed.
             agent_id: The agent. Where the assistant speaks in *messages*, the facts are about the assistant.
             run_id: The run or session.
+            context: Earlier turns of the conversation, in the forms of *messages*. They help a chat model to understand ("Her
+                name is …") and are no source of facts; the latest 20 are read, about 1,000 tokens of them. Nothing but this
+                add's trace keeps them. Refused with `infer=False`, where there is nothing to understand.
             metadata: A JSON object, kept with every memory that comes of it; merged where one is updated.
             infer: `False` stores each non-system turn verbatim, always as a new memory; it states no relations.
             memory_type: `"procedural_memory"` makes one step-by-step record of what the agent did; it needs *agent_id*.
@@ -67,8 +73,8 @@ class Adding(Wired):
             expires_at: When the memories stop being shown; datetime or ISO 8601. What is known already keeps its own, and a
                 note says so.
             timestamp: When the conversation took place; datetime, ISO 8601 or Unix seconds; default now.
-            idempotency_key: Names this add: repeated with the same key and scope, it changes nothing and gives the same
-                result.
+            idempotency_key: Names this add: repeated with the same key and scope, whatever else is given, it changes nothing
+                and gives the same result.
 
         Returns:
             One `Change` per fact, what became of relations where a knowledge graph is kept, who decided, what it cost, and
@@ -88,9 +94,13 @@ class Adding(Wired):
             >>> memory = Memory(":memory:")
             >>> [change.text for change in memory.add("My name is Desmond. I like chess.", user_id="d").results]
             ['Name is Desmond', 'Likes chess']
+            >>> earlier = [("user", "I have a sister."), ("assistant", "What is her name?")]
+            >>> [change.text for change in memory.add("I play the cello.", context=earlier, user_id="d").results]
+            ['Plays the cello']
             >>> memory.close()
         """
-        given = {"messages": messages, "metadata": metadata, "expires_at": expires_at, "timestamp": timestamp}
+        given = {"messages": messages, "context": context, "metadata": metadata}
+        given |= {"expires_at": expires_at, "timestamp": timestamp}
         how = {"infer": infer, "memory_type": memory_type, "prompt": prompt, "idempotency_key": idempotency_key}
         run = run_of({**given, **how, "user_id": user_id, "agent_id": agent_id, "run_id": run_id}, self.engine.longest)
         return self.engine.add(run)

@@ -186,6 +186,7 @@ class Engine:
             attempts=self.settings.attempts,
             trace_days=self.settings.trace_days,
             graph=self.uses_graph,
+            tools=self.settings.facts_from_tools,
         )
 
     @cached_property

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from xml.sax.saxutils import escape, quoteattr
 
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.names import entity_key
+from langmem_adapter.names import end_of, whom
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.plain import as_iso
 
@@ -79,20 +79,28 @@ def _picture(relations: Sequence[Relation], moment: datetime, *, cut: bool) -> _
     kept: list[Relation] = []
     keys: set[str] = set()
     for relation in relations:
-        ends = {entity_key(relation.source), entity_key(relation.target)}
-        if len(keys | ends) <= MOST_NODES:
-            keys |= ends
+        if len(keys.union(_ends(relation))) <= MOST_NODES:
+            keys.update(_ends(relation))
             kept.append(relation)
     nodes: dict[str, tuple[str, str]] = {}
     for relation in reversed(kept):  # the oldest first, so that numbers stay as the graph grows
-        for name, kind in ((relation.source, relation.source_type), (relation.target, relation.target_type)):
-            nodes.setdefault(entity_key(name), (_line(name), _line(kind) if kind else ""))
+        told = (relation.source, relation.source_type), (relation.target, relation.target_type)
+        for key, (name, kind) in zip(_ends(relation), told, strict=True):
+            nodes.setdefault(key, (_line(name), _line(kind) if kind else ""))
     numbers = {key: number for number, key in enumerate(nodes)}
-    arrows = [
-        _Arrow(numbers[entity_key(each.source)], numbers[entity_key(each.target)], each, _holds(each, moment))
-        for each in reversed(kept)
-    ]
+    arrows: list[_Arrow] = []
+    for each in reversed(kept):
+        source, target = (numbers[key] for key in _ends(each))
+        arrows.append(_Arrow(source, target, each, _holds(each, moment)))
     return _Picture(list(nodes.values()), arrows, cut or len(kept) < len(relations))
+
+
+def _ends(relation: Relation) -> tuple[str, str]:
+    """The keys of its two ends; who is called exactly as the scope's own is drawn as one with him."""
+    source, target = (
+        end_of(whom(name, relation.scope), relation.scope).key for name in (relation.source, relation.target)
+    )
+    return source, target
 
 
 def _holds(relation: Relation, moment: datetime) -> bool:

@@ -16,7 +16,8 @@ import numpy as np
 from sqlalchemy import or_, select
 
 from langmem_adapter.knowledge.walk import pagerank
-from langmem_adapter.names import entity_key, keys_in
+from langmem_adapter.names import keys_in, owner_key
+from langmem_adapter.records.graph import ASSISTANT, SELF
 from langmem_adapter.storage.graph.people import People, with_keys
 from langmem_adapter.storage.graph.tables import relation_memories, relations
 from langmem_adapter.storage.prepared import Prepared, any_of
@@ -83,13 +84,18 @@ class GraphEvidence:
         return _ranked(around, named, begins) if around.relations else {}
 
     def _owners_of(self, connection: Connection, scope_ids: Sequence[int]) -> frozenset[str]:
-        """Names of whoever the scopes belong to; whose a scope is never changes."""
+        """Keys of whoever the scopes belong to; whose a scope is never changes."""
         key = tuple(scope_ids)
         with self._lock:
             known = self._owners.get(key)
         if known is None:
             rows = _OWNERS.tuples(connection, {"scopes": key})
-            known = frozenset(entity_key(name) for row in rows for name in row if name is not None)
+            known = frozenset(
+                owner_key(who, owner)
+                for row in rows
+                for who, owner in zip((SELF, ASSISTANT), row, strict=True)
+                if owner
+            )
             with self._lock:
                 self._owners[key] = known
                 if len(self._owners) > _SCOPES_KEPT:

@@ -10,7 +10,7 @@ from collections import Counter
 from math import log, sqrt
 from typing import TYPE_CHECKING, Final
 
-from langmem_adapter.names import entity_key, keys_in
+from langmem_adapter.names import keys_in
 from langmem_adapter.storage.graph import reads as graph_reads
 from langmem_adapter.storage.graph.people import People, with_keys
 from langmem_adapter.storage.meta import language_of
@@ -48,7 +48,7 @@ def found(
     scope_ids = expand(connection, scope)
     said = graph_reads.of_memories(connection, memory_ids, when)
     ranks = {pk: rank for rank, one in reversed([*enumerate(memory_ids, 1)]) for pk in said.get(one, ())}
-    named = _named(connection, scope, scope_ids, query, when)
+    named = _named(connection, scope_ids, query, when)
     newest = graph_reads.newest(connection, scope, when, k=_NEWEST)
     relations = graph_reads.by_pks(connection, list({*ranks, *named, *newest}))
     told = _told(relations, query, language_of(connection))
@@ -57,10 +57,9 @@ def found(
     return [relations[pk] for pk in best[:k]]
 
 
-def _named(connection: Connection, scope: Scope, scope_ids: Sequence[int], query: str, when: When) -> Counter[int]:
-    """How many ends of each relation the question names, but for the owner's: nearly everything is said of him."""
-    keys = keys_in(query) - {entity_key(owner) for owner in scope.named.values()}
-    pks = {pk for _, pk in with_keys(connection, scope_ids, keys)}
+def _named(connection: Connection, scope_ids: Sequence[int], query: str, when: When) -> Counter[int]:
+    """How many ends of each relation the question names, and never the owner's: nearly everything is said of him."""
+    pks = {pk for _, pk in with_keys(connection, scope_ids, keys_in(query))}
     everyone = People(connection, scope_ids).everyone(pks)
     edges = graph_reads.around(connection, everyone, when, most=_NEWEST)
     return Counter({pk: len({*ends}.intersection(everyone)) for pk, *ends in edges})

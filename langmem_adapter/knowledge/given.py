@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from langmem_adapter.arguments import filled, flag, memory_id_of, parse_time
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.names import LONGEST_NAME, LONGEST_RELATION, entity_key, relation_name, speaker
 from langmem_adapter.records.checks import check_text, quoted
-from langmem_adapter.records.graph import ASSISTANT, SELF
 from langmem_adapter.storage.graph.reads import When
 
-if TYPE_CHECKING:
-    from langmem_adapter.records.scope import Scope
-
 __all__ = [
-    "called",
     "confidence_of",
     "moment",
     "name_of",
@@ -35,11 +29,6 @@ def name_of(name: object, what: str) -> str:
     if not entity_key(text):
         raise InvalidInputError(f"{what}={text!r} is no name: it holds nothing but punctuation")
     return speaker(text) or text
-
-
-def called(name: str, scope: Scope) -> str:
-    """The name by which the graph knows whom `name_of` gave."""
-    return {SELF: scope.user_id, ASSISTANT: scope.agent_id}.get(name) or name
 
 
 def relation_of(name: object) -> str:

@@ -22,9 +22,11 @@ class GraphMemory(Writing, Reading):
     written by hand as well. A relation holds from one time to another, and was believed from one time to another: `as_of`
     asks about the first, `known_at` about the second, and both mean now where nothing is said. Nothing is ever overwritten.
 
-    Names are compared without case, width, articles and Dr.; "I", "me" and "user" mean the `user_id` of the scope. A read
-    names fields of a scope, the others are free; who has the same name in two scopes is one to the reader. Every method has
-    an async twin with an `a` in front of its name.
+    Names are compared without case, width, articles and Dr. The user of a scope is somebody of his own, shown by his `user_id`:
+    "I", "me", "user" and the `user_id` itself, letter by letter, mean him; any other spelling means a namesake, whom
+    conversations may tell of. The same holds for the agent. A read names fields of a scope, the others are free; who has the
+    same name in two scopes is one to the reader, and so is one user. Every method has an async twin with an `a` in front of
+    its name.
 
     Args:
         database: The truth.

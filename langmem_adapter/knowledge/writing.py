@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from langmem_adapter.arguments import flag, scope_if_given
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.knowledge.given import called, confidence_of, moment, name_of, relation_id_of, relation_of, type_of
+from langmem_adapter.knowledge.given import confidence_of, moment, name_of, relation_id_of, relation_of, type_of
 from langmem_adapter.records.graph import Triple
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.twins import Plan, awaited, planned
@@ -184,7 +184,7 @@ class Writing:
             InvalidInputError: They are one already, or a name cannot be used.
         """
         scope = Scope(user_id, agent_id, run_id)
-        names = (called(name_of(each, what), scope) for each, what in ((name, "name"), (into, "into")))
+        names = (name_of(each, what) for each, what in ((name, "name"), (into, "into")))
         return Plan(partial(self._ledger.merge_entities, *names, within=scope))
 
     amerge = awaited(merge)
@@ -210,7 +210,7 @@ class Writing:
             InvalidInputError: The name cannot be used.
         """
         scope = Scope(user_id, agent_id, run_id)
-        return Plan(partial(self._ledger.split_entity, called(name_of(name, "name"), scope), within=scope))
+        return Plan(partial(self._ledger.split_entity, name_of(name, "name"), within=scope))
 
     asplit = awaited(split)
 

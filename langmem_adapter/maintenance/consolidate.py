@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import ConflictError, MemoryNotFoundError
+from langmem_adapter.names import entity_key, named_speaker
 from langmem_adapter.reasoning.base import Answer, Comparison, Known, Verdict
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.work import PROCEDURAL, Change, Decision, Fact
@@ -171,8 +172,14 @@ class Tidier:
 
 
 def _is_older(known: MemoryItem, item: MemoryItem) -> bool:
-    same_place = known.scope == item.scope and known.memory_type == item.memory_type
+    same_place = (
+        known.scope == item.scope and known.memory_type == item.memory_type and _said_by(known) == _said_by(item)
+    )
     return same_place and (known.created_at, known.id) < (item.created_at, item.id)
+
+
+def _said_by(item: MemoryItem) -> str:
+    return entity_key(named_speaker(item.actor_id, item.role, item.scope))
 
 
 def _decisions(new: _Seen, older: Sequence[_Seen], verdicts: Sequence[Verdict]) -> list[Decision]:

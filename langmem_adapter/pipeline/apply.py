@@ -11,6 +11,7 @@ from langgraph.types import Command
 
 from langmem_adapter.errors import ConflictError
 from langmem_adapter.pipeline.clock import finished
+from langmem_adapter.pipeline.parse import is_verbatim
 from langmem_adapter.pipeline.stage import Step, Update, WorkingStage
 from langmem_adapter.pipeline.state import PipelineState, cost_of, scope_of
 from langmem_adapter.records.cost import Usage
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["apply_stage"]
 
 _KEPT: Final = "what is known already kept its own expiry; Memory.update(id, expires_at=…) in Python sets another"
-_TRACED: Final = ("task", "turns", "facts", "candidates", "decisions", "work")
+_CALLED: Final = "calls of tools are kept by memory_type='procedural_memory' only"
+_TRACED: Final = ("task", "before", "turns", "facts", "candidates", "decisions", "work")
 
 
 def apply_stage(ledger: Ledger, embedder: Embedder, *, attempts: int, mode: str, trace_days: float) -> WorkingStage:
@@ -162,6 +164,7 @@ def _notes(state: PipelineState, item: int, own: Sequence[Turn], *, found: bool,
         notes.append(f"found no fact worth keeping in {len(own)} message{'s' if len(own) > 1 else ''}")
     if kept and state["task"]["items"][item].get("expires_at") is not None:
         notes.append(_KEPT)
-    if not state["task"]["infer"] and any(turn.role == "system" for turn in own):
-        notes.append("system messages are never stored")
+    if is_verbatim(state["task"]["infer"], state["task"]["memory_type"]):
+        notes += ["system messages are never stored"] * any(turn.role == "system" for turn in own)
+        notes += [_CALLED] * any(turn.calls for turn in own)
     return notes

@@ -45,6 +45,7 @@ _log = logging.getLogger("langmem_adapter")
 
 _WORKERS: Final = 4
 _CHECKED: Final = ("metadata", "timestamp", "expires_at")
+_SAID: Final = ("content", "additional_kwargs", "tool_calls", "invalid_tool_calls")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +142,8 @@ class BackgroundWriter:
 
         Args:
             messages: As for `Memory.add`.
-            arguments: Those of `Memory.add`, the scope among them; `idempotency_key` is not possible here, since the write
-                is not this call's alone.
+            arguments: Those of `Memory.add`, the scope among them. The `context` of the first messages of a write counts, since
+                later ones follow those; `idempotency_key` is not possible, since the write is not this call's alone.
 
         Returns:
             The result of the write that these messages will be part of; wait for it or not.
@@ -156,6 +157,7 @@ class BackgroundWriter:
         if arguments.get("idempotency_key") is not None:
             raise InvalidInputError("a background write joins several adds; idempotency_key cannot name one of them")
         said = [_copy(message) for message in as_list(messages)]
+        arguments |= {name: _copy(arguments[name]) for name in ("context",) if name in arguments}
         run = run_of({**arguments, "messages": said}, self._longest)
         own = {name: run.items[0][name] for name in _CHECKED if run.items[0][name] is not None}
         named = (
@@ -323,9 +325,7 @@ def _settle(future: Future[AddResult], result: Any, error: BaseException | None)
 
 def _copy(value: Any) -> Any:
     if isinstance(value, BaseMessage):
-        return value.model_copy(
-            update={"content": _copy(value.content), "additional_kwargs": _copy(value.additional_kwargs)}
-        )
+        return value.model_copy(update={name: _copy(getattr(value, name)) for name in _SAID if hasattr(value, name)})
     if isinstance(value, Mapping):
         return {key: _copy(part) for key, part in value.items()}
     if isinstance(value, list | tuple):

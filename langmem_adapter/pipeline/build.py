@@ -52,6 +52,7 @@ class Parts:
         attempts: How often a run starts over after a conflict.
         trace_days: How long to keep what each run saw; 0 keeps nothing.
         graph: Whether facts are to say their relations, for the knowledge graph.
+        tools: Whether facts are taken from what tools returned as well.
     """
 
     reasoner: Reasoner
@@ -65,6 +66,7 @@ class Parts:
     attempts: int
     trace_days: float
     graph: bool = False
+    tools: bool = False
 
 
 def build_pipeline(
@@ -112,7 +114,9 @@ def _stages(parts: Parts, queue: Queue, *, dry: bool, review: bool) -> dict[str,
     """What the graph consists of, by name."""
     stages: dict[str, Runnable[PipelineState, Step]] = {
         "parse": parse_stage(parts.describer, parts.longest),
-        "extract": extract_stage(parts.reasoner, parts.ledger.database if parts.graph else None),
+        "extract": extract_stage(
+            parts.reasoner, parts.searcher, parts.ledger.database if parts.graph else None, tools=parts.tools
+        ),
         "retrieve": InQueue(
             retrieve_stage(parts.searcher, parts.embedder, queue, tokens=parts.candidate_tokens, lease=parts.lease),
             queue,

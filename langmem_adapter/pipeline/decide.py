@@ -2,6 +2,10 @@
 
 What needs no judgement is decided here: verbatim turns are added, the same words twice are NONE, and where nothing is known a
 fact is added. The rest goes to the reasoner, which sees memories as numbers; only numbers it was shown can come back as ids.
+
+Who speaks is settled here, whatever the reasoner: what a named speaker says of himself is said of him and not of the scope's
+user, and his statement neither changes nor ends, nor is it taken for, what somebody else said. Who is named is
+`names.named_speaker`'s to say; all who are not are one, the scope's own.
 """
 
 from __future__ import annotations
@@ -13,18 +17,20 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from langmem_adapter.arguments import parse_time
+from langmem_adapter.names import entity_key, named_speaker
 from langmem_adapter.pipeline.around import around
 from langmem_adapter.pipeline.clock import finished
 from langmem_adapter.pipeline.stage import Ask, AskingStage, Update
+from langmem_adapter.pipeline.state import PipelineState, scope_of
 from langmem_adapter.reasoning.base import Answer, Comparison, Known, Reasoner
 from langmem_adapter.records.cost import Usage
+from langmem_adapter.records.graph import ASSISTANT, SELF
 from langmem_adapter.records.work import FORGET, PROCEDURAL, Decision, Event, Fact, Turn
 from langmem_adapter.text import text_hash
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from langmem_adapter.pipeline.state import PipelineState
     from langmem_adapter.records.graph import Triple
 
 __all__ = ["decide_stage"]
@@ -42,7 +48,7 @@ def decide_stage(reasoner: Reasoner, *, prompt: str | None = None, graph: bool =
 
 
 def _decide(reasoner: Reasoner, compared: Callable[..., Comparison], state: PipelineState) -> Update | Ask:
-    facts = [Fact.from_json(fact) for fact in state["facts"]]
+    facts = [_fact(state, place) for place in range(len(state["facts"]))]
     if not facts or facts[0].verbatim:
         why = "a record of what was done" if state["task"]["memory_type"] == PROCEDURAL else "stored as said"
         return _decisions(state, [_Placed(place, "ADD", fact.text, why) for place, fact in enumerate(facts)])
@@ -55,6 +61,15 @@ def _decide(reasoner: Reasoner, compared: Callable[..., Comparison], state: Pipe
         return _decisions(state, settled)
     comparison = _comparison(facts, open_facts, state["candidates"], compared)
     return Ask(reasoner.decide, [comparison], partial(_judged, state, settled, open_facts))
+
+
+def _fact(state: PipelineState, place: int) -> Fact:
+    """A fact with its speaker."""
+    fact = Fact.from_json(state["facts"][place])
+    if fact.unattributed:
+        return fact
+    turn = state["turns"][fact.turn]
+    return replace(fact, speaker=named_speaker(turn["actor"], turn["role"], scope_of(state)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +90,10 @@ def _settle(
     """Verdicts that need no judgement, and the places of the facts that do."""
     settled: list[_Placed] = []
     unsettled: list[int] = []
-    said: set[str] = set()
+    said: set[tuple[str, str]] = set()
     for place, fact in enumerate(facts):
-        equal, words = candidates["equal"][place], text_hash(fact.text)
+        words = (entity_key(fact.speaker), text_hash(fact.text))
+        equal = next((n for n in candidates["equal"][place] if _are_one(fact, candidates["known"][n])), None)
         if equal is not None:
             settled.append(_Placed(place, "NONE", fact.text, "already known, in the same words", equal))
         elif words in said:
@@ -96,7 +112,7 @@ def _comparison(
     shown = candidates["known"][: candidates["shown"]]
     return compared(
         facts=tuple(facts[place] for place in open_facts),
-        known=tuple(Known(number, memory["text"]) for number, memory in enumerate(shown)),
+        known=tuple(Known(number, memory["text"], memory["speaker"]) for number, memory in enumerate(shown)),
     )
 
 
@@ -104,8 +120,29 @@ def _judged(state: PipelineState, settled: list[_Placed], open_facts: list[int],
     (answer,) = answers
     judged = [_Placed(open_facts[v.fact], v.event, v.text, v.reason, v.number, v.relations) for v in answer.verdicts]
     usage = Usage.from_json(state["work"]["usage"]) + answer.usage
-    placed = sorted(settled + judged, key=lambda verdict: verdict.fact)
+    placed = sorted(settled + _by_speaker(state, judged), key=lambda verdict: verdict.fact)
     return _decisions(state, placed, usage)
+
+
+def _by_speaker(state: PipelineState, judged: Sequence[_Placed]) -> list[_Placed]:
+    """Verdicts without those on what somebody else said: what the fact's own speaker says is added in their place."""
+    facts, known = [_fact(state, place) for place in range(len(state["facts"]))], state["candidates"]["known"]
+    apart = [v for v in judged if v.known is not None and not _are_one(facts[v.fact], known[v.known])]
+    kept = [verdict for verdict in judged if verdict not in apart]
+    told = {verdict.fact for verdict in kept if verdict.event != "DELETE"}
+    lost = {v.fact: known[v.known] for v in reversed(apart) if v.known is not None and v.fact not in told}
+    return kept + [
+        _Placed(place, "ADD", facts[place].text, f"{_whose(facts[place].speaker)}; {_whose(of['speaker'])} stays")
+        for place, of in lost.items()
+    ]
+
+
+def _are_one(fact: Fact, known: Mapping[str, Any]) -> bool:
+    return entity_key(fact.speaker) == entity_key(known["speaker"])
+
+
+def _whose(speaker: str) -> str:
+    return f"what {speaker} said" if speaker else "what was said without a name"
 
 
 def _decisions(state: PipelineState, verdicts: Sequence[_Placed], usage: Usage | None = None) -> Update:
@@ -124,7 +161,8 @@ def _granted(verdict: _Placed, state: PipelineState) -> _Placed:
 
 
 def _decision(state: PipelineState, verdict: _Placed) -> Decision:
-    fact = Fact.from_json(state["facts"][verdict.fact])
+    fact = _fact(state, verdict.fact)
+    turn = Turn.from_json(state["turns"][fact.turn])
     target = None if verdict.known is None else state["candidates"]["known"][verdict.known]
     plain = Decision(
         event=verdict.event,
@@ -132,11 +170,11 @@ def _decision(state: PipelineState, verdict: _Placed) -> Decision:
         text=verdict.text,
         reason=verdict.reason,
         fact=verdict.fact,
-        time=Turn.from_json(state["turns"][fact.turn]).time,
+        time=turn.time,
         seen=target["seq"] if target else None,
-        relations=_said(verdict, fact),
+        relations=tuple(_spoken(triple, fact.speaker, turn.role) for triple in _said(verdict, fact)),
     )
-    return _with_source(plain, fact, state) if verdict.event in {"ADD", "UPDATE"} else plain
+    return _with_source(plain, fact, turn, state) if verdict.event in {"ADD", "UPDATE"} else plain
 
 
 def _said(verdict: _Placed, fact: Fact) -> tuple[Triple, ...]:
@@ -145,8 +183,16 @@ def _said(verdict: _Placed, fact: Fact) -> tuple[Triple, ...]:
     return tuple(triple for triple in said if triple.ended) if verdict.event == "DELETE" else said
 
 
-def _with_source(decision: Decision, fact: Fact, state: PipelineState) -> Decision:
-    turn = Turn.from_json(state["turns"][fact.turn])
+def _spoken(triple: Triple, speaker: str, role: str) -> Triple:
+    """What a named speaker says of himself, with his name."""
+    if not speaker:
+        return triple
+    himself = ASSISTANT if role == ASSISTANT else SELF
+    source, target = (speaker if name == himself else name for name in (triple.source, triple.target))
+    return replace(triple, source=source, target=target)
+
+
+def _with_source(decision: Decision, fact: Fact, turn: Turn, state: PipelineState) -> Decision:
     item = state["task"]["items"][turn.item]
     expires_at = item.get("expires_at")
     return replace(
@@ -154,7 +200,7 @@ def _with_source(decision: Decision, fact: Fact, state: PipelineState) -> Decisi
         context=around(fact, state["turns"]),
         metadata=item.get("metadata"),
         memory_type=state["task"]["memory_type"],
-        actor_id=fact.speaker or turn.actor,
+        actor_id=turn.role if fact.unattributed else turn.actor,
         role=turn.role,
         expires_at=None if expires_at is None else parse_time(expires_at, "expires_at"),
         keep_expiry=expires_at is None,

@@ -7,7 +7,8 @@ described, an empty message) is said in its notes, never silently lost.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -19,17 +20,30 @@ from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.clock import begun, finished
 from langmem_adapter.pipeline.images import address, image_parts, is_image, parts_of
 from langmem_adapter.pipeline.stage import Ask, AskingStage, Update
+from langmem_adapter.pipeline.tool_calls import is_tool_call, results_apart, tool_calls_of
 from langmem_adapter.records.checks import check_metadata, check_text, quoted
-from langmem_adapter.records.cost import Usage
+from langmem_adapter.records.cost import Usage, fitting
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import PROCEDURAL, Turn
 from langmem_adapter.scoping import check_owner
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from langmem_adapter.pipeline.state import PipelineState, Task
     from langmem_adapter.reasoning.base import Describer, Description
 
-__all__ = ["OF_ITEM", "as_list", "is_verbatim", "key_of", "message_of", "parse_stage", "turns_of"]
+__all__ = [
+    "MOST_BEFORE",
+    "OF_ITEM",
+    "as_list",
+    "is_verbatim",
+    "key_of",
+    "message_of",
+    "parse_stage",
+    "turns_before",
+    "turns_of",
+]
 
 _ROLES: Final = {
     "human": "user",
@@ -43,7 +57,11 @@ _ROLES: Final = {
 }
 _TEXT_PARTS: Final = ("text", "input_text", "output_text")  # compared, never hashed: a type may be anything
 _TIME_KEYS: Final = ("timestamp", "created_at")
-OF_ITEM: Final = ("messages", "metadata", "timestamp", "expires_at")
+OF_ITEM: Final = ("messages", "context", "metadata", "timestamp", "expires_at")
+MOST_BEFORE: Final = 20
+"""Earlier turns that help to understand a conversation."""
+_TOKENS_BEFORE: Final = 1_000  # of all of them
+_TOKENS_OF_ONE: Final = 250  # so that one long answer does not hide what was said before it
 
 
 def parse_stage(describer: Describer | None, longest: Longest) -> AskingStage:
@@ -81,16 +99,61 @@ def turns_of(
         InvalidInputError: It is empty, too long, holds something that is no message, or is somebody else's; the text says
             which.
     """
-    told, longest = descriptions or {}, longest or Longest()
-    turns = [
-        _turn(message, number, time, item, told, scope) for number, message in enumerate(as_list(messages), start=1)
-    ]
-    for number, turn in enumerate(turns, start=1):
+    longest = longest or Longest()
+    numbered = list(_turns(messages, scope, time, item, descriptions or {}))
+    for number, turn in numbered:
         check = longest.check_text if verbatim and turn.role != "system" else longest.check_message
         check(turn.text, f"message {number}")
-    if all(turn.notes == (_no_text(number),) for number, turn in enumerate(turns, start=1)):
+        if turn.calls:
+            called = "".join(call.name + call.arguments for call in turn.calls)
+            longest.check_message(turn.text + called, f"message {number}, with its tool calls,")
+    if all(turn.notes == (_no_text(number),) for number, turn in numbered):
         raise InvalidInputError("there is nothing to remember: every message is empty")
-    return turns
+    return [turn for _, turn in numbered]
+
+
+def turns_before(context: object, *, scope: Scope, time: datetime, verbatim: bool = False, item: int = 0) -> list[Turn]:
+    """The turns before a conversation: at most 20, of about 1,000 tokens, of which one may have 250; the latest of them.
+
+    Args:
+        context: As the messages of `turns_of`; `None` and an empty list are none.
+        scope: Whose memories; a message that names its owner itself must name this one.
+        time: When it was said, for messages that carry no time of their own.
+        verbatim: Whether the conversation is kept as it is, so that there is nothing to understand.
+        item: Number of the conversation within the run.
+
+    Raises:
+        InvalidInputError: It cannot be read, is somebody else's, or is of no use.
+    """
+    if context is None or (isinstance(context, list | tuple) and not context):
+        return []
+    if verbatim:
+        raise InvalidInputError(
+            "context helps to find facts, and infer=False keeps messages as they are; leave one out"
+        )
+    try:
+        turns = [turn for _, turn in _turns(context, scope, time, item, {})]
+    except InvalidInputError as error:
+        raise InvalidInputError(f"in context, {error}") from None
+    latest = [turn for turn in turns if turn.text and turn.role != "system"][: -MOST_BEFORE - 1 : -1]
+    texts = fitting((turn.text for turn in latest), each=_TOKENS_OF_ONE, most=_TOKENS_BEFORE)
+    plain = [replace(turn, text=text, notes=(), calls=()) for turn, text in zip(latest, texts, strict=False)]
+    return plain[::-1]
+
+
+def _turns(
+    messages: object, scope: Scope, time: datetime, item: int, descriptions: Mapping[str, str]
+) -> Iterator[tuple[int, Turn]]:
+    """Each turn with the number of its message."""
+    for number, message in enumerate(as_list(messages), start=1):
+        if isinstance(message, str):  # the user speaks; told without a detour by LangChain's messages
+            told = check_text(message, f"message {number}").strip()
+            yield number, Turn("user", told, "user", time, item, () if told else (_no_text(number),))
+            continue
+        converted = message_of(message, number)
+        check_owner(converted, scope, f"message {number}")
+        for part in results_apart(converted, number):
+            yield number, _turn(message, part, number, time, item, descriptions)
 
 
 def _parse(describer: Describer | None, longest: Longest, state: PipelineState) -> Update | Ask:
@@ -112,15 +175,16 @@ def _parsed(
     descriptions = {url: description.text for url, description in zip(urls, described, strict=True)}
     scope = Scope(**state.get("scope", {}))
     task = _task(state, scope, items)
-    read = partial(
-        turns_of, scope=scope, longest=longest, verbatim=is_verbatim(task["infer"], task["memory_type"]),
-        descriptions=descriptions,
-    )  # fmt: skip
-    turns = [turn for number, item in enumerate(items) for turn in _turns_of_item(item, number, scope, read)]
+    verbatim = is_verbatim(task["infer"], task["memory_type"])
+    read = partial(_told, scope=scope, descriptions=descriptions, verbatim=verbatim, longest=longest)
+    told = [read(item, number) for number, item in enumerate(items)]
+    turns = [turn for _, own in told for turn in own]
+    before = [turn for earlier, _ in told for turn in earlier]
     usage = sum((description.usage for description in described), Usage())
     return {
         "task": task,
         "turns": [turn.to_json() for turn in turns],
+        "before": [turn.to_json() for turn in before],
         # What an earlier run of the same thread left behind.
         "facts": [],
         "candidates": {},
@@ -150,21 +214,35 @@ def _items(state: PipelineState) -> list[dict[str, Any]]:
     items = state.get("items")
     if not items:
         return [{name: state.get(name) for name in OF_ITEM}]
-    if state.get("messages") is not None:
-        raise InvalidInputError("give the graph messages or items, not both")
+    if state.get("messages") is not None or state.get("context") is not None:
+        raise InvalidInputError("give the graph messages or items, not both; the context of an item stands in it")
     if not isinstance(items, list) or not all(isinstance(item, Mapping) for item in items):
         raise InvalidInputError(f"items must be a list of dicts, each with its messages, not {quoted(items)}")
     return items
 
 
-def _turns_of_item(item: Mapping[str, Any], number: int, scope: Scope, read: Callable[..., list[Turn]]) -> list[Turn]:
+def _told(
+    item: Mapping[str, Any],
+    number: int,
+    *,
+    scope: Scope,
+    descriptions: Mapping[str, str],
+    verbatim: bool,
+    longest: Longest,
+) -> tuple[list[Turn], list[Turn]]:
+    """What was said before a conversation, and in it."""
     check_owner(item, scope, f"item {number + 1}")
     if item.get("metadata") is not None:
         check_metadata(item["metadata"])
     if item.get("expires_at") is not None:
         parse_time(item["expires_at"], "expires_at")
     time = datetime.now(UTC) if item.get("timestamp") is None else parse_time(item["timestamp"], "timestamp")
-    return read(item.get("messages"), time=time, item=number)
+    earlier = turns_before(item.get("context"), scope=scope, time=time, verbatim=verbatim, item=number)
+    said = turns_of(
+        item.get("messages"), scope=scope, time=time, longest=longest, verbatim=verbatim, item=number,
+        descriptions=descriptions,
+    )  # fmt: skip
+    return earlier, said
 
 
 def is_verbatim(infer: bool, memory_type: str | None) -> bool:  # noqa: FBT001 - as it stands in the state
@@ -193,15 +271,11 @@ def _is_pair(messages: object) -> bool:
 
 
 def _turn(
-    message: object, number: int, time: datetime, item: int, descriptions: Mapping[str, str], scope: Scope
+    message: object, converted: BaseMessage, number: int, time: datetime, item: int, descriptions: Mapping[str, str]
 ) -> Turn:
-    if isinstance(message, str):  # the user speaks; told without a detour by LangChain's messages
-        told = check_text(message, f"message {number}").strip()
-        return Turn("user", told, "user", time, item, () if told else (_no_text(number),))
-    converted = message_of(message, number)
-    check_owner(converted, scope, f"message {number}")
     role = _role(converted, number)
-    text, unread = _text(converted, number, descriptions)
+    calls = tool_calls_of(message, converted, number) if role == "assistant" else ()
+    text, unread = _text(converted, number, descriptions, calling=bool(calls))
     own = next((converted.additional_kwargs[key] for key in _TIME_KEYS if key in converted.additional_kwargs), None)
     return Turn(
         role=role,
@@ -209,7 +283,10 @@ def _turn(
         actor=check_text(converted.name or role, f"the name in message {number}"),
         time=time if own is None else parse_time(own, f"the time of message {number}"),
         item=item,
-        notes=unread or (() if text.strip() else (_no_text(number),)),
+        notes=unread or (() if text.strip() or calls else (_no_text(number),)),
+        calls=calls,
+        answers=check_text(getattr(converted, "tool_call_id", None) or "", f"the tool_call_id of message {number}"),
+        failed=getattr(converted, "status", None) == "error",
     )
 
 
@@ -228,11 +305,7 @@ def message_of(message: object, number: int) -> BaseMessage:
         InvalidInputError: It is none, or one whose fields were set to what no message holds.
     """
     if isinstance(message, Mapping):
-        content = message.get("content")
-        if content is None and not message.get("tool_calls"):
-            raise InvalidInputError(f"message {number} has no content; give a dict with role and content")
-        speaker = {} if "role" in message or "type" in message else {"role": "user"}
-        message = {**speaker, **message, "content": parts_of(content) if isinstance(content, Mapping) else content}
+        message = _whole(message, number)
     elif not isinstance(message, str | BaseMessage | tuple | list):
         raise InvalidInputError(
             f"message {number} is a {type(message).__name__}; give a str, a dict or a LangChain message"
@@ -244,6 +317,18 @@ def message_of(message: object, number: int) -> BaseMessage:
         raise InvalidInputError(f"message {number} cannot be read: {error}") from None
     _check_fields(converted, number)
     return converted
+
+
+def _whole(message: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """A dict that LangChain reads; among its `tool_calls` it would refuse broken arguments, and models write such."""
+    content, calls = message.get("content"), message.get("tool_calls")
+    if content is None and not calls and not message.get("function_call"):
+        raise InvalidInputError(f"message {number} has no content; give a dict with role and content")
+    whole: dict[str, Any] = {"role": "user"} if "role" not in message and "type" not in message else {}
+    whole |= {name: part for name, part in message.items() if name != "tool_calls"}
+    if calls:
+        whole["additional_kwargs"] = {**(message.get("additional_kwargs") or {}), "tool_calls": calls}
+    return {**whole, "content": parts_of(content) if isinstance(content, Mapping) else content}
 
 
 def _check_fields(message: BaseMessage, number: int) -> None:
@@ -266,7 +351,9 @@ def _role(message: BaseMessage, number: int) -> str:
     return _ROLES[kind.lower()]
 
 
-def _text(message: BaseMessage, number: int, descriptions: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
+def _text(
+    message: BaseMessage, number: int, descriptions: Mapping[str, str], *, calling: bool
+) -> tuple[str, tuple[str, ...]]:
     if isinstance(message.content, str):
         return message.content, ()
     texts: list[str] = []
@@ -278,7 +365,7 @@ def _text(message: BaseMessage, number: int, descriptions: Mapping[str, str]) ->
             texts.append(check_text(part.get("text") or "", f"a text part of message {number}"))
         elif is_image(part) and (words := descriptions.get(address(part) or "")) is not None:
             texts.append(f"[image: {words}]")
-        else:
+        elif not (calling and is_tool_call(part)):
             notes.append(_unread(part, number))
     return "\n".join(texts), tuple(notes)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from langmem_adapter.pipeline.state import cost_of
+from langmem_adapter.records.plain import shallow
 from langmem_adapter.records.results import AddResult
 from langmem_adapter.records.work import Change, Decision, Turn
 
@@ -22,6 +23,8 @@ def said_again(trace: Trace) -> PipelineInput:
     items: list[dict[str, Any]] = [{**item, "messages": []} for item in trace.state["task"]["items"]]
     for turn in trace.turns:
         items[turn.item]["messages"].append(_message(turn))
+    for turn in map(Turn.from_json, trace.state.get("before", [])):
+        items[turn.item].setdefault("context", []).append(_message(turn))
     return {
         "items": items,
         "scope": trace.scope.named,
@@ -44,11 +47,14 @@ def would_be(output: Mapping[str, Any], mode: str) -> AddResult:
 
 
 def _message(turn: Turn) -> dict[str, Any]:
-    message = {"role": turn.role, "content": turn.text, "timestamp": turn.time.isoformat()}
+    message: dict[str, Any] = {"role": turn.role, "content": turn.text, "timestamp": turn.time.isoformat()}
     if turn.actor != turn.role:
         message["name"] = turn.actor
-    # A tool's message must say which call it answers; a trace keeps what was said, not the protocol.
-    return {**message, "tool_call_id": "replayed"} if turn.role == "tool" else message
+    if turn.calls:
+        message["tool_calls"] = [shallow(call) for call in turn.calls]
+    if turn.role == "tool":  # LangChain demands that it answers a call
+        message |= {"tool_call_id": turn.answers or "replayed", "status": "error" if turn.failed else "success"}
+    return message
 
 
 def _change(decision: Decision, known: Mapping[str, str]) -> Change:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.arguments import flag, parse_time
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.pipeline.parse import OF_ITEM, is_verbatim, key_of, turns_of
+from langmem_adapter.pipeline.parse import OF_ITEM, is_verbatim, key_of, turns_before, turns_of
 from langmem_adapter.records.checks import check_metadata, check_text, quoted
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.results import AddResult
@@ -41,7 +41,7 @@ class Run:
         memory_type: `None`, or `"procedural_memory"`.
         prompt: Replaces the extraction instructions.
         key: Names the run within its scope; new ids derive from both.
-        items: The conversations, each with `messages`, `metadata`, `timestamp` and `expires_at`, already checked.
+        items: The conversations, each with `messages`, `context`, `metadata`, `timestamp` and `expires_at`, already checked.
         repeatable: Whether the caller named the run, so that it may have happened before.
     """
 
@@ -141,8 +141,10 @@ def _item(arguments: Mapping[str, Any], scope: Scope, longest: Longest, *, verba
     time = datetime.now(UTC) if timestamp is None else parse_time(timestamp, "timestamp")
     # A bad message is refused before anything is begun.
     turns_of(arguments.get("messages"), scope=scope, time=time, longest=longest, verbatim=verbatim)
+    turns_before(arguments.get("context"), scope=scope, time=time, verbatim=verbatim)
     return {
         "messages": arguments["messages"],
+        "context": arguments.get("context"),
         "metadata": None if metadata is None else check_metadata(metadata),
         "timestamp": time.isoformat(),
         "expires_at": None if expires_at is None else parse_time(expires_at, "expires_at").isoformat(),

@@ -26,8 +26,9 @@ class PipelineInput(TypedDict, total=False):
 
     Attributes:
         messages: The conversation: a `str`, a message, or a list of messages (LangChain's, or OpenAI-style dicts).
+        context: Earlier turns, in the same forms; they help to understand *messages* and are no source.
         items: Instead of *messages*: several conversations of one scope, each a dict with `messages` and, as it likes,
-            `metadata`, `timestamp`, `expires_at`; they share one run, one transaction and *scope*.
+            `context`, `metadata`, `timestamp`, `expires_at`; they share one run, one transaction and *scope*.
         scope: `{"user_id": …, "agent_id": …, "run_id": …}`, at least one.
         infer: Extract facts (the default), or store each turn verbatim.
         memory_type: `"procedural_memory"` makes one step-by-step record of the conversation.
@@ -40,6 +41,7 @@ class PipelineInput(TypedDict, total=False):
     """
 
     messages: Annotated[Any, EphemeralValue]
+    context: Annotated[Any, EphemeralValue]
     items: Annotated[list[dict[str, Any]], EphemeralValue]
     scope: Annotated[dict[str, str], EphemeralValue]
     infer: Annotated[bool, EphemeralValue]
@@ -91,6 +93,7 @@ class Work(TypedDict, total=False):
         compared: Digest of the candidates that the decisions were made for.
         attempts: How often the run went back to retrieve.
         notes: For each conversation, what was seen in it and not used.
+        known: Ids of the memories that extract was shown: who erases one of them finds every trace of it by its id.
     """
 
     usage: dict[str, Any]
@@ -99,6 +102,7 @@ class Work(TypedDict, total=False):
     compared: str | None
     attempts: int
     notes: list[list[str]]
+    known: list[str]
 
 
 class PipelineState(PipelineInput, PipelineOutput, total=False):
@@ -106,10 +110,12 @@ class PipelineState(PipelineInput, PipelineOutput, total=False):
 
     Attributes:
         task: What to do.
+        before: Earlier turns of the conversations, the latest of each.
         work: What it has cost and been through.
     """
 
     task: Task
+    before: list[dict[str, Any]]
     work: Work
 
 

@@ -59,6 +59,7 @@ class Question:
         graph: What the knowledge graph holds already, where entities and relations are wanted as well; else `None`.
         before: Earlier turns of the conversation, oldest first: they help to understand and are never a source.
         known: Texts of memories that the turns may speak of, likewise no source.
+        tools: Whether what tools returned is a source as well.
     """
 
     turns: tuple[Turn, ...]
@@ -68,6 +69,11 @@ class Question:
     graph: KnownNames | None = None
     before: tuple[Turn, ...] = ()
     known: tuple[str, ...] = ()
+    tools: bool = False
+
+    def is_source(self, turn: Turn) -> bool:
+        """Whether facts are taken from a turn of the conversation."""
+        return bool(turn.text.strip()) and (turn.role == self.about or (self.tools and turn.role == "tool"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ _REPR.maxlevel, _REPR.maxdict, _REPR.maxstring = 2, 8, 60
 
 def sources(question: Question) -> list[int]:
     """The places of the turns that facts may come from."""
-    return [place for place, turn in enumerate(question.turns) if turn.role == question.about and turn.text.strip()]
+    return [place for place, turn in enumerate(question.turns) if question.is_source(turn)]
 
 
 def facts_of(question: Question, reply: FactsReply, before: Extraction | None) -> tuple[Extraction, Sequence[str]]:
@@ -118,10 +118,9 @@ class _Reading:
         if place is not None:
             return Fact(text, place, turns[place].text[:_LONGEST_CONTEXT], date=date)
         said = [turns[each] for each in self._sources]
-        speakers = {turn.actor for turn in said}
         context = "\n".join(turn.text for turn in said)[:_LONGEST_CONTEXT]
-        speaker = None if len(speakers) == 1 else self._question.about
-        return Fact(text, self._sources[-1], context, date=date, speaker=speaker)
+        several = len({turn.actor for turn in said}) > 1
+        return Fact(text, self._sources[-1], context, date=date, unattributed=several)
 
     # ── relations ───────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from langchain_core.runnables import Runnable
 
     from langmem_adapter.reasoning.base import Answer, Comparison, Description, Extraction, Question
-    from langmem_adapter.records.work import Fact
+    from langmem_adapter.records.work import Fact, Turn
     from langmem_adapter.twins import Plan
 
 __all__ = ["comparing", "describing", "finding"]
@@ -41,8 +41,14 @@ def describing(plan: Callable[[dict[str, Any]], Plan[Description]], name: str) -
 
 
 def _question(question: Question) -> dict[str, Any]:
-    turns = [{"role": turn.role, "name": turn.actor, "text": turn.text} for turn in question.turns]
-    return {"turns": turns, "about": question.about}
+    beside = {"before": [_turn(turn) for turn in question.before], "known": list(question.known)}
+    shown = {name: texts for name, texts in beside.items() if texts}
+    return {**shown, "turns": [_turn(turn) for turn in question.turns], "about": question.about}
+
+
+def _turn(turn: Turn) -> dict[str, Any]:
+    calls = [{"name": call.name, "arguments": call.arguments} for call in turn.calls]
+    return {"role": turn.role, "name": turn.actor, "text": turn.text, **({"calls": calls} if calls else {})}
 
 
 def _extraction(found: Extraction) -> dict[str, Any]:

@@ -1,16 +1,18 @@
-"""What an add cost: calls of the chat model, tokens, time."""
+"""What an add cost: calls of the chat model, tokens, time; and what texts will cost, about."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from langmem_adapter.records.plain import shallow
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-__all__ = ["Call", "Usage"]
+__all__ = ["Call", "Usage", "fitting", "tokens_in"]
+
+_BYTES: Final = 4  # of UTF-8 in a token: about right for scripts without an alphabet, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,3 +77,35 @@ class Usage:
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """The inverse of `to_json`."""
         return cls(**{**data, "calls": tuple(Call.from_json(call) for call in data.get("calls", ()))})
+
+
+def tokens_in(text: str) -> int:
+    """About how many tokens a text has.
+
+    Example:
+        >>> tokens_in("Lives in Lyon"), tokens_in("住在里昂，喜欢绿茶")
+        (4, 7)
+    """
+    return -(-len(text.encode()) // _BYTES)
+
+
+def fitting(texts: Iterable[str], *, each: int, most: int) -> list[str]:
+    """The first of some texts, as many as fit into so many tokens; long ones are cut.
+
+    Args:
+        texts: The most important first.
+        each: Tokens that one of them may have.
+        most: Tokens that all together may have.
+
+    Example:
+        >>> fitting(["Lives in Lyon", "Likes tea and everything that goes with it", "Has a dog"], each=6, most=10)
+        ['Lives in Lyon', 'Likes tea and everyt…']
+    """
+    kept: list[str] = []
+    for text in texts:
+        cut = text if tokens_in(text) <= each else f"{text.encode()[: _BYTES * (each - 1)].decode(errors='ignore')}…"
+        most -= tokens_in(cut)
+        if most < 0:
+            break
+        kept.append(cut)
+    return kept

@@ -27,7 +27,7 @@ __all__ = [
 RelationEvent = Literal["ADD", "UPDATE", "END", "DELETE", "NONE"]
 """What becomes of a relation: it is new, other dates are known for it, it is over, it was withdrawn, it was said again."""
 SELF: Final = "user"
-"""The name under which a triple speaks of the user; the ledger puts the scope's `user_id` in its place, where there is one."""
+"""The name under which a triple speaks of its scope's user: an entity of its own, shown by the `user_id`, if there is one."""
 ASSISTANT: Final = "assistant"
 """The same of the assistant, with `agent_id`."""
 

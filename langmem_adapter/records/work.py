@@ -12,7 +12,7 @@ from langmem_adapter.records.plain import as_iso, of_iso, shallow
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["EVENTS", "FORGET", "PROCEDURAL", "Change", "Decision", "Event", "Fact", "Turn"]
+__all__ = ["EVENTS", "FORGET", "PROCEDURAL", "Change", "Decision", "Event", "Fact", "ToolCall", "Turn"]
 
 Event = Literal["ADD", "UPDATE", "DELETE", "NONE"]
 EVENTS: Final[tuple[Event, ...]] = ("ADD", "UPDATE", "DELETE", "NONE")
@@ -21,6 +21,21 @@ PROCEDURAL: Final = "procedural_memory"
 
 FORGET: Final = "Forget: "
 """How a fact begins that asks to forget what follows; it deletes memories and never becomes one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool that was called.
+
+    Attributes:
+        name: Which.
+        arguments: With what, as JSON text (as the model wrote it, which may be broken).
+        id: What its result names as answered; empty where nothing does.
+    """
+
+    name: str
+    arguments: str
+    id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +49,9 @@ class Turn:
         time: When it was said.
         item: Which item of an `add_many` it belongs to; 0 for a single `add`.
         notes: What could not be used of the message, in words (an image without `vision=True`).
+        calls: The tools that were called in it.
+        answers: The id of the call that a tool's turn is the result of; empty where none is named.
+        failed: Whether that call failed.
     """
 
     role: str
@@ -42,15 +60,21 @@ class Turn:
     time: datetime
     item: int = 0
     notes: tuple[str, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
+    answers: str = ""
+    failed: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON types."""
-        return {**shallow(self), "time": self.time.isoformat(), "notes": list(self.notes)}
+        lists = {"notes": list(self.notes), "calls": [shallow(call) for call in self.calls]}
+        return {**shallow(self), "time": self.time.isoformat(), **lists}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """The inverse of `to_json`."""
-        return cls(**{**data, "time": datetime.fromisoformat(data["time"]), "notes": tuple(data.get("notes", ()))})
+        calls = tuple(ToolCall(**call) for call in data.get("calls", ()))
+        time, notes = datetime.fromisoformat(data["time"]), tuple(data.get("notes", ()))
+        return cls(**{**data, "time": time, "notes": notes, "calls": calls})
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +88,8 @@ class Fact:
         verbatim: Stored as it is, without comparison (`infer=False` and procedural records).
         relations: What it says of things and their relations, for the knowledge graph.
         date: The day that it speaks of, in ISO 8601, where one is said.
-        speaker: Who says it, where that is not the speaker of its turn.
+        speaker: Whose statement it is, where that is somebody named other than the scope's own; else blank.
+        unattributed: Several people speak, and which of them says it is not known.
     """
 
     text: str
@@ -73,7 +98,8 @@ class Fact:
     verbatim: bool = False
     relations: tuple[Triple, ...] = ()
     date: str | None = None
-    speaker: str | None = None
+    speaker: str = ""
+    unattributed: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON types."""

@@ -11,6 +11,8 @@ from itertools import zip_longest
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
+from langmem_adapter.names import named_speaker
+from langmem_adapter.records.cost import tokens_in
 from langmem_adapter.storage import memories
 from langmem_adapter.text import text_hash
 
@@ -31,11 +33,19 @@ _RESERVED: Final = 4  # a quarter of the room is for the newest, and as much for
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """A memory that new facts are compared with: its id, its text as it is shown, and the number of its last change."""
+    """A memory that new facts are compared with.
+
+    Attributes:
+        id: Its id.
+        text: Its text as it is shown.
+        seq: Number of its last change.
+        speaker: Whose statement it is, as `names.named_speaker` has it.
+    """
 
     id: str
     text: str
     seq: int
+    speaker: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +56,13 @@ class Neighbourhood:
         seen: Number of the last change that was taken into account.
         known: Those that a reasoner is shown, oldest statement first; behind them, those that only say a fact's own words.
         shown: How many of them it is shown.
-        equal: For each fact, the index of a memory with the same words, or `None`.
+        equal: For each fact, the indexes of memories with the same words: of each speaker's the oldest.
     """
 
     seen: int
     known: tuple[Neighbour, ...]
     shown: int
-    equal: tuple[int | None, ...]
+    equal: tuple[tuple[int, ...], ...]
 
 
 def room(tokens: int, facts: int) -> int:
@@ -108,14 +118,16 @@ def neighbourhood(
     words = [text_hash(fact) for fact in facts]
     equal = memories.equal_texts(connection, scope, words)
     rows = sorted(shown, key=lambda row: (row.updated_at, row.pk))
-    others = set(equal.values()).difference(row.pk for row in rows)
+    others = {pk for pks in equal.values() for pk in pks}.difference(row.pk for row in rows)
     known = [*rows, *memories.texts(connection, others, _LETTERS)]
     place = {row.pk: number for number, row in enumerate(known)}
     return Neighbourhood(
         seen=seen,
-        known=tuple(Neighbour(row.id, row.text, row.seq) for row in known),
+        known=tuple(
+            Neighbour(row.id, row.text, row.seq, named_speaker(row.actor_id, row.role, scope)) for row in known
+        ),
         shown=len(rows),
-        equal=tuple(place[equal[each]] if each in equal else None for each in words),
+        equal=tuple(tuple(place[pk] for pk in equal.get(each, ()) if pk in place) for each in words),
     )
 
 
@@ -127,5 +139,5 @@ def _fitting(rows: Iterable[Any], left: int) -> Iterator[Any]:
 
 
 def _tokens(row: Any) -> int:
-    """About how many tokens a memory takes: a quarter of the bytes, which is fair to scripts without an alphabet, too."""
-    return _BESIDE + ceil(len(row.text.encode()) / 4)
+    """About how many tokens a memory takes."""
+    return _BESIDE + tokens_in(row.text)

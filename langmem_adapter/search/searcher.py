@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from langmem_adapter.records.results import Explanation, Hit
+from langmem_adapter.records.work import PROCEDURAL
 from langmem_adapter.search import history, question, rerank
 from langmem_adapter.search.neighbours import Neighbourhood, best_that_fit, neighbourhood, room, whole
 from langmem_adapter.search.query import Query
@@ -139,6 +140,41 @@ class Searcher:
         ranked = self._rank(lambda: connection, standing, query, asked, vector, weights=weights)
         meant, told = (np.argsort(-values, kind="stable") for values in (ranked.meaning, ranked.words))
         return ranked.pks[meant].tolist(), ranked.pks[told[ranked.words[told] > 0]].tolist()
+
+    def spoken_of(self, texts: Sequence[str], scope: Scope, *, most: int, letters: int) -> list[list[Any]]:
+        """The memories within *scope* that each text may speak of: those that share its words, best first, and the newest.
+
+        Nothing is embedded. Records of what was done are left out.
+
+        Args:
+            texts: What is said.
+            scope: The fields that the add was given.
+            most: Memories for each text; half of them, where there are as many, are the newest.
+            letters: Shown of a memory; of a longer one the beginning.
+
+        Returns:
+            Rows with id and text.
+        """
+        version = self._pulled()
+        with self._database.read() as connection:
+            standing = self._shelves.of(connection, scope, version)
+            records = set(standing.shelf.roll.pks[standing.shelf.shown(time.time(), PROCEDURAL)].tolist())
+            newest = [pk for pk in memories.latest(connection, scope, most) if pk not in records]
+            found = [
+                [*self._by_words(connection, standing, text, records)[: most // 2], *newest[: most - most // 2]]
+                for text in texts
+            ]
+            rows = {row.pk: row for row in memories.texts(connection, {pk for pks in found for pk in pks}, letters)}
+        return [[rows[pk] for pk in dict.fromkeys(pks) if pk in rows] for pks in found]
+
+    def _by_words(self, connection: Connection, standing: Standing, text: str, without: set[int]) -> list[int]:
+        shelf = standing.shelf
+        asked, load = question.read(text, (), shelf.language), loader(lambda: connection, standing.scope_ids)
+        words = shelf.words(asked.terms, asked.groups, related=self._weights.related, load=load)
+        if (shown := shelf.shown(time.time())) is not None:
+            words = np.where(shown, words, 0)
+        best = np.argsort(-words, kind="stable")
+        return [pk for pk in shelf.roll.pks[best[words[best] > 0]].tolist() if pk not in without]
 
     def forget(self) -> None:
         """Keep nothing of what was searched, because it was erased."""

@@ -13,6 +13,7 @@ import numpy as np
 from sqlalchemy import bindparam, case, delete, func, insert, select, update
 
 from langmem_adapter.errors import ConflictError, EmbeddingMismatchError, InvalidInputError, MemoryNotFoundError
+from langmem_adapter.names import named_speaker, whom
 from langmem_adapter.records.work import Change, Decision, Event
 from langmem_adapter.storage import lexical
 from langmem_adapter.storage.feed import INSERT_CHANGE
@@ -121,8 +122,9 @@ class Entry:
         return dict(zip(self._told, done, strict=True))
 
     def relate(self, scope: Scope, triples: Sequence[Triple], time: datetime | None) -> tuple[RelationChange, ...]:
-        """State relations that no memory says."""
-        of_two = tuple(triple for triple in triples if relates_two(triple, scope))
+        """State relations that no memory says; whoever does may name the scope's own by their ids."""
+        meant = (replace(each, source=whom(each.source, scope), target=whom(each.target, scope)) for each in triples)
+        of_two = tuple(triple for triple in meant if relates_two(triple, scope))
         if not of_two:  # and a scope that is new takes its number from the first entity
             return ()
         home = Home(self._scope(scope, self._seq + 1), scope)
@@ -179,7 +181,8 @@ class Entry:
         self._added.append(row)
         self._index_words(row)
         self._record(row, "put", "ADD", None, row["text"], decision)
-        self._tell(decision, Home(row["scope_id"], self._write.scope), None, row["text"], returns=row["revision"] > 1)
+        told = {**row, "scope": self._write.scope}
+        self._tell(decision, told, None, row["text"], returns=row["revision"] > 1)
         return Change(row["id"], row["text"], "ADD", reason=decision.reason)
 
     def _update(self, decision: Decision) -> Change:
@@ -204,7 +207,7 @@ class Entry:
             self._index_words(row)
         self._updated.append({"_pk": row["pk"], **{name: row[name] for name in _CHANGING}})
         self._record(row, "put", "UPDATE", old["text"], row["text"], decision)
-        self._tell(decision, _home(old), old["text"], row["text"])
+        self._tell(decision, row, old["text"], row["text"])
         return Change(row["id"], row["text"], "UPDATE", previous_text=old["text"], reason=decision.reason)
 
     def _delete(self, decision: Decision) -> Change:
@@ -215,13 +218,13 @@ class Entry:
         self._gone.append(row["pk"])
         self._old_words[row["pk"]] = row["scope_id"]
         self._record(row, "delete", "DELETE", old["text"], None, decision)
-        self._tell(decision, _home(old), old["text"], None)
+        self._tell(decision, row, old["text"], None)
         return Change(row["id"], old["text"], "DELETE", reason=decision.reason)
 
     def _keep(self, decision: Decision) -> Change:
         if decision.memory_id is not None:
             row = self._target(decision)
-            self._tell(decision, _home(row), row["text"], row["text"])
+            self._tell(decision, row, row["text"], row["text"])
         return Change(decision.memory_id, decision.text or "", "NONE", reason=decision.reason)
 
     def _born(self, decision: Decision) -> Decision:
@@ -252,8 +255,15 @@ class Entry:
         return row
 
     def _tell(
-        self, decision: Decision, home: Home, before: str | None, after: str | None, *, returns: bool = False
+        self,
+        decision: Decision,
+        row: Mapping[str, Any],
+        before: str | None,
+        after: str | None,
+        *,
+        returns: bool = False,
     ) -> None:
+        home = _home(row)
         said = Said(
             home=home,
             time=decision.time or self.now,
@@ -264,6 +274,7 @@ class Entry:
             by_hand=decision.time is None,
             returns=returns,
             heir=decision.heir,
+            speaker=named_speaker(row["actor_id"], row["role"], home.scope),
         )
         if said.triples or said.unsays:
             self._told[self._place] = said

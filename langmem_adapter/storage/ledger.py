@@ -125,7 +125,7 @@ class Ledger:
 
         Args:
             scope: The exact scope that they belong to.
-            triples: What is stated.
+            triples: What is stated; the scope's own may be named by their ids (`names.whom`).
             time: The date of the statement; default now.
 
         Returns:

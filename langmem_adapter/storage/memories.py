@@ -56,7 +56,7 @@ _ITEM: Final = select(*_SHOWN, scopes.c.user_id, scopes.c.agent_id, scopes.c.run
     memories, scopes, memories.c.scope_id == scopes.c.id
 )
 _BY_PKS: Final = Prepared(_ITEM.where(any_of(memories.c.pk, "pks")))
-_LAST: Final = [memories.c.pk, memories.c.id, memories.c.seq, memories.c.updated_at]
+_LAST: Final = [memories.c[name] for name in ("pk", "id", "seq", "updated_at", "actor_id", "role")]
 _BEGINNING: Final = func.substr(memories.c.text, 1, bindparam("letters", type_=Integer)).label("text")
 _TEXTS: Final = Prepared(select(*_LAST, _BEGINNING).where(any_of(memories.c.pk, "pks")).order_by(memories.c.pk))
 
@@ -91,7 +91,7 @@ def extent(connection: Connection, scope: Scope, most: int) -> tuple[int, int]:
 
 
 def every_text(connection: Connection, scope: Scope) -> list[AnyRow]:
-    """The pk, id, seq, updated_at and text of every memory within *scope*."""
+    """The pk, id, seq, updated_at, actor_id, role and text of every memory within *scope*."""
     return list(connection.execute(select(*_LAST, memories.c.text).where(_visible(scope)).order_by(memories.c.pk)))
 
 
@@ -110,13 +110,15 @@ def sequence_numbers(connection: Connection, ids: Sequence[str]) -> dict[str, in
     return found
 
 
-def equal_texts(connection: Connection, scope: Scope, hashes: Sequence[str]) -> dict[str, int]:
-    """Pk of the oldest memory within *scope* for each of the given normalised hashes that has one."""
-    found: dict[str, int] = {}
-    query = select(memories.c.hash, func.min(memories.c.pk)).where(_visible(scope)).group_by(memories.c.hash)
+def equal_texts(connection: Connection, scope: Scope, hashes: Sequence[str]) -> dict[str, list[int]]:
+    """Pks of the memories within *scope* that have one of some normalised hashes, by hash: of each speaker's the oldest."""
+    found: dict[str, list[int]] = {}
+    oldest = func.min(memories.c.pk)
+    query = select(memories.c.hash, oldest).where(_visible(scope)).order_by(oldest)
+    query = query.group_by(memories.c.hash, memories.c.actor_id, memories.c.role)
     for start in range(0, len(hashes), _CHUNK):
-        chosen = query.where(memories.c.hash.in_(hashes[start : start + _CHUNK]))
-        found.update(connection.execute(chosen).all())
+        for digest, pk in connection.execute(query.where(memories.c.hash.in_(hashes[start : start + _CHUNK]))):
+            found.setdefault(digest, []).append(pk)
     return found
 
 

@@ -80,6 +80,17 @@ def test_a_conversation_chain_remembers(memory: Memory) -> None:
     assert facts(memory, ALICE) == ["Is vegetarian"]
 
 
+@pytest.mark.parametrize("last", [20, 0])
+def test_an_exchange_is_understood_with_those_before_it(last: int) -> None:
+    thinks = model(*['{"facts": []}'] * 2)
+    with Memory(":memory:", model=thinks) as memory:
+        chain = conversation(memory, model(), user_id=ALICE, last=last)
+        for said in ("I have a sister.", "Her name is J."):
+            chain.predict(input=said)
+    sent = thinks.calls[1][-1].text
+    assert ('"before"' in sent, "I have a sister." in sent) == (bool(last), bool(last))
+
+
 async def test_it_does_the_same_async(small: Memory) -> None:
     scripted = model("Nice to meet you.", "Lentils.")
     chain = conversation(small, scripted, user_id=ALICE)

@@ -210,13 +210,18 @@ MODELS: list[tuple[list[str], Any, dict[str, Any], list[tuple[str, str, int, dic
     (
         ["what?", FOUND, MOVED],
         "I live in Oslo.",
-        {},
+        {"context": ("assistant", "Where do you live?")},
         [
             (
                 "extract",
                 "extract facts",
                 2,
-                {"turns": [{"role": "user", "name": "user", "text": "I live in Oslo."}], "about": "user"},
+                {
+                    "before": [{"role": "assistant", "name": "assistant", "text": "Where do you live?"}],
+                    "known": ["Lives in Rome"],
+                    "turns": [{"role": "user", "name": "user", "text": "I live in Oslo."}],
+                    "about": "user",
+                },
                 {"facts": [{"text": "Lives in Oslo", "turn": 0}]},
             ),
             (
@@ -325,12 +330,17 @@ async def test_texts_are_not_sent_where_langsmith_is_told_to_hide_them(
 
     def work() -> None:
         memory.add("I live in Lyon. I like tea.", user_id="alice")
+        thinking.add("I do.", context="Tea in Lyon?", user_id="alice")
+        assert "Tea in Lyon?" in thinks.calls[0][-1].text and "Is in Lyon for the tea" in thinks.calls[0][-1].text
         memory.search("Lyon?", user_id="alice")
         agent.invoke({"messages": "What of Lyon?"}, context=MemoryContext("alice"))
 
     if by == "environment":
         environment(LANGSMITH_HIDE_INPUTS="true", LANGSMITH_HIDE_OUTPUTS="true")
-    await trace(work, **({"hide_inputs": True, "hide_outputs": True} if by == "client" else {}))
+    thinks = ScriptedChatModel(replies=['{"facts": []}'])
+    with Memory(":memory:", model=thinks) as thinking:
+        thinking.add("Is in Lyon for the tea", user_id="alice", infer=False)
+        await trace(work, **({"hide_inputs": True, "hide_outputs": True} if by == "client" else {}))
     sent = b"".join(langsmith.bodies).decode(errors="replace")
     assert ("memory.search", "find") in langsmith.tree() and "alice" in sent
     assert "Lyon" not in sent and "tea" not in sent.lower()

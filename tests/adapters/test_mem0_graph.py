@@ -67,7 +67,8 @@ async def test_desmond_his_sister_and_her_dog(kind: type[Either]) -> None:
         ),
     )
     first = await ask(memory, "add", "Hi, my name is Desmond.", user_id="desmond")
-    assert first["relations"] == {"deleted_entities": [], "added_entities": []}  # he is himself
+    named = [[row("desmond", "named", target="Desmond")]]  # the user, whose id it is, and his name
+    assert first["relations"] == {"deleted_entities": [], "added_entities": named}
     second = await ask(memory, "add", "I have a sister.", user_id="desmond")
     assert list(second.keys()) == ["results", "relations"]
     assert second["relations"]["added_entities"] == [[row("Desmond", "has", target="sister")]]

@@ -30,7 +30,18 @@ from tests.benchmarks.measure import report
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["bench_candidates"]
+__all__ = [
+    "ASKED",
+    "FEW",
+    "LANGUAGES",
+    "MANY",
+    "QUICK_MANY",
+    "QUICK_PAIRS",
+    "Pair",
+    "bench_candidates",
+    "others_of",
+    "pairs_of",
+]
 
 OFFLINE: Final = "hash"
 OFFLINE_GOAL: Final = 0.6
@@ -47,10 +58,11 @@ DATA: Final = Path(__file__).with_name("data")
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """What was known, and what is said now."""
+    """What was known, what is said now, and what that does: it `"contradicts"`, `"refines"` or `"ends"` it."""
 
     old: str
     new: str
+    kind: str
 
 
 def bench_candidates(*, quick: bool, embeddings: str = OFFLINE) -> None:
@@ -61,7 +73,7 @@ def bench_candidates(*, quick: bool, embeddings: str = OFFLINE) -> None:
         embeddings: A name that `Memory` knows.
     """
     for language, code in LANGUAGES.items():
-        pairs, others = _pairs(code), (DATA / f"others.{code}.txt").read_text(encoding="utf-8").splitlines()
+        pairs, others = pairs_of(code), others_of(code)
         if quick:
             pairs, others = pairs[:QUICK_PAIRS], others[:QUICK_MANY]
         few, many = (_shown(pairs, others[:count], embeddings) for count in (FEW, MANY))
@@ -85,9 +97,15 @@ def bench_candidates(*, quick: bool, embeddings: str = OFFLINE) -> None:
                 report(f"{name}, beside {count:,} memories", value, "tokens", ("<=", 2.5 * before))
 
 
-def _pairs(code: str) -> list[Pair]:
+def pairs_of(code: str) -> list[Pair]:
+    """The pairs of a language."""
     lines = (DATA / f"pairs.{code}.jsonl").read_text(encoding="utf-8").splitlines()
-    return [Pair(pair["old"], pair["new"]) for pair in map(json.loads, lines)]
+    return [Pair(**json.loads(line)) for line in lines]
+
+
+def others_of(code: str) -> list[str]:
+    """Memories of the same person that no pair concerns."""
+    return (DATA / f"others.{code}.txt").read_text(encoding="utf-8").splitlines()
 
 
 def _shown(pairs: Sequence[Pair], others: Sequence[str], embeddings: str) -> list[set[str]]:

@@ -24,6 +24,7 @@ from tests.benchmarks.growth import bench_twice
 from tests.benchmarks.index import bench_index
 from tests.benchmarks.material import filled
 from tests.benchmarks.measure import QUICK, Size, ratio, report
+from tests.benchmarks.oracle import bench_oracle
 from tests.benchmarks.search import bench_search
 from tests.benchmarks.store import bench_store
 from tests.benchmarks.writing import bench_add, bench_apply, bench_growth, bench_many, bench_shared_commits
@@ -68,6 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         filled(small, Size(memories=min(1_000, size.memories), scope=min(100, size.scope)))
         bench_cost(report, messages=size.many)
         bench_candidates(quick=size is QUICK)
+        bench_oracle(quick=size is QUICK)
         bench_apply(small, size)
         bench_add(small, size)
         bench_growth(Path(folder), size)

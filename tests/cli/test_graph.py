@@ -143,7 +143,7 @@ def test_options_that_do_not_go_together_are_refused(data: Data, ada: dict[str, 
 
 
 def test_a_relation_that_is_known_is_one_more_mention(data: Data, ada: dict[str, str]) -> None:
-    (row,) = data("graph", "add", "ADA", "resides in", "lyon", *ADA)["data"]
+    (row,) = data("graph", "add", "ada", "resides in", "lyon", *ADA)["data"]
     assert (row["event"], row["id"], row["mentions"]) == ("NONE", ada["Lyon"], 2)
 
 

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
+from langmem_adapter.adapters.nodes import remember_node
 from langmem_adapter.errors import InvalidInputError, ModelReplyError
 from langmem_adapter.memory import Memory
 from langmem_adapter.records.work import PROCEDURAL
+from langmem_adapter.settings import Settings
 from langmem_adapter.testing.fakes import ScriptedChatModel
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ def test_a_record_is_one_memory_without_fences(tmp_path: Path) -> None:
         assert [change.event for change in result.results] == ["ADD"]
         assert result.usage.model_calls == 1
         sent = str(model.calls[0])
-        assert "Found 5 links" in sent and "You scrape blogs" not in sent
+        assert "Found 5 links" in sent and "You scrape blogs" in sent
         assert [hit.id for hit in memory.search("home page", agent_id="g", memory_type=PROCEDURAL)] == [item.id]
 
 
@@ -72,6 +74,102 @@ def test_offline_the_record_is_what_was_said_step_by_step(tmp_path: Path) -> Non
         (item,) = memory.get_all(agent_id="g")
     assert item.text.splitlines()[0] == "**Task Objective**: Collect the titles."
     assert item.text.splitlines()[-1] == "3. **Action Result**: Found 5 links"
+
+
+def call(name: str, arguments: str, id_: str) -> dict[str, Any]:
+    return {"id": id_, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+TOOL_WORK: list[Any] = [
+    SystemMessage("只用中文回答。"),
+    HumanMessage("里昂和巴黎的天气？"),
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [call("weather", '{"city":  "里昂"}', "c1"), call("weather", '{"city": "Par', "c2")],
+    },
+    {"role": "tool", "content": "bad JSON", "tool_call_id": "c2", "status": "error"},
+    ToolMessage("晴，24 °C", tool_call_id="c1", artifact={"rows": 7}),
+    AIMessage("再试一次", tool_calls=[{"name": "weather", "args": {"city": "Paris"}, "id": "c3"}]),
+]
+
+
+def test_a_record_reads_calls_their_arguments_and_results_and_system_turns() -> None:
+    model = ScriptedChatModel(replies=["1. 查了天气"])
+    with Memory(":memory:", model=model) as memory:
+        assert memory.add(TOOL_WORK, agent_id="g", memory_type=PROCEDURAL).notes == ()
+    _, asked = model.calls[0]
+    told = json.loads(asked.text[asked.text.index("{") : asked.text.rindex("}") + 1])["conversation"]
+    assert [turn["role"] for turn in told] == ["system", "user", "assistant", "tool", "tool", "assistant"]
+    assert [each["arguments"] for each in told[2]["calls"]] == ['{"city":  "里昂"}', '{"city": "Par']
+    assert [(turn["answers"], turn.get("status")) for turn in told[3:5]] == [("c2", "error"), ("c1", None)]
+    assert (told[5]["text"], told[5]["calls"][0]["name"]) == ("再试一次", "weather")
+
+
+def test_offline_the_record_holds_calls_and_results_word_for_word() -> None:
+    with Memory(":memory:") as memory:
+        memory.add(TOOL_WORK, agent_id="g", memory_type=PROCEDURAL)
+        (item,) = memory.get_all(agent_id="g")
+    assert item.text.splitlines() == [
+        "**Task Objective**: 里昂和巴黎的天气？",
+        "**Instructions**: 只用中文回答。",
+        "",
+        "1. **Request**: 里昂和巴黎的天气？",
+        '2. **Agent Action**: weather({"city":  "里昂"})',
+        '3. **Agent Action**: weather({"city": "Par)',
+        "4. **Errors of step 3**: bad JSON",
+        "5. **Action Result of step 2**: 晴，24 °C",
+        "6. **Agent Action**: 再试一次",
+        '7. **Agent Action**: weather({"city": "Paris"})',
+    ]
+
+
+def test_a_replay_of_a_record_reads_the_same_calls() -> None:
+    model = ScriptedChatModel(replies=["1. done"] * 2)
+    with Memory(":memory:", model=model) as memory:
+        result = memory.add(TOOL_WORK, agent_id="g", memory_type=PROCEDURAL)
+        memory.replay(str(result.trace_id))
+    first, again = ([message.text for message in asked] for asked in model.calls)
+    assert first == again
+
+
+@pytest.mark.parametrize("model", [None, ScriptedChatModel(replies=['{"facts": []}'])], ids=["rules", "model"])
+def test_a_conversation_of_calls_alone_is_no_error_and_no_source(model: ScriptedChatModel | None) -> None:
+    with Memory(":memory:", model=model) as memory:
+        result = memory.add(TOOL_WORK[2], user_id="u")
+        assert (result.results, result.notes) == ((), ("found no fact worth keeping in 1 message",))
+        kept = memory.add(["Weather?", TOOL_WORK[2]], user_id="u", infer=False)
+        assert [change.text for change in kept.results] == ["Weather?"]
+        assert kept.notes == ("calls of tools are kept by memory_type='procedural_memory' only",)
+
+
+def test_an_agent_that_only_calls_tools_has_not_spoken_of_itself() -> None:
+    with Memory(":memory:") as memory:
+        added = memory.add(["I like tea.", TOOL_WORK[2]], user_id="u", agent_id="g")
+        assert [change.text for change in added.results] == ["Likes tea"]
+
+
+RESULT: list[Any] = ["Book it.", TOOL_WORK[2], ToolMessage("I live in Oslo.", tool_call_id="c1", name="crm")]
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+def test_facts_from_tool_results_are_taken_only_where_asked_for(*, wanted: bool) -> None:
+    def reply(messages: list[Any]) -> str:
+        assert "I live in Oslo." in messages[-1].text  # shown, since it helps to understand
+        assert ("is a source as well" in messages[-1].text) == wanted
+        return '{"facts": ["Lives in Oslo"]}'
+
+    settings = Settings(facts_from_tools=wanted)
+    with Memory(":memory:", settings=settings) as memory:
+        added = memory.add(RESULT, user_id="u")
+        assert [change.text for change in added.results] == ["Lives in Oslo"] * wanted
+        assert [(item.role, item.actor_id) for item in memory.get_all(user_id="u")] == [("tool", "crm")] * wanted
+        node = remember_node(memory, output_key="changes", user_id="v")
+        assert len(node.invoke({"messages": RESULT})["changes"]) == wanted
+    with Memory(":memory:", model=ScriptedChatModel(replies=[reply] * 2), settings=settings) as memory:
+        memory.add(RESULT, user_id="u")
+        alone = memory.add(RESULT[2:], user_id="w")  # without a source nobody is asked
+        assert alone.usage.model_calls == wanted
 
 
 def test_without_an_agent_or_with_another_type_it_is_refused(tmp_path: Path) -> None:

@@ -20,7 +20,8 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from langmem_adapter.arguments import parse_time
+from langmem_adapter.adapters.talk import latest_turn
+from langmem_adapter.arguments import Longest, parse_time
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.parse import turns_of
 from langmem_adapter.records.scope import Scope
@@ -119,24 +120,128 @@ def test_a_conversation_keeps_its_order_and_its_item() -> None:
 # ── messages without words ────────────────────────────────────────────────────────────────────────────────────────────
 
 
+RAW = '{"city":  "里昂"}'  # as a model wrote it
+FUNCTION = {"name": "weather", "arguments": RAW}
+BROKEN = '{"city": "Ly'
+
+
 @pytest.mark.parametrize(
-    "call",
+    ("call", "arguments"),
     [
-        AIMessage("", tool_calls=[CALL]),
-        AIMessage([], tool_calls=[CALL]),
-        {"role": "assistant", "content": None, "tool_calls": [OPENAI_CALL]},
-        {"role": "assistant", "content": "", "tool_calls": [OPENAI_CALL]},
+        (AIMessage("", tool_calls=[CALL]), '{"city": "Lyon"}'),
+        (AIMessage([], tool_calls=[CALL]), '{"city": "Lyon"}'),
+        (AIMessage("", tool_calls=[{**CALL, "args": {}}]), "{}"),
+        (AIMessage("", invalid_tool_calls=[{**CALL, "args": BROKEN, "error": "no JSON"}]), BROKEN),
+        (AIMessage("", additional_kwargs={"tool_calls": [OPENAI_CALL]}), "{}"),
+        (AIMessage("", additional_kwargs={"function_call": FUNCTION}), RAW),
+        (AIMessage([{"type": "tool_use", "id": "1", "name": "weather", "input": {"city": "Lyon"}}]), '{"city": "Lyon"}'),
+        (AIMessage(content_blocks=[{"type": "tool_call", **CALL}]), '{"city": "Lyon"}'),  # type: ignore[list-item]
+        (AIMessageChunk(content="", tool_call_chunks=[{"name": "weather", "args": BROKEN, "id": "1", "index": 0}]), None),
+        ({"role": "assistant", "content": None, "tool_calls": [OPENAI_CALL]}, "{}"),
+        ({"role": "assistant", "tool_calls": [{**OPENAI_CALL, "function": FUNCTION}]}, RAW),
+        ({"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "weather", "arguments": BROKEN}}]}, BROKEN),
+        ({"role": "assistant", "content": "", "tool_calls": [CALL]}, '{"city": "Lyon"}'),
+        ({"role": "assistant", "content": None, "function_call": FUNCTION}, RAW),
+        ({"role": "assistant", "content": [{"type": "function_call", "call_id": "1", "id": "x", **FUNCTION}]}, RAW),
+        (AIMessage("", tool_calls=[CALL]).model_dump(), '{"city": "Lyon"}'),
     ],
-)
-def test_a_tool_call_without_words_is_a_turn_that_says_so(call: object) -> None:
+)  # fmt: skip
+def test_a_tool_call_without_words_is_a_turn_with_the_call_as_it_was_written(call: Any, arguments: str | None) -> None:
     said = turns([HumanMessage("Weather?"), call, ToolMessage("Sunny", tool_call_id="1"), AIMessage("It is sunny.")])
     assert [turn.text for turn in said] == ["Weather?", "", "Sunny", "It is sunny."]
-    assert [turn.notes for turn in said] == [(), ("message 2 has no text",), (), ()]
+    assert {turn.notes for turn in said} == {()}
+    (called,) = said[1].calls
+    assert called.name == "weather" and called.id in {"1", ""} and called.arguments == (arguments or called.arguments)
+    assert [turn.answers for turn in said] == ["", "", "1", ""]
+    assert [turn.role for turn in turns(call)] == ["assistant"]
+
+
+def test_words_and_several_calls_stand_in_one_turn_each_call_once() -> None:
+    parts = [
+        {"type": "reasoning", "reasoning": "hm"},
+        {"type": "text", "text": "Let me look."},
+        {"type": "tool_use", "id": "1", "name": "weather", "input": {}},
+        {"type": "server_tool_call", "id": "2", "name": "web_search", "args": {"q": "Lyon"}},
+    ]
+    (turn,) = turns(AIMessage(parts, tool_calls=[CALL]))  # type: ignore[arg-type]
+    assert turn.text == "Let me look."
+    assert [(call.id, call.arguments) for call in turn.calls] == [("1", '{"city": "Lyon"}'), ("2", '{"q": "Lyon"}')]
+    assert turn.notes == ("a part of type 'reasoning' in message 1 was not read",)
+
+
+def test_a_result_says_what_it_answers_and_whether_that_failed() -> None:
+    fine, failed = turns([
+        {"role": "tool", "content": [{"type": "text", "text": "Sunny"}], "tool_call_id": "1"},
+        ToolMessage("no such city", tool_call_id="2", status="error", artifact=object()),
+    ])  # fmt: skip
+    assert [(turn.text, turn.answers, turn.failed) for turn in (fine, failed)] == [
+        ("Sunny", "1", False), ("no such city", "2", True)
+    ]  # fmt: skip
+    assert Turn.from_json(failed.to_json()) == failed
+
+
+ANTHROPIC: list[Any] = [
+    {"role": "user", "content": "Weather?", "timestamp": "2020-01-01"},
+    {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "weather", "input": {"city": "Lyon"}}]},
+    {
+        "role": "user",
+        "timestamp": "2020-01-01",
+        "content": [
+            {"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": "Sunny"}]},
+            {"type": "tool_result", "tool_use_id": "2", "content": "broken", "is_error": True},
+            {"type": "text", "text": "And then?"},
+        ],
+    },
+    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "3"}]},
+]
+
+
+def test_results_of_tools_among_what_a_person_says_are_the_tools() -> None:
+    _, _, *said = turns(ANTHROPIC)
+    assert [(turn.role, turn.text, turn.answers, turn.failed) for turn in said] == [
+        ("tool", "Sunny", "1", False),
+        ("tool", "broken", "2", True),
+        ("user", "And then?", "", False),
+        ("tool", "", "3", False),
+    ]
+    assert [turn.time.year for turn in said] == [2020, 2020, 2020, NOW.year]
+    assert said[3].notes == ("message 4 has no text",)
+    assert [message.text for message in latest_turn(ANTHROPIC[:3])] == ["And then?"]
+    with pytest.raises(InvalidInputError, match="a tool's result in message 1 cannot be read"):
+        turns({"role": "user", "content": [{"type": "tool_result", "content": "x"}]})
+    with pytest.raises(InvalidInputError, match="message 2 has 9 letters"):
+        turns_of(["x", ANTHROPIC[2]], scope=ADA, time=NOW, longest=Longest(message=8))
+
+
+DEEP: Any = "x"
+for _ in range(100):
+    DEEP = [DEEP]
+
+
+@pytest.mark.parametrize(
+    "calls",
+    ["x", {"a": 1}, ["x"], [7], [{"function": "weather"}], [{**CALL, "name": 7}], [{**CALL, "args": {1, 2}}],
+     [{**CALL, "args": {"x": DEEP}}], [{**CALL, "args": "nul\x00"}], [{**CALL, "args": {"x": "\ud800"}}], [{**CALL, "id": 7}]],
+    ids=map(str, range(11)),
+)  # fmt: skip
+def test_a_call_that_is_none_is_refused_by_the_number_of_its_message(calls: Any) -> None:
+    message = AIMessage("")
+    message.tool_calls = calls
+    for each in (message, {"role": "assistant", "content": "", "tool_calls": calls}):
+        with pytest.raises(InvalidInputError, match=r"tool calls? (of|in) message 2"):
+            turns(["x", each])
+
+
+def test_calls_count_for_the_length_of_a_message() -> None:
+    call = AIMessage("x" * 10, tool_calls=[{**CALL, "args": {"city": "里" * 30}}])
+    assert turns_of(call, scope=ADA, time=NOW, longest=Longest(message=100))
+    with pytest.raises(InvalidInputError, match=r"message 1, with its tool calls, has 59 letters, .* max_message"):
+        turns_of(call, scope=ADA, time=NOW, longest=Longest(message=58))
 
 
 @pytest.mark.parametrize(
     "messages",
-    ["", " \n", [], [""], ["", HumanMessage(" ")], {"role": "user", "content": []}, AIMessage("", tool_calls=[CALL]),
+    ["", " \n", [], [""], ["", HumanMessage(" ")], {"role": "user", "content": []}, AIMessage("", tool_calls=[]),
      {"role": "user", "content": [{"type": "text", "text": ""}]}, {"role": "user", "content": [{"type": "text"}]},
      {"role": "user", "content": [{"type": "text", "text": None}]}],
 )  # fmt: skip

@@ -154,7 +154,11 @@ def forged(draw: st.DrawFn, house: House) -> dict[str, Any]:
         "heir": draw(st.none() | ids),
         "seen": draw(seen),
     }
-    known = [{"id": each, "text": "Lives in Paris", "seq": draw(st.integers(1, 12))} for each in house.ids]
+    speaker = draw(st.sampled_from(["", "Eve"]))
+    known = [
+        {"id": each, "text": "Lives in Paris", "seq": draw(st.integers(1, 12)), "speaker": speaker}
+        for each in house.ids
+    ]
     task = {"scope": draw(st.sampled_from(SCOPES)), "key": draw(st.sampled_from(house.keys))}
     return {
         **state,
@@ -163,7 +167,7 @@ def forged(draw: st.DrawFn, house: House) -> dict[str, Any]:
             **state["candidates"],
             "known": known,
             "shown": len(known),
-            "equal": [draw(st.sampled_from([None, 0]))],
+            "equal": [draw(st.sampled_from([[], [0]]))],
         },
         "decisions": [decision, *state["decisions"]][: draw(st.integers(1, 2))],
     }

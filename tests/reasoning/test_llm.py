@@ -89,9 +89,9 @@ def stated(*facts: tuple[str, Any] | str) -> str:
 def test_a_fact_belongs_to_the_turn_that_it_names() -> None:
     _, reasoner = reasoner_for(stated(("Has a sister", 1), ("Jesica has a dog", "3")))
     found = reasoner.extract.invoke(asking(*TALK))
-    assert [(fact.turn, fact.context, fact.speaker) for fact in found.facts] == [
-        (1, "I have a sister.", None),
-        (3, "Jesica has a dog.", None),
+    assert [(fact.turn, fact.context, fact.unattributed) for fact in found.facts] == [
+        (1, "I have a sister.", False),
+        (3, "Jesica has a dog.", False),
     ]
 
 
@@ -103,7 +103,7 @@ def test_a_fact_that_names_no_turn_of_the_speaker_is_asked_for_again(place: Any)
     assert "the turns of the user are [1, 3]" in str(model.calls[1][-1].content)
     _, stubborn = reasoner_for(*[stated(("Has a sister", place), ("Jesica has a dog", 3))] * 2)
     found = stubborn.extract.invoke(asking(*TALK))
-    assert [(fact.turn, fact.speaker) for fact in found.facts] == [(3, "user"), (3, None)]
+    assert [(fact.turn, fact.unattributed) for fact in found.facts] == [(3, True), (3, False)]
     assert "names the turn" in found.notes[0]
 
 
@@ -111,9 +111,9 @@ def test_a_plain_string_belongs_to_the_conversation_as_a_whole() -> None:
     """Its speaker is only known where there is just one; nothing is read off the words."""
     _, reasoner = reasoner_for(stated("Jesica has a dog"), stated("Jesica has a dog"))
     (fact,) = reasoner.extract.invoke(asking(*TALK)).facts
-    assert (fact.turn, fact.context, fact.speaker) == (3, "I have a sister.\nJesica has a dog.", "user")
+    assert (fact.turn, fact.context, fact.unattributed) == (3, "I have a sister.\nJesica has a dog.", True)
     (fact,) = reasoner.extract.invoke(asking(*TALK[:3], turn("user", "Bye", "Nate"))).facts
-    assert (fact.turn, fact.speaker) == (3, None)
+    assert (fact.turn, fact.unattributed) == (3, False)
 
 
 def test_where_one_turn_alone_can_be_meant_no_number_is_needed() -> None:

@@ -79,7 +79,8 @@ FEEDS = {"source": SECRET, "relation": f"feeds {SECRET}", "target": CHINESE, "fa
 def tell_secrets(memory: Memory, user_id: str = f"{SECRET}@{CHINESE}") -> None:
     """The secret in a text, its context, metadata, prompts and replies, names, relations, reasons, history and words."""
     said = f"My name is {SECRET} {CHINESE}, by the way."
-    (change,) = memory.add(said, user_id=user_id, run_id=f"run {SECRET}", metadata={SECRET: [CHINESE]}).results
+    where: dict[str, Any] = {"user_id": user_id, "run_id": f"run {SECRET}"}
+    (change,) = memory.add(said, context=f"{SECRET}, {CHINESE}?", **where, metadata={SECRET: [CHINESE]}).results
     memory.update(str(change.id), f"{FACT} junior", metadata={"note": CHINESE})
     (gone,) = memory.add(f"I know {SECRET}", user_id=user_id, infer=False, idempotency_key=SECRET).results
     memory.delete(str(gone.id))
@@ -445,6 +446,17 @@ def test_an_add_that_found_nothing_leaves_no_trace_either(database_url: str) -> 
         assert SECRET not in everything(memory)
 
 
+def test_a_prompt_that_only_showed_what_is_known_to_a_wider_scope_goes_as_well(database_url: str) -> None:
+    with Memory(database_url, model=ScriptedChatModel(replies=[reply()] * 2), embeddings="hash:64") as memory:
+        memory.add(f"Lives in {SECRET}", user_id="alice", agent_id="bot", infer=False)
+        shown = memory.add("Good morning!", agent_id="bot", run_id="1")  # sees nothing of alice's
+        prompted = memory.add("Good morning!", agent_id="bot")
+        assert SECRET in json.dumps(memory.trace(str(prompted.trace_id)).state)
+        assert memory.purge(user_id="alice").traces == 2
+        assert SECRET not in everything(memory)
+        assert memory.trace(str(shown.trace_id)).turns
+
+
 # ── the knowledge graph of others ─────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -523,7 +535,7 @@ def test_a_relation_that_others_say_or_that_was_written_by_hand_stays(database_u
     model = ScriptedChatModel(replies=[*([] if by_hand else [LIKES_REX]), *HAS_A_DOG])
     with Memory(database_url, model=model, embeddings="hash:64", graph=True) as memory:
         if by_hand:
-            memory.graph.add("Alice", "likes", "Rex", user_id="alice")
+            memory.graph.add("alice", "likes", "Rex", user_id="alice")
         else:
             memory.add("I like Rex.", user_id="alice")
         relation_id = said_from_a_run(memory)

@@ -71,6 +71,7 @@ def remembering(memory: Memory) -> None:
         [{"role": "user", "content": "x"}], user_id="a", agent_id="g", run_id="r", metadata={"n": 1}, infer=False
     )
     memory.add("x", user_id="a", timestamp=1.5, expires_at=datetime.now(), idempotency_key="k", prompt="p")  # noqa: DTZ005
+    memory.add("x", user_id="a", context=["y"])
     memory.add("x", "a")  # type: ignore[call-arg]
     memory.add("x", user="a")  # type: ignore[call-arg]
     memory.add("x", user_id=7)  # type: ignore[arg-type]

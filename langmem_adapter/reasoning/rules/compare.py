@@ -7,10 +7,11 @@ opens a new one; the verdicts are read off at the end, so that two facts that co
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from langmem_adapter.names import entity_key
 from langmem_adapter.reasoning.base import Verdict
 from langmem_adapter.reasoning.rules.meaning import WHOLE_HABITS, Link, Statement, in_chinese, link
 from langmem_adapter.reasoning.rules.meaning_chinese import chinese_statement
@@ -31,11 +32,19 @@ _RECENT: Final = 50  # people that a pronoun may mean, the last ones named
 
 
 def compare(comparison: Comparison) -> tuple[Verdict, ...]:
-    """What becomes of each fact: at least one verdict each, in order, and no memory changed twice."""
-    desk = _Desk(comparison)
+    """What becomes of each fact: at least one verdict each, in order, and no memory changed twice.
+
+    Each speaker's facts are compared with what that speaker said, and with nothing else.
+    """
+    desks: dict[str, _Desk] = {}
     for index, fact in enumerate(comparison.facts):
-        desk.take(index, fact)
-    return tuple(desk.verdicts())
+        whose = entity_key(fact.speaker)
+        if whose not in desks:
+            known = tuple(memory for memory in comparison.known if entity_key(memory.speaker) == whose)
+            desks[whose] = _Desk(replace(comparison, known=known))
+        desks[whose].take(index, fact)
+    verdicts = (verdict for desk in desks.values() for verdict in desk.verdicts())
+    return tuple(sorted(verdicts, key=lambda verdict: verdict.fact))
 
 
 @lru_cache(maxsize=4_096)  # an add is shown much of what the one before it was shown

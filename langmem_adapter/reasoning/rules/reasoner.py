@@ -20,7 +20,7 @@ from langmem_adapter.text import text_hash
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from datetime import date
 
     from langchain_core.runnables import Runnable
@@ -74,7 +74,7 @@ class RuleReasoner:
 
     @cached_property
     def record(self) -> Runnable[Question, Extraction]:
-        """Turns to a numbered list of what was said and done, word for word; rules do not summarise."""
+        """Turns to a numbered list of what was said, called and returned, word for word; rules do not summarise."""
         return finding(lambda question: Plan(partial(_record, question)), "rules_record")
 
     @cached_property
@@ -93,26 +93,54 @@ class RuleReasoner:
 
 def _extract(question: Question) -> Extraction:
     facts: list[Fact] = []
-    names = ""
+    names: dict[str, str] = {}  # by speaker
     for index, turn in enumerate(question.turns):
-        if turn.role != question.about:
+        if not question.is_source(turn):
             continue
-        found = list(_of_turn(index, turn, question.today, names))
-        names = f"{names}; {'; '.join(fact.text for fact in found)}"[-_OWN_NAMES:]
+        told = names.get(turn.actor, "")
+        found = list(_of_turn(index, turn, question.today, told))
+        names[turn.actor] = f"{told}; {'; '.join(fact.text for fact in found)}"[-_OWN_NAMES:]
         facts += found
-    return Extraction(tuple(facts) if question.graph is None else related(facts, question.about, question.graph))
+    if question.graph is None:
+        return Extraction(tuple(facts))
+    actors = [question.turns[fact.turn].actor for fact in facts]
+    return Extraction(related(facts, actors, question.about, question.graph))
 
 
 _STEPS: Final = {"user": "Request", "assistant": "Agent Action", "tool": "Action Result"}
 
 
 def _record(question: Question) -> Extraction:
-    told = [turn for turn in question.turns if turn.role in _STEPS and turn.text]
-    if not told:
+    told = [turn for turn in question.turns if turn.role in _STEPS]
+    steps = [f"{number}. {step}" for number, step in enumerate(_steps(told), start=1)]
+    if not steps:
         return Extraction(())
-    steps = (f"{number}. **{_STEPS[turn.role]}**: {turn.text}" for number, turn in enumerate(told, start=1))
-    text = "\n".join((f"**Task Objective**: {told[0].text}", "", *steps))
+    said = [turn.text for turn in sorted(told, key=lambda turn: turn.role != "user") if turn.text]
+    head = [f"**Task Objective**: {text}" for text in said[:1]]
+    head += [f"**Instructions**: {turn.text}" for turn in question.turns if turn.role == "system" and turn.text]
+    text = "\n".join((*head, "", *steps)).strip()
     return Extraction((Fact(text, len(question.turns) - 1, verbatim=True),))
+
+
+def _steps(turns: Iterable[Turn]) -> list[str]:
+    steps: list[str] = []
+    called: dict[str, int] = {}
+    for turn in turns:
+        if turn.text or turn.answers:
+            steps.append(f"**{_step(turn, called)}**: {turn.text}")
+        for call in turn.calls:
+            steps.append(f"**Agent Action**: {call.name}({call.arguments})")
+            called |= {call.id: len(steps)} if call.id else {}
+    return steps
+
+
+def _step(turn: Turn, called: Mapping[str, int]) -> str:
+    name = "Errors" if turn.failed else _STEPS[turn.role]
+    if turn.role != "tool":
+        return name
+    if turn.answers in called:
+        return f"{name} of step {called[turn.answers]}"
+    return name if turn.actor == turn.role else f"{name} of {turn.actor}"
 
 
 def _of_turn(index: int, turn: Turn, today: date, names: str) -> Iterator[Fact]:

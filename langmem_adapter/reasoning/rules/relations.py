@@ -15,7 +15,7 @@ a short list of places. A fact whose words mean another person than it says give
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -61,18 +61,21 @@ def relations(text: str, speaker: str = SELF, known: frozenset[str] = frozenset(
     return tuple(dict.fromkeys(triple for triple in formed if _named(triple)))
 
 
-def related(facts: Iterable[Fact], about: str, known: KnownNames) -> tuple[Fact, ...]:
+def related(facts: Iterable[Fact], actors: Iterable[str], about: str, known: KnownNames) -> tuple[Fact, ...]:
     """The facts of one conversation, each with the relations that it states.
 
-    A pronoun is put right for the relations as it is for the memory: where somebody fitting was named just before.
+    A pronoun is put right for the relations as it is for the memory: where the same speaker named somebody fitting before.
 
     Args:
         facts: In order.
+        actors: Who said each of them.
         about: `Question.about`: whom a fact without subject is about.
         known: Of these the names of people and animals are known from the start.
     """
-    reader = _Reader(ASSISTANT if about == "assistant" else SELF, _beings(known))
-    return tuple(replace(fact, relations=tuple(reader.read(fact.text))) for fact in facts)
+    speaker = ASSISTANT if about == "assistant" else SELF
+    readers: defaultdict[str, _Reader] = defaultdict(lambda: _Reader(speaker, _beings(known)))
+    told = zip(facts, actors, strict=True)
+    return tuple(replace(fact, relations=tuple(readers[actor].read(fact.text))) for fact, actor in told)
 
 
 def _beings(known: KnownNames) -> set[str]:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from langmem_adapter.names import is_symmetric
+from langmem_adapter.names import end_of, is_symmetric
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -31,7 +31,7 @@ class Node:
     """An entity.
 
     Attributes:
-        keys: Those of its names that were asked for (`names.entity_key`); the other fields are those of its row.
+        keys: Those of its names that were asked for; the other fields are those of its row.
     """
 
     pk: int
@@ -43,9 +43,15 @@ class Node:
     created_at: datetime
     updated_at: datetime
     merged_into: int | None = None
+    owner: str | None = None
     keys: set[str] = field(default_factory=set)
     new: bool = False
     changed: bool = False
+
+    @property
+    def key(self) -> str:
+        """The key of what it was first called."""
+        return end_of(self.owner or self.name, self.home.scope).key
 
 
 @dataclass(slots=True, eq=False)

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from sqlalchemy import bindparam, insert, select, update
 
 from langmem_adapter.errors import EntityNotFoundError, InvalidInputError, RelationNotFoundError
-from langmem_adapter.names import entity_key
+from langmem_adapter.names import end_of, whom
 from langmem_adapter.storage.feed import last_seq
 from langmem_adapter.storage.graph import writes as graph_writes
+from langmem_adapter.storage.graph.people import keys_of
 from langmem_adapter.storage.graph.rows import Rows
 from langmem_adapter.storage.graph.tables import entity_names, merges, relations
 from langmem_adapter.storage.prepared import Prepared
@@ -71,15 +72,20 @@ def withdraw_all(connection: Connection, scope: Scope) -> int:
 
 def merge(connection: Connection, name: str, into: str, within: Scope) -> int:
     """Make two entities one. See `Ledger.merge_entities`."""
-    rows, key, other = _rows(connection), entity_key(name), entity_key(into)
-    rows.read_names(expand(connection, within), {key, other})
-    losers = list(rows.called(key))
+    winner_name, rows = whom(into, within), _rows(connection)
+    keys, others = keys_of(connection, within, whom(name, within)), keys_of(connection, within, winner_name)
+    rows.read_names(expand(connection, within), keys | others)
+    losers = [loser for key in sorted(keys) for loser in rows.called(key)]
     if not losers:
         raise EntityNotFoundError(name)
-    pairs = [(loser, rows.names.get((loser.home.id, other))) for loser in losers]
+    winners = {winner.home.id: winner for other in others for winner in rows.called(other)}
+    pairs = [(loser, winners.get(loser.home.id)) for loser in losers]
     if any(loser is winner for loser, winner in pairs):
         raise InvalidInputError(f"{name!r} and {into!r} are the same already")
-    joined = [(loser, winner or rows.node(loser.home, into, loser.type, rows.now)) for loser, winner in pairs]
+    joined = [
+        (loser, winner or rows.node(loser.home, end_of(winner_name, loser.home.scope), loser.type, rows.now))
+        for loser, winner in pairs
+    ]
     rows.read_all([node.pk for pair in joined for node in pair if not node.new])
     rows.read_support({belief.id for belief in rows.beliefs})
     merged = [_Merge(rows, loser, winner).carry_out() for loser, winner in joined]
@@ -91,9 +97,11 @@ def merge(connection: Connection, name: str, into: str, within: Scope) -> int:
 
 def split(connection: Connection, name: str, within: Scope) -> int:
     """Undo the last merge of an entity. See `Ledger.split_entity`."""
-    rows, key = _rows(connection), entity_key(name)
+    rows, keys = _rows(connection), keys_of(connection, within, whom(name, within))
     query = select(merges).where(merges.c.scope_id.in_(expand(connection, within)), merges.c.undone_at.is_(None))
-    found = [row for row in connection.execute(query.order_by(merges.c.pk.desc())) if key in row.moved["keys"]]
+    found = [
+        row for row in connection.execute(query.order_by(merges.c.pk.desc())) if not keys.isdisjoint(row.moved["keys"])
+    ]
     if not found:
         raise EntityNotFoundError(name)
     latest = {row.scope_id: row for row in reversed(found)}

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import BigInteger, Integer, and_, bindparam, exists, or_, select, union
 
-from langmem_adapter.names import entity_key
 from langmem_adapter.records.graph import Entity
 from langmem_adapter.storage.cursors import HIGHEST, cursor, parse_cursor
 from langmem_adapter.storage.graph.people import People
@@ -147,8 +146,7 @@ def _entity(group: Sequence[Any], names: dict[str, str]) -> Entity:
 
 
 def _aliases(names: dict[str, str], name: str) -> tuple[str, ...]:
-    own = entity_key(name)
-    return tuple(each for key, each in names.items() if key != own)
+    return tuple(each for each in names.values() if each != name)
 
 
 @lru_cache

@@ -23,7 +23,8 @@ __all__ = ["known_names"]
 _MOST: Final = 30  # that are named, or relations in use
 _BESIDE: Final = 10  # that are not named; all together some two hundred tokens
 _RECENT: Final = 2_000  # relations whose names are counted, however many there are
-_NODE: Final = select(entities.c.name, entities.c.type)
+# Reasoners have words of their own for the user and the agent.
+_NODE: Final = select(entities.c.name, entities.c.type).where(entities.c.owner.is_(None))
 _NAMED: Final = Prepared(
     _NODE.join(entity_names, entity_names.c.entity_pk == entities.c.pk)
     .where(any_of(entity_names.c.scope_id, "scopes"), any_of(entity_names.c.key, "keys"))

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import select
 
-from langmem_adapter.names import entity_key, speaker
-from langmem_adapter.records.graph import SELF
+from langmem_adapter.names import entity_key, owner_id, owner_key, speaker, whom
+from langmem_adapter.records.graph import ASSISTANT, SELF
 from langmem_adapter.storage.graph.tables import entities, entity_names, merges
 from langmem_adapter.storage.prepared import Prepared, any_of
 from langmem_adapter.storage.scopes import within
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.records.scope import Scope
 
-__all__ = ["People", "called", "with_keys"]
+__all__ = ["People", "called", "keys_of", "with_keys"]
 
 _NAMED: Final = Prepared(
     select(entity_names.c.key, entity_names.c.entity_pk).where(
@@ -47,31 +47,35 @@ _LOSERS: Final = Prepared(
 
 
 def called(connection: Connection, scope: Scope, scope_ids: Sequence[int], name: str) -> list[int]:
-    """Pks of the entities of a name, ascending; the words for the user and the assistant mean those of the scope.
+    """Pks of the entities that a caller means by a name, a word for the user or the agent, or an id; ascending.
 
     Args:
         connection: A read transaction.
         scope: The fields that were named.
-        scope_ids: What they expand to.
+        scope_ids: What they expand to; a name is also the id of any user or agent among them.
         name: As somebody writes it.
     """
-    return sorted({pk for _, pk in with_keys(connection, scope_ids, _keys(connection, scope, name))})
+    meant = speaker(name) or whom(name, scope)
+    keys = keys_of(connection, scope, meant)
+    if meant == name:
+        keys |= {owner_key(SELF, name), owner_key(ASSISTANT, name)}
+    return sorted({pk for _, pk in with_keys(connection, scope_ids, keys)})
 
 
 def with_keys(connection: Connection, scope_ids: Sequence[int], keys: Collection[str]) -> list[tuple[str, int]]:
-    """Key and pk of every entity with one of some keys (`names.entity_key`)."""
+    """Key and pk of every entity with one of some keys (`names.entity_key`, `names.owner_key`)."""
     return _NAMED.tuples(connection, {"scopes": scope_ids, "keys": keys}) if keys else []
 
 
-def _keys(connection: Connection, scope: Scope, name: str) -> set[str]:
-    meant = speaker(name)
-    if meant is None:
-        return {key} if (key := entity_key(name)) else set()
-    field = "user_id" if meant == SELF else "agent_id"
-    if field in scope.named:
-        return {entity_key(scope.named[field])}
-    owners = connection.execute(select(scopes.c[field]).where(within(scope)).distinct()).scalars()
-    return {entity_key(meant if owner is None else owner) for owner in owners}
+def keys_of(connection: Connection, scope: Scope, name: str) -> set[str]:
+    """The keys that a name has in the scopes within *scope*; `SELF` and `ASSISTANT` mean the own of each."""
+    if name not in {SELF, ASSISTANT}:
+        return {entity_key(name)} - {""}
+    if (owner := owner_id(name, scope)) is not None:
+        return {owner_key(name, owner)}
+    field = scopes.c.user_id if name == SELF else scopes.c.agent_id
+    owners = connection.execute(select(field).where(within(scope)).distinct()).scalars()
+    return {owner_key(name, owner) for owner in owners}
 
 
 class People:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import desc, select
 
-from langmem_adapter.names import entity_key
 from langmem_adapter.storage.graph.said import ends, normal, single
 from langmem_adapter.storage.graph.tables import entity_names, relation_memories, relations
 from langmem_adapter.storage.prepared import Prepared, any_of
@@ -54,7 +53,7 @@ def rivals(connection: Connection, scope: Scope, scope_ids: Iterable[int], tripl
         return []
     asked = {
         "scopes": list(scope_ids),
-        "sources": [entity_key(ends(triple, scope)[0]) for triple in lone],
+        "sources": [ends(triple, scope)[0].key for triple in lone],
         "relations": [triple.relation for triple in lone],
     }
     return list(dict.fromkeys(row.pk for row in _SAYING.rows(connection, asked)))

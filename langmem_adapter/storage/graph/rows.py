@@ -12,7 +12,6 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from langmem_adapter.names import entity_key
 from langmem_adapter.records.graph import Relation
 from langmem_adapter.storage.feed import INSERT_CHANGE
 from langmem_adapter.storage.graph import statements as sql
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from sqlalchemy import Connection
+
+    from langmem_adapter.names import End
 
 __all__ = ["Rows"]
 
@@ -113,7 +114,7 @@ class Rows:
         wanted = {pk for pk in pks if pk not in self.nodes}
         for row in sql.NODES.rows(self.connection, {"pks": wanted}) if wanted else ():
             home, told = Home(row.scope_id, of_row(row)), (row.mentions, row.created_at, row.updated_at)
-            self.nodes[row.pk] = Node(row.pk, row.id, home, row.name, row.type, *told, row.merged_into)
+            self.nodes[row.pk] = Node(row.pk, row.id, home, row.name, row.type, *told, row.merged_into, row.owner)
 
     def _take(self, found: Iterable[Any]) -> None:
         for belief in self._beliefs([row for row in found if row.pk not in self.beliefs]):
@@ -159,7 +160,7 @@ class Rows:
 
     def current(self, node: Node) -> Node:
         """The entity that has an entity's name now: another one, if that was merged into it."""
-        return self.names.get((node.home.id, entity_key(node.name)), node)
+        return self.names.get((node.home.id, node.key), node)
 
     def equals(self, node: Node) -> list[Node]:
         """An entity and those in other scopes that have a name in common with it."""
@@ -194,22 +195,22 @@ class Rows:
 
     # ── changing ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def node(self, home: Home, name: str, kind: str, time: datetime) -> Node:
-        """The entity of a name, a new one where there is none; this is one more mention of it."""
-        found = self.names.get((home.id, entity_key(name)))
+    def node(self, home: Home, end: End, kind: str, time: datetime) -> Node:
+        """The entity at an end of a triple, a new one where there is none; this is one more mention of it."""
+        found = self.names.get((home.id, end.key))
         if found is None:
-            found = self._new_node(home, name, kind, time)
+            found = self._new_node(home, end, kind, time)
         found.mentions, found.changed = found.mentions + 1, True
         found.updated_at = max(found.updated_at, time)
         found.type = found.type or kind
         return found
 
-    def _new_node(self, home: Home, name: str, kind: str, time: datetime) -> Node:
-        node = Node(self.drawn(ENTITIES), str(uuid.uuid4()), home, name.strip(), kind, 0, time, time, new=True)
+    def _new_node(self, home: Home, end: End, kind: str, time: datetime) -> Node:
+        who, times = (self.drawn(ENTITIES), str(uuid.uuid4()), home, end.name.strip(), kind), (0, time, time)
+        node = Node(*who, *times, owner=end.owner, new=True)
         self.nodes[node.pk] = node
-        key = entity_key(name)
-        self._name(node, key)
-        self._new_names.append({"scope_id": home.id, "key": key, "name": node.name, "entity_pk": node.pk})
+        self._name(node, end.key)
+        self._new_names.append({"scope_id": home.id, "key": end.key, "name": node.name, "entity_pk": node.pk})
         return node
 
     def believe(self, like: Belief, span: Span, *, relation_id: str | None = None) -> Belief:
@@ -318,7 +319,7 @@ def _counts(belief: Belief) -> dict[str, Any]:
 
 def _node_row(node: Node) -> dict[str, Any]:
     told = {name: getattr(node, name) for name in ("pk", "id", "name", "type", "mentions", "created_at", "updated_at")}
-    return {**told, "scope_id": node.home.id, "merged_into": node.merged_into}
+    return {**told, "scope_id": node.home.id, "merged_into": node.merged_into, "owner": node.owner}
 
 
 def _belief_row(belief: Belief) -> dict[str, Any]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from langmem_adapter.names import entity_key, gives_up, is_single, relation_name, says_all
-from langmem_adapter.records.graph import ASSISTANT, SELF, Triple
+from langmem_adapter.names import End, end_of, entity_key, gives_up, is_single, relation_name, says_all
 from langmem_adapter.storage.graph.spans import Span
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from langmem_adapter.records.graph import Triple
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.storage.graph.beliefs import Belief, Home
 
@@ -32,6 +32,7 @@ class Said:
         by_hand: It was edited or deleted by hand: then what it no longer says was never so, instead of being over.
         returns: It was there before, and comes back.
         heir: The memory that says from now on what this one said.
+        speaker: Whose statement the memory is, where somebody is named (`names.named_speaker`); its text goes without him.
     """
 
     home: Home
@@ -43,6 +44,7 @@ class Said:
     by_hand: bool = False
     returns: bool = False
     heir: str | None = None
+    speaker: str = ""
 
     @property
     def unsays(self) -> bool:
@@ -55,16 +57,15 @@ def normal(triple: Triple) -> Triple:
     return replace(triple, relation=relation_name(triple.relation))
 
 
-def ends(triple: Triple, scope: Scope) -> tuple[str, str]:
-    """The names of a triple's two ends, the speakers' replaced by those of the scope."""
-    stands = {SELF: scope.user_id or SELF, ASSISTANT: scope.agent_id or ASSISTANT}
-    return stands.get(triple.source, triple.source), stands.get(triple.target, triple.target)
+def ends(triple: Triple, scope: Scope) -> tuple[End, End]:
+    """A triple's two ends."""
+    return end_of(triple.source, scope), end_of(triple.target, scope)
 
 
 def relates_two(triple: Triple, scope: Scope) -> bool:
     """Whether its ends are two things; nothing is related to itself."""
     source, target = ends(triple, scope)
-    return entity_key(source) != entity_key(target)
+    return source.key != target.key
 
 
 def single(triple: Triple) -> bool:
@@ -94,15 +95,15 @@ def unsaid(said: Said, belief: Belief | None) -> bool:
         return True
     if belief is None:
         return False
-    return any(gives_up(said.before or "", said.after, name) for name in _named(said.home, belief))
+    return any(gives_up(said.before or "", said.after, name) for name in _named(said, belief))
 
 
 def still_said(said: Said, text: str | None, belief: Belief) -> bool:
     """Whether a text says what another one said; what that did not say by name is said where both are the same."""
-    return said.after == text or all(says_all(said.after or "", name) for name in _named(said.home, belief))
+    return said.after == text or all(says_all(said.after or "", name) for name in _named(said, belief))
 
 
-def _named(home: Home, belief: Belief) -> list[str]:
-    """The names by which a text would speak of a relation; a user or an agent goes without."""
-    owners = {home.scope.user_id, home.scope.agent_id}
-    return [name for name in (belief.source.name, belief.target.name) if name not in owners]
+def _named(said: Said, belief: Belief) -> list[str]:
+    """The names by which a text would speak of a relation; a user, an agent or the speaker goes without."""
+    speaker = entity_key(said.speaker)
+    return [each.name for each in (belief.source, belief.target) if each.owner is None and each.key != speaker]

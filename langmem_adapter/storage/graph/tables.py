@@ -1,6 +1,7 @@
 """The tables of the knowledge graph.
 
-An entity is known by its names: one row of `entity_names` for each, none of them twice in a scope. A relation keeps its `id`
+An entity is known by its names: one row of `entity_names` for each, none of them twice in a scope. The user and the agent of a
+scope are entities under a key that no name has (`names.owner_key`), so a namesake is somebody else. A relation keeps its `id`
 through all its beliefs; each belief is a row of its own, of which `retired_at` alone is ever changed (and the count of
 mentions). `relation_memories` says which memories state it: a relation stands as long as one of them does.
 """
@@ -39,6 +40,7 @@ entities: Final = Table(
     Column("created_at", UTCDateTime, nullable=False),
     Column("updated_at", UTCDateTime, nullable=False),
     Column("merged_into", Number),
+    Column("owner", String(16)),  # SELF or ASSISTANT, where it is the scope's own
     Index("ix_entities_scope", "scope_id", "mentions"),
 )
 

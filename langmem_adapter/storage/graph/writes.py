@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from langmem_adapter.names import entity_key, is_single, is_symmetric, opposites
+from langmem_adapter.names import is_single, is_symmetric, opposites
 from langmem_adapter.records.graph import RelationChange, RelationEvent
 from langmem_adapter.storage.graph.beliefs import Belief
 from langmem_adapter.storage.graph.said import dates, ends, normal, relates_two, single, still_said, unsaid
@@ -71,20 +71,19 @@ class _Aim(NamedTuple):
     """A relation that is about to be written."""
 
     home: int
-    source: str  # names.entity_key
+    source: str  # as in said.End.key
     relation: str
     target: str
     single: bool
 
 
 def _aim(triple: Triple, home: Home) -> _Aim:
-    source, target = map(entity_key, ends(triple, home.scope))
-    return _Aim(home.id, source, triple.relation, target, single(triple))
+    source, target = ends(triple, home.scope)
+    return _Aim(home.id, source.key, triple.relation, target.key, single(triple))
 
 
 def _aim_again(belief: Belief) -> _Aim:
-    source, target = entity_key(belief.source.name), entity_key(belief.target.name)
-    return _Aim(belief.home_id, source, belief.relation, target, is_single(belief.relation))
+    return _Aim(belief.home_id, belief.source.key, belief.relation, belief.target.key, is_single(belief.relation))
 
 
 def _look(rows: Rows, aims: Collection[_Aim], within: Collection[int]) -> None:
@@ -244,10 +243,10 @@ class _Writer:
     # ── a memory says it ────────────────────────────────────────────────────────────────────────────────────────────
 
     def _state(self, triple: Triple, said: Said) -> None:
-        names, kinds = ends(triple, said.home.scope), (triple.source_type, triple.target_type)
+        two, kinds = ends(triple, said.home.scope), (triple.source_type, triple.target_type)
         if not relates_two(triple, said.home.scope):
             return
-        source, target = (self._rows.node(said.home, *end, said.time) for end in zip(names, kinds, strict=True))
+        source, target = (self._rows.node(said.home, *end, said.time) for end in zip(two, kinds, strict=True))
         if source is target:  # they were merged: it is nobody's relation to himself
             return
         span, starts, finishes = dates(triple, said.time)

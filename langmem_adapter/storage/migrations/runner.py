@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 __all__ = ["HEAD", "migrate", "schema_version"]
 
-HEAD: Final = "0011"
+HEAD: Final = "0012"
 """The schema that this code speaks."""
 
-_KNOWN: Final = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011")
+_KNOWN: Final = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0012")
 _VERSION: Final = "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"
 
 

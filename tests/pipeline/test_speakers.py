@@ -1,0 +1,140 @@
+"""Several people in one conversation: what each says is said of himself, and stands until he himself says otherwise."""
+
+from __future__ import annotations
+
+import json
+from itertools import count
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from langmem_adapter.maintenance.consolidate import Tidied, Tidier
+from langmem_adapter.memory import Memory
+from langmem_adapter.records.scope import Scope
+from langmem_adapter.testing.fakes import ScriptedChatModel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def said(name: str, text: str) -> dict[str, str]:
+    return {"role": "user", "content": text} | ({"name": name} if name else {})
+
+
+def live(memory: Memory, user: str, *actors: str) -> set[str]:
+    return {item.text for item in memory.get_all(user_id=user) if item.actor_id in actors}
+
+
+def holding(memory: Memory, user: str, source: str) -> set[tuple[str, str]]:
+    found = memory.graph.relations(user_id=user)
+    return {(each.relation, each.target) for each in found if each.source == source}
+
+
+def found(city: str) -> str:
+    related = {"source": "user", "relation": "lives_in", "target": city, "fact": 0}
+    return json.dumps({"facts": [f"Lives in {city}"], "entities": [], "relations": [related]})
+
+
+def judged(event: str, text: str) -> str:
+    return json.dumps({"memory": [{"id": "0", "text": text, "event": event, "fact": 0}]})
+
+
+@pytest.mark.parametrize("graph", [False, True])
+@pytest.mark.parametrize("event", ["rules", "UPDATE", "DELETE", "NONE"])
+def test_a_statement_changes_ends_and_repeats_what_its_own_speaker_said_alone(event: str, graph: bool) -> None:  # noqa: FBT001
+    replies = [found("Boston"), found("Denver"), judged(event, "Lives in Denver")]
+    model = "offline" if event == "rules" else ScriptedChatModel(replies=replies)
+    with Memory(":memory:", model=model, graph=graph) as memory:
+        memory.add(said("Nate", "I live in Boston."), user_id="talk")
+        [change] = memory.add(said("Joanna", "I live in Denver."), user_id="talk").results
+        assert (change.event, change.text) == ("ADD", "Lives in Denver")
+        assert live(memory, "talk", "Nate") == {"Lives in Boston"}
+        assert live(memory, "talk", "Joanna") == {"Lives in Denver"}
+        if event in {"UPDATE", "NONE"}:
+            assert change.reason == "what Joanna said; what Nate said stays"
+        if graph:
+            assert holding(memory, "talk", "Nate") == {("lives_in", "Boston")}
+            assert holding(memory, "talk", "Joanna") == {("lives_in", "Denver")}
+
+
+@pytest.mark.parametrize("rules", [True, False])
+def test_equal_words_of_two_are_two_statements_and_of_one_only_one(rules: bool) -> None:  # noqa: FBT001
+    extraction, update = found("Boston"), judged("UPDATE", "Lives in Boston")
+    model = ScriptedChatModel(replies=[extraction, *[extraction, update] * 2, *[extraction] * 6])
+    with Memory(":memory:", model="offline" if rules else model) as memory:
+        events = [
+            memory.add(said(name, "I live in Boston."), user_id="talk").results[0].event
+            for name in ("Nate", "Joanna", "", "nate", "Joanna", "", "talk", "TALK", "User")
+        ]
+        assert events == ["ADD"] * 3 + ["NONE"] * 6
+        assert sorted(item.actor_id or "" for item in memory.get_all(user_id="talk")) == ["Joanna", "Nate", "user"]
+
+
+def test_who_is_called_as_the_user_id_is_the_user() -> None:
+    with Memory(":memory:", graph=True) as memory:
+        memory.add("I live in Lyon.", user_id="anna")
+        memory.add(said("Anna", "I live in Rome."), user_id="anna")
+        assert [item.text for item in memory.get_all(user_id="anna")] == ["Lives in Rome"]
+        assert holding(memory, "anna", "anna") == {("lives_in", "Rome")}
+
+
+def test_of_an_agent_the_agent_id_counts() -> None:
+    def reply(name: str, text: str) -> list[dict[str, str]]:
+        return [{"role": "assistant", "name": name, "content": text}]
+
+    with Memory(":memory:", graph=True) as memory:
+        for name, city in (("guide", "Lyon"), ("Guide", "Rome"), ("cook", "Paris")):
+            memory.add(reply(name, f"I live in {city}."), user_id="anna", agent_id="guide")
+        assert holding(memory, "anna", "guide") == {("lives_in", "Rome")}
+        assert holding(memory, "anna", "cook") == {("lives_in", "Paris")}
+
+
+def test_tidying_joins_nobodys_words_with_somebody_elses() -> None:
+    with Memory(":memory:") as memory:
+        for name, text in [("Nate", "Lives in Rome"), ("Jo", "Lives in Rome"), ("Jo", "Lives in Oslo")]:
+            memory.add(said(name, text), user_id="talk", infer=False)
+        tidier, talk = Tidier(memory), Scope("talk")
+        sum((tidier.tidy(each, talk) for each in tidier.pending(talk)), Tidied())
+        assert live(memory, "talk", "Nate") == {"Lives in Rome"}
+        assert live(memory, "talk", "Jo") == {"Lives in Oslo"}
+
+
+# ── any sequence of statements ──────────────────────────────────────────────────────────────────────────────────────────
+
+NAMES = ("", "Nate", "Joanna", "Li Wei")
+STATEMENTS = (
+    "I live in Boston.", "I live in Denver.", "I moved to Rome.", "I work at Acme.", "I like tea.", "I no longer like tea.",
+    "I have two cats.", "I have three cats.", "I have a sister.", "Her name is Jesica.", "She lives in Oslo.",
+    "My sister Mia lives in Bonn.", "我住在北京。", "我喜欢茶。", "我不再喜欢茶。",
+)  # fmt: skip
+TALK = st.lists(
+    st.lists(
+        st.tuples(st.sampled_from(NAMES), st.sampled_from(STATEMENTS)), min_size=1, max_size=2, unique_by=lambda s: s[1]
+    ),
+    max_size=5,
+)
+TURN = count()
+
+
+@pytest.fixture(scope="module")
+def memory() -> Iterator[Memory]:
+    with Memory(":memory:", graph=True) as opened:
+        yield opened
+
+
+@settings(max_examples=15, deadline=None)
+@given(talk=TALK)
+def test_each_speaker_is_remembered_as_if_he_had_a_scope_of_his_own(
+    memory: Memory, talk: list[list[tuple[str, str]]]
+) -> None:
+    turn = next(TURN)
+    for together in talk:
+        memory.add([said(*each) for each in together], user_id=f"talk {turn}")
+        for name in dict.fromkeys(name for name, _ in together):
+            memory.add([said(*each) for each in together if each[0] == name], user_id=f"{name} alone {turn}".strip())
+    for name in NAMES:
+        whole, alone, actor = f"talk {turn}", f"{name} alone {turn}".strip(), name or "user"
+        assert live(memory, whole, actor) == live(memory, alone, actor)
+        assert holding(memory, whole, name or whole) == holding(memory, alone, name or alone)

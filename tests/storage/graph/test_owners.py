@@ -1,0 +1,177 @@
+"""The user of a scope is somebody of his own, and so is its agent: whoever has the same name is somebody else."""
+
+from __future__ import annotations
+
+import json
+from itertools import permutations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import func, select, update
+
+from langmem_adapter.memory import Memory
+from langmem_adapter.storage import migrations
+from langmem_adapter.storage.graph.known_names import known_names
+from langmem_adapter.storage.graph.tables import entity_names, merges
+from langmem_adapter.storage.meta import prepare
+from langmem_adapter.testing.fakes import ScriptedChatModel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlalchemy import Connection
+
+    from langmem_adapter.storage.database import Database
+    from tests.storage.graph.small_graph import Graph
+
+
+@pytest.fixture
+def memory(database_url: str) -> Iterator[Memory]:
+    with Memory(database_url, graph=True) as opened:
+        yield opened
+
+
+def texts(memory: Memory, **asked: Any) -> set[str]:
+    return {relation.text for relation in memory.graph.relations(**asked)}
+
+
+def replies() -> Iterator[str]:
+    for source, city, fact in [("user", "Lyon", "Lives in Lyon"), ("Anna", "Oslo", "Friend Anna lives in Oslo")]:
+        related = {"source": source, "relation": "lives_in", "target": city, "fact": 0}
+        yield json.dumps({"facts": [fact], "entities": [], "relations": [related]})
+        yield json.dumps({"memory": [{"id": "", "text": fact, "event": "ADD", "fact": 0}]})
+
+
+@pytest.mark.parametrize("user", ["anna", "Anna"])
+@pytest.mark.parametrize("rules", [True, False], ids=["rules", "model"])
+def test_a_namesake_ends_nothing_of_the_users(user: str, rules: bool) -> None:  # noqa: FBT001
+    told = list(replies())
+    model = ScriptedChatModel(replies=[told[0], *told[2:]])
+    with Memory(":memory:", model="offline" if rules else model, graph=True) as memory:
+        memory.add("I live in Lyon.", user_id=user)
+        memory.add("My friend Anna lives in Oslo.", user_id=user)
+        for name in ("user", "me", user):
+            assert f"{user} lives in Lyon" in texts(memory, user_id=user, entity=name)
+            assert "Anna lives in Oslo" not in texts(memory, user_id=user, entity=name)
+        assert "Anna lives in Oslo" in texts(memory, user_id=user, entity="ANNA")
+        assert f"{user} lives in Lyon" not in texts(memory, user_id=user, entity="ANNA")
+
+
+def test_the_user_may_know_a_namesake(memory: Memory) -> None:
+    memory.graph.add("me", "knows", "Anna", user_id="anna")
+    memory.graph.add("Anna", "lives in", "Oslo", user_id="anna")
+    [knows, lives] = memory.graph.path("anna", "Oslo", user_id="anna")
+    assert (knows.text, lives.text) == ("anna knows Anna", "Anna lives in Oslo")
+    assert [near.entity.name for near in memory.graph.neighbours("me", user_id="anna")] == ["Anna"]
+    assert memory.graph.draw(user_id="anna").count('["') == 3
+
+
+def test_a_caller_means_the_user_by_his_id_and_a_conversation_does_not(graph: Graph) -> None:
+    user = str(graph.scope.user_id)
+    graph.said("user lives_in Lyon")
+    graph.said(f"{user} lives_in Rome", when=2021)
+    assert graph.now() == ["alice lives_in Lyon 2020-2021", "alice lives_in Rome 2021-"]
+    graph.add("Somebody of this name lives in Oslo", f"{user} lives_in Oslo", when=2022)
+    assert graph.now() == ["alice lives_in Lyon 2020-2021", "alice lives_in Oslo 2022-", "alice lives_in Rome 2021-"]
+
+
+def test_one_user_is_one_in_all_scopes_and_two_are_two(memory: Memory) -> None:
+    for run, city in (("1", "Lyon"), ("2", "Rome")):
+        memory.graph.add("me", "lives in", city, user_id="anna", agent_id="bot", run_id=run)
+        memory.graph.add("me", "lives in", city, user_id="Anna", agent_id="bot", run_id=run)
+    assert texts(memory, user_id="anna", entity="me") == {"anna lives in Lyon", "anna lives in Rome"}
+    names = [entity.name for entity in memory.graph.entities(agent_id="bot")]
+    assert sorted(names) == ["Anna", "Lyon", "Rome", "anna"]
+    assert texts(memory, agent_id="bot", entity="anna") == {"anna lives in Lyon", "anna lives in Rome"}
+    assert len(texts(memory, agent_id="bot", entity="me")) == 4
+
+
+def test_user_and_agent_of_one_id_are_two(memory: Memory) -> None:
+    memory.graph.add("user", "named", "Max", user_id="bob", agent_id="bob")
+    memory.graph.add("assistant", "named", "Moritz", user_id="bob", agent_id="bob")
+    assert texts(memory, user_id="bob", entity="user") == {"bob named Max"}
+    assert texts(memory, user_id="bob", entity="assistant") == {"bob named Moritz"}
+
+
+def test_who_a_namesake_is_can_be_told_by_hand_and_taken_back(memory: Memory) -> None:
+    memory.graph.add("me", "likes", "tea", user_id="anna")
+    memory.graph.add("ANNA", "likes", "cake", user_id="anna")
+    assert memory.graph.merge("ANNA", "anna", user_id="anna") == 1
+    assert texts(memory, user_id="anna", entity="Anna") == {"anna likes tea", "anna likes cake"}
+    assert memory.graph.split("ANNA", user_id="anna") == 1
+    assert texts(memory, user_id="anna", entity="me") == {"anna likes tea"}
+    memory.graph.merge("me", "ANNA", user_id="anna")
+    memory.graph.add("user", "likes", "jazz", user_id="anna")
+    assert texts(memory, user_id="anna", entity="me") == {"ANNA likes tea", "ANNA likes cake", "ANNA likes jazz"}
+    memory.graph.split("anna", user_id="anna")
+    assert texts(memory, user_id="anna", entity="me") == {"anna likes tea"}
+
+
+def test_a_model_is_not_shown_the_ids_of_those_whom_it_has_words_for(graph: Graph) -> None:
+    graph.said("user likes Bob")
+    graph.said("assistant likes Bob")
+    with graph.ledger.database.read() as connection:
+        names, _ = known_names(connection, graph.scope, [str(graph.scope.user_id)])
+    assert [name for name, _ in names] == ["Bob"]
+
+
+def test_a_speakers_text_goes_without_his_name(memory: Memory) -> None:
+    def said(text: str) -> Any:
+        return memory.add({"role": "user", "name": "Nate", "content": text}, user_id="talk").results[0]
+
+    boston = said("I live in Boston.")
+    memory.update(boston.id, "Lives in Boston, near the river")
+    memory.delete(boston.id)
+    memory.restore(boston.id, 2)
+    assert texts(memory, user_id="talk") == {"Nate lives in Boston"}
+
+
+# ── databases of before ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def step_back(connection: Connection) -> None:
+    """The database as it was: whoever a scope belongs to is known by the spelling of his id."""
+    config = Config()
+    config.set_main_option("script_location", str(Path(migrations.__file__).parent))
+    config.attributes["connection"] = connection
+    command.downgrade(config, "0010")
+    for row in connection.execute(select(entity_names).where(func.substr(entity_names.c.key, 1, 1) == "_")).all():
+        spelled = row.name.casefold()
+        same = entity_names.c.scope_id == row.scope_id, entity_names.c.key == row.key
+        connection.execute(update(entity_names).where(*same).values(key=spelled))
+        for pk, moved in connection.execute(select(merges.c.pk, merges.c.moved)).all():
+            keys = [spelled if key == row.key else key for key in moved["keys"]]
+            connection.execute(update(merges).where(merges.c.pk == pk).values(moved={**moved, "keys": keys}))
+
+
+def test_the_users_of_a_database_of_before_are_found(database_url: str) -> None:
+    with Memory(database_url, graph=True) as memory:
+        for user, run in permutations(("Ada", "Eve"), 2):
+            memory.add("I live in Lyon.", user_id=user, run_id=run)
+        memory.graph.add("assistant", "named", "Max", user_id="Ada", agent_id="bot")
+        memory.graph.add("Bob", "likes", "tea", run_id="lone")
+        memory.graph.add("me", "likes", "cake", run_id="lone")
+        memory.graph.merge("me", "Bob", run_id="lone")
+        database: Database = memory.engine.database
+        database.setup(step_back)
+        prepare(database)
+        memory.add("I moved to Rome.", user_id="Ada", run_id="Eve")
+        assert texts(memory, user_id="Ada", entity="me") == {"Ada lives in Rome"}
+        assert texts(memory, user_id="Eve", entity="me") == {"Eve lives in Lyon"}
+        assert texts(memory, agent_id="bot", entity="assistant") == {"bot named Max"}
+        assert texts(memory, run_id="lone", entity="me") == {"Bob likes tea", "Bob likes cake"}
+        memory.graph.split("me", run_id="lone")
+        assert texts(memory, run_id="lone", entity="me") == {"user likes cake"}
+
+
+def test_a_namesake_of_a_database_of_before_stays_one(database_url: str) -> None:
+    with Memory(database_url, graph=True) as memory:
+        memory.graph.add("ADA", "likes", "cake", user_id="ada")
+        database: Database = memory.engine.database
+        database.setup(step_back)
+        prepare(database)
+        assert texts(memory, user_id="ada", entity="me") == set()
+        assert texts(memory, user_id="ada", entity="Ada") == {"ADA likes cake"}
