@@ -85,7 +85,11 @@ def test_langchain_objects_are_used_as_they_are() -> None:
 
 @pytest.mark.parametrize("key", ["custom_fact_extraction_prompt", "custom_instructions"])
 def test_custom_prompts_reach_the_model(key: str) -> None:
-    replies = [FACTS, {"facts": ["Likes green tea"]}, {"memory": [{"id": "0", "text": "Likes tea", "event": "NONE"}]}]
+    replies = [
+        FACTS,
+        {"facts": ["Likes green tea"]},
+        {"memory": [{"id": "0", "text": "Likes tea", "event": "NONE", "fact": 0}]},
+    ]
     model = ScriptedChatModel(replies=[json.dumps(reply) for reply in replies])
     config = {
         **IN_MEMORY,
