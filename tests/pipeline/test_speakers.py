@@ -85,6 +85,16 @@ def test_in_one_conversation_equal_words_of_two_are_two_statements(graph: bool) 
             assert holding(memory, "talk", "Nate") == holding(memory, "talk", "Joanna") == {("lives_in", "Boston")}
 
 
+def test_a_model_is_told_who_said_the_memories_and_the_facts() -> None:
+    model = ScriptedChatModel(replies=[found("Boston"), found("Denver"), judged("ADD", "Lives in Denver")])
+    with Memory(":memory:", model=model) as memory:
+        memory.add(said("Nate", "I live in Boston."), user_id="talk")
+        memory.add(said("Joanna", "I live in Denver."), user_id="talk")
+    shown = str(model.calls[-1][-1].content)
+    assert '"text": "Lives in Boston", "speaker": "Nate"' in shown
+    assert '"text": "Lives in Denver", "speaker": "Joanna"' in shown
+
+
 def test_who_is_called_as_the_user_id_is_the_user() -> None:
     with Memory(":memory:", graph=True) as memory:
         memory.add("I live in Lyon.", user_id="anna")
