@@ -217,7 +217,9 @@ class _Reading:
         return self._facts[fact].text.startswith(FORGET)
 
     def _settle(self, fact: int) -> None:
-        told = self._verdicts[fact]
+        gone = {v.number for verdicts in self._verdicts.values() for v in verdicts if v.event == "DELETE"}
+        told = [v for v in self._verdicts[fact] if v.event != "NONE" or v.number is None or v.number not in gone]
+        self._verdicts[fact] = told  # a memory that goes says nothing any more
         if self._is_wish(fact):
             self._settle_wish(fact)
         elif all(verdict.event == "DELETE" for verdict in told):

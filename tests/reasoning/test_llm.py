@@ -393,6 +393,11 @@ DECISIONS = {
         memory(("0", "", "DELETE", 0), ("1", "", "NONE", 0)),
         [(0, "DELETE", 0, "Left Acme for Globex")],
     ),
+    "said by a memory that goes": (
+        comparing(["Has a dog", "Gave the dog away"], ["Has a dog called Rex"]),
+        memory(("0", "", "NONE", 0), ("0", "", "DELETE", 1)),
+        [(0, "ADD", None, "Has a dog"), (1, "DELETE", 0, "Gave the dog away"), (1, "ADD", None, "Gave the dog away")],
+    ),
     "to forget": (
         comparing(["Forget: works at Acme"], ["Works at Acme"]),
         memory(("0", "", "DELETE", 0)),
