@@ -111,6 +111,8 @@ class Adding(Wired):
     def add_many(self, items: Sequence[Mapping[str, Any]]) -> Plan[list[AddResult | Exception]]:
         """Remember many conversations: those of one scope in one run and one transaction, different scopes side by side.
 
+        A chat model judges the facts of a scope fifty at a time; what becomes of the first fifty is known to the next.
+
         Args:
             items: Each a mapping of `add`'s arguments.
 

@@ -14,7 +14,7 @@ import json
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from langmem_adapter.arguments import parse_time
 from langmem_adapter.names import entity_key
@@ -22,7 +22,7 @@ from langmem_adapter.pipeline.around import around
 from langmem_adapter.pipeline.clock import finished
 from langmem_adapter.pipeline.speakers import by_name, said
 from langmem_adapter.pipeline.stage import Ask, AskingStage, Update
-from langmem_adapter.reasoning.base import Answer, Comparison, Known, Reasoner
+from langmem_adapter.reasoning.base import Answer, Comparison, Known, Reasoner, Verdict
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.work import FORGET, PROCEDURAL, Decision, Event, Fact, Turn
 from langmem_adapter.text import text_hash
@@ -33,7 +33,10 @@ if TYPE_CHECKING:
     from langmem_adapter.pipeline.state import PipelineState
     from langmem_adapter.records.graph import Triple
 
-__all__ = ["decide_stage"]
+__all__ = ["AT_ONCE", "decide_stage"]
+
+AT_ONCE: Final = 50
+"""Facts that a chat model is asked about in one call; what becomes of them is known to the next."""
 
 
 def decide_stage(reasoner: Reasoner, *, prompt: str | None = None, graph: bool = False) -> AskingStage:
@@ -59,8 +62,8 @@ def _decide(reasoner: Reasoner, compared: Callable[..., Comparison], state: Pipe
     settled, open_facts = _settle(facts, state["candidates"], ask_always=not reasoner.calls_model)
     if not open_facts:
         return _decisions(state, settled)
-    comparison = _comparison(facts, open_facts, state["candidates"], compared)
-    return Ask(reasoner.decide, [comparison], partial(_judged, state, settled, open_facts))
+    most = AT_ONCE if reasoner.calls_model else len(open_facts)
+    return _ask(_Round(state, partial(Ask, reasoner.decide), compared, facts, settled, open_facts, most))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,7 @@ def _settle(
     told: set[tuple[str, str]] = set()
     for place, fact in enumerate(facts):
         words = (entity_key(fact.speaker), text_hash(fact.text))
-        equal = next((n for n in candidates["equal"][place] if _are_one(fact, candidates["known"][n])), None)
+        equal = next((n for n in candidates["equal"][place] if _are_one(fact, candidates["known"][n]["speaker"])), None)
         if equal is not None:
             settled.append(_Placed(place, "NONE", fact.text, "already known, in the same words", equal))
         elif words in told:
@@ -97,39 +100,112 @@ def _settle(
     return [*settled, *(_Placed(place, "ADD", facts[place].text, "nothing is known yet") for place in unsettled)], []
 
 
-def _comparison(
-    facts: Sequence[Fact], open_facts: Sequence[int], candidates: Mapping[str, Any], compared: Callable[..., Comparison]
-) -> Comparison:
-    shown = candidates["known"][: candidates["shown"]]
-    return compared(
-        facts=tuple(facts[place] for place in open_facts),
-        known=tuple(Known(number, memory["text"], memory["speaker"]) for number, memory in enumerate(shown)),
+# ── fifty facts at a time ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """Facts that are still to be judged, and what became of those before them.
+
+    Attributes:
+        state: The state that the stage was given.
+        ask: Makes an `Ask` of questions and what follows.
+        compared: Makes a `Comparison` of facts and memories.
+        facts: All of the run.
+        placed: What became of facts so far.
+        open: Places of the others.
+        most: How many of them are judged at once.
+        usage: Of the answers so far.
+    """
+
+    state: PipelineState
+    ask: Callable[..., Ask]
+    compared: Callable[..., Comparison]
+    facts: Sequence[Fact]
+    placed: list[_Placed]
+    open: Sequence[int]
+    most: int
+    usage: Usage = Usage()
+
+    def shown(self) -> list[_Shown]:
+        """The memories as the verdicts so far leave them: those that are to be, too, and none that is to go."""
+        candidates = self.state["candidates"]
+        changed = {verdict.known: verdict for verdict in self.placed if verdict.event in {"UPDATE", "DELETE"}}
+        stored = [
+            _Shown(memory["text"] if number not in changed else changed[number].text, memory["speaker"], number)
+            for number, memory in enumerate(candidates["known"][: candidates["shown"]])
+            if number not in changed or changed[number].event == "UPDATE"
+        ]
+        added = [verdict for verdict in self.placed if verdict.event == "ADD"]
+        return stored + [_Shown(verdict.text, self.facts[verdict.fact].speaker, added=verdict) for verdict in added]
+
+
+class _Shown(NamedTuple):
+    """A memory as it is shown: one that is stored, or one that an earlier fact of the run adds."""
+
+    text: str
+    speaker: str
+    known: int | None = None
+    added: _Placed | None = None
+
+
+def _ask(at: _Round) -> Ask:
+    shown, now = at.shown(), at.open[: at.most]
+    comparison = at.compared(
+        facts=tuple(at.facts[place] for place in now),
+        known=tuple(Known(number, memory.text, memory.speaker) for number, memory in enumerate(shown)),
     )
+    return at.ask([comparison], partial(_judged, at, shown))
 
 
-def _judged(state: PipelineState, settled: list[_Placed], open_facts: list[int], answers: Sequence[Answer]) -> Update:
+def _judged(at: _Round, shown: Sequence[_Shown], answers: Sequence[Answer]) -> Update | Ask:
     (answer,) = answers
-    judged = [_Placed(open_facts[v.fact], v.event, v.text, v.reason, v.number, v.relations) for v in answer.verdicts]
-    usage = Usage.from_json(state["work"]["usage"]) + answer.usage
-    placed = sorted(settled + _by_speaker(state, judged), key=lambda verdict: verdict.fact)
-    return _decisions(state, placed, usage)
+    verdicts = [
+        (replace(v, fact=at.open[v.fact]), None if v.number is None else shown[v.number]) for v in answer.verdicts
+    ]
+    placed = list(at.placed)
+    for verdict, memory in _by_speaker(at.facts, verdicts):
+        _fold(placed, verdict, memory)
+    at = replace(at, placed=placed, open=at.open[at.most :], usage=at.usage + answer.usage)
+    if at.open:
+        return _ask(at)
+    usage = Usage.from_json(at.state["work"]["usage"]) + at.usage
+    return _decisions(at.state, sorted(placed, key=lambda verdict: verdict.fact), usage)
 
 
-def _by_speaker(state: PipelineState, judged: Sequence[_Placed]) -> list[_Placed]:
+def _fold(placed: list[_Placed], verdict: Verdict, memory: _Shown | None) -> None:
+    """Put a verdict with those before it, so that no memory is changed twice and none is added to be changed."""
+    new = _Placed(verdict.fact, verdict.event, verdict.text, verdict.reason, memory and memory.known, verdict.relations)
+    if memory is None or verdict.event == "NONE":
+        placed.append(new)
+        return
+    why = "taken back later in the same add" if verdict.event == "DELETE" else "said more fully later in the same add"
+    for place, before in enumerate(placed):
+        if before is memory.added or (before.event == "UPDATE" and before.known == memory.known):
+            placed[place] = replace(before, event="NONE", reason=why, relations=None)
+    if memory.added is None:
+        placed.append(new)
+    else:
+        event: Event = "ADD" if verdict.event == "UPDATE" else "NONE"
+        placed.append(replace(new, event=event))
+
+
+def _by_speaker(
+    facts: Sequence[Fact], verdicts: Sequence[tuple[Verdict, _Shown | None]]
+) -> list[tuple[Verdict, _Shown | None]]:
     """Verdicts without those on what somebody else said: what the fact's own speaker says is added in their place."""
-    facts, known = [said(state, place) for place in range(len(state["facts"]))], state["candidates"]["known"]
-    apart = [v for v in judged if v.known is not None and not _are_one(facts[v.fact], known[v.known])]
-    kept = [verdict for verdict in judged if verdict not in apart]
-    told = {verdict.fact for verdict in kept if verdict.event != "DELETE"}
-    lost = {v.fact: known[v.known] for v in reversed(apart) if v.known is not None and v.fact not in told}
+    kept = [(v, memory) for v, memory in verdicts if memory is None or _are_one(facts[v.fact], memory.speaker)]
+    told = {verdict.fact for verdict, _ in kept if verdict.event != "DELETE"}
+    apart = {v.fact: memory for v, memory in reversed(verdicts) if memory is not None and (v, memory) not in kept}
     return kept + [
-        _Placed(place, "ADD", facts[place].text, f"{_whose(facts[place].speaker)}; {_whose(of['speaker'])} stays")
-        for place, of in lost.items()
+        (Verdict("ADD", facts[place].text, f"{_whose(facts[place].speaker)}; {_whose(of.speaker)} stays", place), None)
+        for place, of in apart.items()
+        if place not in told
     ]
 
 
-def _are_one(fact: Fact, known: Mapping[str, Any]) -> bool:
-    return entity_key(fact.speaker) == entity_key(known["speaker"])
+def _are_one(fact: Fact, speaker: str) -> bool:
+    return entity_key(fact.speaker) == entity_key(speaker)
 
 
 def _whose(speaker: str) -> str:

@@ -36,12 +36,12 @@ class Ask:
     Attributes:
         whom: Answers each question.
         questions: Any number of them; they are asked side by side.
-        then: Answers, in order, to the stage's update.
+        then: Answers, in order, to the stage's update, or to what is to be asked next.
     """
 
     whom: Runnable[Any, Any]
     questions: Sequence[Any]
-    then: Callable[[list[Any]], Step]
+    then: Callable[[list[Any]], Step | Ask]
 
 
 class AskingStage(Runnable["PipelineState", Step]):
@@ -60,15 +60,15 @@ class AskingStage(Runnable["PipelineState", Step]):
     def invoke(self, input: PipelineState, config: RunnableConfig | None = None, **_: Any) -> Step:  # noqa: A002 - LangChain's name
         """The stage's update."""
         planned = self._planned(input)
-        if isinstance(planned, Ask):
-            return planned.then(planned.whom.batch(list(planned.questions), config))
+        while isinstance(planned, Ask):
+            planned = planned.then(planned.whom.batch(list(planned.questions), config))
         return planned
 
     async def ainvoke(self, input: PipelineState, config: RunnableConfig | None = None, **_: Any) -> Step:  # noqa: A002 - LangChain's name
         """The same without blocking the event loop."""
         planned = await beside(self._planned, input)
-        if isinstance(planned, Ask):
-            return await beside(planned.then, await planned.whom.abatch(list(planned.questions), config))
+        while isinstance(planned, Ask):
+            planned = await beside(planned.then, await planned.whom.abatch(list(planned.questions), config))
         return planned
 
     def _planned(self, state: PipelineState) -> Step | Ask:

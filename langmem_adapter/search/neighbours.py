@@ -28,6 +28,7 @@ __all__ = ["Neighbour", "Neighbourhood", "best_that_fit", "neighbourhood", "room
 _SHARING: Final = 10  # facts that have the setting's tokens together
 _BESIDE: Final = 10  # tokens that a memory takes beside its text: its number, its date, quotes
 _LETTERS: Final = 400  # shown of a text where not everything fits; every setting has room for one of them
+_MOST_SHARES: Final = 5  # fifty facts are compared at once
 _RESERVED: Final = 4  # a quarter of the room is for the newest, and as much for what the graph names
 
 
@@ -66,8 +67,8 @@ class Neighbourhood:
 
 
 def room(tokens: int, facts: int) -> int:
-    """Tokens that the memories around so many facts may take: the setting's for ten facts, as many again for each ten more."""
-    return tokens * max(1, ceil(facts / _SHARING))
+    """Tokens that the memories around so many facts may take: the setting's for ten of them, five times as many at most."""
+    return tokens * max(1, min(_MOST_SHARES, ceil(facts / _SHARING)))
 
 
 def whole(connection: Connection, scope: Scope, most: int) -> list[Any] | None:

@@ -9,6 +9,7 @@ import pytest
 
 from langmem_adapter.memory import Memory
 from langmem_adapter.testing import ScriptedChatModel
+from tests.benchmarks.material import requested
 
 ANN = "ann"
 
@@ -123,3 +124,31 @@ def test_the_rules_forget_what_a_memory_says_in_so_many_words(said: str, wish: s
         result = memory.add(wish, user_id=ANN)
         assert texts(memory) == kept
         assert bool(result.notes) == (not result.by_event("DELETE"))
+
+
+def keys_and_values(messages: list[Any]) -> str:
+    """Statements like "K3 is 17": of each key the newest value stands; every seventh ends what was there before."""
+    shown = requested(messages)
+    if "conversation" in shown:
+        return json.dumps({"facts": [{"text": turn["text"], "turn": turn["turn"]} for turn in shown["conversation"]]})
+    assert len(shown["facts"]) <= 50
+    ids = {memory["text"].split()[0]: memory["id"] for memory in shown["memories"]}
+    entries = []
+    for told in shown["facts"]:
+        key, _, value = told["text"].split()
+        event = "ADD" if key not in ids else "DELETE" if int(value) % 7 == 0 else "UPDATE"
+        entries.append({"fact": told["number"], "event": event, "id": ids.get(key), "text": told["text"]})
+    return json.dumps({"memory": [{**each, "text": None} if each["event"] == "DELETE" else each for each in entries]})
+
+
+@pytest.mark.parametrize("known", [1, 30])
+def test_many_facts_are_judged_fifty_at_a_time_and_each_time_with_what_became_of_those_before(known: int) -> None:
+    model = ScriptedChatModel(replies=[keys_and_values] * 400)
+    said = [f"K{number % 50} is {number}" for number in range(160)]
+    with Memory(":memory:", model=model) as memory:
+        memory.add_many([{"messages": f"K{n} is -1", "user_id": ANN, "infer": False} for n in range(known)])
+        results = memory.add_many([{"messages": text, "user_id": ANN} for text in said])
+        assert not [result for result in results if isinstance(result, Exception)]
+        assert len(model.calls) == 160 + 4
+        assert {item.text for item in memory.get_all(user_id=ANN, k=200)} == set(said[-50:])
+        assert memory.verify().ok
