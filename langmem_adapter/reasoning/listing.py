@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from langmem_adapter.reasoning.salvage import UnusableReplyError, json_values
+from langmem_adapter.reasoning.salvage import UnusableReplyError, json_values, listed_problems
 
 if TYPE_CHECKING:
     from langmem_adapter.reasoning.salvage import Found
@@ -20,24 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["ReplyModel", "inner_or_self", "inner_value", "members_of"]
 
 _MOST_WRAPPERS: Final = 4
-_MOST_PROBLEMS: Final = 5
 _BARE: Final = "\x00bare"  # marks a reply that came without its key
 _WRAPPERS: Final = frozenset(
-    {
-        "arguments",
-        "args",
-        "parameters",
-        "properties",
-        "input",
-        "output",
-        "response",
-        "result",
-        "data",
-        "json",
-        "function",
-        "content",
-        "text",
-    }
+    "arguments args parameters properties input output response result data json function content text".split()
 )
 
 
@@ -163,7 +148,9 @@ class ReplyModel(BaseModel):
 
     @classmethod
     def _joined(cls, shapes: list[dict[str, Any]]) -> dict[str, Any]:
-        joined: dict[str, Any] = {cls.root: [item for shape in shapes for item in _entries(shape.get(cls.root))]}
+        joined: dict[str, Any] = {
+            cls.root: [item for shape in shapes for item in _listed(inner_or_self(shape.get(cls.root)))]
+        }
         for key in cls.further:
             if any(key in shape for shape in shapes):
                 joined[key] = [item for shape in shapes for item in _listed(shape.get(key))]
@@ -192,10 +179,6 @@ def inner_or_self(value: Any) -> Any:
     return value if inner is None else inner
 
 
-def _entries(part: Any) -> list[Any]:
-    return _listed(inner_or_self(part))
-
-
 def _listed(part: Any) -> list[Any]:
     return part if isinstance(part, list) else [] if part is None else [part]
 
@@ -206,12 +189,9 @@ def _is_list(value: Any) -> bool:
 
 def _explain(error: ValidationError) -> str:
     problems = error.errors(include_url=False, include_context=False, include_input=False)
-    told = [
-        f"{_path(problem['loc'])}: {problem['msg'].removeprefix('Value error, ')}"
-        for problem in problems[:_MOST_PROBLEMS]
-    ]
-    more = len(problems) - len(told)
-    return "; ".join(told) + (f"; and {more} more" if more else "")
+    return listed_problems(
+        [f"{_path(problem['loc'])}: {problem['msg'].removeprefix('Value error, ')}" for problem in problems]
+    )
 
 
 def _path(place: tuple[int | str, ...]) -> str:
