@@ -61,8 +61,9 @@ class ReplyModel(BaseModel):
         Raises:
             UnusableReplyError: None of them is such a reply, several are, or its content is not acceptable.
         """
-        shapes = [shape for value in found.values if (shape := cls._shape(value)) is not None]
-        beside = [lists for value in found.values if (lists := cls._beside(value))]
+        told = [shape for value in found.values if (shape := cls._shape(value)) is not None]
+        shapes = [shape for shape in told if cls.root in shape]
+        beside = [shape for shape in told if cls.root not in shape]
         if joined and 0 < len(shapes) < len(found.values) - len(beside):
             raise UnusableReplyError(f'one of the calls has no "{cls.root}"; make one call with everything in it')
         several = joined and len(shapes) > 1
@@ -90,7 +91,10 @@ class ReplyModel(BaseModel):
 
     @classmethod
     def _shape(cls, value: Any, depth: int = 0) -> dict[str, Any] | None:
-        """The value as `{root: …}`, if it is a reply in any of its disguises; `_BARE` marks one without a key."""
+        """The value as `{root: …}`, if it is a reply in any of its disguises; `_BARE` marks one without a key.
+
+        An object that holds further lists alone is those, without the root.
+        """
         if depth > _MOST_WRAPPERS:
             return None
         if isinstance(value, str):
@@ -104,10 +108,9 @@ class ReplyModel(BaseModel):
     def _shape_of_list(cls, value: list[Any], depth: int) -> dict[str, Any] | None:
         if all(cls.is_entry(item) for item in value):
             return {cls.root: value, _BARE: "list"}
-        shapes = [cls._shape(item, depth + 1) for item in value]
-        named = [shape for shape in shapes if shape is not None and _BARE not in shape]
-        beside = [lists for item in value if (lists := cls._beside(item))]
-        return cls._joined([*named, *beside]) if named and len(named) + len(beside) == len(value) else None
+        shapes = [shape for item in value if (shape := cls._shape(item, depth + 1)) is not None and _BARE not in shape]
+        named = any(cls.root in shape for shape in shapes)
+        return cls._joined(shapes) if named and len(shapes) == len(value) else None
 
     @classmethod
     def _shape_of_object(cls, value: dict[str, Any], depth: int) -> dict[str, Any] | None:
@@ -121,11 +124,11 @@ class ReplyModel(BaseModel):
             present = [member for name, member in members.items() if name in names]
             if len(present) == 1 and names is cls.aliases and isinstance(present[0], list):
                 return {cls.root: present[0], **lists}
-            shapes = [shape for member in present if (shape := cls._shape(member, depth + 1)) is not None]
+            shapes = [shape for member in present if cls.root in (shape := cls._shape(member, depth + 1) or {})]
             if len(shapes) == 1:
                 inner = {key: member for key, member in shapes[0].items() if key != _BARE}
                 return cls._joined([inner, lists]) if lists else inner
-        return None
+        return lists or None
 
     @classmethod
     def _further(cls, members: dict[str, Any]) -> dict[str, Any]:
@@ -138,13 +141,6 @@ class ReplyModel(BaseModel):
             if present:
                 found[key] = present[0] if len(present) == 1 else [item for part in present for item in _listed(part)]
         return found
-
-    @classmethod
-    def _beside(cls, value: Any) -> dict[str, Any]:
-        """The further lists of an object that came without the list itself."""
-        if not cls.further or not isinstance(value, dict) or cls._shape(value) is not None:
-            return {}
-        return cls._further(members_of(value))
 
     @classmethod
     def _joined(cls, shapes: list[dict[str, Any]]) -> dict[str, Any]:
