@@ -36,12 +36,11 @@ CountTokens: TypeAlias = Callable[[Sequence[BaseMessage]], int]
 _SOURCE: Final = "lc_source"  # LangChain's mark on what a program writes in a person's name: summaries, skills, notices
 
 
-def latest_turn(messages: str | Sequence[MessageLikeRepresentation], *, tools: bool = False) -> list[BaseMessage]:
+def latest_turn(messages: str | Sequence[MessageLikeRepresentation]) -> list[BaseMessage]:
     """The latest turn of a thread: what people said since the last answer before it, and the answers to that.
 
     Args:
         messages: The thread: a message, messages, or a text that a person says, as `Memory.add` takes them.
-        tools: Whether what tools returned is among the answers.
 
     Returns:
         Messages of people and of the model with something in them, in order.
@@ -54,13 +53,13 @@ def latest_turn(messages: str | Sequence[MessageLikeRepresentation], *, tools: b
         >>> [message.text for message in latest_turn(thread)]
         ['I like tea.', 'Noted.']
     """
-    return parted(messages, tools=tools)[1]
+    return parted(messages)[1]
 
 
 def parted(
     messages: str | Sequence[MessageLikeRepresentation], *, tools: bool = False
 ) -> tuple[list[BaseMessage], list[BaseMessage]]:
-    """What was said in a thread before its latest turn, and the turn; see `latest_turn`."""
+    """What was said in a thread before its latest turn, and the turn, with what the *tools* returned; see `latest_turn`."""
     nothing = isinstance(messages, list | tuple) and not messages
     numbered = enumerate([] if nothing else as_list(messages), start=1)
     thread = [part for number, each in numbered for part in results_apart(message_of(each, number), number)]

@@ -39,15 +39,14 @@ AT_ONCE: Final = 50
 """Facts that a chat model is asked about in one call; what becomes of them is known to the next."""
 
 
-def decide_stage(reasoner: Reasoner, *, prompt: str | None = None, graph: bool = False) -> AskingStage:
+def decide_stage(reasoner: Reasoner, *, graph: bool = False) -> AskingStage:
     """The fourth stage: `facts` and `candidates` to `decisions`.
 
     Args:
         reasoner: Who judges.
-        prompt: Replaces the reasoner's own instructions, where it has any.
         graph: Whether relations are wanted for texts that the reasoner rewrites.
     """
-    return AskingStage(partial(_decide, reasoner, partial(Comparison, prompt=prompt, graph=graph)))
+    return AskingStage(partial(_decide, reasoner, partial(Comparison, graph=graph)))
 
 
 def _decide(reasoner: Reasoner, compared: Callable[..., Comparison], state: PipelineState) -> Update | Ask:

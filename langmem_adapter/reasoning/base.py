@@ -114,13 +114,11 @@ class Comparison:
     Attributes:
         facts: The new facts, in order.
         known: The memories that they may concern, numbered from 0 in this order; for all facts together.
-        prompt: Replaces the reasoner's own instructions, where it has any.
         graph: Whether relations are wanted for texts that differ from their fact's.
     """
 
     facts: tuple[Fact, ...]
     known: tuple[Known, ...]
-    prompt: str | None = None
     graph: bool = False
 
 

@@ -18,6 +18,7 @@ from langmem_adapter.reasoning.base import Extraction
 from langmem_adapter.reasoning.prompts import is_echo
 from langmem_adapter.reasoning.replies import GraphReply, stated_in
 from langmem_adapter.reasoning.said import first_of, number_of, period
+from langmem_adapter.reasoning.salvage import first_ten
 from langmem_adapter.reasoning.triples import is_relation, listed, told, types_of
 from langmem_adapter.records.work import Fact
 from langmem_adapter.text import is_cjk, text_hash
@@ -33,7 +34,6 @@ __all__ = ["facts_of", "sources"]
 
 _LONGEST_CONTEXT: Final = 500
 _MOST_RELATIONS: Final = 2_000
-_MOST_TOLD: Final = 10
 _QUOTED: Final = 120
 _TURN: Final = ("turn", "turn_id", "turn_number", "message", "message_id", "source_turn")
 _LEFT_OUT: Final = "left out of the knowledge graph: "
@@ -79,7 +79,7 @@ class _Reading:
         if isinstance(self._reply, GraphReply):
             self._relate(self._reply)
         facts = (replace(fact, relations=(*self._stated[key].values(),)) for key, fact in self._facts.items())
-        return Extraction(tuple(facts), notes=tuple(_cut([*self._notes, *self.problems])))
+        return Extraction(tuple(facts), notes=tuple(first_ten([*self._notes, *self.problems])))
 
     # ── facts ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -148,7 +148,6 @@ class _Reading:
             return
         triple = _typed(relation.triple, types)
         self.problems += [f"in the relation {_quoted(item)} {problem}" for problem in relation.problems]
-        self._notes += [f"in the relation {_quoted(item)} {note}" for note in relation.notes]
         if entity_key(triple.source) == entity_key(triple.target):
             self._notes.append(f"{_LEFT_OUT}{_quoted(_in_words(triple))}: it is one of a thing to itself")
             return
@@ -237,8 +236,3 @@ def _in_words(triple: Triple, about: str = "") -> str:
 
 def _quoted(item: Any) -> str:
     return _REPR.repr(item)[:_QUOTED]
-
-
-def _cut(texts: Sequence[str]) -> list[str]:
-    more = len(texts) - _MOST_TOLD
-    return [*texts[:_MOST_TOLD], *([f"and {more:,} more"] if more > 0 else [])]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from langmem_adapter.reasoning.salvage import UnusableReplyError, json_values
+from langmem_adapter.reasoning.salvage import UnusableReplyError, json_values, listed_problems
 
 if TYPE_CHECKING:
     from langmem_adapter.reasoning.salvage import Found
@@ -20,24 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["ReplyModel", "inner_or_self", "inner_value", "members_of"]
 
 _MOST_WRAPPERS: Final = 4
-_MOST_PROBLEMS: Final = 5
 _BARE: Final = "\x00bare"  # marks a reply that came without its key
 _WRAPPERS: Final = frozenset(
-    {
-        "arguments",
-        "args",
-        "parameters",
-        "properties",
-        "input",
-        "output",
-        "response",
-        "result",
-        "data",
-        "json",
-        "function",
-        "content",
-        "text",
-    }
+    "arguments args parameters properties input output response result data json function content text".split()
 )
 
 
@@ -76,8 +61,9 @@ class ReplyModel(BaseModel):
         Raises:
             UnusableReplyError: None of them is such a reply, several are, or its content is not acceptable.
         """
-        shapes = [shape for value in found.values if (shape := cls._shape(value)) is not None]
-        beside = [lists for value in found.values if (lists := cls._beside(value))]
+        told = [shape for value in found.values if (shape := cls._shape(value)) is not None]
+        shapes = [shape for shape in told if cls.root in shape]
+        beside = [shape for shape in told if cls.root not in shape]
         if joined and 0 < len(shapes) < len(found.values) - len(beside):
             raise UnusableReplyError(f'one of the calls has no "{cls.root}"; make one call with everything in it')
         several = joined and len(shapes) > 1
@@ -105,7 +91,10 @@ class ReplyModel(BaseModel):
 
     @classmethod
     def _shape(cls, value: Any, depth: int = 0) -> dict[str, Any] | None:
-        """The value as `{root: …}`, if it is a reply in any of its disguises; `_BARE` marks one without a key."""
+        """The value as `{root: …}`, if it is a reply in any of its disguises; `_BARE` marks one without a key.
+
+        An object that holds further lists alone is those, without the root.
+        """
         if depth > _MOST_WRAPPERS:
             return None
         if isinstance(value, str):
@@ -119,10 +108,9 @@ class ReplyModel(BaseModel):
     def _shape_of_list(cls, value: list[Any], depth: int) -> dict[str, Any] | None:
         if all(cls.is_entry(item) for item in value):
             return {cls.root: value, _BARE: "list"}
-        shapes = [cls._shape(item, depth + 1) for item in value]
-        named = [shape for shape in shapes if shape is not None and _BARE not in shape]
-        beside = [lists for item in value if (lists := cls._beside(item))]
-        return cls._joined([*named, *beside]) if named and len(named) + len(beside) == len(value) else None
+        shapes = [shape for item in value if (shape := cls._shape(item, depth + 1)) is not None and _BARE not in shape]
+        named = any(cls.root in shape for shape in shapes)
+        return cls._joined(shapes) if named and len(shapes) == len(value) else None
 
     @classmethod
     def _shape_of_object(cls, value: dict[str, Any], depth: int) -> dict[str, Any] | None:
@@ -136,11 +124,11 @@ class ReplyModel(BaseModel):
             present = [member for name, member in members.items() if name in names]
             if len(present) == 1 and names is cls.aliases and isinstance(present[0], list):
                 return {cls.root: present[0], **lists}
-            shapes = [shape for member in present if (shape := cls._shape(member, depth + 1)) is not None]
+            shapes = [shape for member in present if cls.root in (shape := cls._shape(member, depth + 1) or {})]
             if len(shapes) == 1:
                 inner = {key: member for key, member in shapes[0].items() if key != _BARE}
                 return cls._joined([inner, lists]) if lists else inner
-        return None
+        return lists or None
 
     @classmethod
     def _further(cls, members: dict[str, Any]) -> dict[str, Any]:
@@ -155,15 +143,10 @@ class ReplyModel(BaseModel):
         return found
 
     @classmethod
-    def _beside(cls, value: Any) -> dict[str, Any]:
-        """The further lists of an object that came without the list itself."""
-        if not cls.further or not isinstance(value, dict) or cls._shape(value) is not None:
-            return {}
-        return cls._further(members_of(value))
-
-    @classmethod
     def _joined(cls, shapes: list[dict[str, Any]]) -> dict[str, Any]:
-        joined: dict[str, Any] = {cls.root: [item for shape in shapes for item in _entries(shape.get(cls.root))]}
+        joined: dict[str, Any] = {
+            cls.root: [item for shape in shapes for item in _listed(inner_or_self(shape.get(cls.root)))]
+        }
         for key in cls.further:
             if any(key in shape for shape in shapes):
                 joined[key] = [item for shape in shapes for item in _listed(shape.get(key))]
@@ -192,10 +175,6 @@ def inner_or_self(value: Any) -> Any:
     return value if inner is None else inner
 
 
-def _entries(part: Any) -> list[Any]:
-    return _listed(inner_or_self(part))
-
-
 def _listed(part: Any) -> list[Any]:
     return part if isinstance(part, list) else [] if part is None else [part]
 
@@ -206,12 +185,9 @@ def _is_list(value: Any) -> bool:
 
 def _explain(error: ValidationError) -> str:
     problems = error.errors(include_url=False, include_context=False, include_input=False)
-    told = [
-        f"{_path(problem['loc'])}: {problem['msg'].removeprefix('Value error, ')}"
-        for problem in problems[:_MOST_PROBLEMS]
-    ]
-    more = len(problems) - len(told)
-    return "; ".join(told) + (f"; and {more} more" if more else "")
+    return listed_problems(
+        [f"{_path(problem['loc'])}: {problem['msg'].removeprefix('Value error, ')}" for problem in problems]
+    )
 
 
 def _path(place: tuple[int | str, ...]) -> str:

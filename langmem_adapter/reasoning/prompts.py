@@ -149,15 +149,16 @@ def comparison_messages(comparison: Comparison, theirs: str | None = None) -> li
 
     Args:
         comparison: The facts and the memories.
-        theirs: Instructions in place of ours, unless the comparison brings its own.
+        theirs: Instructions in place of ours.
     """
     data = {
         "memories": [_memory(known) for known in comparison.known],
         "facts": [_numbered(number, fact, graph=comparison.graph) for number, fact in enumerate(comparison.facts)],
     }
     lead = f"Here are the memories that exist and the new facts. {_DATA_ONLY}"
-    ours = comparison.prompt or theirs or instructions("decide")
-    return _request(ours, lead, data, _DECIDE_GRAPH_FORM if comparison.graph else _DECIDE_FORM)
+    return _request(
+        theirs or instructions("decide"), lead, data, _DECIDE_GRAPH_FORM if comparison.graph else _DECIDE_FORM
+    )
 
 
 def record_messages(question: Question) -> list[BaseMessage]:

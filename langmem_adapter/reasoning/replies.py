@@ -109,7 +109,11 @@ class FactsReply(ReplyModel):
     @field_validator("facts", mode="before")
     @classmethod
     def _read(cls, value: Any) -> list[Item]:
-        return [_item(item, place) for place, item in enumerate(_statements(value))]
+        items = _items(value)
+        count = sum(bool(item.strip()) if isinstance(item, str) else item is not None for item in items)
+        if count > _MOST_FACTS:
+            raise ValueError(f"{count:,} facts are too many; at most {_MOST_FACTS:,}, the most important ones")
+        return [_item(item, place) for place, item in enumerate(items)]
 
 
 class GraphReply(FactsReply):
@@ -241,15 +245,6 @@ class GraphDecisionReply(DecisionReply):
 # ── lists ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _statements(value: Any) -> list[Any]:
-    """The items of a list of facts, as sent. `null` holds nothing, so reading it as "none" loses nothing."""
-    items = _items(value)
-    count = sum(bool(item.strip()) if isinstance(item, str) else item is not None for item in items)
-    if count > _MOST_FACTS:
-        raise ValueError(f"{count:,} facts are too many; at most {_MOST_FACTS:,}, the most important ones")
-    return items
-
-
 def _item(item: Any, place: int) -> Item:
     members = members_of(item) if isinstance(item, dict) else {}
     texts = [""] if item is None else _texts_of(item)
@@ -261,6 +256,7 @@ def _item(item: Any, place: int) -> Item:
 
 
 def _items(value: Any) -> list[Any]:
+    """The items of a list of facts, as sent. `null` holds nothing, so reading it as "none" loses nothing."""
     if value is None:
         return []
     if isinstance(value, str):

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["LONGEST_REPLY", "Found", "UnusableReplyError", "json_values", "listed_problems"]
+__all__ = ["LONGEST_REPLY", "Found", "UnusableReplyError", "first_ten", "json_values", "listed_problems"]
 
 LONGEST_REPLY: Final = 500_000
 """Characters of a reply that are read at most; longer ones are refused, not cut."""
 
-_MOST_PROBLEMS: Final = 10
 _MOST_BRACKETS: Final = 200
 _MOST_TOKENS: Final = 200_000
 _MOST_LAYERS: Final = 3  # JSON inside a JSON string inside a JSON string
@@ -57,8 +56,12 @@ class UnusableReplyError(Exception):
 
 def listed_problems(problems: Sequence[str]) -> str:
     """The first ten of what is wrong, and how many more there are."""
-    more = len(problems) - _MOST_PROBLEMS
-    return "; ".join([*problems[:_MOST_PROBLEMS], *([f"and {more:,} more"] if more > 0 else [])])
+    return "; ".join(first_ten(problems))
+
+
+def first_ten(texts: Sequence[str]) -> list[str]:
+    """Ten texts, and how many more there are."""
+    return [*texts[:10], *([f"and {len(texts) - 10:,} more"] if len(texts) > 10 else [])]  # noqa: PLR2004 - ten
 
 
 @dataclass(frozen=True, slots=True)

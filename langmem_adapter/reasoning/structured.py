@@ -43,12 +43,8 @@ _PLAIN: Final = len(WAYS) - 1
 _REFUSED_STATUS: Final = frozenset({400, 404, 405, 415, 422, 501})
 _WORDS_OF: Final = {
     "json_schema": (
-        "response_format",
-        "json_schema",
-        "json schema",
-        "structured output",
-        "output_format",
-        "output_config",
+        *("response_format", "json_schema", "json schema"),
+        *("structured output", "output_format", "output_config"),
     ),
     "tools": ("tool", "function"),
 }

@@ -32,6 +32,7 @@ __all__ = ["additions", "verdicts_of"]
 
 _ORDER: Final = {"DELETE": 0, "UPDATE": 1, "ADD": 2, "NONE": 3}
 _LONGEST_REASON: Final = 300
+_SHORT: Final = 80
 _NO_OUTCOME: Final = "the model gave no outcome for it twice; added so that it is not lost"
 
 
@@ -81,9 +82,10 @@ class _Reading:
         """
         entries = self._distinct(entries)
         self._check(entries)
-        left = [entry for entry in entries if not self._take_named(entry)]
+        # Mem0's shape lists the memories that stay as NONE.
+        left = [entry for entry in entries if not self._take_named(entry) and entry.event != "NONE"]
         for entry in left:
-            self._take_unnamed(entry, alone=sum(_changes(other) for other in left) == 1)
+            self._take_unnamed(entry, alone=len(left) == 1)
         if self._problems:
             raise UnusableReplyError(listed_problems(self._problems))
 
@@ -167,8 +169,6 @@ class _Reading:
 
     def _take_unnamed(self, entry: Entry, *, alone: bool) -> None:
         missing = self.missing()
-        if not _changes(entry):
-            return  # Mem0's shape lists the memories that stay
         if alone and len(missing) == 1:
             self._take(entry, missing[0])
         elif not self._problems:
@@ -180,13 +180,7 @@ class _Reading:
         number, text = self._number(entry), entry.text or self._facts[fact].text
         known = None if number is None else self._known[number]
         if entry.event == "ADD":
-            number = self._known_hashes.get(text_hash(text))
-            if number is not None and not self._is_changed(number):
-                self._add(fact, "NONE", f"known already: {_short(self._known[number])}", number)
-            else:
-                self._add(
-                    fact, "ADD", entry.reason or "the model found nothing like it among the memories", None, entry
-                )
+            self._add_new(fact, entry.reason or "the model found nothing like it among the memories", entry)
         elif known is None:  # a NONE that names no memory that says it
             if self._is_wish(fact):
                 self._add(fact, "NONE", entry.reason, None)
@@ -203,6 +197,15 @@ class _Reading:
         self._verdicts[fact].append(
             Verdict(event, text, " ".join(reason.split())[:_LONGEST_REASON], fact, number, relations)
         )
+
+    def _add_new(self, fact: int, reason: str, entry: Entry | None = None) -> None:
+        """Add what is new, unless a memory that stays says it in the same words."""
+        text = entry.text if entry is not None and entry.text else self._facts[fact].text
+        number = self._known_hashes.get(text_hash(text))
+        if number is not None and not self._is_changed(number):
+            self._add(fact, "NONE", f"known already: {_short(self._known[number])}", number)
+        else:
+            self._add(fact, "ADD", reason, None, entry)
 
     def _is_changed(self, number: int) -> bool:
         return any(v.number == number and v.event != "NONE" for told in self._verdicts.values() for v in told)
@@ -223,13 +226,10 @@ class _Reading:
         if self._is_wish(fact):
             self._settle_wish(fact)
         elif all(verdict.event == "DELETE" for verdict in told):
-            number = self._known_hashes.get(self._hashes[fact])
             if self._is_twin(fact) and not told:
                 self._add(fact, "NONE", "said twice", None)
-            elif number is not None and not self._is_changed(number):
-                self._add(fact, "NONE", f"known already: {_short(self._known[number])}", number)
             else:
-                self._add(fact, "ADD", "what holds instead" if told else self._why, None)
+                self._add_new(fact, "what holds instead" if told else self._why)
 
     def _settle_wish(self, fact: int) -> None:
         """What asks to forget something deletes memories, and never becomes one."""
@@ -242,10 +242,6 @@ class _Reading:
         told = self._verdicts[fact]
         changing = [verdict for verdict in told if verdict.event != "NONE"]
         return sorted(changing, key=lambda verdict: _ORDER[verdict.event]) or told[:1]
-
-
-def _changes(entry: Entry) -> bool:
-    return entry.event != "NONE"
 
 
 def _relations(entry: Entry) -> tuple[Triple, ...] | None:
@@ -261,5 +257,5 @@ def _relations(entry: Entry) -> tuple[Triple, ...] | None:
     return tuple(read)
 
 
-def _short(text: str, most: int = 80) -> str:
-    return f'"{text}"' if len(text) <= most else f'"{text[:most]}…"'
+def _short(text: str) -> str:
+    return f'"{text}"' if len(text) <= _SHORT else f'"{text[:_SHORT]}…"'

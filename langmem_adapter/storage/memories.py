@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 __all__ = [
     "below",
     "best",
-    "by_pks",
     "equal_texts",
     "every_text",
     "extent",
@@ -73,13 +72,8 @@ def get(connection: Connection, memory_id: str, scope: Scope | None = None) -> M
     return _item(row)
 
 
-def by_pks(connection: Connection, pks: Sequence[int]) -> dict[int, MemoryItem]:
-    """Memories by pk; those that are gone are missing."""
-    return {row.pk: _item(row) for row in _BY_PKS.rows(connection, {"pks": pks})}
-
-
 def best(reading: Reading, pks: Sequence[int]) -> dict[int, MemoryItem]:
-    """The same, in a transaction only where one has begun."""
+    """Memories by pk, in a transaction only where one has begun; those that are gone are missing."""
     return {row.pk: _item(row) for row in reading.rows(_BY_PKS, {"pks": pks})}
 
 

@@ -252,11 +252,10 @@ def test_orders_inside_are_declared_to_be_data_also_under_own_instructions() -> 
 
 def test_own_instructions_for_comparing_leave_the_data_and_the_format() -> None:
     reply = '{"memory": [{"id": "0", "text": "Loves tea", "event": "UPDATE"}]}'
-    model, reasoner = reasoner_for(reply, reply, update_memory_prompt="Be strict.")
+    model, reasoner = reasoner_for(reply, update_memory_prompt="Be strict.")
     reasoner.decide.invoke(comparing(["Loves tea"], ["Likes tea"]))
-    reasoner.decide.invoke(comparing(["Loves tea"], ["Likes tea"], prompt="Be lax."))
-    first, second = model.calls
-    assert (first[0].content, second[0].content) == ("Be strict.", "Be lax.")
+    (first,) = model.calls
+    assert first[0].content == "Be strict."
     assert data_of(first) == {
         "memories": [{"id": "0", "text": "Likes tea"}],
         "facts": [{"number": 0, "text": "Loves tea"}],
@@ -284,9 +283,9 @@ def test_it_is_a_reasoner_and_shows_the_models_name() -> None:
 # ── decision ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def comparing(facts: list[str], known: list[str], prompt: str | None = None) -> Comparison:
+def comparing(facts: list[str], known: list[str]) -> Comparison:
     shown = tuple(Known(number, text) for number, text in enumerate(known))
-    return Comparison(tuple(Fact(fact, 0) for fact in facts), shown, prompt=prompt)
+    return Comparison(tuple(Fact(fact, 0) for fact in facts), shown)
 
 
 def memory(*entries: tuple[str | int, str, str] | tuple[str | int, str, str, int]) -> str:
