@@ -53,7 +53,7 @@ def _decide(reasoner: Reasoner, compared: Callable[..., Comparison], state: Pipe
     facts = [said(state, place) for place in range(len(state["facts"]))]
     if not facts or facts[0].verbatim:
         why = "a record of what was done" if state["task"]["memory_type"] == PROCEDURAL else "stored as said"
-        return _decisions(state, [_Placed(place, "ADD", fact.text, why) for place, fact in enumerate(facts)])
+        return _told(state, [_Placed(place, "ADD", fact.text, why) for place, fact in enumerate(facts)])
     if state["work"]["compared"] == _compared(
         state
     ):  # back from a conflict that touched no neighbour: the answer stands
@@ -86,7 +86,8 @@ def _settle(
     told: set[tuple[str, str]] = set()
     for place, fact in enumerate(facts):
         words = (entity_key(fact.speaker), text_hash(fact.text))
-        equal = next((n for n in candidates["equal"][place] if _are_one(fact, candidates["known"][n]["speaker"])), None)
+        same = [] if fact.text.startswith(FORGET) else candidates["equal"][place]
+        equal = next((n for n in same if _are_one(fact, candidates["known"][n]["speaker"])), None)
         if equal is not None:
             settled.append(_Placed(place, "NONE", fact.text, "already known, in the same words", equal))
         elif words in told:
@@ -212,7 +213,11 @@ def _whose(speaker: str) -> str:
 
 
 def _decisions(state: PipelineState, verdicts: Sequence[_Placed], usage: Usage | None = None) -> Update:
-    made = [_decision(state, _granted(verdict, state)) for verdict in verdicts]
+    return _told(state, [_granted(verdict, state) for verdict in verdicts], usage)
+
+
+def _told(state: PipelineState, verdicts: Sequence[_Placed], usage: Usage | None = None) -> Update:
+    made = [_decision(state, verdict) for verdict in verdicts]
     spent = state["work"]["usage"] if usage is None else usage.to_json()
     work = finished(state, "decide", {"usage": spent, "compared": _compared(state)}, decisions=len(made))
     return {"decisions": [decision.to_json() for decision in made], **work}

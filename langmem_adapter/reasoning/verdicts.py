@@ -3,8 +3,8 @@
 Nothing here trusts the model: an entry about a memory that was never shown, two entries that change the same memory, one that
 answers no fact, or a fact without an entry are errors for the repair round. An entry answers the fact whose number it names;
 one without a number (Mem0's shape) that of the same text, or the only one that is left. NONE counts only with a memory that
-says the fact. A DELETE closes a memory; what its fact states is then kept as a memory of its own. After the repair round a
-fact still without an entry is added rather than lost, and everything else stays an error.
+says the fact, and one that is deleted says nothing. A DELETE closes a memory; what its fact states is then kept as a memory of
+its own. After the repair round a fact still without an entry is added rather than lost, and everything else stays an error.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
+from langmem_adapter.names import entity_key
 from langmem_adapter.reasoning.base import Verdict
 from langmem_adapter.reasoning.prompts import is_echo
 from langmem_adapter.reasoning.salvage import UnusableReplyError, listed_problems
@@ -99,19 +100,35 @@ class _Reading:
         for verdict in before:
             if verdict.fact in missing and (verdict.number is None or not self._is_changed(verdict.number)):
                 self._verdicts[verdict.fact].append(verdict)
+        ended = {v.number for told in self._verdicts.values() for v in told if v.event == "DELETE"}
         for fact in range(len(self._facts)):
-            self._settle(fact)
+            self._settle(fact, ended)
         return tuple(verdict for fact in range(len(self._facts)) for verdict in self._ordered(fact))
 
     # ── is it possible at all ────────────────────────────────────────────────────────────────────────────────────────
 
     def _distinct(self, entries: Sequence[Entry]) -> list[Entry]:
-        """The same change of the same memory said twice is said once; an addition said twice likewise."""
+        """The same change of the same memory said of several facts is made once, and the others find it made."""
         seen: dict[tuple[object, ...], Entry] = {}
-        for entry in entries:
-            fact = None if entry.text and entry.event != "NONE" else entry.fact
-            seen.setdefault((entry.event, "" if entry.event == "ADD" else entry.id, text_hash(entry.text), fact), entry)
-        return list(seen.values())
+        found: list[Entry] = []
+        for entry in sorted(entries, key=self._rank):
+            first = seen.setdefault(self._identity(entry), entry)
+            if entry.event in {"UPDATE", "DELETE"} and entry.fact not in {None, first.fact}:
+                found.append(entry.model_copy(update={"event": "NONE", "text": ""}))
+        return [*seen.values(), *found]
+
+    def _rank(self, entry: Entry) -> int:
+        place = self._place(entry)
+        return 2 if entry.fact is None else int(place is None or not self._is_wish(place))
+
+    def _identity(self, entry: Entry) -> tuple[object, ...]:
+        place = self._place(entry)
+        apart: int | str | None = None
+        if entry.event == "NONE" or (entry.event == "ADD" and not entry.text):
+            apart = entry.fact
+        elif entry.event == "ADD" and place is not None:
+            apart = entity_key(self._facts[place].speaker)
+        return entry.event, "" if entry.event == "ADD" else entry.id, text_hash(entry.text), apart
 
     def _check(self, entries: Sequence[Entry]) -> None:
         changed: dict[int, Entry] = {}
@@ -160,12 +177,15 @@ class _Reading:
 
     def _take_named(self, entry: Entry) -> bool:
         """Give an entry to the fact of its number, or else of its text."""
+        fact = self._place(entry)
+        if fact is not None:
+            self._take(entry, fact)
+        return fact is not None
+
+    def _place(self, entry: Entry) -> int | None:
         same = self._hashes.index(hashed) if (hashed := text_hash(entry.text)) in self._hashes else None
         fact = same if entry.fact is None else entry.fact
-        if fact is None or not 0 <= fact < len(self._facts):
-            return False
-        self._take(entry, fact)
-        return True
+        return fact if fact is not None and 0 <= fact < len(self._facts) else None
 
     def _take_unnamed(self, entry: Entry, *, alone: bool) -> None:
         missing = self.missing()
@@ -219,13 +239,12 @@ class _Reading:
     def _is_wish(self, fact: int) -> bool:
         return self._facts[fact].text.startswith(FORGET)
 
-    def _settle(self, fact: int) -> None:
-        gone = {v.number for verdicts in self._verdicts.values() for v in verdicts if v.event == "DELETE"}
-        told = [v for v in self._verdicts[fact] if v.event != "NONE" or v.number is None or v.number not in gone]
-        self._verdicts[fact] = told  # a memory that goes says nothing any more
+    def _settle(self, fact: int, ended: set[int | None]) -> None:
+        told = self._verdicts[fact]
+        self._verdicts[fact] = [v for v in told if v.event != "NONE" or v.number is None or v.number not in ended]
         if self._is_wish(fact):
             self._settle_wish(fact)
-        elif all(verdict.event == "DELETE" for verdict in told):
+        elif all(verdict.event == "DELETE" for verdict in self._verdicts[fact]):
             if self._is_twin(fact) and not told:
                 self._add(fact, "NONE", "said twice", None)
             else:

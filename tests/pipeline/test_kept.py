@@ -104,6 +104,16 @@ def test_where_nothing_is_known_a_wish_to_forget_becomes_no_memory() -> None:
         assert len(result.notes) == 1
 
 
+def test_what_only_begins_like_a_wish_is_kept_as_it_is_and_can_be_forgotten() -> None:
+    wish = "Forget: buy milk"
+    with opened("Forget: ask first", {"facts": [fact(wish)]}, {"memory": [entry("DELETE", 0, None)]}) as memory:
+        assert [change.event for change in memory.add(wish, user_id=ANN, infer=False).results] == ["ADD"]
+        memory.add("Remove the step.", user_id=ANN, agent_id="bot", memory_type="procedural_memory")
+        assert len(texts(memory)) == 2
+        memory.add("Forget that I have to buy milk.", user_id=ANN)
+        assert wish not in texts(memory)
+
+
 @pytest.mark.parametrize(
     ("said", "wish", "kept"),
     [

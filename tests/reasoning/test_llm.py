@@ -412,6 +412,38 @@ DECISIONS = {
         memory(("0", "Worked at Acme and Globex", "UPDATE", 0), ("1", "Forget Acme", "ADD", 0)),
         [(0, "NONE", None, "Forget: works at Acme")],
     ),
+    "one end for two facts": (
+        comparing(["Left Acme", "Works at Globex"], ["Works at Acme"]),
+        memory(("0", "", "DELETE", 0), ("0", "", "DELETE", 1)),
+        [(0, "DELETE", 0, "Left Acme"), (0, "ADD", None, "Left Acme"), (1, "ADD", None, "Works at Globex")],
+    ),
+    "one end for a fact and for who asks to forget": (
+        comparing(["Works at Globex", "Forget: works at Acme"], ["Works at Acme"]),
+        memory(("0", "", "DELETE", 0), ("0", "", "DELETE", 1)),
+        [(0, "ADD", None, "Works at Globex"), (1, "DELETE", 0, "Forget: works at Acme")],
+    ),
+    "one update said of two facts": (
+        comparing(["Dog is brown", "Dog is called Rex"], ["Has a dog"]),
+        memory(("0", "Has a brown dog, Rex", "UPDATE", 0), ("0", "Has a brown dog, Rex", "UPDATE", 1)),
+        [(0, "UPDATE", 0, "Has a brown dog, Rex"), (1, "NONE", 0, "Dog is called Rex")],
+    ),
+    "said by a memory that is deleted": (
+        comparing(["Is in Rome", "Left Rome"], ["Lives in Rome"]),
+        memory(("0", "", "NONE", 0), ("0", "", "DELETE", 1)),
+        [(0, "ADD", None, "Is in Rome"), (1, "DELETE", 0, "Left Rome"), (1, "ADD", None, "Left Rome")],
+    ),
+    "kept and deleted": (
+        comparing(["Lives in Rome since May"], ["Lives in Rome"]),
+        memory(("0", "", "NONE", 0), ("0", "", "DELETE", 0)),
+        [(0, "DELETE", 0, "Lives in Rome since May"), (0, "ADD", None, "Lives in Rome since May")],
+    ),
+    "equal words of two speakers": (
+        Comparison(
+            (Fact("Likes jazz", 0, speaker="Ann"), Fact("Likes jazz", 1, speaker="Bob")), (Known(0, "Has a dog"),)
+        ),
+        memory((1, "Likes jazz", "ADD", 0), (1, "Likes jazz", "ADD", 1)),
+        [(0, "ADD", None, "Likes jazz"), (1, "ADD", None, "Likes jazz")],
+    ),
     "translated addition": (
         comparing(["有一条狗"], ["喜欢茶"]),
         memory((1, "Has a dog", "ADD")),
@@ -555,6 +587,8 @@ def test_whatever_a_model_says_every_fact_has_an_outcome_and_no_memory_two_chang
         return
     changed = [verdict.number for verdict in answer.verdicts if verdict.event in {"UPDATE", "DELETE"}]
     assert {verdict.fact for verdict in answer.verdicts} == {0, 1, 2}
+    deleted = {verdict.number for verdict in answer.verdicts if verdict.event == "DELETE"}
+    assert not any(verdict.event == "NONE" and verdict.number in deleted for verdict in answer.verdicts)
     assert len(changed) == len(set(changed))
     assert set(changed) <= {0, 1, 2}
     assert [verdict.fact for verdict in answer.verdicts] == sorted(verdict.fact for verdict in answer.verdicts)
