@@ -14,6 +14,7 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import BaseModel, Field
 
 from langmem_adapter.adapters.calls import scope_of_call
+from langmem_adapter.adapters.talk import told
 from langmem_adapter.arguments import bounded, each_of, filled, flag
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import (
@@ -202,7 +203,7 @@ def _told_to_the_model() -> Iterator[None]:
 
 def _search(memory: Memory, scope: Scope, query: str, *, k: int) -> Plan[str]:
     return _looked_up(memory, scope, query, k=k).then(
-        lambda hits: "\n".join(_line(hit.id, hit.text) for hit in hits) or "Nothing is remembered about that."
+        lambda hits: "\n".join(_line(hit.id, told(hit)) for hit in hits) or "Nothing is remembered about that."
     )
 
 
