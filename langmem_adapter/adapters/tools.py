@@ -24,6 +24,7 @@ from langmem_adapter.errors import (
     MemoryNotFoundError,
     ModelReplyError,
 )
+from langmem_adapter.names import named_speaker
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.scoping import MemoryContext
 from langmem_adapter.text import text_hash
@@ -224,7 +225,8 @@ def _save(memory: Memory, scope: Scope, content: str) -> Plan[str]:
     mark = text_hash(content)
 
     def unless_known(hits: list[Hit]) -> Plan[str]:
-        known = next((hit for hit in hits if hit.item.hash == mark), None)
+        same = (hit for hit in hits if hit.item.hash == mark)
+        known = next((hit for hit in same if not named_speaker(hit.item.actor_id, hit.item.role, hit.item.scope)), None)
         if known is not None:
             return Plan(lambda: f"Already remembered: {_line(known.id, known.text)}")
         return _added(memory, scope, content, infer=False)

@@ -90,8 +90,10 @@ def test_what_is_recalled_names_who_said_it_where_several_speak() -> None:
             memory.add({"role": "user", "name": name, "content": text}, user_id="ann")
         recalled = memory.recall("q", user_id="ann").invoke({"q": "Who likes what?"})["memories"]
         assert sorted(recalled.splitlines()) == ["- Joanna: Likes tea", "- Likes go", "- Nate: Likes tea"]
-        [search, *_] = memory.tools(user_id="ann")
+        search, save, *_ = memory.tools(user_id="ann")
         assert "Joanna: Likes tea" in search.invoke({"query": "Who likes tea?"})
+        assert "Already" not in save.invoke({"content": "Likes tea"})  # that of the user is another one
+        assert "Already" in save.invoke({"content": "Likes tea"})
 
 
 def test_keys_are_chosen_and_a_state_may_be_an_object(memory: Memory) -> None:
