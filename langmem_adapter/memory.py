@@ -63,8 +63,10 @@ class Memory(Adding, Finding, Editing):
             LangChain `VectorStore`, which is fed from the database; `None` takes the setting.
         graph: Keep a knowledge graph as well: entities and relations, found in the same call as the facts (see `Memory.graph`);
             `None` takes the setting.
-        fact_extraction_prompt: Replaces our instructions for finding facts.
-        update_memory_prompt: Replaces our instructions for comparing facts with what is known.
+        fact_extraction_prompt: Replaces our instructions for finding facts, which `langmem-adapter prompts` shows. The
+            data, and the form of the reply, follow in a message of their own.
+        update_memory_prompt: Replaces our instructions for comparing facts with what is known, which
+            `langmem-adapter prompts decide` shows.
         vision: Let the chat model describe images in messages, one call each; otherwise the result's notes name them.
         settings: Everything else; `None` reads environment and configuration files.
 

@@ -109,7 +109,8 @@ def remember_node(
 ) -> Runnable[Any, Update]:
     """A node that remembers the latest turn of a thread: what people said since the last answer, and the answers to it.
 
-    What was said before it in the thread helps to understand it and is no source (`context` of `Memory.add`).
+    What was said before it in the thread helps a chat model to understand it and is no source (`context` of `Memory.add`). What
+    tools returned is left out, unless the setting `facts_from_tools` says otherwise.
 
     Put it after the model. Whose memory it is comes with the call, as for `recall_node`; a failure is raised, too.
 

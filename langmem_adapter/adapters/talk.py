@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.names import named_speaker
 from langmem_adapter.pipeline.parse import MOST_BEFORE, as_list, message_of, turns_before
 from langmem_adapter.pipeline.tool_calls import results_apart
 from langmem_adapter.records.checks import quoted
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from langmem_adapter.records.results import AddResult, Hit
     from langmem_adapter.records.scope import Scope
 
-__all__ = ["CountTokens", "answers", "asked", "latest_turn", "listing", "looked_up", "parted", "remembered"]
+__all__ = ["CountTokens", "answers", "asked", "latest_turn", "listing", "looked_up", "parted", "remembered", "told"]
 
 CountTokens: TypeAlias = Callable[[Sequence[BaseMessage]], int]
 """Tokens of some messages: `count_tokens_approximately`, or a model's `get_num_tokens_from_messages`."""
@@ -91,7 +92,8 @@ def listing(max_tokens: int | None, count_tokens: CountTokens) -> Callable[[Sequ
         count_tokens: Counts them.
 
     Returns:
-        A function of what was found, best first: a line `- …` for each; empty where there is none.
+        A function of what was found, best first: a line `- …` for each (`- Nate: …` where a named speaker said it);
+        empty where there is none.
 
     Raises:
         InvalidInputError: *max_tokens* is no number.
@@ -102,12 +104,19 @@ def listing(max_tokens: int | None, count_tokens: CountTokens) -> Callable[[Sequ
     def listed(hits: Sequence[Hit]) -> str:
         lines: list[str] = []
         for hit in hits:
-            line = "- " + " ".join(hit.text.split())  # one line each: a memory cannot pass for the prompt around it
+            line = f"- {told(hit)}"
             if max_tokens is None or count_tokens([HumanMessage("\n".join([*lines, line]))]) <= max_tokens:
                 lines.append(line)
         return "\n".join(lines)
 
     return listed
+
+
+def told(hit: Hit) -> str:
+    """A memory on one line, so that it cannot pass for the prompt around it; what a named speaker said begins with the name."""
+    item = hit.item
+    name = named_speaker(item.actor_id, item.role, item.scope)
+    return " ".join((f"{name}: {item.text}" if name else item.text).split())
 
 
 def looked_up(memory: Memory, turn: Sequence[BaseMessage], scope: Scope, *, k: int) -> Plan[list[Hit]]:

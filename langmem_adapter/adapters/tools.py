@@ -14,6 +14,7 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import BaseModel, Field
 
 from langmem_adapter.adapters.calls import scope_of_call
+from langmem_adapter.adapters.talk import told
 from langmem_adapter.arguments import bounded, each_of, filled, flag
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import (
@@ -23,6 +24,7 @@ from langmem_adapter.errors import (
     MemoryNotFoundError,
     ModelReplyError,
 )
+from langmem_adapter.names import named_speaker
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.scoping import MemoryContext
 from langmem_adapter.text import text_hash
@@ -202,7 +204,7 @@ def _told_to_the_model() -> Iterator[None]:
 
 def _search(memory: Memory, scope: Scope, query: str, *, k: int) -> Plan[str]:
     return _looked_up(memory, scope, query, k=k).then(
-        lambda hits: "\n".join(_line(hit.id, hit.text) for hit in hits) or "Nothing is remembered about that."
+        lambda hits: "\n".join(_line(hit.id, told(hit)) for hit in hits) or "Nothing is remembered about that."
     )
 
 
@@ -223,7 +225,8 @@ def _save(memory: Memory, scope: Scope, content: str) -> Plan[str]:
     mark = text_hash(content)
 
     def unless_known(hits: list[Hit]) -> Plan[str]:
-        known = next((hit for hit in hits if hit.item.hash == mark), None)
+        same = (hit for hit in hits if hit.item.hash == mark)
+        known = next((hit for hit in same if not named_speaker(hit.item.actor_id, hit.item.role, hit.item.scope)), None)
         if known is not None:
             return Plan(lambda: f"Already remembered: {_line(known.id, known.text)}")
         return _added(memory, scope, content, infer=False)

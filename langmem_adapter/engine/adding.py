@@ -52,7 +52,8 @@ class Adding(Wired):
         """Remember what a conversation says.
 
         Facts are extracted, compared with what is known within the fields given, and each ends as ADD, UPDATE, DELETE or
-        NONE, with a reason; all of them in one transaction. Extract, compare, decide follows Mem0 (arXiv:2504.19413).
+        NONE, with a reason; all of them in one transaction. "Please forget that I …" deletes the memories that say it. Extract,
+        compare, decide follows Mem0 (arXiv:2504.19413).
 
         Args:
             messages: A `str` (the user speaks), a dict with `role` and `content`, a LangChain message, or a list of these.
@@ -63,8 +64,9 @@ class Adding(Wired):
             agent_id: The agent. Where the assistant speaks in *messages*, the facts are about the assistant.
             run_id: The run or session.
             context: Earlier turns of the conversation, in the forms of *messages*. They help a chat model to understand ("Her
-                name is …") and are no source of facts; the latest 20 are read, about 1,000 tokens of them. Nothing but this
-                add's trace keeps them. Refused with `infer=False`, where there is nothing to understand.
+                name is …") and are no source of facts; the offline rules do not read them. The latest 20 are read, about 1,000
+                tokens of them. Nothing but this add's trace keeps them. Refused with `infer=False`, where there is nothing to
+                understand.
             metadata: A JSON object, kept with every memory that comes of it; merged where one is updated.
             infer: `False` stores each non-system turn verbatim, always as a new memory; it states no relations.
             memory_type: `"procedural_memory"` makes one step-by-step record of what the agent did; it needs *agent_id*.
@@ -189,7 +191,7 @@ class Adding(Wired):
     def trace(
         self, trace_id: str, *, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None
     ) -> Plan[Trace]:
-        """What one add saw and did: turns, facts, neighbours, decisions, prompts and raw replies, times.
+        """What one add saw and did: turns, facts, the memories compared with, decisions, prompts and raw replies, times.
 
         Args:
             trace_id: The `trace_id` of its result; traces are kept for `Settings.trace_days`.

@@ -4,6 +4,7 @@ A fact belongs to the turn that it names. One that names none of the speaker's i
 string, it belongs to the conversation as a whole, with a speaker only where there is just one. A relation lives as long as a
 memory says it, so it belongs to exactly one fact: the one that it stands in, or that it names by number or in its words, else
 one of its own. What is wrong with a turn or a relation never costs a fact: it is asked for once, then left out with a note.
+Only a fact that names the result of a tool, where that is no source, is refused, with its relations.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ _LONGEST_CONTEXT: Final = 500
 _MOST_RELATIONS: Final = 2_000
 _QUOTED: Final = 120
 _TURN: Final = ("turn", "turn_id", "turn_number", "message", "message_id", "source_turn")
+_REFUSED: Final = "\0"  # the key of a fact that is refused together with its relations
 _LEFT_OUT: Final = "left out of the knowledge graph: "
 _REPR: Final = reprlib.Repr()
 _REPR.maxlevel, _REPR.maxdict, _REPR.maxstring = 2, 8, 60
@@ -75,7 +77,7 @@ class _Reading:
     def run(self) -> Extraction:
         """Everything that can be read; `problems` holds what cannot."""
         for item in self._reply.facts:
-            self._keys.append(self._take(item) if item.text else "")
+            self._keys.append(_REFUSED if self._is_a_tools(item) else self._take(item) if item.text else "")
         if isinstance(self._reply, GraphReply):
             self._relate(self._reply)
         facts = (replace(fact, relations=(*self._stated[key].values(),)) for key, fact in self._facts.items())
@@ -92,6 +94,16 @@ class _Reading:
         key = text_hash(fact.text) + ("" if fact.unattributed else self._question.turns[fact.turn].actor)
         self._facts.setdefault(key, fact)
         return key
+
+    def _is_a_tools(self, item: Item) -> bool:
+        """Whether a fact names the result of a tool that is no source; it is refused, however often it comes."""
+        number, turns = number_of(first_of(item.members, *_TURN)), self._question.turns
+        if number is None or not 0 <= number < len(turns) or number in self._sources or turns[number].role != "tool":
+            return False
+        self.problems.append(
+            f"the fact {_quoted(item.text)} is what a tool returned (turn {number}), which is no source"
+        )
+        return True
 
     def _turn(self, item: Item) -> int | None:
         if len(self._sources) == 1:
@@ -152,7 +164,8 @@ class _Reading:
             self._notes.append(f"{_LEFT_OUT}{_quoted(_in_words(triple))}: it is one of a thing to itself")
             return
         key = self._fact_of(item, relation.fact, place, reply) or self._own(triple)
-        self._stated[key].setdefault(_identity(triple), triple)
+        if key != _REFUSED:
+            self._stated[key].setdefault(_identity(triple), triple)
 
     def _fact_of(self, item: Any, fact: Any, place: int | None, reply: GraphReply) -> str | None:
         """The fact that a relation stands in or names, by number or in its words."""

@@ -254,6 +254,7 @@ REFUSED = [
     (store(embedding_model_dims=1536), "embedding_model_dims.*embedding_dims"),
     (store(host="x"), "'host'.*known are path, collection_name"),
     (store(path=""), "path must be a folder"),
+    (store(path=":memory:"), 'give history_db_path=":memory:" instead'),
     (store(collection_name="x"), "collection_name.*give path"),
     (store(path="/x", collection_name="../x"), "plain name"),
     ({"history_db_path": ""}, "history_db_path must be"),

@@ -83,6 +83,19 @@ def test_only_the_latest_turn_of_a_thread_is_remembered(memory: Memory) -> None:
     assert [change["text"] for change in second["changes"]] == ["Lives in Lyon", "Likes tea"]
 
 
+def test_what_is_recalled_names_who_said_it_where_several_speak() -> None:
+    said = [("Nate", "I like tea."), ("Joanna", "I like tea."), ("ann", "I like go.")]
+    with Memory(":memory:") as memory:
+        for name, text in said:
+            memory.add({"role": "user", "name": name, "content": text}, user_id="ann")
+        recalled = memory.recall("q", user_id="ann").invoke({"q": "Who likes what?"})["memories"]
+        assert sorted(recalled.splitlines()) == ["- Joanna: Likes tea", "- Likes go", "- Nate: Likes tea"]
+        search, save, *_ = memory.tools(user_id="ann")
+        assert "Joanna: Likes tea" in search.invoke({"query": "Who likes tea?"})
+        assert "Already" not in save.invoke({"content": "Likes tea"})  # that of the user is another one
+        assert "Already" in save.invoke({"content": "Likes tea"})
+
+
 def test_keys_are_chosen_and_a_state_may_be_an_object(memory: Memory) -> None:
     memory.add("I like tea.", user_id="alice")
     graph = StateGraph(Talk).add_node(

@@ -172,6 +172,20 @@ def test_facts_from_tool_results_are_taken_only_where_asked_for(*, wanted: bool)
         assert alone.usage.model_calls == wanted
 
 
+def test_a_fact_that_names_a_tools_result_is_refused_unless_asked_for() -> None:
+    home = '"relations": [{"source": "user", "relation": "lives_in", "target": "Oslo"}]'
+    own = '{"text": "Wants it booked", "turn": 0, "relations": []}'
+    reply = f'{{"facts": [{{"text": "Lives in Oslo", "turn": 2, {home}}}, {own}]}}'
+    with Memory(":memory:", model=ScriptedChatModel(replies=[reply] * 2), graph=True) as memory:
+        added = memory.add(RESULT, user_id="u")  # there is one turn of the user's, and still the fact is not his
+        assert [change.text for change in added.results] == ["Wants it booked"]
+        assert "what a tool returned" in added.notes[0]
+        assert not [*memory.graph.relations(user_id="u")]
+    settings = Settings(facts_from_tools=True)
+    with Memory(":memory:", model=ScriptedChatModel(replies=[reply]), settings=settings) as memory:
+        assert len(memory.add(RESULT, user_id="u").results) == 2
+
+
 def test_without_an_agent_or_with_another_type_it_is_refused(tmp_path: Path) -> None:
     with Memory(tmp_path / "m.db") as memory:
         with pytest.raises(InvalidInputError, match="agent_id"):

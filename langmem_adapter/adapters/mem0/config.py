@@ -245,6 +245,10 @@ def _in_folder(options: Mapping[str, Any]) -> Path | None:
 def _folder(path: object) -> Path:
     if not isinstance(path, str | Path) or not str(path).strip():
         raise InvalidInputError(f"config.vector_store.config.path must be a folder, not {quoted(path)}")
+    if path == _MEMORY:
+        raise InvalidInputError(
+            'config.vector_store.config.path is a folder on the disk; to keep nothing, give history_db_path=":memory:" instead'
+        )
     return expanded(path)
 
 
