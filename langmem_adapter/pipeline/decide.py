@@ -5,7 +5,7 @@ fact is added. The rest goes to the reasoner, which sees memories as numbers; on
 
 Who speaks is settled here, whatever the reasoner: what a named speaker says of himself is said of him and not of the scope's
 user, and his statement neither changes nor ends, nor is it taken for, what somebody else said. Who is named is
-`names.named_speaker`'s to say; all who are not are one, the scope's own.
+`names.named_speaker`'s to say; all who are not are one, the scope's own. Nor is a memory rewritten that was not shown whole.
 """
 
 from __future__ import annotations
@@ -112,21 +112,30 @@ def _judged(state: PipelineState, settled: list[_Placed], open_facts: list[int],
     (answer,) = answers
     judged = [_Placed(open_facts[v.fact], v.event, v.text, v.reason, v.number, v.relations) for v in answer.verdicts]
     usage = Usage.from_json(state["work"]["usage"]) + answer.usage
-    placed = sorted(settled + _by_speaker(state, judged), key=lambda verdict: verdict.fact)
+    placed = sorted(settled + _grounded(state, judged), key=lambda verdict: verdict.fact)
     return _decisions(state, placed, usage)
 
 
-def _by_speaker(state: PipelineState, judged: Sequence[_Placed]) -> list[_Placed]:
-    """Verdicts without those on what somebody else said: what the fact's own speaker says is added in their place."""
+def _grounded(state: PipelineState, judged: Sequence[_Placed]) -> list[_Placed]:
+    """Verdicts without those on memories that stay as they are, whatever is judged: the facts are added in their place."""
     facts, known = [said(state, place) for place in range(len(state["facts"]))], state["candidates"]["known"]
-    apart = [v for v in judged if v.known is not None and not _are_one(facts[v.fact], known[v.known])]
-    kept = [verdict for verdict in judged if verdict not in apart]
-    told = {verdict.fact for verdict in kept if verdict.event != "DELETE"}
-    lost = {v.fact: known[v.known] for v in reversed(apart) if v.known is not None and v.fact not in told}
-    return kept + [
-        _Placed(place, "ADD", facts[place].text, f"{_whose(facts[place].speaker)}; {_whose(of['speaker'])} stays")
-        for place, of in lost.items()
+    why = ["" if v.known is None else _stays(facts[v.fact], v.event, known[v.known]) for v in judged]
+    unwritten = {v.known: reason for v, reason in zip(judged, why, strict=True) if reason and v.event == "UPDATE"}
+    why = [
+        reason or (unwritten.get(v.known, "") if v.event == "NONE" else "")
+        for v, reason in zip(judged, why, strict=True)
     ]
+    kept = [verdict for verdict, reason in zip(judged, why, strict=True) if not reason]
+    told = {verdict.fact for verdict in kept if verdict.event != "DELETE"}
+    lost = {v.fact: reason for v, reason in [*zip(judged, why, strict=True)][::-1] if reason and v.fact not in told}
+    return kept + [_Placed(place, "ADD", facts[place].text, reason) for place, reason in lost.items()]
+
+
+def _stays(fact: Fact, event: Event, known: Mapping[str, Any]) -> str:
+    """Why a memory is not touched; blank where it may be."""
+    if not _are_one(fact, known):
+        return f"{_whose(fact.speaker)}; {_whose(known['speaker'])} stays"
+    return "a memory too long to be shown whole stays" if event == "UPDATE" and known["cut"] else ""
 
 
 def _are_one(fact: Fact, known: Mapping[str, Any]) -> bool:
