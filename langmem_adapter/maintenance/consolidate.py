@@ -16,7 +16,7 @@ from langmem_adapter.errors import ConflictError, MemoryNotFoundError
 from langmem_adapter.names import entity_key, named_speaker
 from langmem_adapter.reasoning.base import Answer, Comparison, Known, Verdict
 from langmem_adapter.records.cost import Usage
-from langmem_adapter.records.work import PROCEDURAL, Change, Decision, Fact
+from langmem_adapter.records.work import FORGET, PROCEDURAL, Change, Decision, Fact
 from langmem_adapter.storage import memories
 from langmem_adapter.storage.writes import Write
 
@@ -117,7 +117,7 @@ class Tidier:
             StorageError: The database failed.
         """
         new, older = self._look(memory_id, within, without)
-        if new is None or not older:
+        if new is None or not older or new.item.text.startswith(FORGET):
             return Tidied()
         answer = self._judge(new.item, older)
         decisions = _decisions(new, older, answer.verdicts)
@@ -183,11 +183,14 @@ def _said_by(item: MemoryItem) -> str:
 
 
 def _decisions(new: _Seen, older: Sequence[_Seen], verdicts: Sequence[Verdict]) -> list[Decision]:
+    """What follows; what was not shown whole is not rewritten."""
     made: list[Decision] = []
     for verdict in verdicts:
         if verdict.number is None or verdict.event == "ADD":  # it says something of its own
             continue
         reason, known = f"consolidated: {verdict.reason}", older[verdict.number]
+        if verdict.event == "UPDATE" and known.shown != known.item.text:
+            continue
         if verdict.event == "DELETE":
             made.append(Decision("DELETE", known.item.id, None, reason, time=new.item.created_at, seen=known.seq))
             continue

@@ -5,7 +5,7 @@ fact is added. The rest goes to the reasoner, which sees memories as numbers; on
 
 Who speaks is settled here, whatever the reasoner: what a named speaker says of himself is said of him and not of the scope's
 user, and his statement neither changes nor ends, nor is it taken for, what somebody else said. Who is named is
-`names.named_speaker`'s to say; all who are not are one, the scope's own.
+`names.named_speaker`'s to say; all who are not are one, the scope's own. Nor is a memory rewritten that was not shown whole.
 """
 
 from __future__ import annotations
@@ -132,7 +132,12 @@ class _Round:
         candidates = self.state["candidates"]
         changed = {verdict.known: verdict for verdict in self.placed if verdict.event in {"UPDATE", "DELETE"}}
         stored = [
-            _Shown(memory["text"] if number not in changed else changed[number].text, memory["speaker"], number)
+            _Shown(
+                memory["text"] if number not in changed else changed[number].text,
+                memory["speaker"],
+                number,
+                cut=memory["cut"],
+            )
             for number, memory in enumerate(candidates["known"][: candidates["shown"]])
             if number not in changed or changed[number].event == "UPDATE"
         ]
@@ -147,6 +152,7 @@ class _Shown(NamedTuple):
     speaker: str
     known: int | None = None
     added: _Placed | None = None
+    cut: bool = False
 
 
 def _ask(at: _Round) -> Ask:
@@ -164,7 +170,7 @@ def _judged(at: _Round, shown: Sequence[_Shown], answers: Sequence[Answer]) -> U
         (replace(v, fact=at.open[v.fact]), None if v.number is None else shown[v.number]) for v in answer.verdicts
     ]
     placed = list(at.placed)
-    for verdict, memory in _by_speaker(at.facts, verdicts):
+    for verdict, memory in _grounded(at.facts, verdicts):
         _fold(placed, verdict, memory)
     at = replace(at, placed=placed, open=at.open[at.most :], usage=at.usage + answer.usage)
     if at.open:
@@ -190,18 +196,31 @@ def _fold(placed: list[_Placed], verdict: Verdict, memory: _Shown | None) -> Non
         placed.append(replace(new, event=event))
 
 
-def _by_speaker(
+def _grounded(
     facts: Sequence[Fact], verdicts: Sequence[tuple[Verdict, _Shown | None]]
 ) -> list[tuple[Verdict, _Shown | None]]:
-    """Verdicts without those on what somebody else said: what the fact's own speaker says is added in their place."""
-    kept = [(v, memory) for v, memory in verdicts if memory is None or _are_one(facts[v.fact], memory.speaker)]
-    told = {verdict.fact for verdict, _ in kept if verdict.event != "DELETE"}
-    apart = {v.fact: memory for v, memory in reversed(verdicts) if memory is not None and (v, memory) not in kept}
-    return kept + [
-        (Verdict("ADD", facts[place].text, f"{_whose(facts[place].speaker)}; {_whose(of.speaker)} stays", place), None)
-        for place, of in apart.items()
-        if place not in told
+    """Verdicts without those on memories that stay as they are, whatever is judged: the facts are added in their place."""
+    why = ["" if memory is None else _stays(facts[v.fact], v.event, memory) for v, memory in verdicts]
+    unwritten = {
+        v.number: reason for (v, _), reason in zip(verdicts, why, strict=True) if reason and v.event == "UPDATE"
+    }
+    why = [
+        reason or (unwritten.get(v.number, "") if v.event == "NONE" else "")
+        for (v, _), reason in zip(verdicts, why, strict=True)
     ]
+    kept = [each for each, reason in zip(verdicts, why, strict=True) if not reason]
+    told = {verdict.fact for verdict, _ in kept if verdict.event != "DELETE"}
+    lost = {
+        v.fact: reason for (v, _), reason in [*zip(verdicts, why, strict=True)][::-1] if reason and v.fact not in told
+    }
+    return kept + [(Verdict("ADD", facts[place].text, reason, place), None) for place, reason in lost.items()]
+
+
+def _stays(fact: Fact, event: Event, memory: _Shown) -> str:
+    """Why a memory is not touched; blank where it may be."""
+    if not _are_one(fact, memory.speaker):
+        return f"{_whose(fact.speaker)}; {_whose(memory.speaker)} stays"
+    return "a memory too long to be shown whole stays" if event == "UPDATE" and memory.cut else ""
 
 
 def _are_one(fact: Fact, speaker: str) -> bool:

@@ -41,12 +41,14 @@ class Neighbour:
         text: Its text as it is shown.
         seq: Number of its last change.
         speaker: Whose statement it is, as `names.named_speaker` has it.
+        cut: Whether that is not all of it.
     """
 
     id: str
     text: str
     seq: int
     speaker: str
+    cut: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,10 @@ def neighbourhood(
     return Neighbourhood(
         seen=seen,
         known=tuple(
-            Neighbour(row.id, row.text, row.seq, named_speaker(row.actor_id, row.role, scope)) for row in known
+            Neighbour(
+                row.id, row.text, row.seq, named_speaker(row.actor_id, row.role, scope), row.letters > len(row.text)
+            )
+            for row in known
         ),
         shown=len(rows),
         equal=tuple(tuple(place[pk] for pk in equal.get(each, ()) if pk in place) for each in words),

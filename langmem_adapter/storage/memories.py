@@ -55,7 +55,8 @@ _ITEM: Final = select(*_SHOWN, scopes.c.user_id, scopes.c.agent_id, scopes.c.run
     memories, scopes, memories.c.scope_id == scopes.c.id
 )
 _BY_PKS: Final = Prepared(_ITEM.where(any_of(memories.c.pk, "pks")))
-_LAST: Final = [memories.c[name] for name in ("pk", "id", "seq", "updated_at", "actor_id", "role")]
+_LETTERS: Final = func.length(memories.c.text).label("letters")
+_LAST: Final = [*(memories.c[name] for name in ("pk", "id", "seq", "updated_at", "actor_id", "role")), _LETTERS]
 _BEGINNING: Final = func.substr(memories.c.text, 1, bindparam("letters", type_=Integer)).label("text")
 _TEXTS: Final = Prepared(select(*_LAST, _BEGINNING).where(any_of(memories.c.pk, "pks")).order_by(memories.c.pk))
 

@@ -68,6 +68,19 @@ def test_what_is_different_stays(memory: Memory) -> None:
     assert len(texts(memory)) == 3
 
 
+def test_a_memory_asks_for_nothing_to_be_forgotten(memory: Memory) -> None:
+    tell(memory, "Buy milk", "Forget: buy milk")
+    assert tidy(memory).changes == ()
+
+
+def test_what_is_not_shown_whole_is_not_rewritten() -> None:
+    update = json.dumps({"memory": [{"fact": 0, "event": "UPDATE", "id": "0", "text": "Lives in Lyon"}]})
+    with Memory(":memory:", model=ScriptedChatModel(replies=[update])) as memory:
+        tell(memory, "Lives in Kyoto. " + "Likes tea. " * 900)
+        (moved,) = tell(memory, "Lives in Lyon")
+        assert Tidier(memory).tidy(moved, ALICE).changes == ()
+
+
 def test_a_dry_run_says_the_same_and_does_nothing(memory: Memory) -> None:
     tell(memory, "Lives in Kyoto", "Lives in Lyon", "Likes tea", "likes tea!")
     foretold = tidy(memory, dry_run=True)

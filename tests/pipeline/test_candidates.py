@@ -50,3 +50,19 @@ def test_in_a_crowd_a_fact_meets_another_value_of_its_relation(tmp_path: Any) ->
         for stated, found in (([moved], True), ([Triple(SELF, "likes", "Braga")], False), ([], False)):
             hood = memory.engine.searcher.neighbours(["Xyzzy"], Scope(**ANN), tokens=500, stated=stated)
             assert ("Lives in Porto" in {known.text for known in hood.known}) is found
+
+
+def test_what_was_not_shown_whole_is_not_rewritten() -> None:
+    def moves(messages: list[Any]) -> str:
+        (old,) = (known for known in requested(messages)["memories"] if known["text"].startswith("Lives in Rome"))
+        assert old["text"].endswith("…")
+        update = {"fact": 0, "event": "UPDATE", "id": old["id"], "text": "Lives in Oslo with Odo and Rex"}
+        return json.dumps({"memory": [update, {"fact": 1, "event": "NONE", "id": old["id"]}]})
+
+    whole = "Lives in Rome with Odo. " + "Has plants. " * 50 + "The key lies under the mat."
+    model = ScriptedChatModel(replies=[json.dumps({"facts": ["Lives in Oslo", "Has a dog, Rex"]}), moves])
+    with Memory(":memory:", model=model) as memory:
+        memory.add_many([{"messages": text, "infer": False, **ANN} for text in [*lines("others.en.txt"), whole]])
+        changes = memory.add("I live in Oslo now, with Rex, my dog.", **ANN).results
+        assert [(each.event, each.text) for each in changes] == [("ADD", "Lives in Oslo"), ("ADD", "Has a dog, Rex")]
+        assert whole in {item.text for item in memory.get_all(k=1_000, **ANN)}

@@ -59,6 +59,18 @@ def test_a_statement_changes_ends_and_repeats_what_its_own_speaker_said_alone(ev
             assert holding(memory, "talk", "Joanna") == {("lives_in", "Denver")}
 
 
+def test_what_an_update_of_somebody_elses_statement_was_to_say_is_not_lost() -> None:
+    facts = [{"text": "Lives in Denver", "turn": 0}, {"text": "Lives near a park", "turn": 1}]
+    both = [{"fact": 0, "event": "UPDATE", "id": "0", "text": "Lives in Denver near a park"}]
+    both += [{"fact": 1, "event": "NONE", "id": "0"}]
+    replies = [found("Boston"), json.dumps({"facts": facts}), json.dumps({"memory": both})]
+    with Memory(":memory:", model=ScriptedChatModel(replies=replies)) as memory:
+        memory.add(said("Nate", "I live in Boston."), user_id="talk")
+        memory.add([said("Joanna", "I live in Denver."), said("Nate", "I live near a park.")], user_id="talk")
+        assert live(memory, "talk", "Nate") == {"Lives in Boston", "Lives near a park"}
+        assert live(memory, "talk", "Joanna") == {"Lives in Denver"}
+
+
 @pytest.mark.parametrize("rules", [True, False])
 def test_equal_words_of_two_are_two_statements_and_of_one_only_one(rules: bool) -> None:  # noqa: FBT001
     extraction, update = found("Boston"), judged("UPDATE", "Lives in Boston")
