@@ -188,6 +188,8 @@ def _decisions(new: _Seen, older: Sequence[_Seen], verdicts: Sequence[Verdict]) 
         if verdict.number is None or verdict.event == "ADD":  # it says something of its own
             continue
         reason, known = f"consolidated: {verdict.reason}", older[verdict.number]
+        if verdict.event == "UPDATE" and known.shown != known.item.text:  # what was not shown of it would be lost
+            continue
         if verdict.event == "DELETE":
             made.append(Decision("DELETE", known.item.id, None, reason, time=new.item.created_at, seen=known.seq))
             continue

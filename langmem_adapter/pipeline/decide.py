@@ -143,11 +143,15 @@ def _decisions(state: PipelineState, verdicts: Sequence[_Placed], usage: Usage |
 
 
 def _granted(verdict: _Placed, state: PipelineState) -> _Placed:
-    """A verdict as it may stand: what asks to forget something never becomes a memory."""
+    """A verdict as it may stand: a wish to forget never becomes a memory, and no text replaces what was not shown whole."""
     text = state["facts"][verdict.fact]["text"]
-    if verdict.event in {"DELETE", "NONE"} or not text.startswith(FORGET):
+    if verdict.event in {"DELETE", "NONE"}:
         return verdict
-    return _Placed(verdict.fact, "NONE", text, "no memory clearly says what is to be forgotten")
+    if text.startswith(FORGET):
+        return _Placed(verdict.fact, "NONE", text, "no memory clearly says what is to be forgotten")
+    if verdict.known is not None and state["candidates"]["known"][verdict.known]["cut"]:
+        return _Placed(verdict.fact, "ADD", text, "the memory that it concerns is too long to be shown, and stays")
+    return verdict
 
 
 def _decision(state: PipelineState, verdict: _Placed) -> Decision:

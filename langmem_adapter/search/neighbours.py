@@ -40,12 +40,14 @@ class Neighbour:
         text: Its text as it is shown.
         seq: Number of its last change.
         speaker: Whose statement it is, as `names.named_speaker` has it.
+        cut: Whether more of its text is not shown.
     """
 
     id: str
     text: str
     seq: int
     speaker: str
+    cut: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +123,12 @@ def neighbourhood(
     others = {pk for pks in equal.values() for pk in pks}.difference(row.pk for row in rows)
     known = [*rows, *memories.texts(connection, others, _LETTERS)]
     place = {row.pk: number for number, row in enumerate(known)}
+    speakers = [named_speaker(row.actor_id, row.role, scope) for row in known]
     return Neighbourhood(
         seen=seen,
         known=tuple(
-            Neighbour(row.id, row.text, row.seq, named_speaker(row.actor_id, row.role, scope)) for row in known
+            Neighbour(row.id, row.text, row.seq, speaker, cut=row.length > len(row.text))
+            for row, speaker in zip(known, speakers, strict=True)
         ),
         shown=len(rows),
         equal=tuple(tuple(place[pk] for pk in equal.get(each, ()) if pk in place) for each in words),

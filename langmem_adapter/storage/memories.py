@@ -55,7 +55,10 @@ _ITEM: Final = select(*_SHOWN, scopes.c.user_id, scopes.c.agent_id, scopes.c.run
     memories, scopes, memories.c.scope_id == scopes.c.id
 )
 _BY_PKS: Final = Prepared(_ITEM.where(any_of(memories.c.pk, "pks")))
-_LAST: Final = [memories.c[name] for name in ("pk", "id", "seq", "updated_at", "actor_id", "role")]
+_LAST: Final = (
+    *(memories.c[name] for name in ("pk", "id", "seq", "updated_at", "actor_id", "role")),
+    func.length(memories.c.text).label("length"),
+)
 _BEGINNING: Final = func.substr(memories.c.text, 1, bindparam("letters", type_=Integer)).label("text")
 _TEXTS: Final = Prepared(select(*_LAST, _BEGINNING).where(any_of(memories.c.pk, "pks")).order_by(memories.c.pk))
 
@@ -85,14 +88,14 @@ def extent(connection: Connection, scope: Scope, most: int) -> tuple[int, int]:
 
 
 def every_text(connection: Connection, scope: Scope) -> list[AnyRow]:
-    """The pk, id, seq, updated_at, actor_id, role and text of every memory within *scope*."""
+    """The pk, id, seq, updated_at, actor_id, role, length and text of every memory within *scope*."""
     return list(connection.execute(select(*_LAST, memories.c.text).where(_visible(scope)).order_by(memories.c.pk)))
 
 
 def texts(connection: Connection, pks: Iterable[int], letters: int) -> list[Any]:
     """The same of some memories; of texts of more than so many letters the beginning, with an ellipsis at its end."""
-    rows = _TEXTS.rows(connection, {"pks": list(pks), "letters": letters + 1})
-    return [row if len(row.text) <= letters else row._replace(text=row.text[: letters - 1] + "…") for row in rows]
+    rows = _TEXTS.rows(connection, {"pks": list(pks), "letters": letters})
+    return [row if row.length <= letters else row._replace(text=row.text[: letters - 1] + "…") for row in rows]
 
 
 def sequence_numbers(connection: Connection, ids: Sequence[str]) -> dict[str, int]:
