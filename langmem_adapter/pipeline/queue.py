@@ -43,9 +43,6 @@ class _Place:
     since: float | None = None  # when its turn came
     ended: Future[None] = field(default_factory=Future)
 
-    def __post_init__(self) -> None:
-        self.ended.set_running_or_notify_cancel()  # from here on nobody who waits for it can cancel it
-
     def left(self) -> float:
         """Seconds for which others still wait for it."""
         return self.lease if self.since is None else self.since + self.lease - time.monotonic()

@@ -337,9 +337,10 @@ class Entry:
     def _mark(self, row: Mapping[str, Any]) -> None:
         if self._write.seen is None or self._write.scope is None:
             return
-        self._scope(
-            self._write.scope, row["seq"]
-        )  # that of a run is there even where it only changed memories of others
+        # Contract: the scope of a run that compared has a row, also where it only changed memories of narrower ones: whoever
+        # compares within it relies on its mark. Proved by tests/storage/test_ledger.py::
+        # test_who_compared_without_having_seen_what_was_written_meanwhile_compares_again.
+        self._scope(self._write.scope, row["seq"])
         self._compared.update(map(key_of, between(self._write.scope, row.get("scope", self._write.scope))))
 
 

@@ -42,6 +42,24 @@ def test_a_fact_meets_the_memory_that_it_contradicts_without_sharing_a_word(code
     assert shown[1::2] == [pair["old"] for pair in pairs]
 
 
+def test_a_memory_that_was_not_shown_whole_is_not_rewritten() -> None:
+    """What the model did not see of it would be lost, so the fact is kept beside it."""
+
+    def rewrites(messages: list[Any]) -> str:
+        (cut,) = [known for known in requested(messages)["memories"] if "zither" in known["text"]]
+        return json.dumps({"memory": [{"fact": 0, "event": "UPDATE", "id": cut["id"], "text": "Sold the zither"}]})
+
+    model = ScriptedChatModel(replies=[json.dumps({"facts": ["Sold the zither"]}), rewrites])
+    whole = "The zither came from Graz. " + "It was tuned with care. " * 20 + "It is insured."
+    with Memory(":memory:", model=model) as memory:
+        memory.add_many([{"messages": text, "infer": False, **ANN} for text in lines("others.en.txt")])
+        (kept,) = memory.add(whole, infer=False, **ANN).results
+        (change,) = memory.add("I sold the zither.", **ANN).results
+        assert kept.id is not None
+        assert memory.get(kept.id).text == whole
+        assert (change.event, change.text) == ("ADD", "Sold the zither")
+
+
 def test_in_a_crowd_a_fact_meets_another_value_of_its_relation(tmp_path: Any) -> None:
     with Memory(tmp_path / "m.db", graph=True) as memory:
         memory.add("I live in Porto.", **ANN)
