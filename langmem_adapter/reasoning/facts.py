@@ -160,6 +160,7 @@ class _Reading:
             return
         triple = _typed(relation.triple, types)
         self.problems += [f"in the relation {_quoted(item)} {problem}" for problem in relation.problems]
+        self._notes += [f"in the relation {_quoted(item)} {note}" for note in relation.notes]
         if entity_key(triple.source) == entity_key(triple.target):
             self._notes.append(f"{_LEFT_OUT}{_quoted(_in_words(triple))}: it is one of a thing to itself")
             return

@@ -1,8 +1,10 @@
-"""Numbers, dates and flags as chat models write them."""
+"""Numbers, dates, flags and degrees as chat models write them."""
 
 from __future__ import annotations
 
+import math
 import re
+import sys
 import unicodedata
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -10,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Period", "first_of", "flag", "interval", "number_of", "period"]
+__all__ = ["Period", "degree", "first_of", "flag", "interval", "number_of", "period"]
 
 Period = tuple[datetime, datetime]
 """A stretch of time, half-open: a year, a month, a day; of an exact time, both ends are that time."""
@@ -18,6 +20,7 @@ Period = tuple[datetime, datetime]
 _DATE: Final = re.compile(r"(\d{4})(?:[-/.年](\d{1,2})(?:[-/.月](\d{1,2}))?)?[年月日]?", re.ASCII)
 _OPEN: Final = frozenset({"", "null", "none", "unknown", "n/a", "now", "present", "ongoing", "current"})
 _FOR_EVER: Final = 9999  # the year by which "without end" is written
+_PERCENT: Final = re.compile(r"\s*(\d{1,4}(?:\.\d{1,9})?)\s*(%?)\s*", re.ASCII)
 _NUMBER: Final = re.compile(r"[#\[(\"'\s]*(-?\d{1,9})[\])\"'\s.]*")
 _FLAGS: Final[dict[Any, bool]] = {
     **dict.fromkeys(("true", "yes", "1", "是"), True),
@@ -94,6 +97,27 @@ def flag(value: Any) -> bool:
     if said not in _FLAGS:
         raise ValueError(f"must be true or false, not {str(value)[:40]!r}")
     return _FLAGS[said]
+
+
+def degree(value: Any) -> float | None:
+    """A number, or a text with one, in percent where it says so.
+
+    Returns:
+        `None` where it is no number.
+
+    Example:
+        >>> degree("80%"), degree(7), degree("high")
+        (0.8, 7.0, None)
+    """
+    number = _percent(value) if isinstance(value, str) else value
+    if isinstance(number, bool) or not isinstance(number, int | float) or math.isnan(number):
+        return None
+    return float(min(number, sys.float_info.max))
+
+
+def _percent(text: str) -> float | None:
+    told = _PERCENT.fullmatch(text)
+    return None if told is None else float(told[1]) / (100 if told[2] else 1)
 
 
 def _period(text: str) -> Period | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.names import LONGEST_NAME, LONGEST_RELATION, entity_key, relation_name, speaker
 from langmem_adapter.reasoning.listing import inner_or_self, members_of
-from langmem_adapter.reasoning.said import first_of, flag, interval, period
+from langmem_adapter.reasoning.said import degree, first_of, flag, interval, period
 from langmem_adapter.reasoning.salvage import UnusableReplyError
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.records.graph import ASSISTANT, SELF, Triple
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Told", "is_relation", "listed", "told", "types_of"]
 
 _LONGEST_TYPE: Final = 50
+_LEAST: Final = 0.01  # of a confidence, which is above 0
 
 _NAME: Final = ("name", "entity", "entity_name", "id", "text")
 _TYPE: Final = ("type", "entity_type", "label", "category", "kind")
@@ -43,11 +44,13 @@ class Told:
         triple: It, with as much as could be read.
         fact: Which fact states it, as sent: a number, a text, `None`.
         problems: What could not be read and is left out, worth asking again.
+        notes: What was changed.
     """
 
     triple: Triple
     fact: Any
     problems: tuple[str, ...]
+    notes: tuple[str, ...]
 
 
 def told(item: Any, about: str) -> Told:
@@ -65,6 +68,7 @@ def told(item: Any, about: str) -> Told:
     target, target_type = _named(first_of(members, *_TARGET, "to"), "target", about)
     problems: list[str] = []
     since, until = _dates(members, problems)
+    sure, notes = _confidence(first_of(members, "confidence", "certainty", "probability", "score"))
     triple = Triple(
         source,
         _relation(first_of(members, *_RELATION)),
@@ -74,8 +78,9 @@ def told(item: Any, about: str) -> Told:
         valid_from=since,
         valid_to=until,
         ended=_ended(first_of(members, "ended", "is_ended")),
+        confidence=sure,
     )
-    return Told(triple, first_of(members, *_FACT), tuple(problems))
+    return Told(triple, first_of(members, *_FACT), tuple(problems), notes)
 
 
 def types_of(entities: Any) -> dict[str, str]:
@@ -212,3 +217,13 @@ def _ended(value: Any) -> bool:
         return flag(value)
     except ValueError as error:
         raise ValueError(f"ended {error}") from None
+
+
+def _confidence(value: Any) -> tuple[float, tuple[str, ...]]:
+    if value is None or value == "":
+        return 1.0, ()
+    number = degree(value)
+    if number is None:
+        return 1.0, (f"the confidence {str(value)[:40]!r} is no number and was left out",)
+    sure = min(max(number, _LEAST), 1.0)
+    return sure, () if sure == number else (f"the confidence {str(value)[:40]!r} was read as {sure}",)

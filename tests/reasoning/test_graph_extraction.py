@@ -51,7 +51,7 @@ ENGLISH = (
     },
     [
         (Triple("user", "lives_in", "Zürich", "", "city", valid_from=datetime(2024, 5, 1, tzinfo=UTC)),),
-        (Triple("Anna", "manages", "Ben", "person", ended=True),),
+        (Triple("Anna", "manages", "Ben", "person", ended=True, confidence=0.9),),
     ],
 )
 CHINESE = (
