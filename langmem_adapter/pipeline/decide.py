@@ -220,6 +220,8 @@ def _stays(fact: Fact, event: Event, memory: _Shown) -> str:
     """Why a memory is not touched; blank where it may be."""
     if not _are_one(fact, memory.speaker):
         return f"{_whose(fact.speaker)}; {_whose(memory.speaker)} stays"
+    if fact.unattributed and event in {"UPDATE", "DELETE"}:
+        return "several people speak, and which of them said it is not known"
     return "a memory too long to be shown whole stays" if event == "UPDATE" and memory.cut else ""
 
 

@@ -170,3 +170,17 @@ def test_each_speaker_is_remembered_as_if_he_had_a_scope_of_his_own(
         whole, alone, actor = f"talk {turn}", f"{name} alone {turn}".strip(), name or "user"
         assert live(memory, whole, actor) == live(memory, alone, actor)
         assert holding(memory, whole, name or whole) == holding(memory, alone, name or alone)
+
+
+@pytest.mark.parametrize("event", ["UPDATE", "DELETE"])
+def test_what_nobody_is_known_to_have_said_changes_nobodys_memory(event: str) -> None:
+    plain = json.dumps({"facts": ["Lives in Denver"]})
+    model = ScriptedChatModel(
+        replies=[json.dumps({"facts": ["Lives in Boston"]}), plain, judged(event, "Lives in Denver")]
+    )
+    with Memory(":memory:", model=model) as memory:
+        memory.add("I live in Boston.", user_id="talk")
+        both = [said("Nate", "Hi!"), said("Joanna", "I live in Denver.")]
+        (change,) = memory.add(both, user_id="talk").results
+        assert (change.event, change.text) == ("ADD", "Lives in Denver")
+        assert {item.text for item in memory.get_all(user_id="talk")} == {"Lives in Boston", "Lives in Denver"}
