@@ -54,9 +54,7 @@ def _decide(reasoner: Reasoner, compared: Callable[..., Comparison], state: Pipe
     if not facts or facts[0].verbatim:
         why = "a record of what was done" if state["task"]["memory_type"] == PROCEDURAL else "stored as said"
         return _told(state, [_Placed(place, "ADD", fact.text, why) for place, fact in enumerate(facts)])
-    if state["work"]["compared"] == _compared(
-        state
-    ):  # back from a conflict that touched no neighbour: the answer stands
+    if state["work"]["compared"] == _compared(state):  # back from a conflict that touched nothing shown
         return finished(state, "decide", decisions=len(state["decisions"]))
     settled, open_facts = _settle(facts, state["candidates"], ask_always=not reasoner.calls_model)
     if not open_facts:
