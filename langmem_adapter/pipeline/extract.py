@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from langgraph.types import Command
 
 from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.names import named_speaker
 from langmem_adapter.pipeline.clock import finished
 from langmem_adapter.pipeline.stage import Ask, AskingStage, Step
 from langmem_adapter.pipeline.state import PipelineState, scope_of
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from langmem_adapter.pipeline.state import Task, Work
+    from langmem_adapter.records.scope import Scope
     from langmem_adapter.search.searcher import Searcher
     from langmem_adapter.storage.database import Database
 
@@ -95,15 +97,18 @@ def _extract(reasoner: Reasoner, tools: bool, state: PipelineState, seen: _Seen)
     speaks = any(turn.role == "assistant" and turn.text for turn in turns)
     about = "assistant" if scope_of(state).agent_id and speaks else "user"
     questions = [
-        replace(ask(item, about), graph=seen.names, known=_texts(memories), tools=tools)
+        replace(ask(item, about), graph=seen.names, known=_texts(memories, scope_of(state)), tools=tools)
         for item, memories in zip(places, seen.memories or [()] * len(places), strict=True)
     ]
     shown = [memory.id for memories in seen.memories for memory in memories]
     return Ask(reasoner.extract, questions, partial(_collected, state, places, shown))
 
 
-def _texts(memories: Sequence[Any]) -> tuple[str, ...]:
-    return tuple(fitting((memory.text for memory in memories), each=_TOKENS_OF_ONE, most=_TOKENS_KNOWN))
+def _texts(memories: Sequence[Any], scope: Scope) -> tuple[str, ...]:
+    """What memories say, with the names of those who said it."""
+    speakers = (named_speaker(memory.actor_id, memory.role, scope) for memory in memories)
+    told = (f"{who}: {memory.text}" if who else memory.text for who, memory in zip(speakers, memories, strict=True))
+    return tuple(fitting(told, each=_TOKENS_OF_ONE, most=_TOKENS_KNOWN))
 
 
 def _check_reader(reasoner: Reasoner, task: Task) -> None:

@@ -58,7 +58,7 @@ class Question:
         prompt: Replaces the reasoner's own instructions, where it has any.
         graph: What the knowledge graph holds already, where entities and relations are wanted as well; else `None`.
         before: Earlier turns of the conversation, oldest first: they help to understand and are never a source.
-        known: Texts of memories that the turns may speak of, likewise no source.
+        known: Texts of memories that the turns may speak of, behind the names of those who said them; likewise no source.
         tools: Whether what tools returned is a source as well.
     """
 
