@@ -37,6 +37,7 @@ __all__ = [
     "says_all",
     "speaker",
     "whom",
+    "with_speaker",
 ]
 
 LONGEST_NAME: Final = 200
@@ -230,6 +231,18 @@ def named_speaker(actor: str | None, role: str | None, scope: Scope) -> str:
     if actor is None or role in {actor, "tool"} or speaker(actor) is not None:
         return ""
     return "" if entity_key(actor) in {"", entity_key(own or "")} else actor
+
+
+def with_speaker(text: str, actor: str | None, role: str | None, scope: Scope) -> str:
+    """What a memory says, behind the name of its speaker where there is one; the other arguments are those of `named_speaker`.
+
+    Example:
+        >>> from langmem_adapter.records.scope import Scope
+        >>> [with_speaker("Likes tea", actor, "user", Scope("anna")) for actor in ("Anna", "Ben")]
+        ['Likes tea', 'Ben: Likes tea']
+    """
+    name = named_speaker(actor, role, scope)
+    return f"{name}: {text}" if name else text
 
 
 def relation_name(name: str) -> str:

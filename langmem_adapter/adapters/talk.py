@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.names import named_speaker
+from langmem_adapter.names import with_speaker
 from langmem_adapter.pipeline.parse import MOST_BEFORE, as_list, message_of, turns_before
 from langmem_adapter.pipeline.tool_calls import results_apart
 from langmem_adapter.records.checks import quoted
@@ -115,8 +115,7 @@ def listing(max_tokens: int | None, count_tokens: CountTokens) -> Callable[[Sequ
 def told(hit: Hit) -> str:
     """A memory on one line, so that it cannot pass for the prompt around it; what a named speaker said begins with the name."""
     item = hit.item
-    name = named_speaker(item.actor_id, item.role, item.scope)
-    return " ".join((f"{name}: {item.text}" if name else item.text).split())
+    return " ".join(with_speaker(item.text, item.actor_id, item.role, item.scope).split())
 
 
 def looked_up(memory: Memory, turn: Sequence[BaseMessage], scope: Scope, *, k: int) -> Plan[list[Hit]]:

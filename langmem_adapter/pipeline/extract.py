@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from langgraph.types import Command
 
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.names import named_speaker
+from langmem_adapter.names import with_speaker
 from langmem_adapter.pipeline.clock import finished
 from langmem_adapter.pipeline.stage import Ask, AskingStage, Step
 from langmem_adapter.pipeline.state import PipelineState, scope_of
@@ -106,8 +106,7 @@ def _extract(reasoner: Reasoner, tools: bool, state: PipelineState, seen: _Seen)
 
 def _texts(memories: Sequence[Any], scope: Scope) -> tuple[str, ...]:
     """What memories say, with the names of those who said it."""
-    speakers = (named_speaker(memory.actor_id, memory.role, scope) for memory in memories)
-    told = (f"{who}: {memory.text}" if who else memory.text for who, memory in zip(speakers, memories, strict=True))
+    told = (with_speaker(memory.text, memory.actor_id, memory.role, scope) for memory in memories)
     return tuple(fitting(told, each=_TOKENS_OF_ONE, most=_TOKENS_KNOWN))
 
 
