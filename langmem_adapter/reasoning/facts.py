@@ -97,7 +97,7 @@ class _Reading:
 
     def _is_a_tools(self, item: Item) -> bool:
         """Whether a fact names the result of a tool that is no source; it is refused, however often it comes."""
-        number, turns = number_of(first_of(item.members, *_TURN)), self._question.turns
+        number, turns = _named_turn(item), self._question.turns
         if number is None or not 0 <= number < len(turns) or number in self._sources or turns[number].role != "tool":
             return False
         self.problems.append(
@@ -110,7 +110,7 @@ class _Reading:
             return self._sources[0]
         if not any(name in item.members for name in _TURN):
             return None
-        number = number_of(first_of(item.members, *_TURN))
+        number = _named_turn(item)
         if number in self._sources:
             return number
         role = self._question.about
@@ -189,6 +189,10 @@ class _Reading:
         if key not in self._facts:
             self._facts[key] = self._placed(text, self._sources[0] if len(self._sources) == 1 else None)
         return key
+
+
+def _named_turn(item: Item) -> int | None:
+    return number_of(first_of(item.members, *_TURN))
 
 
 def _sent(reply: GraphReply) -> Iterator[tuple[Any, int | None]]:
