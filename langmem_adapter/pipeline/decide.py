@@ -24,7 +24,7 @@ from langmem_adapter.pipeline.speakers import by_name, said
 from langmem_adapter.pipeline.stage import Ask, AskingStage, Update
 from langmem_adapter.reasoning.base import Answer, Comparison, Known, Reasoner, Verdict
 from langmem_adapter.records.cost import Usage
-from langmem_adapter.records.work import FORGET, PROCEDURAL, Decision, Event, Fact, Turn
+from langmem_adapter.records.work import FORGET, PROCEDURAL, UNCLEAR, Decision, Event, Fact, Turn
 from langmem_adapter.text import text_hash
 
 if TYPE_CHECKING:
@@ -247,7 +247,7 @@ def _granted(verdict: _Placed, state: PipelineState) -> _Placed:
     text = state["facts"][verdict.fact]["text"]
     if verdict.event in {"DELETE", "NONE"} or not text.startswith(FORGET):
         return verdict
-    return _Placed(verdict.fact, "NONE", text, "no memory clearly says what is to be forgotten")
+    return _Placed(verdict.fact, "NONE", text, UNCLEAR)
 
 
 def _decision(state: PipelineState, verdict: _Placed) -> Decision:

@@ -18,7 +18,7 @@ from langmem_adapter.reasoning.prompts import is_echo
 from langmem_adapter.reasoning.salvage import UnusableReplyError, listed_problems
 from langmem_adapter.reasoning.triples import listed, told
 from langmem_adapter.records.graph import SELF
-from langmem_adapter.records.work import FORGET
+from langmem_adapter.records.work import FORGET, UNCLEAR
 from langmem_adapter.text import text_hash
 
 if TYPE_CHECKING:
@@ -255,7 +255,7 @@ class _Reading:
         told = [verdict for verdict in self._verdicts[fact] if verdict.event == "DELETE"]
         self._verdicts[fact] = told
         if not told:
-            self._add(fact, "NONE", "no memory clearly says what is to be forgotten", None)
+            self._add(fact, "NONE", UNCLEAR, None)
 
     def _ordered(self, fact: int) -> list[Verdict]:
         told = self._verdicts[fact]

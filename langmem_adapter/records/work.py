@@ -12,7 +12,7 @@ from langmem_adapter.records.plain import as_iso, of_iso, shallow
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["EVENTS", "FORGET", "PROCEDURAL", "Change", "Decision", "Event", "Fact", "ToolCall", "Turn"]
+__all__ = ["EVENTS", "FORGET", "PROCEDURAL", "UNCLEAR", "Change", "Decision", "Event", "Fact", "ToolCall", "Turn"]
 
 Event = Literal["ADD", "UPDATE", "DELETE", "NONE"]
 EVENTS: Final[tuple[Event, ...]] = ("ADD", "UPDATE", "DELETE", "NONE")
@@ -21,6 +21,8 @@ PROCEDURAL: Final = "procedural_memory"
 
 FORGET: Final = "Forget: "
 """How a fact begins that asks to forget what follows; it deletes memories and never becomes one."""
+UNCLEAR: Final = "no memory clearly says what is to be forgotten"
+"""Why such a fact changes nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from langmem_adapter.reasoning.rules.meaning import WHOLE_HABITS, Link, Statemen
 from langmem_adapter.reasoning.rules.meaning_chinese import chinese_statement
 from langmem_adapter.reasoning.rules.meaning_english import english_statement
 from langmem_adapter.reasoning.rules.people import Person, call, mentioned, named, referent, resolved
-from langmem_adapter.records.work import FORGET
+from langmem_adapter.records.work import FORGET, UNCLEAR
 from langmem_adapter.text import refers_back, text_hash
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ class _Desk:
         text = wish.removeprefix(FORGET)
         slot = self._same_words(text) or next(iter(self._links(statement(text))["same"]), None)
         if slot is None or slot.owner is not None:
-            self._notes.append(_Note(index, wish, None, "no memory clearly says what is to be forgotten"))
+            self._notes.append(_Note(index, wish, None, UNCLEAR))
             return
         slot.owner, slot.gone = index, True
         self._notes.append(_Note(index, wish, slot, f"asked to forget {_short(slot.text)}", deletes=True))
