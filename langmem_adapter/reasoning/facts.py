@@ -91,7 +91,9 @@ class _Reading:
             self.problems.append(f"{_quoted(item.text)} stands in the instructions, not in the conversation")
             return ""
         fact = self._placed(item.text, self._turn(item), self._date(item))
-        key = text_hash(fact.text) + ("" if fact.unattributed else self._question.turns[fact.turn].actor)
+        turn = self._question.turns[fact.turn]
+        actor, date = "" if fact.unattributed else turn.actor, turn.time.isoformat() if turn.dated else ""
+        key = f"{text_hash(fact.text)}{actor}\n{date}"
         self._facts.setdefault(key, fact)
         return key
 
