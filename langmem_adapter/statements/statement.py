@@ -18,14 +18,15 @@ LONGEST: Final = 300
 
 SINGLE: Final = frozenset(
     "name nickname age birthday birthplace origin nationality gender home employer job school partner diet religion "
-    "phone email language height weight salary goal prefer favorite detail".split()
+    "phone email language height weight salary goal favorite detail".split()
 )
 """Attributes that have one value at a time; a newer statement ends the older one."""
 
 MANY: Final = frozenset(
-    "family pet friend like allergy health medicine habit skill speak study vehicle own plan event".split()
+    "family pet friend like prefer allergy health habit skill speak study vehicle own trait plan event any".split()
 )
-"""Attributes of which one has several values; no statement ends another's for its date."""
+"""Attributes of which one has several values; no statement ends another's for its date. `any` is said of what ends only: it
+ends whatever it names."""
 
 Kind = Literal["is", "begins", "ends", "touches"]
 """What a wording says of the attribute: its value, since now another value, that it is over, or something about it."""
@@ -56,6 +57,7 @@ class Row:
         pattern: Matches a statement without its subject, whole ("live in Porto"); its group `v` is the value.
         relation: Its name in the graph; empty where the row states none.
         target: What kind of thing the value is ("place"), where known.
+        heads: The words one of which comes before what the pattern matches; none where it matches all.
         put: The value that is compared, where that is not `v`: "married {v}".
     """
 
@@ -64,6 +66,7 @@ class Row:
     pattern: re.Pattern[str]
     relation: str = ""
     target: str = ""
+    heads: tuple[str, ...] = ()
     put: str = ""
 
 
@@ -102,27 +105,30 @@ class Statement:
 
 
 def rows(table: str, macros: Mapping[str, str], *, flags: int = 0) -> tuple[Row, ...]:
-    """The rows of a table: a line each, `attribute mark | relation:target | pattern | put`.
+    """The rows of a table: a line each, `attribute mark | relation:target | [heads] pattern | put`.
 
     The mark is `+` for what begins with the statement, `-` for what ends, `~` for what only touches the attribute.
 
     Args:
-        table: Lines; blank ones and what follows ` # ` are nothing.
+        table: Lines.
         macros: What stands for a word in angle brackets in the patterns: `<V>`.
         flags: Of the patterns.
 
     Example:
-        >>> (row,) = rows("home + | lives_in:place | move to <V>", {"V": "(?P<v>.+)"})
-        >>> row.kind, row.pattern.fullmatch("move to Braga")["v"]
-        ('begins', 'Braga')
+        >>> (row,) = rows("home + | lives_in:place | [move relocate] to <V>", {"V": "(?P<v>.+)"})
+        >>> row.kind, row.heads, row.pattern.fullmatch("to Braga")["v"]
+        ('begins', ('move', 'relocate'), 'Braga')
     """
     return tuple(_row(line, macros, flags) for line in table.strip().splitlines() if line.strip())
 
 
 def _row(line: str, macros: Mapping[str, str], flags: int) -> Row:
-    head, edge, pattern, put, *_ = [*(part.strip() for part in re.split(r"(?<!\\)\s\|\s", line)), "", "", ""]
+    head, edge, pattern, put, *_ = [*(part.strip() for part in re.split(r"(?:^|\s)\|(?:\s|$)", line)), "", "", ""]
     attribute, _, mark = head.partition(" ")
     relation, _, target = edge.partition(":")
+    heads = re.match(r"\[([\w ]+)\] ?", pattern)
+    pattern = pattern[heads.end() :] if heads else pattern
     for name, meant in macros.items():
         pattern = pattern.replace(f"<{name}>", meant)
-    return Row(attribute, _KINDS[mark.strip()], re.compile(pattern, flags), relation, target, put)
+    listed = tuple(heads[1].split()) if heads else ()
+    return Row(attribute, _KINDS[mark.strip()], re.compile(pattern, flags), relation, target, listed, put)
