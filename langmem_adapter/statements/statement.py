@@ -85,6 +85,7 @@ class Statement:
         touches: Whether it speaks of the attribute without being its value: it neither ends another nor is ended for its date.
         people: Whom it tells of: the one it introduces, then the one it is about.
         relations: The relations that it plainly states.
+        also: Further statements that the same words make, each of another attribute.
     """
 
     text: str
@@ -97,6 +98,7 @@ class Statement:
     touches: bool = False
     people: tuple[Person, ...] = ()
     relations: tuple[Triple, ...] = ()
+    also: tuple[Statement, ...] = ()
 
     @property
     def single(self) -> bool:
