@@ -82,7 +82,7 @@ employer - | !works_at:organization | [resign] from <V>
 employer - | !works_at:organization | [be get] (?:fired|laid off|let go|sacked|made redundant)(?: (?:from|by|at) (?:the |my )?(?:job (?:at|in) )?<V>)?
 employer - | | [hand give] in (?:the |my )?notice.*
 job | works_as:occupation | [work] as <A><J>
-job | works_as:occupation | [be become] (?:now )?<A>(?P<v>(?!of\b)(?:(?!of\b|with\b|to\b|and\b|for\b|in\b|who\b|at\b)[\w-]+ ){{0,4}}?(?:{JOBS})\b(?! (?:of (?:an?|the|my)|who)|['’]s)(?: of \w+)?)(?: (?:at|for|in|with) (?P<org>.+?))?(?:,? (?:and|but|who|from|by) .*)?
+job | works_as:occupation | [be become] (?:now )?<A>(?P<v>(?!of\b|aspiring|former|ex-|future|wannabe|budding)(?:(?!of\b|with\b|to\b|and\b|for\b|in\b|who\b|at\b)[\w-]+ ){{0,4}}?(?:{JOBS})\b(?! (?:of (?:an?|the|my)|who)|['’]s)(?: of \w+)?)(?: (?:at|for|in|with) (?P<org>.+?))?(?:,? (?:and|but|who|from|by) .*)?
 job + | works_as:occupation | [be get] (?:promoted|made|appointed|elected)(?: to)? <J>
 job + | works_as:occupation | [start] (?:working |work |a (?:new )?job )?as <A><J>
 job + | works_as:occupation | [train retrain] as <A><J>
@@ -151,8 +151,9 @@ plan | | [look] for <V>
 plan - | | [cancel] (?:the |my |our |a )?(?P<v>(?:[\w-]+ )*(?:trip|vacation|holiday|journey|flight|visit|wedding|tour|party))\b(?: to (?P<where>.+))?
 plan - | | [decide] not to <V>
 goal | | [dream] of (?:becoming|being|opening|owning|living|having|starting|writing) <V>
+trait | afraid_of | [be] (?:afraid|scared|terrified) of <V>
 trait | is | [be become] (?P<v>(?:an? )?(?:{"|".join(ADJECTIVES)})\b.*)
-trait | | [be] (?P<v>(?:afraid|scared|terrified|proud|part|a member|the (?:mother|father)|a (?:proud |single )?(?:mom|mum|mother|dad|father|parent)|left-handed|right-handed)\b.*)
+trait | | [be] (?P<v>(?:proud|part|a member|the (?:mother|father)|a (?:proud |single )?(?:mom|mum|mother|dad|father|parent)|left-handed|right-handed)\b.*)
 trait | is | [be] (?P<v>an? (?!bit\b|little\b|lot\b|few\b|second\b|mess\b|wreck\b|fool\b|great\b|good\b|big\b|real\b|huge\b|bad\b|tough\b|nice\b|wonderful\b|beautiful\b).+)
 any - | | [sell cancel quit donate scrap discontinue unsubscribe] (?:from |up )?(?:the |my |our |an? |his |her )?<V>
 any - | | [leave] (?:the |my |our )?(?!for\b|early\b|late\b|at\b|town\b|it\b)<V>
@@ -223,7 +224,7 @@ _UNSURE: Final = re.compile(
 )
 _FINITE: Final = frozenset("is are am was were has have had can cannot will would does do did never not no used isn't aren't doesn't don't".split())
 _OPENERS: Final = ADJECTIVES | DEMONYMS | frozenset("from based called named born divorced engaged between unemployed".split())
-_OPENING_VERBS: Final = frozenset("quit stopped gave given".split())
+_OPENING_VERBS: Final = frozenset("quit stopped gave given rarely seldom hardly".split())
 
 
 @dataclass(slots=True)
@@ -286,10 +287,10 @@ def _form(rest: str) -> _Form:
     told = _OVER.sub("", rest)
     form = _Form("", empty=told != rest, ended=told != rest, positive=told == rest)
     head, _, tail = told.partition(" ")
-    told = f"{_HEADS[head.lower()]} {tail}" if head.lower() in _HEADS else told
+    told = f"{_HEADS[head.lower()]} {tail}" if head.lower() in _HEADS else told[:1].lower() + told[1:]
     for short, long in _SHORT:
         told = told.replace(short, long)
-    told = _bare(told[:1].lower() + told[1:])
+    told = _bare(told)
     told = re.sub(r"^(is|are|am|was|were|has|have|had|does|do) no longer ", r"no longer \1 ", told)
     if told.startswith("no longer "):
         told, form.ended, form.empty, form.positive = _bare(told[10:]), True, True, False
@@ -514,7 +515,7 @@ def _role(kind: str, name: str) -> tuple[str, str]:
     if state := _STATES.get(_RELATION.get(kind, "")):
         return "partner", f"{state} {name}".strip()
     attribute = "pet" if kind in PETS else "friend" if kind in {"friend", "friends"} else "family"
-    return attribute, f"{_SAME.get(kind, kind)} {name}".strip()
+    return attribute, f"{_SAME.get(kind, kind)} named {name}" if name else _SAME.get(kind, kind)
 
 
 def _detail(source: _Who, entry: tuple[str, ...], v: str, subject: str, named: bool) -> Statement | None:
@@ -578,12 +579,12 @@ def _read(who: _Who, form: _Form, row: Row, found: re.Match[str], span: Span, ta
     if "new" in groups:
         also = (Statement("", who.key, "habit", groups["new"]),)
     triples = _of_row(who, form, row, found, groups, span, begins=begins)
-    return replace(statement, relations=tuple(dict.fromkeys(triples)), also=also, people=(*_introduced(groups), *who.people))
+    return replace(statement, relations=tuple(dict.fromkeys(triples)), also=also, people=(*_introduced(groups, row), *who.people))
 
 
-def _introduced(groups: dict[str, str]) -> tuple[Person, ...]:
-    kind = groups.get("kind", "")
-    return (Person(kind.lower(), groups.get("v", "")),) if kind else ()
+def _introduced(groups: dict[str, str], row: Row) -> tuple[Person, ...]:
+    kind = "car" if row.attribute == "vehicle" else groups.get("kind", "")
+    return (Person(kind.lower(), groups.get("v", "") if "kind" in groups else ""),) if kind else ()
 
 
 def _of_row(who: _Who, form: _Form, row: Row, found: re.Match[str], groups: dict[str, str], span: Span, *, begins: bool) -> Iterator[Triple]:
@@ -592,8 +593,8 @@ def _of_row(who: _Who, form: _Form, row: Row, found: re.Match[str], groups: dict
     yield from who.introduced()
     plain = form.positive or form.ended
     relation = row.relation
-    if not form.positive and row.attribute == "like" and not form.ended:
-        relation, plain = "dislikes", not span.partly
+    if not form.positive and row.attribute == "like" and not form.ended and not span.partly:
+        relation = "dislikes"
     elif not plain or (form.ended and (span.partly or re.search(r"\bwith\b", groups.get("v", "")))):
         return
     over = form.ended or relation.startswith("!") or (form.tense == "past" and row.kind == "is" and row.attribute in {"home", "employer", "job", "school"})
@@ -622,7 +623,7 @@ _NO_PLACE: Final = frozenset(
     "there town love work isolation solitude".split()
 )
 _WORKPLACES: Final = re.compile(
-    r"(?:[\w-]+ ){0,2}(?:agency|airport|bakery|bank|bar|bookstore|brewery|caf[eé]|charity|church|clinic|college|company|consultancy|court|embassy|"
+    r"(?:[\w.'-]+ ){0,3}(?:agency|airport|bakery|bank|bar|bookstore|brewery|caf[eé]|charity|church|clinic|college|company|consultancy|court|embassy|"
     r"factory|farm|firm|garage|gym|hospital|hotel|kindergarten|lab|laboratory|library|museum|newspaper|ngo|nonprofit|nursery|pharmacy|pub|"
     r"restaurant|school|shop|start-?up|store|studio|supermarket|theat(?:er|re)|university|warehouse|winery|zoo|office)",
     re.IGNORECASE,
@@ -646,7 +647,7 @@ def _targets(relation: str, type_: str, value: str) -> tuple[str, ...]:
             return things(value) if " and " in name else (name,)
         if type_ == "organization":
             plain = thing(value, simple=True)
-            return (plain,) if _WORKPLACES.fullmatch(plain) else ()
+            return (plain,) if len(plain.split()) < 4 and _WORKPLACES.fullmatch(plain) else ()
         lower = re.fullmatch(r"[a-z]{3,}|(?:new|san|los|las|hong|sao|saint|cape|tel|south|north) [a-z]{3,}", value)
         return (value,) if lower and value not in _NO_PLACE and relation == "lives_in" else ()
     if type_ == "person":
@@ -654,6 +655,8 @@ def _targets(relation: str, type_: str, value: str) -> tuple[str, ...]:
     if relation in {"prefers"}:
         value = re.split(r" (?:over|to|than|instead)\b", value)[0]
         return () if re.match(r"\w+ing\b|.* when\b", value) else things(value)
+    if relation == "is" and "'s " in value:
+        return ()
     if relation == "speaks":
         value = re.sub(r"\b(?:fluent|good|some|basic|a little|perfect|a bit of|conversational)(?:ly)? ", "", value)
     if relation == "likes" or relation == "dislikes":
@@ -684,7 +687,7 @@ def _held(span: Span, *, over: bool, begins: bool) -> tuple[datetime | None, dat
 # ── "has a sister named Ann", "has a car", and every other verb ────────────────────────────────────────────────────────
 
 _HAS_KIN: Final = re.compile(
-    rf"(?:an? |the |\d+ |two |three |four |five |another |one |no )?(?P<quality>(?:[\w-]+ ){{0,3}}?)(?P<kind>{_KIND})\b(?! (?:in common|allergy|walker|sitter|food|"
+    rf"(?:an? |the |[-\d]\S* |two |three |four |five |another |one |no )?(?P<quality>(?:[\w-]+ ){{0,3}}?)(?P<kind>{_KIND})\b(?! (?:in common|allergy|walker|sitter|food|"
     rf"trainer|shelter|hair|lessons?|who is|owner|tree|collection|room|walk|party)|-|')(?:(?:,? (?:is |are )?(?:named|called)|,| whose names? (?:is|are)) (?-i:(?P<name>{_LISTED})))?(?P<rest>.*)",
     re.IGNORECASE,
 )
@@ -702,7 +705,7 @@ def _have(who: _Who, form: _Form, tail: str, span: Span) -> Statement | None:
     if found := _HAS_KIN.fullmatch(tail):
         kind, name = found["kind"].lower(), found["name"] or ""
         attribute, value = _role(kind, name)
-        counted = re.match(r"(?:\d+|two|three|four|five|six|seven|no) ", tail)
+        counted = re.match(r"(?:[-\d]\S*|two|three|four|five|six|seven|no) ", tail)
         if attribute != "partner":
             value = " ".join(filter(None, [counted and counted.group().strip(), found["quality"].strip(), value, found["rest"].strip(" ,")]))
         ended = form.ended or form.tense == "past"

@@ -125,7 +125,7 @@ def rows(table: str, macros: Mapping[str, str], *, flags: int = 0) -> tuple[Row,
 
 
 def _row(line: str, macros: Mapping[str, str], flags: int) -> Row:
-    head, edge, pattern, put, *_ = [*(part.strip() for part in re.split(r"(?:^|\s)\|(?:\s|$)", line)), "", "", ""]
+    head, edge, pattern, put, *_ = [*(part.strip() for part in re.split(r"(?<!\S)\|(?!\S)", line)), "", "", ""]
     attribute, _, mark = head.partition(" ")
     relation, _, target = edge.partition(":")
     heads = re.match(r"\[([\w ]+)\] ?", pattern)
