@@ -86,7 +86,7 @@ job | works_as:occupation | [be become] (?:now )?<A>(?P<v>(?!of\b|aspiring|forme
 job + | works_as:occupation | [be get] (?:promoted|made|appointed|elected)(?: to)? <J>
 job + | works_as:occupation | [start] (?:working |work |a (?:new )?job )?as <A><J>
 job + | works_as:occupation | [train retrain] as <A><J>
-job + | | [retire]<O> | retired
+job + | | [retire] <O> | retired
 job ~ | | [work] (?:in|on|from|remotely|part-time|full-time|nights?|shifts?|night shifts)\b.*
 school | studies_at:organization | [study] (?:(?P<what>.+?) )?at <V>
 school | studies_at:organization | [attend] (?P<v>.*(?:university|college|school|academy|institute)\b.*)
@@ -97,7 +97,7 @@ school + | studies_at:organization | [enroll enrol transfer switch] (?:at|in|to)
 school + | | [get be] (?:accepted|admitted) (?:in)?to <V>
 school - | | [drop] out(?: of <O>)?
 school - | graduated_from:organization | [graduate] from <V>
-school - | | [graduate finish complete] ?(?:high school|college|university|school|the degree|my degree|in .*|with .*)? | 
+school - | | [graduate finish complete] (?:high school|college|university|school|the degree|my degree|in .*|with .*)? | 
 study | studies | [study] <V>
 study | learns | [learn] (?!about|that|how|from|to\b)<V>
 study | studies | [major] in <V>

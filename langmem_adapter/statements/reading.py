@@ -8,7 +8,7 @@ from typing import Final
 
 from langmem_adapter.statements.english import english_statement
 from langmem_adapter.statements.statement import LONGEST, Statement
-chinese_statement = Statement  # TEMP
+from langmem_adapter.statements.chinese import chinese_statement
 from langmem_adapter.text import is_cjk
 
 __all__ = ["in_chinese", "read"]
