@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from langmem_adapter.reasoning.rules.chinese import KIN
+from langmem_adapter.statements.chinese import KIN
 from langmem_adapter.reasoning.rules.meaning import in_chinese
 from langmem_adapter.reasoning.rules.words import FEMALE, MALE, MONTHS, PETS, PLURAL
 
