@@ -6,6 +6,8 @@ import re
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from langmem_adapter.statements.dates import Span
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -71,7 +73,9 @@ def dated_chinese(text: str, today: date) -> str:
 
 def _told(found: re.Match[str], today: date) -> str:
     if near := found["day"] or found["part"]:
-        return f"{today + timedelta(_DAYS[near])}{(found['time'] or '')[:1].replace('晚', '晚上').replace('早', '早上')}"
+        return (
+            f"{today + timedelta(_DAYS[near])}{(found['time'] or '')[:1].replace('晚', '晚上').replace('早', '早上')}"
+        )
     if found["week"]:
         return _week(today + timedelta(7 * _STEPS[found["week"]]), found["weekday"])
     if found["month"]:
@@ -85,7 +89,9 @@ def _week(somewhen: date, weekday: str | None) -> str:
     monday = somewhen - timedelta(somewhen.weekday())
     if weekday == "末":
         return f"{monday + timedelta(5)}那个周末"
-    return f"{monday + timedelta(_WEEKDAYS.index('日' if weekday == '天' else weekday))}" if weekday else f"{monday}那周"
+    return (
+        f"{monday + timedelta(_WEEKDAYS.index('日' if weekday == '天' else weekday))}" if weekday else f"{monday}那周"
+    )
 
 
 def _month(today: date, steps: int, day: str | None) -> str:
@@ -117,20 +123,20 @@ _SPANS: Final = (
 )
 
 
-def chinese_span(text: str) -> tuple[str, datetime | None, datetime | None, datetime | None]:
-    """A statement without its dates, and these: since when, until when, and the day of a single event.
+def chinese_span(text: str) -> tuple[str, Span]:
+    """A statement without its dates, and these.
 
     Example:
-        >>> told, since, until, at = chinese_span("自2019年住在杭州")
-        >>> told, since.year, until, at
-        ('住在杭州', 2019, None, None)
+        >>> told, span = chinese_span("自2019年住在杭州")
+        >>> told, span.since.year
+        ('住在杭州', 2019)
     """
     dates: dict[str, datetime | None] = {}
     for pattern in _SPANS:
         if found := pattern.search(text):
             dates |= {name: _day(value) for name, value in found.groupdict().items() if value}
             text = text[: found.start()] + text[found.end() :]
-    return text, dates.get("since") or dates.get("then"), dates.get("until"), dates.get("at")
+    return text, Span(dates.get("since") or dates.get("then"), dates.get("until"), dates.get("at"))
 
 
 def _day(text: str) -> datetime | None:

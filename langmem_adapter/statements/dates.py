@@ -9,9 +9,7 @@ from typing import Final
 
 __all__ = ["MONTHS", "NUMBERS", "TIME_WORDS", "Span", "dated", "day", "is_date", "timed"]
 
-MONTHS: Final = tuple(
-    "January February March April May June July August September October November December".split()
-)
+MONTHS: Final = tuple("January February March April May June July August September October November December".split())
 _WEEKDAYS: Final = tuple("Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split())
 NUMBERS: Final = {
     **{word: n for n, word in enumerate("zero one two three four five six seven eight nine ten eleven twelve".split())},
@@ -64,9 +62,7 @@ _DEGREES: Final = (
     r"|at the moment|at present|currently|recently|for a living|already|again|though|by the way|of course"
     r"|(?:un)?fortunately|sadly|luckily|honestly|actually|obviously|apparently"
 )
-_CLOSING: Final = re.compile(
-    rf"(?<=\S),?\s+(?:{_AHEAD}|{_SINCE}|{_SPANS}|{_SOMETIMES}|(?:{_DEGREES}))$", re.IGNORECASE
-)
+_CLOSING: Final = re.compile(rf"(?<=\S),?\s+(?:{_AHEAD}|{_SINCE}|{_SPANS}|{_SOMETIMES}|(?:{_DEGREES}))$", re.IGNORECASE)
 _LAST_WORD: Final = re.compile(
     rf" ?\S*?(?:\d|(?:{_UNIT}|{_WEEKDAY}|{_MONTH}|{_DEGREES}|hours?|minutes?|now|decades?|ages|ago|living|daily|weekly|monthly|yearly|soon|later"
     r"|yesterday|today|tomorrow|tonight|always|sometimes|often|regularly|time|fun|childhood|birth|college|school|university|then|much|all"

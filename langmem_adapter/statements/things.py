@@ -35,9 +35,7 @@ _COMPOUND: Final = re.compile(
     re.IGNORECASE,
 )
 _DETERMINED: Final = re.compile(r"(?:an?|the|my|our|some|\d+|one|two|three|four|five)\s", re.IGNORECASE)
-_NUMBER: Final = re.compile(
-    r"^(?:\d{1,3}|one|two|three|four|five|six|seven|eight|nine|ten|twelve)\s+(?=[^\W\d])", re.I
-)
+_NUMBER: Final = re.compile(r"^(?:\d{1,3}|one|two|three|four|five|six|seven|eight|nine|ten|twelve)\s+(?=[^\W\d])", re.I)
 _PROPER: Final = re.compile(
     r"(?:[A-Z0-9][\w&'.+-]*)(?:,? (?:[A-Z0-9&][\w&'.+-]*|of|the|de|la|le|du|der|van|von|and|al|el|on|upon)){0,5}(?<! of| on)"
 )

@@ -74,7 +74,15 @@ DONE: Final = LASTING | frozenset(
 """Verbs whose past reports what was done."""
 
 _NO_PAST: Final = {"be", "say", "tell", "child", "man", "woman", "person", "foot", "tooth", "mouse", "wife"}
-_SAME_PAST: Final = {"cut": "cut", "quit": "quit", "read": "read", "hurt": "hurt", "set": "set", "cost": "cost", "wed": "wed"}
+_SAME_PAST: Final = {
+    "cut": "cut",
+    "quit": "quit",
+    "read": "read",
+    "hurt": "hurt",
+    "set": "set",
+    "cost": "cost",
+    "wed": "wed",
+}
 
 FORMS: Final[dict[str, tuple[str, str]]] = {
     **{gerund(verb): (verb, "ing") for verb in DONE},

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from langmem_adapter.reasoning.rules.chinese import KIN
+from langmem_adapter.statements.chinese import KIN
 from langmem_adapter.reasoning.rules.meaning import Statement, terms
 from langmem_adapter.text import signed_words
 

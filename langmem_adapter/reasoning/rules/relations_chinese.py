@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from langmem_adapter.reasoning.rules.chinese import KIN
+from langmem_adapter.statements.chinese import KIN
 from langmem_adapter.reasoning.rules.meaning_chinese import chinese_statement
 from langmem_adapter.reasoning.rules.relations_triples import Link, Span, triples
 from langmem_adapter.reasoning.rules.words import PETS
