@@ -82,7 +82,7 @@ employer - | !works_at:organization | [resign] from <V>
 employer - | !works_at:organization | [be get] (?:fired|laid off|let go|sacked|made redundant)(?: (?:from|by|at) (?:the |my )?(?:job (?:at|in) )?<V>)?
 employer - | | [hand give] in (?:the |my )?notice.*
 job | works_as:occupation | [work] as <A><J>
-job | works_as:occupation | [be become] (?:now )?<A>(?P<v>(?!of\b|aspiring|former|ex-|future|wannabe|budding)(?:(?!of\b|with\b|to\b|and\b|for\b|in\b|who\b|at\b)[\w-]+ ){{0,4}}?(?:{JOBS})\b(?! (?:of (?:an?|the|my)|who)|['’]s)(?: of \w+)?)(?: (?:at|for|in|with) (?P<org>.+?))?(?:,? (?:and|but|who|from|by) .*)?
+job | works_as:occupation | [be become] (?!(?:an? |the )?(?:aspiring|former|ex|future|budding)\b)<A>(?P<v>(?!of\b)(?:(?!of\b|with\b|to\b|and\b|for\b|in\b|who\b|at\b)[\w-]+ ){{0,4}}?(?:{JOBS})\b(?! (?:of (?:an?|the|my)|who)|['’]s)(?: of \w+)?)(?: (?:at|for|in|with) (?P<org>.+?))?(?:,? (?:and|but|who|from|by) .*)?
 job + | works_as:occupation | [be get] (?:promoted|made|appointed|elected)(?: to)? <J>
 job + | works_as:occupation | [start] (?:working |work |a (?:new )?job )?as <A><J>
 job + | works_as:occupation | [train retrain] as <A><J>
@@ -151,6 +151,8 @@ plan | | [look] for <V>
 plan - | | [cancel] (?:the |my |our |a )?(?P<v>(?:[\w-]+ )*(?:trip|vacation|holiday|journey|flight|visit|wedding|tour|party))\b(?: to (?P<where>.+))?
 plan - | | [decide] not to <V>
 goal | | [dream] of (?:becoming|being|opening|owning|living|having|starting|writing) <V>
+commute | | [take] (?:the |a )?(?P<v>(?:bus|train|subway|metro|tube|tram|ferry)) to (?:work|school|the office|campus)\b.*
+commute | | [bike cycle walk drive commute run] (?:in )?to (?:work|school|the office|campus)\b<O>
 trait | afraid_of | [be] (?:afraid|scared|terrified) of <V>
 trait | is | [be become] (?P<v>(?:an? )?(?:{"|".join(ADJECTIVES)})\b.*)
 trait | | [be] (?P<v>(?:proud|part|a member|the (?:mother|father)|a (?:proud |single )?(?:mom|mum|mother|dad|father|parent)|left-handed|right-handed)\b.*)
@@ -300,6 +302,7 @@ def _form(rest: str) -> _Form:
     for pattern, put in _DENIALS:
         if found := pattern.match(told):
             told, form.positive = f"{put.format(**found.groupdict())}{told[found.end() :]}", False
+            form.ended, form.empty = form.ended and put != "like ", form.empty and put != "like "
             break
     form.text, form.tense = _lemma(_bare(told))
     return form
@@ -326,6 +329,8 @@ def _lemma(told: str) -> tuple[str, str]:
             return rest[rest.find(" ", 8) + 1 :], "plan"
         past = "past" if low[0] == "w" else "now"
         return (_lemma(rest)[0], past) if _ing(rest) else (f"be {rest}", past)
+    if low == "had" and rest.startswith("to "):
+        return rest[3:], "past"
     if low in {"has", "have", "had", "got"}:
         rest = rest.removeprefix("got ")
         verb, _, after = rest.partition(" ")
@@ -539,6 +544,8 @@ def _said(who: _Who, rest: str) -> Statement:
     head, _, tail = body.partition(" ")
     if head in {"die", "pass"} and who.key:
         return _died(who, head, tail)
+    if who.key and not who.people and _GONE.fullmatch(body):
+        return Statement("", "", "any", who.key, positive=False, ended=True)
     for row in _BY_HEAD.get(head, ()):
         if found := row.pattern.fullmatch(tail):
             if form.tense == "past" and row.kind == "is" and head in {"have", "see", "look", "find", "do"}:
@@ -547,6 +554,11 @@ def _said(who: _Who, rest: str) -> Statement:
     if head == "have" and (told := _have(who, form, tail, span)):
         return told
     return _verbal(who, form, head, tail, span)
+
+
+_GONE: Final = re.compile(
+    r"be (?:all |finally |completely )?(?:gone|over|healed|cured|cancell?ed|called off|finished)\b.*|(?:disappear|heal|go away|fall through)\b.*"
+)
 
 
 def _died(who: _Who, head: str, tail: str) -> Statement:

@@ -31,10 +31,10 @@ _JOINTS: Final = TIME_WORDS | frozenset(
 _PROPER: Final = frozenset({"birthplace", "employer", "home", "name", "origin"})
 _LIST: Final = re.compile(r"\band\b|、|和")
 _AFTER_HEAD_CJK: Final = tuple("和、，,跟与及或叫，（(；;在 ")
-_ENDABLE: Final = frozenset("own vehicle pet habit study plan detail home employer school health".split())
+_ENDABLE: Final = frozenset("own vehicle pet habit study plan detail home employer school health commute".split())
 _OVER: Final = frozenset("single divorced widowed separated none retired 单身 离婚 离异 丧偶 退休 失业 无业".split())
 _ROLES: Final = frozenset(
-    "marri date engag boyfriend girlfriend husband wife fianc fiance fiancé partner ex membership subscript account lesson class old 恋爱 已婚 订婚 会员".split()
+    "marri date engag boyfriend girlfriend husband wife fianc fiance fiancé partner ex membership subscript account lesson class old trip holiday vacat journey visit flight 恋爱 已婚 订婚 会员".split()
 )
 
 
@@ -100,7 +100,7 @@ def _ends(over: Statement, old: Statement) -> bool:
     gone, told = set(terms(over.value)), set(terms(old.value))
     if not over.value:
         return old.value not in _OVER
-    if over.attribute in {"any", "partner"}:
+    if over.attribute in {"any", "partner", "plan"}:
         gone -= _ROLES
         told -= _ROLES if over.attribute == "partner" else frozenset()
     if gone <= told and (gone or over.attribute != "any"):
