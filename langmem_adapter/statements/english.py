@@ -156,7 +156,7 @@ commute | | [bike cycle walk drive commute run] (?:in )?to (?:work|school|the of
 trait | afraid_of | [be] (?:afraid|scared|terrified) of <V>
 trait | is | [be become] (?P<v>(?:an? )?(?:{"|".join(ADJECTIVES)})\b.*)
 trait | | [be] (?P<v>(?:proud|part|a member|the (?:mother|father)|a (?:proud |single )?(?:mom|mum|mother|dad|father|parent)|left-handed|right-handed)\b.*)
-trait | is | [be] (?P<v>an? (?!bit\b|little\b|lot\b|few\b|second\b|mess\b|wreck\b|fool\b|great\b|good\b|big\b|real\b|huge\b|bad\b|tough\b|nice\b|wonderful\b|beautiful\b).+)
+trait | is | [be] (?P<v>an? (?!aspiring\b|former\b|ex-|bit\b|little\b|lot\b|few\b|second\b|mess\b|wreck\b|fool\b|great\b|good\b|big\b|real\b|huge\b|bad\b|tough\b|nice\b|wonderful\b|beautiful\b).+)
 any - | | [sell cancel quit donate scrap discontinue unsubscribe] (?:from |up )?(?:the |my |our |an? |his |her )?<V>
 any - | | [leave] (?:the |my |our )?(?!for\b|early\b|late\b|at\b|town\b|it\b)<V>
 any - | | [switch change move] (?:over )?from (?P<v>.+?) to (?P<new>.+)
@@ -342,7 +342,7 @@ def _lemma(told: str) -> tuple[str, str]:
         return (f"have {rest}", "past" if low == "had" else "now") if low != "got" else (f"get {rest}", "past")
     if low == "can":
         return f"can {rest}", "now"
-    if low in _OPENERS:
+    if low in _OPENERS and not re.match(r"(?:married|divorced) [A-Z]", told):
         return f"be {told}", "now"
     base, tense = FORMS.get(low, (low, "now"))
     return f"{base} {rest}".strip(), "past" if tense == "past" else "now"

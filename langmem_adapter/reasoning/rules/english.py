@@ -375,14 +375,14 @@ def _is_fact(text: str, said: Statement) -> bool:
         return bool(content_words(text)) and (said.ended or bool(said.value) or said.attribute == "home") and not re.search(r" (?:of|with|in|at|to|for|the|and)$", text)
     if _LOOSE_END.search(text) and said.attribute != "any":
         return False
+    if told[0] == "Has" and said.attribute in {"own", "plan"} and told[1] != "to":
+        return _owned(text[4:])
     if said.attribute == "plan" or _TALK.match(text):
         return not _TALK.match(text) and len(told) > 3 and (bool(_AHEAD.match(text)) or bool(_GOING_ON.match(text)))  # noqa: PLR2004
     if said.attribute in {"like", "prefer"}:
         return bool(content_words(said.value)) and len(told) > 1
     if said.attribute in {"any"} or said.ended:
         return len(told) > 1
-    if said.attribute == "own":
-        return _owned(said.value)
     if said.attribute in {"trait", "skill"}:
         return len(told) > 1 and told[-1].lower() not in INNER and not re.search(r"\b(?:believer|thing|person|way|fan of yours|reminder|dream|mess|work in progress)\b", text)
     if re.match(r"(?:Is|Was|Has)\b", text):
