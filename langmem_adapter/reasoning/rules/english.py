@@ -110,7 +110,7 @@ def english_facts(sentence: Sentence, *, first: bool, seen: str) -> Iterator[str
     clauses = _clauses(body[found.end() :] if found else body)
     for place, clause in enumerate(clauses):
         asked = sentence.asks and place == len(clauses) - 1
-        if asked or len(clause) > LONGEST or _ASKS.match(clause) or _SUPPOSED.match(clause) or commands(clause):
+        if asked or len(clause) > LONGEST or (_ASKS.match(clause) and not _CALL.match(clause)) or _SUPPOSED.match(clause) or commands(clause):
             continue
         for fact in _read(clause, first=first and place == 0, seen=seen):
             yield from _shown(fact, when)
@@ -355,7 +355,7 @@ _AHEAD: Final = re.compile(
     re.IGNORECASE,
 )
 _NAMED: Final = frozenset(
-    "name nickname age birthday birthplace origin nationality gender home employer job school partner diet religion phone email language height weight salary commute "
+    "name nickname age birthday birthplace origin nationality gender home employer job school partner diet religion phone email language height weight salary commute device "
     "family pet friend allergy health study vehicle speak".split()
 )
 
@@ -364,7 +364,7 @@ def _is_fact(text: str, said: Statement) -> bool:
     """Whether a statement of the speaker is worth remembering: it says something lasting or done, and stands on its own."""
     text = _sentence(text)
     told = text.split()
-    if text.count('"') % 2 or _MOOD.match(text) and said.attribute not in {"health", "pet", "home", "employer", "job"}:
+    if text.count('"') % 2 or _MOOD.match(text) and said.attribute not in {"health", "pet", "home", "employer", "job"} and not (said.attribute == "like" and told[0] == "Is"):
         return False
     if said.attribute == "like" and re.search(r"\b(?:answer|response|idea|question)s?$", text):
         return False
@@ -373,12 +373,12 @@ def _is_fact(text: str, said: Statement) -> bool:
         return False
     if said.attribute in _NAMED:
         return bool(content_words(text)) and (said.ended or bool(said.value) or said.attribute == "home") and not re.search(r" (?:of|with|in|at|to|for|the|and)$", text)
-    if _LOOSE_END.search(text) and said.attribute != "any":
+    if _LOOSE_END.search(text) and not said.ended:
         return False
     if told[0] == "Has" and said.attribute in {"own", "plan"} and told[1] != "to":
         return _owned(text[4:])
     if said.attribute == "plan" or _TALK.match(text):
-        return not _TALK.match(text) and len(told) > 3 and (bool(_AHEAD.match(text)) or bool(_GOING_ON.match(text)))  # noqa: PLR2004
+        return not _TALK.match(text) and len(told) > 3 and (bool(_AHEAD.match(_capital(text.removeprefix("No longer ")))) or bool(_GOING_ON.match(text)))  # noqa: PLR2004
     if said.attribute in {"like", "prefer"}:
         return bool(content_words(said.value)) and len(told) > 1
     if said.attribute in {"any"} or said.ended:
@@ -392,9 +392,12 @@ def _is_fact(text: str, said: Statement) -> bool:
     return said.attribute in {"habit", "event"} and _deed(text, told)
 
 
+_VAGUE: Final = frozenset("make keep need get want take see go come do believe follow bring manage support care have share stay avoid".split())
+
+
 def _owned(value: str) -> bool:
     head = re.split(r"\b(?:about|for|with|on|in|of|that|who|to|regarding)\b|,", value, maxsplit=1)[0].split()
-    return bool(head) and not INNER.intersection(word.lower() for word in head) and bool(re.match(r"(?:an?|no|the|\d\S*|two|three|four|five|six)\b|\w+ (?:car|bike|sister)", value)) or head[:1] == ["anything"]
+    return bool(head) and not INNER.intersection(word.lower() for word in head) and bool(re.match(r"(?:an?|no|the|\d\S*|two|three|four|five|six)\b|\w+ (?:car|bike|sister)|(?-i:[A-Z]\w+(?: [A-Z]\w+)*$)", value)) or head[:1] == ["anything"]
 
 
 def _state(text: str) -> bool:
@@ -414,4 +417,4 @@ def _deed(text: str, told: list[str]) -> bool:
     words = [word.lower().strip(",") for word in told[1:]]
     if INNER.intersection(words) or re.search(r"\b(?:errors?|exception|traceback|message|output|response|that)\b", text):
         return False
-    return len(told) > 2 or told[1][0].isupper() or told[0] in {"Plays", "Speaks", "Enjoys", "Admires"}  # noqa: PLR2004
+    return len(told) > 2 or told[1][0].isupper() or FORMS.get(told[0].lower(), ("", ""))[0] in LASTING - _VAGUE  # noqa: PLR2004
