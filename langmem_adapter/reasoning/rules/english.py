@@ -68,7 +68,7 @@ _SHARED: Final = (
     r" to|will \w|can \w|loves \w|likes \w|enjoys \w|hates \w"
 )
 _CUT: Final = re.compile(
-    rf"\s*[,;:—–]\s*(?:(?:and|but|so|yet|because|plus|also|then|or|while|though|now)\s+)*(?=(?:{_OWN}|{_ASKING}))"
+    rf"\s*[,;:—–]\s*(?:(?:(?:it )?turns out(?: that)?|and|but|so|yet|because|plus|also|then|or|while|though|now)\s+)*(?=(?:{_OWN}|{_ASKING}))"
     rf"|\s+(?:and|but|so|because|while|though|although|however)\s+(?:also\s+|then\s+|now\s+)?(?=(?:{_OWN}|{_ASKING}))"
     rf"|\s*,?\s+(?P<shared>and|but)\s+(?=(?:{_SHARED}))|\s+[–—-]+\s+|(?P<who>,? which\b|,? who\b).*",
     re.IGNORECASE,
@@ -318,7 +318,7 @@ def _shown(fact: str, when: str) -> Iterator[str]:
 # ── what is a fact ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _LEANS: Final = re.compile(
-    r"\b(?:i|i'm|i've|i'll|me|myself|we|us|mine|ourselves|it|them|they|him|he|she|this|these|those|there|here|something|anything|everything|things?|stuff|such|"
+    r"\b(?:i|i'm|i've|i'll|me|myself|we|us|mine|ourselves|it|them|they|him|he|she|this(?! (?:week|month|year|weekend|spring|summer|fall|autumn|winter|morning|afternoon|evening)\b)|these|those|there|here|something|anything|everything|things?|stuff|such|"
     r"one|ones|everyone|someone|somebody|recently|lately|so far|just now|above|following|let's|check out|more)\b|\bthat (?!\w+s\b)|\b(?:that|which|what)$",
     re.IGNORECASE,
 )
@@ -375,9 +375,9 @@ def _is_fact(text: str, said: Statement) -> bool:
         return bool(content_words(text)) and (said.ended or bool(said.value) or said.attribute == "home") and not re.search(r" (?:of|with|in|at|to|for|the|and)$", text)
     if _LOOSE_END.search(text) and not said.ended:
         return False
-    if told[0] == "Has" and said.attribute in {"own", "plan"} and told[1] != "to":
+    if told[0] == "Has" and said.attribute in {"own", "plan"} and told[1:2] != ["to"]:
         return _owned(text[4:])
-    if said.attribute == "plan" or _TALK.match(text):
+    if (said.attribute == "plan" and not (said.ended and not said.empty)) or _TALK.match(text):
         return not _TALK.match(text) and len(told) > 3 and (bool(_AHEAD.match(_capital(text.removeprefix("No longer ")))) or bool(_GOING_ON.match(text)))  # noqa: PLR2004
     if said.attribute in {"like", "prefer"}:
         return bool(content_words(said.value)) and len(told) > 1

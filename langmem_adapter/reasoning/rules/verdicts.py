@@ -34,7 +34,7 @@ _AFTER_HEAD_CJK: Final = tuple("和、，,跟与及或叫，（(；;在 ")
 _ENDABLE: Final = frozenset("own vehicle pet habit study plan detail home employer school health commute device".split())
 _OVER: Final = frozenset("single divorced widowed separated none retired 单身 离婚 离异 丧偶 退休 失业 无业".split())
 _ROLES: Final = frozenset(
-    "marri date engag boyfriend girlfriend husband wife fianc fiance fiancé partner ex membership subscript account lesson class old trip holiday vacat journey visit flight job univers colleg school uni degre cours contract 恋爱 已婚 订婚 会员".split()
+    "marri date engag boyfriend girlfriend husband wife fianc fiance fiancé partner ex membership subscript account lesson class old trip holiday vacat journey visit flight job univers universiti colleg school uni degre cours contract 恋爱 已婚 订婚 会员".split()
 )
 
 
@@ -47,7 +47,7 @@ def terms(value: str) -> tuple[str, ...]:
         (('2', 'old', 'cat'), ('c++',))
     """
     told = signed_words(value)
-    content = meaningful(told) - _LIGHT
+    content = meaningful(told) - _LIGHT | {*signed_words(" ".join(re.findall(r"\b[A-Z][a-z]+\b", value)))}
     return tuple(_DIGITS.get(term, term) for term in told if term in content) or tuple(told)
 
 
