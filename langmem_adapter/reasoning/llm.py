@@ -12,8 +12,8 @@ from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.limits import Limits, model_name
 from langmem_adapter.reasoning.base import Answer, Comparison, Description, Extraction, Question
 from langmem_adapter.reasoning.facts import facts_of, sources
+from langmem_adapter.reasoning.free_text import description, record
 from langmem_adapter.reasoning.prompts import comparison_messages, extraction_messages
-from langmem_adapter.reasoning.prose import description, record
 from langmem_adapter.reasoning.replies import DecisionReply, FactsReply, GraphDecisionReply, GraphReply
 from langmem_adapter.reasoning.runs import comparing, describing, finding
 from langmem_adapter.reasoning.structured import Channel, structured

@@ -21,11 +21,10 @@ from pydantic import ValidationError
 from langmem_adapter.errors import ModelReplyError
 from langmem_adapter.forks import Lock
 from langmem_adapter.limits import model_name, status_of
-from langmem_adapter.reasoning.calls import usage_of
-from langmem_adapter.reasoning.listing import ReplyModel
+from langmem_adapter.reasoning.json_text import UnusableReplyError, listed_problems
+from langmem_adapter.reasoning.messages import full_text, read_reply, usage_of
 from langmem_adapter.reasoning.prompts import repair
-from langmem_adapter.reasoning.reading import quote, read_reply
-from langmem_adapter.reasoning.salvage import UnusableReplyError, listed_problems
+from langmem_adapter.reasoning.replies import ReplyModel
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.twins import Plan
 
@@ -39,6 +38,7 @@ __all__ = ["WAYS", "Channel", "Reply", "structured"]
 WAYS: Final = ("json_schema", "tools", "plain")
 """How a model can be asked for JSON, best first."""
 
+_QUOTED: Final = 8_000  # a reply of a megabyte is not sent back in full
 _PLAIN: Final = len(WAYS) - 1
 _REFUSED_STATUS: Final = frozenset({400, 404, 405, 415, 422, 501})
 _WORDS_OF: Final = {
@@ -111,7 +111,8 @@ class _Talk(Generic[M, T]):
         return self._channel.ask(self._schema, messages).and_then(judge)
 
     def _judge(self, messages: list[BaseMessage], usage: Usage, message: AIMessage, *, last: bool) -> Plan[Reply[T]]:
-        quoted = quote(message)
+        text = full_text(message)
+        quoted = text if len(text) <= _QUOTED else f"{text[:_QUOTED]} …"
         try:
             value, problems = self._read(read_reply(message, self._schema), self._first)
             if last or not problems:
@@ -230,42 +231,24 @@ def _bind_schema(model: BaseChatModel, schema: type[ReplyModel]) -> Runnable[Any
 
 
 def _refuses(error: Exception, way: str) -> bool:
-    """Whether a server said that it does not know this way of asking, rather than anything else."""
-    if isinstance(error, NotImplementedError):
-        return True
+    """Whether a server, or the client that reads its answer, does not know this way of asking; nothing else counts."""
+    if isinstance(error, NotImplementedError) or (isinstance(error, ValidationError) and error.title == "AIMessage"):
+        return True  # no AIMessage takes the arguments of a tool call that a server encoded twice
     text = str(error).casefold().replace("invalid_request_error", "")
     names = any(word in text for word in _WORDS_OF[way])
     return status_of(error) in _REFUSED_STATUS and names and any(word in text for word in _REFUSAL_WORDS)
 
 
 def _message_within(error: Exception) -> AIMessage | None:
-    """The model's message, where a client raised one instead of giving it back."""
-    if isinstance(error, ValidationError) and error.title == "AIMessage":
-        return _message_with_text_arguments(error)
-    completion = getattr(error, "completion", None)  # openai: the length limit or the content filter ended the reply
+    """The model's message, where OpenAI's client raised it: the length limit or the content filter ended the reply."""
+    completion = getattr(error, "completion", None)
     choices = getattr(completion, "choices", None)
     if not choices:
         return None
-    content = getattr(choices[0].message, "content", None)
     usage = getattr(completion, "usage", None)
     read, written = getattr(usage, "prompt_tokens", 0) or 0, getattr(usage, "completion_tokens", 0) or 0
     return AIMessage(
-        content if isinstance(content, str) else "",
+        getattr(choices[0].message, "content", None) or "",
         response_metadata={"finish_reason": choices[0].finish_reason},
         usage_metadata={"input_tokens": read, "output_tokens": written, "total_tokens": read + written},
     )
-
-
-def _message_with_text_arguments(error: ValidationError) -> AIMessage:
-    """Tool arguments encoded twice arrive as a string, which no AIMessage accepts; the error still holds them.
-
-    Without all of them, from the first on, it is an empty message: something is missing, which calls for the repair.
-    """
-    told = {
-        problem["loc"]: problem["input"] for problem in error.errors() if problem["loc"][::2] == ("tool_calls", "args")
-    }
-    expected = [("tool_calls", place, "args") for place in range(len(told))]
-    if not told or set(told) != set(expected) or not all(isinstance(text, str) for text in told.values()):
-        return AIMessage("")
-    calls = [{"name": "", "args": told[place], "id": None, "error": None} for place in expected]
-    return AIMessage("", invalid_tool_calls=calls)

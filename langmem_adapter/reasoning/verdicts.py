@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.names import entity_key
 from langmem_adapter.reasoning.base import Verdict
+from langmem_adapter.reasoning.json_text import UnusableReplyError, listed_problems
 from langmem_adapter.reasoning.prompts import is_echo
-from langmem_adapter.reasoning.salvage import UnusableReplyError, listed_problems
-from langmem_adapter.reasoning.triples import listed, told
+from langmem_adapter.reasoning.triples import relations_in, triple_of
 from langmem_adapter.records.graph import SELF
 from langmem_adapter.records.work import FORGET, UNCLEAR
 from langmem_adapter.text import text_hash
@@ -268,9 +268,9 @@ def _relations(entry: Entry) -> tuple[Triple, ...] | None:
     if entry.relations is None:
         return None
     read: list[Triple] = []
-    for item in listed(entry.relations):
+    for item in relations_in(entry.relations):
         try:
-            read.append(told(item, SELF).triple)
+            read.append(triple_of(item, SELF)[0])
         except ValueError:
             return None  # then those of the fact stand
     return tuple(read)

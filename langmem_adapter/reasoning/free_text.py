@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from langmem_adapter.errors import ModelReplyError
 from langmem_adapter.reasoning.base import Description, Extraction
-from langmem_adapter.reasoning.calls import usage_of
+from langmem_adapter.reasoning.messages import usage_of
 from langmem_adapter.reasoning.prompts import DESCRIBE, record_messages
 from langmem_adapter.records.work import Fact
 
