@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import BaseMessage, HumanMessage
 
 from langmem_adapter.errors import ModelReplyError
 from langmem_adapter.reasoning.base import Description, Extraction
@@ -18,22 +18,14 @@ if TYPE_CHECKING:
     from langmem_adapter.reasoning.structured import Channel
     from langmem_adapter.twins import Plan
 
-__all__ = ["description", "record", "without_fences"]
+__all__ = ["description", "record"]
 
 _FENCE: Final = re.compile(r"\A\s*```[\w-]*[ \t]*\n(.*?)\n?[ \t]*```\s*\Z", re.DOTALL)
 _THOUGHT: Final = re.compile(r"<think>.*?</think>", re.DOTALL | re.IGNORECASE)
 
 
 def record(channel: Channel, question: Question) -> Plan[Extraction]:
-    """Turns to one step-by-step record, as a single verbatim fact.
-
-    Args:
-        channel: To who writes it.
-        question: The turns.
-
-    Raises:
-        ModelReplyError: When the plan is carried out: the model wrote nothing.
-    """
+    """Turns to one step-by-step record, as a single verbatim fact; `ModelReplyError` where the model writes nothing."""
     messages = record_messages(question)
 
     def read(reply: BaseMessage) -> Extraction:
@@ -44,15 +36,7 @@ def record(channel: Channel, question: Question) -> Plan[Extraction]:
 
 
 def description(channel: Channel, image: dict[str, Any]) -> Plan[Description]:
-    """An image part to words.
-
-    Args:
-        channel: To who looks at it.
-        image: The part.
-
-    Raises:
-        ModelReplyError: When the plan is carried out: the model said nothing.
-    """
+    """An image part to words; `ModelReplyError` where the model says nothing."""
 
     def read(reply: BaseMessage) -> Description:
         text = _told(reply, channel.name, "what an image shows")
@@ -61,21 +45,11 @@ def description(channel: Channel, image: dict[str, Any]) -> Plan[Description]:
     return channel.say([HumanMessage([{"type": "text", "text": DESCRIBE}, image])]).then(read)
 
 
-def without_fences(text: str) -> str:
-    r"""A text without a code fence around it and without a model's audible thinking.
-
-    Example:
-        >>> without_fences("<think>hm</think>```markdown\n1. Opened the page\n```")
-        '1. Opened the page'
-    """
-    plain = _THOUGHT.sub("", text).strip()
-    fenced = _FENCE.match(plain)
-    return fenced[1].strip() if fenced else plain
-
-
 def _told(reply: BaseMessage, name: str, what: str) -> str:
-    refusal = reply.additional_kwargs.get("refusal") if isinstance(reply, AIMessage) else None
-    text = without_fences(reply.text)
+    """The text without a code fence around it and without a model's audible thinking."""
+    refusal = reply.additional_kwargs.get("refusal")
+    plain = _THOUGHT.sub("", reply.text).strip()
+    text = _FENCE.sub(r"\1", plain).strip()
     if refusal or not text:
         raise ModelReplyError(f"{name} did not say {what}; nothing was changed", reply=str(refusal or reply.text))
     return text

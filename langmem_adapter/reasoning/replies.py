@@ -272,10 +272,5 @@ class GraphDecisionReply(DecisionReply):
 
 def _explained(error: ValidationError) -> str:
     problems = error.errors(include_url=False, include_context=False, include_input=False)
-    return listed_problems(
-        [f"{_path(problem['loc'])}: {problem['msg'].removeprefix('Value error, ')}" for problem in problems]
-    )
-
-
-def _path(place: tuple[int | str, ...]) -> str:
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).removeprefix(".")
+    told = [(".".join(map(str, each["loc"])), each["msg"].removeprefix("Value error, ")) for each in problems]
+    return listed_problems([f"{place}: {message}" for place, message in told])

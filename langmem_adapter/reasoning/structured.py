@@ -9,6 +9,7 @@ lost on the way.
 from __future__ import annotations
 
 import inspect
+import re
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
@@ -33,41 +34,23 @@ if TYPE_CHECKING:
 
     from langmem_adapter.limits import Limits
 
-__all__ = ["WAYS", "Channel", "Reply", "structured"]
+__all__ = ["Channel", "structured"]
 
-WAYS: Final = ("json_schema", "tools", "plain")
-"""How a model can be asked for JSON, best first."""
-
+_WAYS: Final = ("json_schema", "tools", "plain")  # best first
 _QUOTED: Final = 8_000  # a reply of a megabyte is not sent back in full
-_PLAIN: Final = len(WAYS) - 1
+_PLAIN: Final = len(_WAYS) - 1
 _REFUSED_STATUS: Final = frozenset({400, 404, 405, 415, 422, 501})
 _WORDS_OF: Final = {
-    "json_schema": (
-        *("response_format", "json_schema", "json schema"),
-        *("structured output", "output_format", "output_config"),
-    ),
-    "tools": ("tool", "function"),
+    "json_schema": re.compile("response_format|json.schema|structured output|output_format|output_config"),
+    "tools": re.compile("tool|function"),
 }
-_REFUSAL_WORDS: Final = (
-    *("support", "unknown", "unrecogni", "unexpected", "invalid", "not permitted", "not allowed"),
-    *("extra", "unavailable", "not available", "not enabled", "not implemented", "require"),
+_REFUSAL_WORDS: Final = re.compile(
+    "support|unknown|unrecogni|unexpected|invalid|not permitted|not allowed|extra|unavailable|not available|not enabled|"
+    "not implemented|require"
 )
 
 M = TypeVar("M", bound=ReplyModel)
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Reply(Generic[T]):
-    """What came of asking.
-
-    Attributes:
-        value: The reply as read.
-        usage: Answered calls and their tokens, the repair's included.
-    """
-
-    value: T
-    usage: Usage
 
 
 def structured(
@@ -75,7 +58,7 @@ def structured(
     schema: type[M],
     read: Callable[[M, T | None], tuple[T, Sequence[str]]],
     messages: list[BaseMessage],
-) -> Plan[Reply[T]]:
+) -> Plan[tuple[T, Usage]]:
     """Ask for a reply of a form, and once more, with what is wrong, if it cannot be used or not all of it.
 
     Args:
@@ -87,49 +70,49 @@ def structured(
         messages: What is asked.
 
     Returns:
-        The plan, which raises when it is carried out: `ModelReplyError` if no reply gave a value, or the model declined;
-        `ModelTimeoutError`; whatever else the model raises, unchanged.
+        The plan of the value and its usage, the repair's included. Carried out, it raises `ModelReplyError` if no reply gave a
+        value, or the model declined; `ModelTimeoutError`; whatever else the model raises, unchanged.
     """
     return _Talk(channel, schema, read).ask(messages, Usage())
 
 
+@dataclass
 class _Talk(Generic[M, T]):
     """A question, its answer, and at most one repair."""
 
-    def __init__(
-        self, channel: Channel, schema: type[M], read: Callable[[M, T | None], tuple[T, Sequence[str]]]
-    ) -> None:
-        self._channel = channel
-        self._schema = schema
-        self._read = read
-        self._first: T | None = None
+    channel: Channel
+    schema: type[M]
+    read: Callable[[M, T | None], tuple[T, Sequence[str]]]
+    first: T | None = None
 
-    def ask(self, messages: list[BaseMessage], usage: Usage, *, last: bool = False) -> Plan[Reply[T]]:
-        def judge(message: AIMessage) -> Plan[Reply[T]]:
-            return self._judge(messages, usage + usage_of(self._schema.name, messages, message), message, last=last)
+    def ask(self, messages: list[BaseMessage], usage: Usage, *, last: bool = False) -> Plan[tuple[T, Usage]]:
+        def judge(message: AIMessage) -> Plan[tuple[T, Usage]]:
+            return self._judge(messages, usage + usage_of(self.schema.name, messages, message), message, last=last)
 
-        return self._channel.ask(self._schema, messages).and_then(judge)
+        return self.channel.ask(self.schema, messages).and_then(judge)
 
-    def _judge(self, messages: list[BaseMessage], usage: Usage, message: AIMessage, *, last: bool) -> Plan[Reply[T]]:
+    def _judge(
+        self, messages: list[BaseMessage], usage: Usage, message: AIMessage, *, last: bool
+    ) -> Plan[tuple[T, Usage]]:
         text = full_text(message)
         quoted = text if len(text) <= _QUOTED else f"{text[:_QUOTED]} …"
         try:
-            value, problems = self._read(read_reply(message, self._schema), self._first)
+            value, problems = self.read(read_reply(message, self.schema), self.first)
             if last or not problems:
-                return Plan.known(Reply(value, usage))
-            self._first, problem = value, listed_problems(problems)
+                return Plan.known((value, usage))
+            self.first, problem = value, listed_problems(problems)
         except UnusableReplyError as error:
-            if last and self._first is not None:
-                return Plan.known(Reply(self._first, usage))
+            if last and self.first is not None:
+                return Plan.known((self.first, usage))
             if last or error.final:
                 raise ModelReplyError(self._told(error, last=last), reply=quoted) from None
             problem = error.problem
-        again = [*messages, AIMessage(quoted or "(empty)"), HumanMessage(repair(problem, self._schema.root))]
+        again = [*messages, AIMessage(quoted or "(empty)"), HumanMessage(repair(problem, self.schema.root))]
         return self.ask(again, usage, last=True)
 
     def _told(self, error: UnusableReplyError, *, last: bool) -> str:
         after = ", also after one repair" if last else ""
-        return f"the reply of {self._channel.name} could not be used{after}: {error.problem}; nothing was changed"
+        return f"the reply of {self.channel.name} could not be used{after}: {error.problem}; nothing was changed"
 
 
 class Channel:
@@ -150,12 +133,6 @@ class Channel:
         self._on_loop = _has_async(model)
         self._way = 0
         self._lock = Lock()
-        self._bound: dict[tuple[str, int], Runnable[Any, BaseMessage] | None] = {}
-
-    @property
-    def way(self) -> str:
-        """How the model is asked at present: one of `WAYS`."""
-        return WAYS[self._way]
 
     def say(self, messages: list[BaseMessage], bound: Runnable[Any, BaseMessage] | None = None) -> Plan[BaseMessage]:
         """One call of the model.
@@ -171,13 +148,13 @@ class Channel:
     def ask(self, schema: type[ReplyModel], messages: list[BaseMessage], *, after: int = -1) -> Plan[AIMessage]:
         """Ask for a reply of a form in the best way known to work, or the next one *after* a way that was refused."""
         way = max(self._way, after + 1)
-        while (bound := self._bind(schema, way)) is None:
+        while (bound := _bind(self._model, schema, _WAYS[way])) is None:
             way += 1
 
         def instead(error: Exception) -> Plan[AIMessage] | None:
             if (message := _message_within(error)) is not None:
                 return Plan.known(message)
-            refused = way < _PLAIN and _refuses(error, WAYS[way])
+            refused = way < _PLAIN and _refuses(error, _WAYS[way])
             return self.ask(schema, messages, after=way) if refused else None
 
         return self.say(messages, bound).then(_plain).or_else(instead).then(partial(self._remember, way))
@@ -186,13 +163,6 @@ class Channel:
         with self._lock:
             self._way = max(self._way, way)
         return message
-
-    def _bind(self, schema: type[ReplyModel], way: int) -> Runnable[Any, BaseMessage] | None:
-        key = (schema.name, way)
-        with self._lock:
-            if key not in self._bound:
-                self._bound[key] = _bind(self._model, schema, WAYS[way])
-            return self._bound[key]
 
 
 def _plain(message: BaseMessage) -> AIMessage:
@@ -235,8 +205,8 @@ def _refuses(error: Exception, way: str) -> bool:
     if isinstance(error, NotImplementedError) or (isinstance(error, ValidationError) and error.title == "AIMessage"):
         return True  # no AIMessage takes the arguments of a tool call that a server encoded twice
     text = str(error).casefold().replace("invalid_request_error", "")
-    names = any(word in text for word in _WORDS_OF[way])
-    return status_of(error) in _REFUSED_STATUS and names and any(word in text for word in _REFUSAL_WORDS)
+    says_so = _WORDS_OF[way].search(text) and _REFUSAL_WORDS.search(text)
+    return status_of(error) in _REFUSED_STATUS and says_so is not None
 
 
 def _message_within(error: Exception) -> AIMessage | None:
