@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["facts_of", "sources"]
 
 _LONGEST_CONTEXT: Final = 500
-_MOST_RELATIONS: Final = 2_000
 _QUOTED: Final = 120
 _REFUSED: Final = "\0"  # the key of a fact that is refused together with its relations
 _REPR: Final = reprlib.Repr()
@@ -140,11 +139,7 @@ class _Reading:
         sent += [(item, self._named(item)) for item in _stated_in(reply)]
         if self._facts and not sent and not any("relations" in part.model_fields_set for part in (reply, *reply.facts)):
             self.problems.append('the reply has no "relations"; where a fact states none, it is empty')
-        if len(sent) > _MOST_RELATIONS:
-            self.problems.append(
-                f"of {len(sent):,} relations only {_MOST_RELATIONS:,} are read; send the important ones"
-            )
-        for item, key in sent[:_MOST_RELATIONS]:
+        for item, key in sent:
             self._state(item, key)
 
     def _named(self, item: Any) -> str:
@@ -162,11 +157,11 @@ class _Reading:
             return
         self.problems += [f"in the relation {_quoted(item)} {problem}" for problem in problems]
         if entity_key(triple.source) == entity_key(triple.target):
-            self._notes.append(
-                f"left out of the knowledge graph: {_quoted(_in_words(triple))}: it is one of a thing to itself"
-            )
+            words = _quoted(_in_words(triple))
+            self._notes.append(f"left out of the knowledge graph: {words}: it is one of a thing to itself")
         elif key != _REFUSED:
-            self._stated[key or self._own(triple)].setdefault(_identity(triple), triple)
+            identity = *_names(triple), triple.valid_from, triple.valid_to, triple.ended
+            self._stated[key or self._own(triple)].setdefault(identity, triple)
 
     def _own(self, triple: Triple) -> str:
         """The fact in the words of a relation that belongs to no other."""
@@ -209,10 +204,6 @@ def _completed(found: Extraction, first: Extraction) -> Extraction:
 
 def _names(triple: Triple) -> tuple[str, str, str]:
     return entity_key(triple.source), triple.relation, entity_key(triple.target)
-
-
-def _identity(triple: Triple) -> tuple[Any, ...]:
-    return *_names(triple), triple.valid_from, triple.valid_to, triple.ended
 
 
 def _in_words(triple: Triple, about: str = "") -> str:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = [
-    "LONGEST_REPLY",
+    "DeclinedError",
     "UnusableReplyError",
     "decoded",
     "first_ten",
@@ -23,9 +23,7 @@ __all__ = [
     "members_of",
 ]
 
-LONGEST_REPLY: Final = 500_000
-"""Characters of a reply that are read at most; longer ones are refused, not cut."""
-
+_LONGEST_REPLY: Final = 500_000
 _TAGS: Final = "(?:think|thinking|thought|reasoning)"
 _MARK: Final = re.compile(rf"[\[{{]|</?{_TAGS}>", re.IGNORECASE)
 _THOUGHT_END: Final = re.compile(rf"</{_TAGS}>", re.IGNORECASE)
@@ -36,17 +34,11 @@ _SPARE_COMMA: Final = re.compile(rf"{_STRING}|,(?=\s*[\]}}])", re.DOTALL)
 
 
 class UnusableReplyError(Exception):
-    """What is wrong with a reply, in words that the model itself can act on.
+    """What is wrong with a reply, in words that the model itself can act on."""
 
-    Args:
-        problem: The words; they end up in the repair round and in `ModelReplyError`.
-        final: Asking again is pointless (the model declined).
-    """
 
-    def __init__(self, problem: str, *, final: bool = False) -> None:
-        super().__init__(problem)
-        self.problem = problem
-        self.final = final
+class DeclinedError(UnusableReplyError):
+    """The model declined; asking again is pointless."""
 
 
 def listed_problems(problems: Sequence[str]) -> str:
@@ -69,8 +61,8 @@ def json_values(text: str) -> list[Any]:
         >>> json_values('<think>{"facts": []}?</think> Sure! ```json\n{"facts": ["Likes tea",],}\n```')
         [{'facts': ['Likes tea']}]
     """
-    if len(text) > LONGEST_REPLY:
-        raise UnusableReplyError(f"the reply has {len(text):,} characters, and at most {LONGEST_REPLY:,} are read")
+    if len(text) > _LONGEST_REPLY:
+        raise UnusableReplyError(f"the reply has {len(text):,} characters, and at most {_LONGEST_REPLY:,} are read")
     values: list[Any] = []
     place = 0
     while mark := _MARK.search(text, place):

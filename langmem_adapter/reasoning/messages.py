@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from langchain_core.messages import AIMessage, BaseMessage
 
-from langmem_adapter.reasoning.json_text import UnusableReplyError, decoded, json_values
+from langmem_adapter.reasoning.json_text import DeclinedError, UnusableReplyError, decoded, json_values
 from langmem_adapter.reasoning.replies import ReplyModel
 from langmem_adapter.records.cost import Call, Usage
 
@@ -40,11 +40,9 @@ def usage_of(task: str, messages: Sequence[BaseMessage], reply: BaseMessage) -> 
         messages: What was sent.
         reply: What came back.
     """
-    told = reply.usage_metadata if isinstance(reply, AIMessage) else None
+    tokens: Any = (reply.usage_metadata if isinstance(reply, AIMessage) else None) or {}
     call = Call(task, tuple((message.type, message.text) for message in messages), full_text(reply))
-    if told is None:
-        return Usage(1, calls=(call,))
-    return Usage(1, told["input_tokens"], told["output_tokens"], calls=(call,))
+    return Usage(1, tokens.get("input_tokens", 0), tokens.get("output_tokens", 0), calls=(call,))
 
 
 def read_reply(message: AIMessage, schema: type[M]) -> M:
@@ -83,7 +81,7 @@ def _refuse_declined(message: AIMessage) -> None:
     refusals = [block.get("refusal") for block in blocks if isinstance(block, dict) and block.get("type") == "refusal"]
     why = message.additional_kwargs.get("refusal") or next(iter(refusals), None)
     if why or refusals or _ending(message) in _DECLINED:
-        raise UnusableReplyError(f"the model declined ({str(why or _ending(message))[:200]})", final=True)
+        raise DeclinedError(f"the model declined ({str(why or _ending(message))[:200]})")
 
 
 def _ending(message: AIMessage) -> str:

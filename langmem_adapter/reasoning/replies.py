@@ -91,16 +91,12 @@ def _list(value: Any) -> Any:
     return [] if value is None else decoded(value)
 
 
-def _checked(text: str) -> str:
-    return check_text(text, "it").strip()
-
-
 def _event(value: Any) -> Any:
     word = value.strip().upper() if isinstance(value, str) else value
     return "NONE" if word == "NOOP" else word  # as Mem0's paper calls it
 
 
-_Text = Annotated[str, Field(max_length=10_000), AfterValidator(_checked)]
+_Text = Annotated[str, Field(max_length=10_000), AfterValidator(lambda text: check_text(text, "it").strip())]
 _OptionalText = Annotated[_Text, BeforeValidator(lambda value: "" if value is None else value)]
 _Id = Annotated[str, BeforeValidator(lambda value: "" if value is None else str(value)[:100].strip())]
 _Event = Annotated[Event, BeforeValidator(_event)]
@@ -115,7 +111,6 @@ class ReplyModel(BaseModel):
     Attributes:
         name: What the tool or schema is called when the model is asked.
         root: The key.
-        counts_beside: Whether what stands beside it counts, too.
         wire: The JSON schema that models are asked for.
     """
 
@@ -123,7 +118,6 @@ class ReplyModel(BaseModel):
 
     name: ClassVar[str]
     root: ClassVar[str]
-    counts_beside: ClassVar[bool] = False
     wire: ClassVar[dict[str, Any]]
 
     @classmethod
@@ -160,7 +154,7 @@ class ReplyModel(BaseModel):
     @classmethod
     def _joined(cls, sent: list[dict[str, Any]], calls: int) -> dict[str, Any]:
         lists = [decoded(members[cls.root]) for members in sent]
-        beside = cls.counts_beside and any(len(members) > 1 for members in sent)
+        beside = "relations" in cls.model_fields and any(len(members) > 1 for members in sent)
         if beside or len(sent) < calls or not all(isinstance(each, list) for each in lists):
             raise UnusableReplyError(f'not each of the calls is one list "{cls.root}"; make one call with everything')
         return {cls.root: [item for each in lists for item in each]}
@@ -211,7 +205,6 @@ class GraphReply(FactsReply):
     model_config = ConfigDict(extra="allow")
 
     name: ClassVar[str] = "graph_found"
-    counts_beside: ClassVar[bool] = True
     wire: ClassVar[dict[str, Any]] = _reply(
         name,
         "The facts that were found and the relations they state.",

@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from langmem_adapter.errors import ModelReplyError
 from langmem_adapter.forks import Lock
 from langmem_adapter.limits import model_name, status_of
-from langmem_adapter.reasoning.json_text import UnusableReplyError, listed_problems
+from langmem_adapter.reasoning.json_text import DeclinedError, UnusableReplyError, listed_problems
 from langmem_adapter.reasoning.messages import full_text, read_reply, usage_of
 from langmem_adapter.reasoning.prompts import repair
 from langmem_adapter.reasoning.replies import ReplyModel
@@ -104,15 +104,15 @@ class _Talk(Generic[M, T]):
         except UnusableReplyError as error:
             if last and self.first is not None:
                 return Plan.known((self.first, usage))
-            if last or error.final:
+            if last or isinstance(error, DeclinedError):
                 raise ModelReplyError(self._told(error, last=last), reply=quoted) from None
-            problem = error.problem
+            problem = str(error)
         again = [*messages, AIMessage(quoted or "(empty)"), HumanMessage(repair(problem, self.schema.root))]
         return self.ask(again, usage, last=True)
 
     def _told(self, error: UnusableReplyError, *, last: bool) -> str:
         after = ", also after one repair" if last else ""
-        return f"the reply of {self.channel.name} could not be used{after}: {error.problem}; nothing was changed"
+        return f"the reply of {self.channel.name} could not be used{after}: {error}; nothing was changed"
 
 
 class Channel:

@@ -82,7 +82,7 @@ def _members(item: Any) -> dict[str, Any]:
     try:
         members = members_of(item)
     except UnusableReplyError as error:
-        raise ValueError(error.problem) from None
+        raise ValueError(str(error)) from None
     return {_MEM0.get(name, name): member for name, member in members.items()}
 
 
