@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from langmem_adapter.search.shelf import Load, Shelf
     from langmem_adapter.search.shelves import Standing
     from langmem_adapter.storage.database import Database, Reading
+    from langmem_adapter.storage.past import Then
 
 __all__ = ["Searcher", "evidence"]
 
@@ -208,8 +209,8 @@ class Searcher:
 
     def _find(self, query: Query, asked: Question, standing: Standing, vector: NDArray[np.float32]) -> list[Hit]:
         with self._database.reading() as reading:
-            if query.as_of is not None:
-                return self._find_then(reading.connection(), query, asked, vector)
+            if query.then is not None:
+                return self._find_then(reading.connection(), query, query.then, asked, vector)
             wanted = _wanted(query, self._weights)
             few = None if query.explain or query.threshold is not None else _SPARE * wanted
             for most in (few, None):
@@ -295,9 +296,9 @@ class Searcher:
         return hits
 
     def _find_then(
-        self, connection: Connection, query: Query, asked: Question, vector: NDArray[np.float32]
+        self, connection: Connection, query: Query, when: Then, asked: Question, vector: NDArray[np.float32]
     ) -> list[Hit]:
-        then = history.read(connection, query, self._embedder, asked.language)
+        then = history.read(connection, query, when, self._embedder, asked.language)
         words = then.shelf.words(asked.terms, asked.groups, related=self._weights.related, load=then.load)
         told = evidence(then.shelf, asked, None, then.vectors @ vector, words, then.load, self._weights)
         ranked = fuse(told, self._weights, explain=query.explain, strategy="history")
