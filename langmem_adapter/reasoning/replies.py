@@ -27,6 +27,8 @@ __all__ = [
 ]
 
 _NUMBER: Final = re.compile(r"\s*-?[0-9]{1,9}\s*")
+_FACTS_WITH_RELATIONS: Final = "The facts that were found and the relations they state."
+_ENTRIES: Final = "One entry for each fact."
 _NULLABLE_TEXT: Final = {"type": ["string", "null"]}
 
 
@@ -47,7 +49,7 @@ def _record(properties: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def _reply(title: str, description: str, root: str, item: dict[str, Any]) -> dict[str, Any]:
-    return _record({root: {"type": "array", "items": item}}, title=title, description=description)
+    return _record({root: {"type": "array", "items": _record(item)}}, title=title, description=description)
 
 
 _FACT: Final = {
@@ -55,20 +57,17 @@ _FACT: Final = {
     "turn": {"type": "integer", "description": "Number of the turn that says it."},
     "date": {**_NULLABLE_TEXT, "description": "The day it speaks of, in ISO 8601, or null."},
 }
-_RELATIONS: Final = {
-    "type": "array",
-    "items": _record(
-        {
-            "source": {"type": "string"},
-            "relation": {"type": "string"},
-            "target": {"type": "string"},
-            "target_type": _NULLABLE_TEXT,
-            "valid_from": {**_NULLABLE_TEXT, "description": "ISO 8601, or null."},
-            "valid_to": {**_NULLABLE_TEXT, "description": "ISO 8601, or null."},
-            "ended": {"type": "boolean", "description": "Whether it holds no longer."},
-        }
-    ),
+_RELATION: Final = {
+    "source": {"type": "string"},
+    "relation": {"type": "string"},
+    "target": {"type": "string"},
+    "target_type": _NULLABLE_TEXT,
+    "valid_from": {**_NULLABLE_TEXT, "description": "ISO 8601, or null."},
+    "valid_to": {**_NULLABLE_TEXT, "description": "ISO 8601, or null."},
+    "ended": {"type": "boolean", "description": "Whether it holds no longer."},
 }
+_RELATIONS: Final = {"type": "array", "items": _record(_RELATION)}
+_OPTIONAL_RELATIONS: Final = {**_RELATIONS, "type": ["array", "null"]}
 _ENTRY: Final = {
     "fact": {"type": ["integer", "null"], "description": "Number of the fact that it answers."},
     "event": {"type": "string", "enum": ["ADD", "UPDATE", "DELETE", "NONE"]},
@@ -194,7 +193,7 @@ class FactsReply(ReplyModel):
 
     name: ClassVar[str] = "facts_found"
     root: ClassVar[str] = "facts"
-    wire: ClassVar[dict[str, Any]] = _reply(name, "The facts that were found.", root, _record(_FACT))
+    wire: ClassVar[dict[str, Any]] = _reply(name, "The facts that were found.", root, _FACT)
 
     facts: Annotated[list[FactItem], BeforeValidator(_list), Field(max_length=1_000)]
 
@@ -205,12 +204,7 @@ class GraphReply(FactsReply):
     model_config = ConfigDict(extra="allow")
 
     name: ClassVar[str] = "graph_found"
-    wire: ClassVar[dict[str, Any]] = _reply(
-        name,
-        "The facts that were found and the relations they state.",
-        "facts",
-        _record(_FACT | {"relations": _RELATIONS}),
-    )
+    wire: ClassVar[dict[str, Any]] = _reply(name, _FACTS_WITH_RELATIONS, "facts", _FACT | {"relations": _RELATIONS})
 
     relations: Any = None
 
@@ -246,7 +240,7 @@ class DecisionReply(ReplyModel):
 
     name: ClassVar[str] = "memory_decided"
     root: ClassVar[str] = "memory"
-    wire: ClassVar[dict[str, Any]] = _reply(name, "One entry for each fact.", root, _record(_ENTRY))
+    wire: ClassVar[dict[str, Any]] = _reply(name, _ENTRIES, root, _ENTRY)
 
     memory: Annotated[list[Entry], BeforeValidator(_list), Field(max_length=6_000)]
 
@@ -255,12 +249,7 @@ class GraphDecisionReply(DecisionReply):
     """Decision with the relations of texts that are not those of their facts."""
 
     name: ClassVar[str] = "memory_and_graph_decided"
-    wire: ClassVar[dict[str, Any]] = _reply(
-        name,
-        "One entry for each fact.",
-        "memory",
-        _record(_ENTRY | {"relations": {**_RELATIONS, "type": ["array", "null"]}}),
-    )
+    wire: ClassVar[dict[str, Any]] = _reply(name, _ENTRIES, "memory", _ENTRY | {"relations": _OPTIONAL_RELATIONS})
 
 
 def _explained(error: ValidationError) -> str:

@@ -87,32 +87,31 @@ class _Talk(Generic[M, T]):
 
     def ask(self, messages: list[BaseMessage], usage: Usage, *, last: bool = False) -> Plan[tuple[T, Usage]]:
         def judge(message: AIMessage) -> Plan[tuple[T, Usage]]:
-            return self._judge(messages, usage + usage_of(self.schema.name, messages, message), message, last=last)
+            used = usage + usage_of(self.schema.name, messages, message)
+            said = full_text(message)
+            quoted = said if len(said) <= _QUOTED else f"{said[:_QUOTED]} …"
+            value, problem = self._judge(message, quoted, last=last)
+            if value is not None and not problem:
+                return Plan.known((value, used))
+            self.first = value
+            again = [*messages, AIMessage(quoted or "(empty)"), HumanMessage(repair(problem, self.schema.root))]
+            return self.ask(again, used, last=True)
 
         return self.channel.ask(self.schema, messages).and_then(judge)
 
-    def _judge(
-        self, messages: list[BaseMessage], usage: Usage, message: AIMessage, *, last: bool
-    ) -> Plan[tuple[T, Usage]]:
-        text = full_text(message)
-        quoted = text if len(text) <= _QUOTED else f"{text[:_QUOTED]} …"
+    def _judge(self, message: AIMessage, quoted: str, *, last: bool) -> tuple[T | None, str]:
+        """The value, and what to ask for again."""
         try:
             value, problems = self.read(read_reply(message, self.schema), self.first)
-            if last or not problems:
-                return Plan.known((value, usage))
-            self.first, problem = value, listed_problems(problems)
         except UnusableReplyError as error:
             if last and self.first is not None:
-                return Plan.known((self.first, usage))
+                return self.first, ""
             if last or isinstance(error, DeclinedError):
-                raise ModelReplyError(self._told(error, last=last), reply=quoted) from None
-            problem = str(error)
-        again = [*messages, AIMessage(quoted or "(empty)"), HumanMessage(repair(problem, self.schema.root))]
-        return self.ask(again, usage, last=True)
-
-    def _told(self, error: UnusableReplyError, *, last: bool) -> str:
-        after = ", also after one repair" if last else ""
-        return f"the reply of {self.channel.name} could not be used{after}: {error}; nothing was changed"
+                after = ", also after one repair" if last else ""
+                why = f"the reply of {self.channel.name} could not be used{after}: {error}; nothing was changed"
+                raise ModelReplyError(why, reply=quoted) from None
+            return None, str(error)
+        return value, "" if last else listed_problems(problems)
 
 
 class Channel:
