@@ -28,7 +28,7 @@ _TAGS: Final = "(?:think|thinking|thought|reasoning)"
 _MARK: Final = re.compile(rf"[\[{{]|</?{_TAGS}>", re.IGNORECASE)
 _THOUGHT_END: Final = re.compile(rf"</{_TAGS}>", re.IGNORECASE)
 _JSON: Final = re.compile(r"""\[\s*["'\[{\]]|\{\s*(?:["'}]|\w+\s*:)""")  # other brackets are prose
-_STRING: Final = r'"(?:[^"\\]|\\.)*"'
+_STRING: Final = r'"(?:[^"\\]|\\.?)*(?:"|\Z)'  # to the end where it has none, so that every text is read in one pass
 _COMMENT: Final = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _SPARE_COMMA: Final = re.compile(rf"{_STRING}|,(?=\s*[\]}}])", re.DOTALL)
 
