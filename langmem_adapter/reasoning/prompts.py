@@ -229,12 +229,20 @@ def _step(turn: Turn, question: Question) -> dict[str, Any]:
 
 
 def _memory(known: Known) -> dict[str, str]:
-    return {"id": str(known.number), "text": known.text, **({"speaker": known.speaker} if known.speaker else {})}
+    return {"id": str(known.number), "text": known.text, **_given(known)}
 
 
 def _numbered(number: int, fact: Fact, *, graph: bool) -> dict[str, Any]:
-    beside = {name: told for name in ("date", "speaker") if (told := getattr(fact, name))}
-    return {"number": number, "text": fact.text, **beside, **({"relations": _links(fact.relations)} if graph else {})}
+    return {
+        "number": number,
+        "text": fact.text,
+        **_given(fact),
+        **({"relations": _links(fact.relations)} if graph else {}),
+    }
+
+
+def _given(told: Fact | Known) -> dict[str, str]:
+    return {name: each for name in ("date", "speaker") if (each := getattr(told, name))}
 
 
 def _links(triples: Sequence[Triple]) -> list[dict[str, Any]]:

@@ -54,6 +54,7 @@ class Turn:
         calls: The tools that were called in it.
         answers: The id of the call that a tool's turn is the result of; empty where none is named.
         failed: Whether that call failed.
+        dated: Whether its time was given; else that is when the add began.
     """
 
     role: str
@@ -65,6 +66,7 @@ class Turn:
     calls: tuple[ToolCall, ...] = ()
     answers: str = ""
     failed: bool = False
+    dated: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON types."""
