@@ -172,7 +172,7 @@ STEPS = st.lists(
 
 
 @given(steps=STEPS)
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_what_was_true_as_known_at_any_moment_is_what_was_told_by_then(database: Database, steps: list[Any]) -> None:
     world = World(database)
     for step in steps:
@@ -191,7 +191,7 @@ STATEMENTS = st.lists(
 
 
 @given(statements=STATEMENTS, order=st.randoms(use_true_random=False))
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_order_of_telling_does_not_matter(database: Database, statements: list[Any], order: Any) -> None:
     shuffled = order.sample(statements, len(statements))
     worlds = []
