@@ -93,10 +93,9 @@ def list_(
     $ langmem-adapter list -u alice --known-at 2026-05-01
     $ langmem-adapter list -u alice | cut -f 1        the ids, in a pipe
     """
-    from langmem_adapter.storage import memories, past, scopes
+    from langmem_adapter.storage import memories, scopes
 
-    when = past.then_of(as_of, known_at)
-    read = memories.page if when is None else partial(past.page_then, when=when)
+    read = memories.page if as_of is known_at is None else _reading_past(as_of, known_at)
     with call.reading() as connection:
         whose = call.whose(partial(scopes.counts, connection))
         page, following = read(connection, Scope(**whose), k=limit, after=after, include_expired=expired)
@@ -149,6 +148,12 @@ def history(call: Call, id: IdArgument) -> None:  # noqa: A002 - the same
             columns=columns,
             picture=lambda: pictures.life(revisions, marks=marks),
         )
+
+
+def _reading_past(as_of: str | None, known_at: str | None) -> Any:
+    from langmem_adapter.storage import past
+
+    return partial(past.page_then, when=past.then_of(as_of, known_at) or past.Then())
 
 
 def _explained(explanation: Any) -> dict[str, Any]:
