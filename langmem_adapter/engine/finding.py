@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from langmem_adapter.arguments import bounded, cosine, filled, flag, memory_id_of, parse_time, scope_if_given
+from langmem_adapter.arguments import bounded, cosine, filled, flag, memory_id_of, scope_if_given
 from langmem_adapter.engine.wiring import Wired
 from langmem_adapter.filters import parse
 from langmem_adapter.records.results import Page
@@ -13,7 +13,7 @@ from langmem_adapter.records.scope import Scope
 from langmem_adapter.search.query import Query
 from langmem_adapter.search.rerank import checked
 from langmem_adapter.storage import memories
-from langmem_adapter.storage.past import Then, page_then
+from langmem_adapter.storage.past import page_then, then_of
 from langmem_adapter.tracing import run_config, shown, traced
 from langmem_adapter.twins import Plan, awaited, planned
 
@@ -81,7 +81,7 @@ class Finding(Wired):
             filters=parse(filters),
             threshold=cosine(threshold),
             memory_type=memory_type,
-            then=_then(as_of, known_at),
+            then=then_of(as_of, known_at),
             rerank=checked(rerank),
             explain=flag(explain, "explain"),
         )
@@ -160,7 +160,7 @@ class Finding(Wired):
         scope = Scope(user_id, agent_id, run_id)
         expired = flag(include_expired, "include_expired")
         how = {"filters": parse(filters), "k": bounded(k), "after": after, "include_expired": expired}
-        when = _then(as_of, known_at)
+        when = then_of(as_of, known_at)
         read = memories.page if when is None else partial(page_then, when=when)
         return Plan(lambda: _page(*self.engine.reading(read, scope, **how)))
 
@@ -185,12 +185,6 @@ class Finding(Wired):
         return Plan(partial(self.engine.reading, memories.revisions, memory_id_of(memory_id), scope))
 
     ahistory = awaited(history)
-
-
-def _then(as_of: object, known_at: object) -> Then | None:
-    given = {"as_of": as_of, "known_at": known_at}
-    moments = {name: parse_time(value, name) for name, value in given.items() if value is not None}
-    return Then(**moments) if moments else None
 
 
 def _page(items: list[MemoryItem], following: str | None) -> Page:

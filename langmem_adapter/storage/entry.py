@@ -10,20 +10,20 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from sqlalchemy import bindparam, delete, func, insert, select, update
+from sqlalchemy import bindparam, delete, insert, update
 
 from langmem_adapter.errors import ConflictError, EmbeddingMismatchError, InvalidInputError, MemoryNotFoundError
 from langmem_adapter.names import named_speaker, whom
 from langmem_adapter.records.work import Change, Decision, Event
 from langmem_adapter.storage import lexical
-from langmem_adapter.storage.courses import Course, courses
 from langmem_adapter.storage.feed import INSERT_CHANGE
+from langmem_adapter.storage.found import courses_of, past_lives, targets
 from langmem_adapter.storage.graph.beliefs import Home
 from langmem_adapter.storage.graph.rows import Rows
 from langmem_adapter.storage.graph.said import Said, relates_two
 from langmem_adapter.storage.graph.writes import carry_out
 from langmem_adapter.storage.prepared import Prepared, any_of
-from langmem_adapter.storage.scopes import between, expand, key_of, of_row
+from langmem_adapter.storage.scopes import between, expand, key_of
 from langmem_adapter.storage.tables import MEMORIES, Number, history, memories, scopes
 from langmem_adapter.text import text_hash
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.records.graph import RelationChange, Triple
     from langmem_adapter.records.scope import Scope
+    from langmem_adapter.storage.courses import Course
     from langmem_adapter.storage.writes import Write
 
 __all__ = ["Entry"]
@@ -54,22 +55,6 @@ _GROW_SCOPE: Final = Prepared(
 _COMPARED: Final = Prepared(
     update(scopes).where(any_of(scopes.c.key, "keys")).values(compared=bindparam("seq", type_=Number))
 )
-_REVISIONS: Final = select(func.max(history.c.revision)).where(history.c.memory_id == memories.c.id).scalar_subquery()
-_TARGETS: Final = Prepared(
-    select(memories, _REVISIONS.label("revisions"), scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id)
-    .join_from(memories, scopes, memories.c.scope_id == scopes.c.id)
-    .where(any_of(memories.c.id, "ids"))
-)
-_SEQ: Final = func.max(history.c.seq)
-_LAST: Final = func.max(history.c.revision)
-_OVER: Final = func.max(memories.c.pk).is_(None)
-_HOMES: Final = func.min(history.c.scope_id).label("home"), func.max(history.c.scope_id).label("other")
-_PAST_LIVES: Final = Prepared(
-    select(history.c.memory_id, _SEQ.label("seq"), _LAST.label("last"), _OVER.label("over"), *_HOMES)
-    .join_from(history, memories, memories.c.id == history.c.memory_id, isouter=True)
-    .where(any_of(history.c.memory_id, "ids"))
-    .group_by(history.c.memory_id)
-)
 
 
 class Entry:
@@ -84,10 +69,10 @@ class Entry:
         self._seq = int(books.seq)
         self._language: str = books.language
         self._words = words
-        self._targets = _targets(connection, write)
-        self._past_lives = _past_lives(connection, write)
+        self._targets = targets(connection, write)
+        self._past_lives = past_lives(connection, write)
         self._standing = dict(self._targets)  # as this write leaves them
-        self._courses = _courses(connection, write)
+        self._courses = courses_of(connection, write)
         self._touched: set[str] = set()
         self._changes: list[dict[str, Any]] = []
         self._history: list[dict[str, Any]] = []
@@ -114,7 +99,7 @@ class Entry:
 
     def _carried_out(self, decision: Decision) -> Change:
         match decision.event:
-            case "ADD" | "DELETE" if decision.past_of is not None:
+            case _ if decision.past_of is not None:
                 return self._add_to_past(decision, decision.past_of)
             case "ADD":
                 return self._add(self._born(decision))
@@ -279,6 +264,8 @@ class Entry:
 
     def _add_to_past(self, decision: Decision, past_of: str) -> Change:
         """A statement from before what stands, told late; or that something was over before then."""
+        if decision.event not in {"ADD", "DELETE"}:
+            raise InvalidInputError(f"{decision.event} has no place in the past of another memory; ADD and DELETE have")
         old, course, time = self._dated(decision, past_of)
         until, before, text = course.after(time), course.at(time), None if decision.event == "DELETE" else decision.text
         if until is None:
@@ -456,25 +443,6 @@ class Entry:
 
 def _home(row: Mapping[str, Any]) -> Home:
     return Home(row["scope_id"], row["scope"])
-
-
-def _targets(connection: Connection, write: Write) -> dict[str, dict[str, Any]]:
-    named = ((d.past_of,) if d.event == "ADD" else (d.memory_id, d.heir, d.past_of) for d in write.decisions)
-    ids = [id_ for ids in named for id_ in ids if id_ is not None]
-    rows = _TARGETS.rows(connection, {"ids": ids}) if ids else []
-    targets = ({**row._asdict(), "scope": of_row(row)} for row in rows)
-    return {row["id"]: row for row in targets if write.within is None or write.within.covers(row["scope"])}
-
-
-def _past_lives(connection: Connection, write: Write) -> dict[str, Any]:
-    ids = [d.memory_id for d in write.decisions if d.event == "ADD" and d.memory_id is not None]
-    return {life.memory_id: life for life in _PAST_LIVES.rows(connection, {"ids": ids})} if ids else {}
-
-
-def _courses(connection: Connection, write: Write) -> dict[str, Course]:
-    every = any(d.after is not None for d in write.decisions)
-    ids = [d.past_of or d.memory_id for d in write.decisions if every or d.past_of or d.dated or d.event == "ADD"]
-    return courses(connection, [memory_id for memory_id in ids if memory_id is not None])
 
 
 def _closed(triples: tuple[Triple, ...], until: datetime) -> tuple[Triple, ...]:

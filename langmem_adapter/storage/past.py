@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from sqlalchemy import Select, case, func, or_, select
 
+from langmem_adapter.arguments import parse_time
 from langmem_adapter.filters import EVERYTHING, values_of
 from langmem_adapter.records.results import MemoryItem
 from langmem_adapter.storage.courses import COURSE
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from langmem_adapter.filters import Filter
     from langmem_adapter.records.scope import Scope
 
-__all__ = ["Known", "Then", "page_then", "standing_vectors", "then"]
+__all__ = ["Known", "Then", "page_then", "standing_vectors", "then", "then_of"]
 
 _CHUNK: Final = 500
 
@@ -50,6 +51,17 @@ class Then:
 
     as_of: datetime | None = None
     known_at: datetime | None = None
+
+
+def then_of(as_of: object, known_at: object) -> Then | None:
+    """The moment that a caller asks about; `None` where he gives none.
+
+    Raises:
+        InvalidInputError: One of the two is no time.
+    """
+    given = {"as_of": as_of, "known_at": known_at}
+    moments = {name: parse_time(value, name) for name, value in given.items() if value is not None}
+    return Then(**moments) if moments else None
 
 
 @dataclass(frozen=True, slots=True)
