@@ -16,6 +16,7 @@ from langmem_adapter.errors import ConflictError, EmbeddingMismatchError, Invali
 from langmem_adapter.names import named_speaker, whom
 from langmem_adapter.records.work import Change, Decision, Event
 from langmem_adapter.storage import lexical
+from langmem_adapter.storage.courses import Course
 from langmem_adapter.storage.feed import INSERT_CHANGE
 from langmem_adapter.storage.found import courses_of, past_lives, targets
 from langmem_adapter.storage.graph.beliefs import Home
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
     from langmem_adapter.records.graph import RelationChange, Triple
     from langmem_adapter.records.scope import Scope
-    from langmem_adapter.storage.courses import Course
     from langmem_adapter.storage.writes import Write
 
 __all__ = ["Entry"]
@@ -233,7 +233,7 @@ class Entry:
             row = self._target(decision)
             self._tell(decision, row, row["text"], row["text"])
             if decision.dated:
-                self._date(decision, row["text"])
+                self._date(decision, (row if decision.after is None else self._standing[row["id"]])["text"])
         return Change(decision.memory_id, decision.text or "", "NONE", reason=decision.reason)
 
     # ── a statement of another date ─────────────────────────────────────────────────────────────────────────────────
@@ -252,8 +252,8 @@ class Entry:
         """What a memory says was said with a date of its own."""
         old, course, time = self._dated(decision, str(decision.memory_id))
         is_last = time >= old["updated_at"]
-        if is_last and text != old["text"]:
-            raise InvalidInputError(f"memory {old['id']} is confirmed and changed in one list of decisions")
+        if is_last and text != old["text"]:  # this very list says something newer of it
+            return
         if course.said(time, text) is not None:
             return
         now = {"seq": self._draw(), "created_at": min(old["created_at"], time)}
