@@ -85,11 +85,19 @@ class Entry:
         self._grown: Counter[int] = Counter()  # words of each scope
         self._compared: set[str] = set()  # keys of the scopes from that of the run to those of the memories it changed
         self._place = -1  # of the decision at hand
+        self._stands: dict[int, str | None] = {}  # what became of facts: ids by their places
         self._told: dict[int, Said] = {}  # what decisions say and unsay of relations, by their places
 
-    def carry_out(self, decision: Decision) -> Change:
-        """Collect the rows of one decision."""
-        self._place += 1
+    def carry_out(self, place: int, decision: Decision) -> Change:
+        """Collect the rows of one decision, which stands at a place of the list."""
+        self._place = place
+        decision = self._placed_in_time(decision)
+        change = self._carried_out(decision)
+        if decision.fact is not None and decision.event != "DELETE":
+            self._stands[decision.fact] = decision.past_of or change.id
+        return change
+
+    def _carried_out(self, decision: Decision) -> Change:
         match decision.event:
             case _ if decision.past_of is not None:
                 return self._add_to_past(decision, decision.past_of)
@@ -179,6 +187,7 @@ class Entry:
         }
         self._added.append(row)
         self._worded[seq] = row
+        self._courses.setdefault(row["id"], Course())
         self._record(row, "ADD", None, row["text"], decision)
         told = {**row, "scope": self._write.scope, "revisions": row["revision"]}
         self._targets[row["id"]] = self._standing[row["id"]] = told
@@ -228,6 +237,16 @@ class Entry:
         return Change(decision.memory_id, decision.text or "", "NONE", reason=decision.reason)
 
     # ── a statement of another date ─────────────────────────────────────────────────────────────────────────────────
+
+    def _placed_in_time(self, decision: Decision) -> Decision:
+        if decision.after is None:
+            return decision
+        memory_id = self._stands.get(decision.after)
+        if memory_id is None:
+            return replace(decision, after=None)
+        if text_hash(self._standing[memory_id]["text"]) == text_hash(decision.text or ""):
+            return replace(decision, event="NONE", memory_id=memory_id, dated=True)
+        return replace(decision, past_of=memory_id)
 
     def _date(self, decision: Decision, text: str) -> None:
         """What a memory says was said with a date of its own."""

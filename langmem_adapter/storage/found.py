@@ -53,5 +53,6 @@ def past_lives(connection: Connection, write: Write) -> dict[str, Any]:
 
 def courses_of(connection: Connection, write: Write) -> dict[str, Course]:
     """The courses that are gone on with, or get a statement of another date."""
-    ids = [d.past_of or d.memory_id for d in write.decisions if d.past_of or d.dated or d.event == "ADD"]
+    every = any(d.after is not None for d in write.decisions)
+    ids = [d.past_of or d.memory_id for d in write.decisions if every or d.past_of or d.dated or d.event == "ADD"]
     return courses(connection, [memory_id for memory_id in ids if memory_id is not None])
