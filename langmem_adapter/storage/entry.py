@@ -16,6 +16,7 @@ from langmem_adapter.errors import ConflictError, EmbeddingMismatchError, Invali
 from langmem_adapter.names import named_speaker, whom
 from langmem_adapter.records.work import Change, Decision, Event
 from langmem_adapter.storage import lexical
+from langmem_adapter.storage.courses import Course
 from langmem_adapter.storage.feed import INSERT_CHANGE
 from langmem_adapter.storage.found import courses_of, past_lives, targets
 from langmem_adapter.storage.graph.beliefs import Home
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
     from langmem_adapter.records.graph import RelationChange, Triple
     from langmem_adapter.records.scope import Scope
-    from langmem_adapter.storage.courses import Course
     from langmem_adapter.storage.writes import Write
 
 __all__ = ["Entry"]
