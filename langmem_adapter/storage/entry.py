@@ -231,10 +231,19 @@ class Entry:
     def _keep(self, decision: Decision) -> Change:
         if decision.memory_id is not None:
             row = self._target(decision)
-            self._tell(decision, row, row["text"], row["text"])
             if decision.dated:
-                self._date(decision, (row if decision.after is None else self._standing[row["id"]])["text"])
+                text = (row if decision.after is None else self._standing[row["id"]])["text"]
+                decision = replace(decision, relations=self._until_another(decision, text))
+                self._date(decision, text)
+            self._tell(decision, row, row["text"], row["text"])
         return Change(decision.memory_id, decision.text or "", "NONE", reason=decision.reason)
+
+    def _until_another(self, decision: Decision, text: str) -> tuple[Triple, ...]:
+        """What is said of relations, until something else was said."""
+        course, time = self._courses[str(decision.memory_id)], decision.time or self.now
+        following = next((step for step in course.steps if step.valid_from > time), None)
+        another = following is not None and following.text != text
+        return _closed(decision.relations, following.valid_from) if following and another else decision.relations
 
     # ── a statement of another date ─────────────────────────────────────────────────────────────────────────────────
 

@@ -77,7 +77,7 @@ class Lives:
     def told(self, parts: Sequence[Sequence[Statement]], *, many: bool = False) -> Any:
         """What stands after all was told, with its dates; what was true in each year; the relations, with their dates."""
         self.count += 1
-        ann = {"user_id": f"ann {self.count}"}
+        ann: dict[str, Any] = {"user_id": f"ann {self.count}"}
         for part in parts:
             messages = [{"role": "user", "content": text, "timestamp": f"{year}-01-01"} for year, text in part]
             if many:
