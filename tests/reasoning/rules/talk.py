@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.evaluation.datasets import read_locomo
+from langmem_adapter.memory import Memory
 from langmem_adapter.reasoning.base import Question
 from langmem_adapter.reasoning.rules.reasoner import RuleReasoner
 from langmem_adapter.records.work import Turn
+from langmem_adapter.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["DATA", "SOURCES", "Found", "Talk", "digest", "found", "talks"]
+__all__ = ["DATA", "SOURCES", "Found", "Overwrite", "Talk", "digest", "found", "overwrites", "talks"]
 
 DATA: Final = Path(__file__).resolve().parents[4] / "shared" / "data"
 SOURCES: Final = ("locomo-dev", "memorybank-en", "memorybank-zh")
@@ -39,6 +41,17 @@ class Found:
     source: str
     turn: str
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Overwrite:
+    """A memory that a later session changed or took away."""
+
+    source: str
+    turn: str
+    event: str
+    before: str
+    after: str
 
 
 def digest(text: str) -> str:
@@ -76,3 +89,21 @@ def _of(source: str, talk: Talk) -> Iterator[Found]:
     asked = Question(talk.turns, "user", talk.turns[-1].time.date())
     for fact in RuleReasoner().extract.invoke(asked).facts:
         yield Found(source, talk.ids[fact.turn], fact.text)
+
+
+def overwrites(source: str) -> Iterator[Overwrite]:
+    """Every UPDATE and DELETE when the sessions of a data set are added in order, one scope per conversation."""
+    with Memory(":memory:", settings=Settings(trace_days=0)) as memory:
+        for talk in talks(source):
+            time = talk.turns[0].time
+            for change in memory.add(
+                [_message(turn) for turn in talk.turns], user_id=talk.whose, timestamp=time
+            ).results:
+                if change.event in {"UPDATE", "DELETE"}:
+                    before = change.previous_text or change.text
+                    yield Overwrite(source, f"{talk.whose} {time.date()}", change.event, before, change.text)
+
+
+def _message(turn: Turn) -> dict[str, str]:
+    named = {"name": turn.actor} if turn.actor != turn.role else {}
+    return {"role": turn.role, "content": turn.text, **named}
