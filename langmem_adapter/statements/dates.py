@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
+from langmem_adapter.statements.words import FORMS
+
 __all__ = ["MONTHS", "NUMBERS", "TIME_WORDS", "Span", "dated", "day", "is_date", "timed"]
 
 MONTHS: Final = tuple("January February March April May June July August September October November December".split())
@@ -27,6 +29,7 @@ _DATE: Final = (
     rf"(?:{_YEAR}-\d\d-\d\d|{_MONTH} \d{{1,2}}(?:st|nd|rd|th)?,? {_YEAR}|\d{{1,2}}(?:st|nd|rd|th)? (?:of )?{_MONTH},? "
     rf"{_YEAR}|{_MONTH},? {_YEAR}|{_YEAR})"
 )
+_SHORT_DAYS: Final = {day[:3].lower(): day for day in _WEEKDAYS} | {"tues": "Tuesday", "thur": "Thursday", "thurs": "Thursday"}
 _WEEKDAY: Final = rf"(?:{'|'.join(_WEEKDAYS)})s?"
 _UNIT: Final = r"(?:day|night|morning|afternoon|evening|week|weekend|month|year|spring|summer|autumn|fall|winter)s?"
 _COUNT: Final = (
@@ -169,7 +172,7 @@ _RELATIVE: Final = re.compile(
     r"(?P<before>\b(?:by|until|till|from|before|after|since|for|on|in|of|during|around) )?\b(?:"
     r"(?P<day>the day before yesterday|the day after tomorrow|yesterday|tomorrow|today|tonight|last night)"
     r"(?: (?P<part>morning|afternoon|evening|night)\b)?|this (?P<now>morning|afternoon|evening)"
-    rf"|(?P<way>last|next|this past|this coming|this) (?P<unit>week|weekend|month|year|{'|'.join(_WEEKDAYS)}|{'|'.join(MONTHS)}"
+    rf"|(?P<way>last|next|this past|this coming|this) (?P<unit>week|weekend|month|year|{'|'.join((*_WEEKDAYS, *MONTHS, *_SHORT_DAYS))}"
     r"|spring|summer|autumn|fall|winter)"
     rf"|(?:about |almost |over )?(?P<count>{_COUNT}) (?P<units>day|week|month|year)s? ago)\b(?!')",
     re.IGNORECASE,
@@ -180,6 +183,10 @@ _DAYS: Final = {
 }  # fmt: skip
 
 
+_ON_DAY: Final = re.compile(rf"\bon ({'|'.join(_WEEKDAYS)})\b", re.IGNORECASE)
+_AHEAD_VERB: Final = re.compile("(?:Will|Going|Flying|Planning|Has an? |Moving|Meeting|Starting|Visiting)")
+
+
 def dated(text: str, today: date) -> str:
     """Put dates for "tomorrow", "last week" and their like, since a memory is read on other days than it was written.
 
@@ -188,6 +195,8 @@ def dated(text: str, today: date) -> str:
         >>> dated("Flying to Rome tomorrow", date(2025, 5, 1)), dated("Moved to Oslo last month", date(2025, 5, 1))
         ('Flying to Rome on 2025-05-02', 'Moved to Oslo in April 2025')
     """
+    told = FORMS.get(text.partition(" ")[0].lower(), ("", ""))[1] == "past"
+    text = _ON_DAY.sub(rf"{'last' if told else 'this'} \1", text) if told or _AHEAD_VERB.match(text) else text
     try:
         return _RELATIVE.sub(lambda found: _put(found, today), text)
     except (OverflowError, ValueError):  # the calendar ends there; the words stay as they were said
@@ -232,6 +241,7 @@ def _unit(way: str, unit: str, today: date) -> tuple[str, str]:
         return "in", _of_month(today.year * 12 + today.month - 1 + step)
     if unit == "year":
         return "in", str(today.year + step)
+    unit = _SHORT_DAYS.get(unit, unit).lower()
     if unit.capitalize() in _WEEKDAYS:
         ahead = (_WEEKDAYS.index(unit.capitalize()) - today.weekday()) % 7 or (7 if step else 0)
         return "on", (today + timedelta(days=ahead if step >= 0 else ahead - 7 if ahead < 7 else -7)).isoformat()  # noqa: PLR2004

@@ -57,7 +57,7 @@ age | has_age | [be turn] (?P<v>\d{{1,3}})(?:[ -]years?[ -]olds?)?(?:, .*)?
 age | | [be turn] (?P<v>(?:twenty|thirty|forty|fifty|sixty|seventy|eighty)(?:[ -]\w+)?)(?: years old)?
 birthday | born_on | [be] born (?:(?:in|at) (?P<place>(?-i:[A-Z])[^\d]*?),? )?(?:in|on) (?P<v>.*\d.*|(?:{"|".join(TIME_WORDS)})\b.*)
 birthplace | born_in:place | [be] born (?:in|at) <V>
-origin | comes_from:place | [be come] (?:originally )?from <V>
+origin | comes_from:place | [be come] (?:originally )?from <Proper>
 origin ~ | | [be grow] (?:raised|up) (?:in|on|near) <V>
 nationality | is | [be become] (?:an? )?(?P<v>{"|".join(DEMONYMS)})(?: citizen| national)?
 gender | is | [be] (?:an? )?(?P<v>man|woman|male|female|non-binary|nonbinary|transgender|trans(?: (?:man|woman))?)
@@ -71,7 +71,8 @@ home - | | [move] (?:out|away)(?: (?:of|from) <O>)?
 home | lives_in:place | [rent] .*?in (?-i:(?P<v>[A-Z].*))
 home ~ | | [rent buy own share purchase have sell get renovate find] (?:an? |the |our |new |own |my )*(?:[\w-]+ ){{0,3}}{_HOUSE}\b(?! plant| work).*
 employer | works_at:organization | [work] (?!as )(?:[\w-]+ ){{0,3}}?(?:at|for|with) (?!home\b|night|week|python|myself|a living)(?P<v>.+?)(?: as (?P<job>an? .+))?
-employer + | works_at:organization | [start] (?:working |a (?:new )?(?:job|position|role) |work |my new job )?(?:at|for|with) <V>
+employer + | works_at:organization | [start] (?:working |a (?:new )?(?:job|position|role) |work |my new job )(?:at|for|with) <V>
+employer + | works_at:organization | [start] (?:at|with) <Proper>
 employer + | works_at:organization | [join] (?:the (?:team|company) at )?(?-i:(?P<v>(?!the\b)[A-Z].*))
 employer + | works_at:organization | [get land find accept take start] (?:an? |the |my )(?:[\w-]+ ){{0,2}}?(?:job|position|role|offer|gig)(?: (?:at|with|for) <V>)?
 employer + | works_at:organization | [switch move change transfer] (?:jobs|companies|employers)?(?: from (?P<oldjob>.+?))? ?to (?:a (?:new )?(?:job|position) at )(?P<v>.+)
@@ -87,7 +88,7 @@ job + | works_as:occupation | [be get] (?:promoted|made|appointed|elected)(?: to
 job + | works_as:occupation | [start] (?:working |work |a (?:new )?job )?as <A><J>
 job + | works_as:occupation | [train retrain] as <A><J>
 job + | | [retire] <O> | retired
-job ~ | | [work] (?:in|on|from|remotely|part-time|full-time|nights?|shifts?|night shifts)\b.*
+job ~ | | [work] (?:in|from|remotely|part-time|full-time|nights?|shifts?|night shifts)\b.*
 school | studies_at:organization | [study] (?:(?P<what>.+?) )?at <V>
 school | studies_at:organization | [attend] (?P<v>.*(?:university|college|school|academy|institute)\b.*)
 school | studies_at:organization | [go] to (?P<v>(?:[\w.'-]+ ){{0,3}}(?:university|college|school|academy|institute|uni)\b.*)
@@ -99,7 +100,8 @@ school - | | [drop] out(?: of <O>)?
 school - | graduated_from:organization | [graduate] from <V>
 school - | | [graduate finish complete] (?:high school|college|university|school|the degree|my degree|in .*|with .*)?
 study | studies | [study] <V>
-study | learns | [learn] (?!about|that|how|from|to\b)<V>
+study | learns | [learn] (?!about|that|from|to\b|a lot|so much)<V>
+study | | [sign enroll] up for (?P<v>(?:[\w-]+ )+(?:lessons|class|classes|courses?|workshop|program|degree))\b.*
 study | studies | [major] in <V>
 study | | [take have] (?P<v>(?:[\w-]+ )+(?:lessons|classes|courses?))\b.*
 study + | | [switch change] (?:my |the )?(?:major|course|degree)(?: from .+?)? to <V>
@@ -141,7 +143,7 @@ speak | speaks | [speak] (?!to\b|with\b|at\b|about\b|up\b|out\b)<V>
 speak | speaks | [be] (?:fluent|bilingual) in <V>
 skill | plays | [can] play (?:the )?<V>
 speak | speaks | [can] speak <V>
-skill | | [can] <V>
+skill | | [can] (?P<v>(?:bake|code|cook|dance|dive|draw|drive|fly|juggle|knit|lift|paint|play|program|read|ride|run|sew|sing|skate|ski|stand|surf|swim|translate|type|whistle|write|analy[sz]e|summari[sz]e|eat|drink|tolerate|afford|digest)\b.*)
 skill | | [know] how to <V>
 vehicle | drives | [drive] (?:an? |the |my )(?P<v>(?!to\b).+?)(?: (?:to|for|when) .*)? | car {{v}}
 vehicle | | [own have buy get lease purchase] (?:an? |the |my |new |used |\d+ |two )*(?P<v>(?:[\w-]+ ){{0,3}}{_VEHICLE}s?)\b(?! (?:key|accident|crash|ride|trip|problem|issue|wash|sick|tour|trouble)).*
@@ -155,6 +157,17 @@ commute | | [take] (?:the |a )?(?P<v>(?:bus|train|subway|metro|tube|tram|ferry))
 commute | | [bike cycle walk drive commute run] (?:in )?to (?:work|school|the office|campus)\b.*
 device | | [have use own] (?:an? |the |my |new |old )*(?P<v>(?:iPhone|Pixel|Samsung|Galaxy|Nokia|OnePlus|Xiaomi|Huawei|Motorola|Android|Blackberry)\b.*)
 device + | | [switch upgrade change move get buy] (?:over )?(?:to )?(?:an? |the |my |new )*(?P<v>(?:iPhone|Pixel|Samsung|Galaxy|Nokia|OnePlus|Xiaomi|Huawei|Motorola|Android)\b.*)
+hobby | plays | [play] (?:the )?(?!with\b|in\b|for\b|every)(?P<v>.+?)(?: (?:with|at|on|in|as|for) .*)? | play {{v}}
+hobby | | [paint dance sing hike swim run cycle knit garden cook bake draw climb surf ski skate collect meditate craft sculpt jog sail quilt crochet] <O>
+hobby | | [do practice practise] (?P<v>(?:[\w-]+ )??(?:yoga|pilates|karate|judo|pottery|meditation|ballet|boxing|gymnastics|crossfit|taekwondo|aikido|photography|gardening|crafts?|ceramics)\b.*)
+hobby ~ | | [start take try begin] (?:up )?(?:to )?(?P<v>(?:learning|playing|painting|dancing|singing|hiking|swimming|running|cycling|knitting|gardening|cooking|baking|drawing|climbing|surfing|skiing|skating|collecting|meditating|doing|practicing|yoga|pottery|meditation)\b.*)
+group | | [join sign found start] (?:up (?:for|with|to) )?(?P<v>(?:[\w+'-]+ ){{0,6}}?(?:group|club|team|band|choir|league|forum|community|program|programme|gym|association|church|committee|board|organi[sz]ation|class)\b.*)
+group | | [be] (?:part|a member|member|in|on) (?:of )?(?P<v>(?:an? |the )?(?:[\w+'-]+ ){{0,5}}?(?:group|club|team|band|choir|league|forum|community|committee|board|association)\b.*)
+group | | [volunteer] (?:at|for|with|in) <V>
+visit | | [visit] (?-i:(?P<v>(?:the )?[A-Z].*))
+visit | | [go travel] (?:back )?to (?-i:(?P<v>(?:the )?[A-Z](?![\w.'-]* (?:concert|conference|meeting|event|parade|support|show|group|workshop)).*))
+health ~ | | [break hurt injure sprain twist tear fracture] (?:the |an? |his |her )?(?P<v>(?:left |right )?(?:arm|leg|ankle|wrist|knee|hip|back|shoulder|foot|toe|finger|hand|nose|rib|neck|collarbone|ligament)\b.*)
+health ~ | | [have go undergo] (?:for )?(?:an? |the )?(?:[\w-]+ ){{0,2}}?(?P<v>(?:surgery|operation|check-?up|health scare|accident|injury|chemo\w*|physio\w*|therapy)\b.*)
 trait | afraid_of | [be] (?:afraid|scared|terrified) of <V>
 trait | is | [be become] (?P<v>(?:an? )?(?:{"|".join(ADJECTIVES)})\b.*)
 trait | | [be] (?P<v>(?:proud|part|a member|the (?:mother|father)|a (?:proud |single )?(?:mom|mum|mother|dad|father|parent)|left-handed|right-handed)\b.*)
@@ -263,13 +276,16 @@ def english_statement(text: str) -> Statement:
     plain = " ".join(text.replace("’", "'").split()).rstrip(" .!…")
     if opened := _USER.match(plain):
         plain = plain[opened.end() :]
-    told = plain.split(" ")
+    told = _PRONOUN_IS.sub(r"\1 is", plain).split(" ")
     place = _verb(told)
     if place is None:
         return Statement(text)
     who = _Who.of(" ".join(told[:place])) if place else _Who()
     rest = " ".join(told[place:])
     return replace(_of_noun(who, rest) or _said(who, rest), text=text)
+
+
+_PRONOUN_IS: Final = re.compile(r"^(it|he|she|that|there|here|what|who|everyone)'s\b", re.IGNORECASE)
 
 
 def _verb(told: list[str]) -> int | None:
@@ -561,6 +577,8 @@ def _said(who: _Who, rest: str) -> Statement:
         if found := row.pattern.fullmatch(tail):
             if form.tense == "past" and row.kind == "is" and head in {"have", "see", "look", "find", "do"}:
                 break
+            if (row.attribute == "visit" and form.tense == "now") or (head == "know" and not form.positive):
+                continue
             return _read(who, form, row, found, span, form.text[len(body) :])
     if head == "have" and (told := _have(who, form, tail, span)):
         return told
@@ -619,7 +637,7 @@ def _of_row(who: _Who, form: _Form, row: Row, found: re.Match[str], groups: dict
     relation = row.relation
     if not form.positive and row.attribute == "like" and not form.ended and not span.partly:
         relation = "dislikes"
-    elif not plain or (form.ended and (span.partly or re.search(r"\bwith\b", groups.get("v", "")))):
+    elif not plain or (form.ended and (span.partly or re.search(r"\bwith\b", found.string))):
         return
     over = form.ended or relation.startswith("!") or (form.tense == "past" and row.kind == "is" and row.attribute in {"home", "employer", "job", "school"})
     relation = relation.removeprefix("!")

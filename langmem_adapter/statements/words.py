@@ -98,16 +98,16 @@ FORMS: Final[dict[str, tuple[str, str]]] = {
 INNER: Final = frozenset(
     "advice answer answers chance clue concern couple doubt error errors feeling feelings feedback few hard help hunch idea ideas "
     "information issue issues look luck moment point problem problems query question questions request requests say second "
-    "suggestion suggestions task thing things thought thoughts time trouble update fun blast bit lot ton way reason reasons".split()
+    "suggestion suggestions task thing things thought thoughts time trouble update fun blast bit lot ton way reason reasons story stories experience experiences memory memories goals passion recommendation recommendations news plans dreams path paths opportunity opportunities support interest kind setback win breakthrough vibe energy piece text ideas".split()
 )
 """Nouns that one has only within the conversation: "I have a question"."""
 
 ADJECTIVES: Final = frozenset(
-    "addicted afraid agnostic allergic ambidextrous asthmatic atheist autistic bilingual bisexual blind born celiac colorblind "
+    "addicted agnostic allergic ambidextrous asthmatic atheist autistic bilingual bisexual blind born celiac colorblind "
     "colourblind color-blind colour-blind committed dairy-free deaf diabetic divorced dyslexic employed engaged expecting fluent fond "
     "gay gluten-free halal intolerant introverted extroverted jewish keen keto kosher lactose-intolerant left-handed lesbian "
     "married muslim christian buddhist hindu nearsighted short-sighted passionate pescatarian pregnant responsible retired "
-    "right-handed scared self-employed separated single sober straight terrified trans transgender trilingual unemployed vegan "
+    "right-handed self-employed separated single sober straight trans transgender trilingual unemployed vegan "
     "vegetarian widowed lactose gluten interested".split()
 )
 """Complements of "I am" that last longer than the conversation; all others ("tired", "sorry") are left alone."""

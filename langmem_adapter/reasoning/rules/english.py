@@ -11,10 +11,10 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.reasoning.rules.sentences import LONGEST, Sentence, commands
-from langmem_adapter.statements.dates import TIME_WORDS
+from langmem_adapter.statements.dates import TIME_WORDS, timed
 from langmem_adapter.statements.english import KINDS, NAME
 from langmem_adapter.statements.reading import read
-from langmem_adapter.statements.words import ADJECTIVES, DEMONYMS, FORMS, INNER, LASTING, third
+from langmem_adapter.statements.words import ADJECTIVES, DEMONYMS, FORMS, INNER, LASTING, PLURAL, third
 from langmem_adapter.text import content_words
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ _ASKING: Final = (
 _ASKS: Final = re.compile(_ASKING, re.IGNORECASE)
 _OWN: Final = (
     r"(?:i|we|he|she|they|im|ive)(?:'[a-z]+)?\s|it(?:'s| is| was| has)\s|(?:my|our|his|her|their|its)\s+(?:[\w'-]+\s+){1,4}"
-    r"(?:is|are|was|were|has|have|had|lives?|works?|likes?|loves?|died|moved|plays?|stud(?:y|ies)|got|just|turned|isn't)\b|(?:call me|me favou?rite)\s"
+    r"(?:is|are|was|were|has|have|had|lives?|works?|likes?|loves?|died|moved|plays?|stud(?:y|ies)|got|just|turned|isn't)\b|(?:call me|me favou?rite)\s|(?-i:[A-Z]\w+) (?:is|was|has|died)\s"
 )
 _SHARED: Final = (
     r"(?:now (?:work|live|study|am)|also|never|love|like|enjoy|hate|prefer|do not|don't|cannot|can't|has|have|am|is|speaks?|stud(?:y|ies)) \w"
@@ -82,7 +82,7 @@ _OTHER: Final = re.compile(r"(?:he|she|they|it|his|her|their|its)(?=['\s])\s*(?P
 _CALL: Final = re.compile(rf"(?i:(?:please |just )?(?:you can |you may )?call me) (?P<name>{NAME})(?i: please| for short|, not .+)?[,!]?$")
 _NICK: Final = re.compile(rf"(?i:(?:my friends|people|everyone|everybody|friends|they) calls? me) (?P<name>{NAME})$")
 _THIS_IS: Final = re.compile(rf"(?i:this is|the name's|name's|i go by) (?P<name>{NAME})(?i: speaking| here| from .+)?$")
-_MY_KIN: Final = re.compile(r"(?P<name>[A-Z][\w'-]*(?: [A-Z][\w'-]*)?) is my (?P<kin>[\w-]+(?: [\w-]+)?)$")
+_MY_KIN: Final = re.compile(rf"(?P<name>(?!Here|This|That|There|It|He|She)[A-Z][\w'-]*(?: [A-Z][\w'-]*)?) is my (?P<kin>(?:[\w-]+ )?(?:{'|'.join(sorted(KINDS))}))$")
 _BARE: Final = re.compile(r"(?:allergic to|looking for|born in|born on|vegetarian|vegan|just (?:moved|started|bought|finished|got))\b", re.IGNORECASE)
 _YOU: Final = re.compile(r"\b(?:you|your|yours|yourself|you're|you've|(?-i:ur?)(?!\.\w))\b", re.IGNORECASE)
 _NAMES: Final = re.compile(r"\b(?:named|called|name is|[Ss]ister is|[Bb]rother is|[Ww]ife is|[Hh]usband is) ([A-Z][\w-]*)")
@@ -130,7 +130,7 @@ def _clauses(body: str) -> list[str]:
         piece = body[start : cut.start() if cut else len(body)]
         if shared:  # "I live in Paris and work at Acme": the second half borrows the subject
             owner = _PRONOUN.match(clauses[-1]) if clauses else None
-            if owner is None and clauses:
+            if clauses and (owner is None or (FORMS.get(_split(piece)[0], ("", ""))[1] == "base" and _governs(clauses[-1]))):
                 clauses[-1] += f" {shared} {piece}"
             else:
                 clauses.append(f"{owner.group()} {piece}" if owner else piece)
@@ -141,6 +141,12 @@ def _clauses(body: str) -> list[str]:
         if cut:
             start, shared = cut.end(), cut["shared"] or ""
     return [plain for clause in clauses if (plain := _unopened(_trimmed(clause, f"{_MARKS})]")))]
+
+
+def _governs(clause: str) -> bool:
+    """Whether what follows "and" is still what one will do, or wants to: "I want to rest and enjoy the sun"."""
+    modal = re.search(r"(?:'ll|'d|\b(?:will|would|can|could|should|might|must|let|help)) ", clause)
+    return modal is not None or any(FORMS.get(verb, ("", ""))[1] == "base" or verb in {"try", "find", "be"} for verb in re.findall(r"\bto (\w+)", clause))
 
 
 def _trimmed(text: str, marks: str) -> str:
@@ -179,12 +185,22 @@ def _read(clause: str, *, first: bool, seen: str) -> Iterator[str]:
 
 
 def _of_others(told: str) -> Iterator[str]:
-    """What is said of somebody else, or of something of the speaker's: only what a row understands."""
-    said = read(_sentence(told))
-    plain = said.attribute and said.attribute not in {"any", "plan", "event", "habit", "own", "trait"}
-    of_kin = bool(said.people) and said.attribute and (said.attribute != "event" or any(map(str.isdigit, told)) or len(told.split()) > 2)  # noqa: PLR2004
-    if (plain or (of_kin and not _OTHER.match(told)) or said.ended or (said.people and said.attribute in {"habit", "event"})) and said.subject not in _NOT_MINE:
+    """What is said of somebody else, or of something of the speaker's: only what a row understands, and what kin did."""
+    text = _sentence(told)
+    said = read(text)
+    other = _OTHER.match(told) is not None
+    if FORMS.get(text.partition(" ")[0].lower()) and not said.subject:  # "loved ones are …"
+        return
+    if said.subject in _NOT_MINE and said.attribute != "name" or _leans(re.sub(_OTHER_WORD, "", text), said):
+        return
+    named = said.attribute in _NAMED | {"favorite", "detail", "like", "goal", "religion"} or (said.ended and said.attribute != "any")
+    of_kin = bool(said.people) and said.attribute in {"habit", "event", "trait", "skill", "prefer"} and not other
+    gone = said.attribute == "any" and not other
+    if named or gone or (of_kin and (len(text.split()) > 3 or re.search(r"\d|died|passed away", text))):  # noqa: PLR2004
         yield told
+
+
+_OTHER_WORD: Final = re.compile(r"^(?:he|she|they|it)\b", re.IGNORECASE)
 
 
 _NOT_MINE: Final = frozenset("it its this that".split())
@@ -223,7 +239,11 @@ def _predicate(rest: str) -> Iterator[str]:
         if found["what"] or found["home"]:
             yield f"Is {found['what'] or 'from ' + found['home']}"
     elif (fact := _third(verb.lower(), after)) and _is_fact(fact, read(_sentence(fact))):
+        fact = _AND.sub(lambda found: f"and {third(found[1])}", fact) if FORMS.get(verb.lower(), ("", ""))[1] == "base" and " to " not in fact else fact
         yield f"{kept}{fact[0].lower()}{fact[1:]}" if kept else fact
+
+
+_AND: Final = re.compile(r"\band (do|put|take|make|get|go|train|have|use|keep|watch|eat|drink|work|live)\b(?! (?:ethic|force|place))")
 
 
 def _plain(rest: str) -> tuple[str, str]:
@@ -247,6 +267,7 @@ def _third(verb: str, after: str) -> str:
     if verb in {"am", "are"}:
         if denied:
             return f"Is {'no longer' if over or denied.group() == 'no longer ' else denied.group().strip()} {_years(after[denied.end() :])}"
+        after = re.sub(r"^(?:still|now|only|really) (?=\w+ing\b)", "", after)
         return _capital(after) if _progressive(after) else f"Is {_years(after)}"
     if verb in {"do", "does"} and denied:
         return f"No longer {_verb_third(after[4:])}" if over else f"Doesn't {after[4:]}"
@@ -319,7 +340,7 @@ def _shown(fact: str, when: str) -> Iterator[str]:
 
 _LEANS: Final = re.compile(
     r"\b(?:i|i'm|i've|i'll|me|myself|we|us|mine|ourselves|it|them|they|him|he|she|this(?! (?:week|month|year|weekend|spring|summer|fall|autumn|winter|morning|afternoon|evening)\b)|these|those|there|here|something|anything|everything|things?|stuff|such|"
-    r"one|ones|everyone|someone|somebody|recently|lately|so far|just now|above|following|let's|check out|more)\b|\bthat (?!\w+s\b)|\b(?:that|which|what)$",
+    r"one|ones|everyone|someone|somebody|recently|lately|so far|just now|above|following|let's|check out|more|in particular|on the \d+(?:st|nd|rd|th)|certain|similar|various|specific)\b|\bthat (?!\w+s\b)|\b(?:that|which|what)$",
     re.IGNORECASE,
 )
 """What speaks of the conversation or leans on what was said before."""
@@ -345,8 +366,10 @@ _MOOD: Final = re.compile(
 )
 """What is said of the moment: feelings, talk, and verbs that say little by themselves."""
 _GOING_ON: Final = re.compile(
-    r"(?:Looking for|Learning|Studying|Planning|Training|Saving|Writing|Building|Expecting|Moving|Working (?:on|at|for|as)|Preparing|Going to|Renovating|Applying|Taking|Dating|"
-    r"Raising|Attending|Volunteering|Recovering|Considering|Organizing|Organising|Launching|Opening|Starting|Visiting|Flying|Travell?ing|Trying to (?:learn|quit|lose|save|become))\b"
+    r"(?:Looking for|Learning|Studying|Training (?:for|to|as)|Saving (?:up )?(?:for|to)|Writing|Building|Expecting|Working (?:at|for|as)|Renovating|Applying (?:for|to)|Dating|Raising"
+    r"|Attending|Volunteering|Recovering|Trying to (?:learn|quit|lose|save|become))\b"
+    r"|(?:Planning|Preparing|Going|Moving|Taking|Flying|Travell?ing|Visiting|Opening|Starting|Launching|Organi[sz]ing|Considering|Will)\b(?=.*(?:\d|\b[A-Z]|next|this|tomorrow|family|wife|husband"
+    r"|kids|trip|wedding|house|job|degree))"
 )
 _AHEAD: Final = re.compile(
     r"(?:Will|Would|Wants to|Hopes to|Plans? (?:to|on)|Going to|Intends to|Has to|Needs to)\b (?:like to |love to |prefer to )?(?:learn|become|visit|buy|move|start|travel|write|open|study|"
@@ -356,8 +379,16 @@ _AHEAD: Final = re.compile(
 )
 _NAMED: Final = frozenset(
     "name nickname age birthday birthplace origin nationality gender home employer job school partner diet religion phone email language height weight salary commute device "
-    "family pet friend allergy health study vehicle speak".split()
+    "family pet friend allergy health study vehicle speak hobby group visit".split()
 )
+
+
+def _leans(text: str, said: Statement) -> bool:
+    """Whether a text leans on what was said before it."""
+    found = _LEANS.search(text.replace("the US", "the States"))
+    known = said.attribute in {"home", "partner"} and found and found.group().lower() in {"someone", "here"}
+    whose = re.search(r"(?<!^)\b(?:his|her|their|its)\b", text) and not said.people
+    return bool((found and not known) or whose)
 
 
 def _is_fact(text: str, said: Statement) -> bool:
@@ -368,19 +399,22 @@ def _is_fact(text: str, said: Statement) -> bool:
         return False
     if said.attribute == "like" and re.search(r"\b(?:answer|response|idea|question)s?$", text):
         return False
-    leans = _LEANS.search(text.replace("the US", "the States"))
-    if leans and not (said.attribute in {"home", "partner"} and leans.group().lower() in {"someone", "here"}):
+    if _leans(text, said):
         return False
+    if said.attribute == "hobby" and not said.ended and (len(told) == 1 and not _alone(told) or FORMS.get(told[0].lower(), ("", ""))[1] == "past" and told[0] not in {"Started", "Took"}):
+        return _alone(told) or _ANCHOR.search(text) is not None
     if said.attribute in _NAMED:
-        return bool(content_words(text)) and (said.ended or bool(said.value) or said.attribute == "home") and not re.search(r" (?:of|with|in|at|to|for|the|and)$", text)
+        return bool(content_words(text)) and told[-1] not in {"well", "hard", "too", "much", "lot"} and (said.ended or bool(said.value) or said.attribute == "home") and not re.search(r" (?:of|with|in|at|to|for|the|and)$", text)
     if _LOOSE_END.search(text) and not said.ended:
         return False
     if told[0] == "Has" and said.attribute in {"own", "plan"} and told[1:2] != ["to"]:
         return _owned(text[4:])
     if (said.attribute == "plan" and not (said.ended and not said.empty)) or _TALK.match(text):
+        if INNER.intersection(word.lower() for word in told) or re.search(r"\b(?:soon|again|someday|sometime)$", text):
+            return False
         return not _TALK.match(text) and len(told) > 3 and (bool(_AHEAD.match(_capital(text.removeprefix("No longer ")))) or bool(_GOING_ON.match(text)))  # noqa: PLR2004
     if said.attribute in {"like", "prefer"}:
-        return bool(content_words(said.value)) and len(told) > 1
+        return bool(content_words(said.value)) and len(told) > 1 and not _PRAISE.search(text)
     if said.attribute in {"any"} or said.ended:
         return len(told) > 1
     if said.attribute in {"trait", "skill"}:
@@ -392,6 +426,12 @@ def _is_fact(text: str, said: Statement) -> bool:
     return said.attribute in {"habit", "event"} and _deed(text, told)
 
 
+_PRAISE: Final = re.compile(
+    r"(?:Loves?|Likes?|Loved|Liked|Enjoyed) (?:the (?!(?:outdoors|ocean|sea|beach|mountains?|rain|snow|cold|summer|winter|city|countryside|theat|arts?|gym|piano|violin|guitar|color|colour|"
+    r"(?-i:[A-Z])))|theme\b|(?:all|both|every|some) )",
+    re.IGNORECASE,
+)
+"""What pays a compliment: "I love the colours!" """
 _VAGUE: Final = frozenset("make keep need get want take see go come do believe follow bring manage support care have share stay avoid".split())
 
 
@@ -403,18 +443,41 @@ def _owned(value: str) -> bool:
 def _state(text: str) -> bool:
     if re.match(r"Was (?:born|raised|diagnosed|promoted|hired|fired|laid off|married|elected|admitted|accepted)\b", text):
         return True
-    if done := re.match(r"Has (?:recently |just )?(?:been to|visited|lived|worked|studied|graduated|moved|bought|adopted|published|played|climbed|written|won|retired|started|joined) ", text):
+    if done := re.match(r"Has (?:recently |just )?(?:been to|visited|lived|worked|studied|graduated|moved|bought|adopted|published|climbed|written|won|retired|started|joined) ", text):
         return len(text) > done.end()
     return bool(re.match(r"Is (?:not )?(?:from|in (?:the|an?) (?:band|army|navy|choir|club|team)|on (?:an? )?(?:diet|medication|parental leave|maternity leave)|part of)\b", text))
 
 
+_ANCHOR: Final = re.compile(
+    rf"\d|(?<=[ \"])[A-Z][a-z]|yesterday|last |ago\b|this (?:week|month|year|morning|summer)|\bthe (?!whole)\w+ \w+$|\b(?:{'|'.join(sorted(KINDS - PLURAL - {'friend', 'fish', 'bird', 'partner'}))})\b"
+)
+"""What ties a deed to a day, a name or somebody: without one nobody knows later what it was."""
+_LASTING_DEED: Final = re.compile(
+    r"(?:Started|Began|Joined|Graduated|Adopted|Bought|Published|Won|Finished|Learn(?:ed|t)|Founded|Opened|Launched|Enrolled|Volunteered|Studied|Grew up|Wrote|Taught|Broke|Injured|Hurt|Sprained|Built|Completed)"
+    r" (?!(?:the|out|with|with)\b)\w+"
+)
+
+
+def _alone(told: list[str]) -> bool:
+    return told[0] in _WHOLE
+
+
+_WHOLE: Final = frozenset(third(verb).capitalize() for verb in "smoke vape hike run swim cycle volunteer meditate sing ski surf sew knit paint jog dance garden climb".split())
+"""Verbs that are a statement on their own: "I smoke"."""
+
+
 def _deed(text: str, told: list[str]) -> bool:
     """Whether something done, or done again and again, is told with what it was done to."""
-    if told[0] in {"Doesn't", "Never", "Can't", "No"} or told[0].lower() in {"eats", "drinks"}:
+    if told[0] == "Doesn't":
+        return re.match(r"Doesn't (?:eat|drink|smoke|vape|drive|speak|use|watch|wear|work|play|cook|exercise|own|celebrate|listen|read|believe in|write|travel|fly|swim|run|sleep)\b", text) is not None
+    if told[0] in {"Never", "No"} or told[0].lower() in {"eats", "drinks"}:
         return len(told) > 1
-    if len(told) == 1 or (len(told) == 2 and told[1].lower() in {"regularly", "daily"}):  # noqa: PLR2004
-        return told[0] in {"Smokes", "Vapes", "Retired", "Graduated", "Hikes", "Runs", "Swims", "Volunteers", "Meditates", "Sings", "Skis", "Surfs", "Sews", "Paints"}
+    cut = timed(text)
+    if len(told) == 1 or (cut and " " not in cut[0]):
+        return _alone(told)
     words = [word.lower().strip(",") for word in told[1:]]
     if INNER.intersection(words) or re.search(r"\b(?:errors?|exception|traceback|message|output|response|that)\b", text):
+        return False
+    if FORMS.get(told[0].lower(), ("", ""))[1] == "past" and not (_ANCHOR.search(text, len(told[0])) or _LASTING_DEED.match(text)):
         return False
     return len(told) > 2 or told[1][0].isupper() or FORMS.get(told[0].lower(), ("", ""))[0] in LASTING - _VAGUE  # noqa: PLR2004

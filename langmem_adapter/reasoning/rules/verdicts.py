@@ -31,7 +31,7 @@ _JOINTS: Final = TIME_WORDS | frozenset(
 _PROPER: Final = frozenset({"birthplace", "employer", "home", "name", "origin"})
 _LIST: Final = re.compile(r"\band\b|、|和")
 _AFTER_HEAD_CJK: Final = tuple("和、，,跟与及或叫，（(；;在 ")
-_ENDABLE: Final = frozenset("own vehicle pet habit study plan detail home employer school health commute device".split())
+_ENDABLE: Final = frozenset("own vehicle pet habit hobby group study plan detail home employer school health commute device".split())
 _OVER: Final = frozenset("single divorced widowed separated none retired 单身 离婚 离异 丧偶 退休 失业 无业".split())
 _ROLES: Final = frozenset(
     "marri date engag boyfriend girlfriend husband wife fianc fiance fiancé partner ex membership subscript account lesson class old trip holiday vacat journey visit flight job univers universiti colleg school uni degre cours contract 恋爱 已婚 订婚 会员".split()
@@ -59,7 +59,7 @@ def named_terms(said: Statement) -> tuple[str, ...]:
 
 def counted(said: Statement) -> tuple[str, ...]:
     """What is counted in "has 2 cats" or "runs 5 km": two such statements differ in the number only. Else empty."""
-    if said.attribute not in {"own", "pet", "family", "habit"}:
+    if said.attribute not in {"own", "pet", "family", "habit", "hobby"}:
         return ()
     plain = tuple(term for term in terms(said.value) if not _is_number(term))
     return plain if len(plain) < len(terms(said.value)) else ()
@@ -101,7 +101,7 @@ def _ends(over: Statement, old: Statement) -> bool:
     gone, told = set(terms(over.value)), set(terms(old.value))
     if not over.value:
         return old.value not in _OVER
-    if over.attribute != "habit":
+    if over.attribute not in {"habit", "hobby"}:
         gone -= _ROLES
         told -= _ROLES if over.attribute == "partner" else frozenset()
     if gone <= told:
