@@ -29,7 +29,11 @@ _DATE: Final = (
     rf"(?:{_YEAR}-\d\d-\d\d|{_MONTH} \d{{1,2}}(?:st|nd|rd|th)?,? {_YEAR}|\d{{1,2}}(?:st|nd|rd|th)? (?:of )?{_MONTH},? "
     rf"{_YEAR}|{_MONTH},? {_YEAR}|{_YEAR})"
 )
-_SHORT_DAYS: Final = {day[:3].lower(): day for day in _WEEKDAYS} | {"tues": "Tuesday", "thur": "Thursday", "thurs": "Thursday"}
+_SHORT_DAYS: Final = {day[:3].lower(): day for day in _WEEKDAYS} | {
+    "tues": "Tuesday",
+    "thur": "Thursday",
+    "thurs": "Thursday",
+}
 _WEEKDAY: Final = rf"(?:{'|'.join(_WEEKDAYS)})s?"
 _UNIT: Final = r"(?:day|night|morning|afternoon|evening|week|weekend|month|year|spring|summer|autumn|fall|winter)s?"
 _COUNT: Final = (

@@ -40,7 +40,9 @@ KINDS: Final = FEMALE | MALE | PLURAL | OTHERS | PETS
 NAME: Final = r"[A-Z][\w'-]*(?<!'s)(?: [A-Z][\w.-]*){0,2}"
 _LISTED: Final = rf"{NAME}(?:(?:, and|,| and| &) {NAME})*"
 _KIND: Final = "|".join(sorted(map(re.escape, KINDS), key=len, reverse=True))
-_DIET: Final = r"(?:vegetarian|vegan|pescatarian|omnivore|carnivore|flexitarian|keto|halal|kosher|gluten-free|dairy-free)"
+_DIET: Final = (
+    r"(?:vegetarian|vegan|pescatarian|omnivore|carnivore|flexitarian|keto|halal|kosher|gluten-free|dairy-free)"
+)
 _HOUSE: Final = r"(?:house|flat|apartment|condo|studio|cottage|bungalow|houseboat|farm|loft)"
 _VEHICLE: Final = r"(?:car|van|truck|motorcycle|motorbike|scooter|moped|bicycle|bike|e-bike|boat)"
 _ILL: Final = (
@@ -239,8 +241,12 @@ _UNSURE: Final = re.compile(
     r"|considering|neither|nor|either|claims?|says?|said|heard|seems?|wants?)\b",
     re.IGNORECASE,
 )
-_FINITE: Final = frozenset("is are am was were has have had can cannot will would does do did never not no used isn't aren't doesn't don't".split())
-_OPENERS: Final = ADJECTIVES | DEMONYMS | frozenset("from based called named born divorced engaged between unemployed".split())
+_FINITE: Final = frozenset(
+    "is are am was were has have had can cannot will would does do did never not no used isn't aren't doesn't don't".split()
+)
+_OPENERS: Final = (
+    ADJECTIVES | DEMONYMS | frozenset("from based called named born divorced engaged between unemployed".split())
+)
 _OPENING_VERBS: Final = frozenset("quit stopped gave given rarely seldom hardly".split())
 
 
@@ -424,7 +430,11 @@ class _Who:
         who = cls._first(owner)
         for part in filter(None, owned):
             low = part.lower()
-            who = replace(cls._first(part), key=f"{who.key} {low}".strip(), owner=who.name) if who.name else cls(f"{who.key} {low}", "")
+            who = (
+                replace(cls._first(part), key=f"{who.key} {low}".strip(), owner=who.name)
+                if who.name
+                else cls(f"{who.key} {low}", "")
+            )
             who = replace(who, name=f"{who.owner}'s {low}") if who.kind and not who.named else who
         return who
 
@@ -480,8 +490,13 @@ _DETAILS: Final = re.compile(
     r"title|role|major|star sign|sign|phone|laptop|computer|car|bike|team|landlord|teacher|coach|rent|anniversary|commute|shift|schedule|room|class|score|grades?)",
     re.IGNORECASE,
 )
-_FAVOURITE: Final = re.compile(r"(?:all[- ]time |absolute )?favou?rites? (?P<noun>.+)|(?P<other>.+ )favou?rite (?P<noun2>.+)", re.IGNORECASE)
-_VALUE: Final = re.compile(r"(?:is|are|was|'s|has become|will be) (?:now |actually |currently |still |called |named |also |definitely |probably )*(?P<v>(?!not |no longer |the same).+)", re.I)
+_FAVOURITE: Final = re.compile(
+    r"(?:all[- ]time |absolute )?favou?rites? (?P<noun>.+)|(?P<other>.+ )favou?rite (?P<noun2>.+)", re.IGNORECASE
+)
+_VALUE: Final = re.compile(
+    r"(?:is|are|was|'s|has become|will be) (?:now |actually |currently |still |called |named |also |definitely |probably )*(?P<v>(?!not |no longer |the same).+)",
+    re.I,
+)
 
 
 def _of_noun(who: _Who, rest: str) -> Statement | None:
@@ -519,9 +534,15 @@ def _favourite(source: _Who, noun: str, v: str, subject: str) -> Statement:
     word = noun.lower().replace("colour", "color")
     relation = f"has_favorite_{re.sub(r'[^a-z0-9]+', '_', word)}"
     bad = re.match(r"thing|part|time|way|moment|place to", word) or re.search(r"\b(?:closed|great|gone|open|good)\b", v)
-    triples = () if bad or not source.name else tuple(Triple(source.name, relation, bare(one), single=len(listed) == 1) for one in listed)
+    triples = (
+        ()
+        if bad or not source.name
+        else tuple(Triple(source.name, relation, bare(one), single=len(listed) == 1) for one in listed)
+    )
     stem = re.sub(r"s$", "", word)
-    return Statement("", f"{subject} {stem}".strip(), "favorite", v, relations=triples, people=source.people if subject else ())
+    return Statement(
+        "", f"{subject} {stem}".strip(), "favorite", v, relations=triples, people=source.people if subject else ()
+    )
 
 
 def _kin(who: _Who, v: str, last: str, subject: str) -> Statement | None:
@@ -535,10 +556,15 @@ def _kin(who: _Who, v: str, last: str, subject: str) -> Statement | None:
     relation = _kin_relation(kin.kind)
     plural = kin.kind in PLURAL or kin.kind in {"cats", "dogs"}
     names = listed if plural else listed[:1] * (len(listed) == 1)
-    triples = tuple(Triple(kin.owner, relation, name, target_type=kin.type, single=False if len(names) > 1 else None) for name in names)
+    triples = tuple(
+        Triple(kin.owner, relation, name, target_type=kin.type, single=False if len(names) > 1 else None)
+        for name in names
+    )
     people = tuple(Person(kin.kind, name) for name in names)
     attribute, value = _role(kin.kind, v)
-    return Statement("", owner.strip() if owner else "", attribute, value, people=people, relations=triples if kin.owner else ())
+    return Statement(
+        "", owner.strip() if owner else "", attribute, value, people=people, relations=triples if kin.owner else ()
+    )
 
 
 def _role(kind: str, name: str) -> tuple[str, str]:
@@ -552,7 +578,9 @@ def _detail(source: _Who, entry: tuple[str, ...], v: str, subject: str, named: b
     attribute, relation = entry[0], entry[1] if len(entry) > 1 else ""
     if attribute == "name" and (len(v.split()) > 3 or re.search(r"\b(?:to|hard|common|unusual)\b", v)):  # noqa: PLR2004
         return None
-    type_ = {"lives_in": "place", "works_at": "organization", "works_as": "occupation", "comes_from": "place"}.get(relation, "")
+    type_ = {"lives_in": "place", "works_at": "organization", "works_as": "occupation", "comes_from": "place"}.get(
+        relation, ""
+    )
     triples = tuple(_triples(source, relation, type_, v, Span())) if relation and source.name else ()
     return Statement("", subject, attribute, v, people=source.people if subject else (), relations=triples)
 
@@ -566,7 +594,16 @@ def _said(who: _Who, rest: str) -> Statement:
     if cut is None and form.tense in {"past", "done"}:
         cut = timed(_THIS.sub("", form.text))
     if cut is None or form.tense == "plan":
-        return Statement("", who.key, "plan", form.text, positive=form.positive, ended=form.ended, empty=form.empty, people=who.people)
+        return Statement(
+            "",
+            who.key,
+            "plan",
+            form.text,
+            positive=form.positive,
+            ended=form.ended,
+            empty=form.empty,
+            people=who.people,
+        )
     body, span = cut
     head, _, tail = body.partition(" ")
     if head in {"die", "pass"} and who.key:
@@ -603,9 +640,25 @@ def _read(who: _Who, form: _Form, row: Row, found: re.Match[str], span: Span, ta
     v = groups.get("v", "").strip(" ,")
     value = " ".join(row.put.format(v=v).split()) if row.put else f"{v}{tail}".strip()
     value = v if not row.put and row.kind == "ends" else value or form.text
-    begins = row.kind == "begins" or row.attribute in {"partner", "employer"} and found.string.startswith(("to ", "married"))
-    was = form.tense == "past" and row.kind == "is" and row.heads[0] not in {"get", "marry", "rent", "divorce", "adopt"} and "become" not in form.text and not groups.get("place") and row.attribute not in {"birthday", "birthplace", "partner"} and "turn" not in row.heads[-1:]
-    was = was or (form.tense == "done" and row.kind == "is" and not span.lasting and row.attribute in {"home", "employer"} and row.heads[0] in {"live", "work"})
+    begins = (
+        row.kind == "begins" or row.attribute in {"partner", "employer"} and found.string.startswith(("to ", "married"))
+    )
+    was = (
+        form.tense == "past"
+        and row.kind == "is"
+        and row.heads[0] not in {"get", "marry", "rent", "divorce", "adopt"}
+        and "become" not in form.text
+        and not groups.get("place")
+        and row.attribute not in {"birthday", "birthplace", "partner"}
+        and "turn" not in row.heads[-1:]
+    )
+    was = was or (
+        form.tense == "done"
+        and row.kind == "is"
+        and not span.lasting
+        and row.attribute in {"home", "employer"}
+        and row.heads[0] in {"live", "work"}
+    )
     ended = form.ended or row.kind == "ends" or (was and row.attribute in {"home", "employer", "job", "school"})
     statement = Statement(
         "", who.key, row.attribute, value, positive=form.positive and not ended, ended=ended, empty=form.empty,
@@ -621,7 +674,9 @@ def _read(who: _Who, form: _Form, row: Row, found: re.Match[str], span: Span, ta
     if "new" in groups:
         also = (Statement("", who.key, "habit", groups["new"]),)
     triples = _of_row(who, form, row, found, groups, span, begins=begins)
-    return replace(statement, relations=tuple(dict.fromkeys(triples)), also=also, people=(*_introduced(groups, row), *who.people))
+    return replace(
+        statement, relations=tuple(dict.fromkeys(triples)), also=also, people=(*_introduced(groups, row), *who.people)
+    )
 
 
 def _introduced(groups: dict[str, str], row: Row) -> tuple[Person, ...]:
@@ -629,7 +684,9 @@ def _introduced(groups: dict[str, str], row: Row) -> tuple[Person, ...]:
     return (Person(kind.lower(), groups.get("v", "") if "kind" in groups else ""),) if kind else ()
 
 
-def _of_row(who: _Who, form: _Form, row: Row, found: re.Match[str], groups: dict[str, str], span: Span, *, begins: bool) -> Iterator[Triple]:
+def _of_row(
+    who: _Who, form: _Form, row: Row, found: re.Match[str], groups: dict[str, str], span: Span, *, begins: bool
+) -> Iterator[Triple]:
     if not who.name or _UNSURE.search(form.text) or form.tense == "plan":
         return
     yield from who.introduced()
@@ -639,7 +696,11 @@ def _of_row(who: _Who, form: _Form, row: Row, found: re.Match[str], groups: dict
         relation = "dislikes"
     elif not plain or (form.ended and (span.partly or re.search(r"\bwith\b", found.string))):
         return
-    over = form.ended or relation.startswith("!") or (form.tense == "past" and row.kind == "is" and row.attribute in {"home", "employer", "job", "school"})
+    over = (
+        form.ended
+        or relation.startswith("!")
+        or (form.tense == "past" and row.kind == "is" and row.attribute in {"home", "employer", "job", "school"})
+    )
     relation = relation.removeprefix("!")
     if (old := groups.get("old")) and proper(old):
         yield Triple(who.name, relation, proper(old), target_type=row.target, ended=True)
@@ -654,7 +715,9 @@ def _of_row(who: _Who, form: _Form, row: Row, found: re.Match[str], groups: dict
         return
     if row.put and not v and row.attribute == "partner":
         yield Triple(who.name, "has_status", row.put.split()[0], ended=over)
-    yield from _triples(who, relation, row.target, v[8:] if retired else v, span, over=over or bool(retired), begins=begins)
+    yield from _triples(
+        who, relation, row.target, v[8:] if retired else v, span, over=over or bool(retired), begins=begins
+    )
     for name, (_, extra, type_) in _EXTRA.items():
         if name in groups:
             yield from _triples(who, extra, type_, groups[name], span, over=over or bool(retired))
@@ -672,7 +735,9 @@ _WORKPLACES: Final = re.compile(
 )
 _AFTER: Final = {
     "place": re.compile(r",? (?:with|where|as|for|but|near|because|while|by|to|and (?=[a-z]))\b.*"),
-    "organization": re.compile(r",? (?:as|in|on|with|for|from|where|doing|by|to|near|but|because|part|remotely|which|who|and (?=[a-z]))\b.*"),
+    "organization": re.compile(
+        r",? (?:as|in|on|with|for|from|where|doing|by|to|near|but|because|part|remotely|which|who|and (?=[a-z]))\b.*"
+    ),
     "": re.compile(r",? (?:because|since|unfortunately|especially|so|for|as)\b.*"),
 }
 
@@ -703,15 +768,56 @@ def _targets(relation: str, type_: str, value: str) -> tuple[str, ...]:
         value = re.sub(r"\b(?:fluent|good|some|basic|a little|perfect|a bit of|conversational)(?:ly)? ", "", value)
     if relation == "likes" or relation == "dislikes":
         verb, _, rest = value.partition(" ")
-        value = f"{gerund(verb)} {rest}".strip() if FORMS.get(verb, ("", ""))[1] == "base" and verb not in {"fish", "garden", "bike", "race", "train", "dance", "dream", "surf", "cook", "hunt", "travel", "play"} or (verb in {"play", "cook", "travel"} and rest) else value
-        return () if re.search(r"\bwhen |(?<=\w) in the (?:morning|evening)", value) else things(re.sub(r",? (?:with|because) .*", "", value) if verb.endswith("ing") else value)
-    return things(_AFTER[""].sub("", value), simple=relation in {"is", "follows_diet", "works_as"} and " of " not in value)
+        value = (
+            f"{gerund(verb)} {rest}".strip()
+            if FORMS.get(verb, ("", ""))[1] == "base"
+            and verb
+            not in {
+                "fish",
+                "garden",
+                "bike",
+                "race",
+                "train",
+                "dance",
+                "dream",
+                "surf",
+                "cook",
+                "hunt",
+                "travel",
+                "play",
+            }
+            or (verb in {"play", "cook", "travel"} and rest)
+            else value
+        )
+        return (
+            ()
+            if re.search(r"\bwhen |(?<=\w) in the (?:morning|evening)", value)
+            else things(re.sub(r",? (?:with|because) .*", "", value) if verb.endswith("ing") else value)
+        )
+    return things(
+        _AFTER[""].sub("", value), simple=relation in {"is", "follows_diet", "works_as"} and " of " not in value
+    )
 
 
-def _triples(who: _Who, relation: str, type_: str, value: str, span: Span, *, over: bool = False, begins: bool = False) -> Iterator[Triple]:
+def _triples(
+    who: _Who, relation: str, type_: str, value: str, span: Span, *, over: bool = False, begins: bool = False
+) -> Iterator[Triple]:
     targets = _targets(relation, type_, value.strip(" ,'"))
     since, until = _held(span, over=over, begins=begins)
-    single = relation in {"lives_in", "works_at", "works_as", "born_in", "born_on", "comes_from", "has_age", "named", "married_to", "engaged_to", "partner_of", "follows_diet"}
+    single = relation in {
+        "lives_in",
+        "works_at",
+        "works_as",
+        "born_in",
+        "born_on",
+        "comes_from",
+        "has_age",
+        "named",
+        "married_to",
+        "engaged_to",
+        "partner_of",
+        "follows_diet",
+    }
     for target in targets:
         yield Triple(
             who.name, relation, target, source_type=who.type, target_type=type_, valid_from=since, valid_to=until, ended=over,
@@ -733,7 +839,9 @@ _HAS_KIN: Final = re.compile(
     rf"trainer|shelter|hair|lessons?|who is|owner|tree|collection|room|walk|party)|-|')(?:(?:,? (?:is |are )?(?:named|called)|,| whose names? (?:is|are)) (?-i:(?P<name>{_LISTED})))?(?P<rest>.*)",
     re.IGNORECASE,
 )
-_MORE_KIN: Final = re.compile(rf",? and (?:an? |\w+ )(?P<kind>{_KIND})\b(?:(?:,? (?:named|called)|,) (?P<name>{NAME}))?")
+_MORE_KIN: Final = re.compile(
+    rf",? and (?:an? |\w+ )(?P<kind>{_KIND})\b(?:(?:,? (?:named|called)|,) (?P<name>{NAME}))?"
+)
 _PASSING: Final = re.compile(
     r"(?:\w+ )?(?:meeting|appointment|flight|exam|test|interview|party|date|trouble|deadline|call|class today|headache|cold|siblings|great|good|bad|"
     r"hard|rough|tough|busy|long|fun|chance|plan|plans|look|sense|feeling|mind|time|day|week|night|weekend|question|idea|problem|issue|"
@@ -749,9 +857,18 @@ def _have(who: _Who, form: _Form, tail: str, span: Span) -> Statement | None:
         attribute, value = _role(kind, name)
         counted = re.match(r"(?:[-\d]\S*|two|three|four|five|six|seven|no) ", tail)
         if attribute != "partner":
-            value = " ".join(filter(None, [counted and counted.group().strip(), found["quality"].strip(), value, found["rest"].strip(" ,")]))
+            value = " ".join(
+                filter(
+                    None,
+                    [counted and counted.group().strip(), found["quality"].strip(), value, found["rest"].strip(" ,")],
+                )
+            )
         ended = form.ended or form.tense == "past"
-        triples = () if not who.name or _UNSURE.search(form.text) or not (form.positive or form.ended) else tuple(_having(who, kind, name, span, over=ended, more=found["rest"]))
+        triples = (
+            ()
+            if not who.name or _UNSURE.search(form.text) or not (form.positive or form.ended)
+            else tuple(_having(who, kind, name, span, over=ended, more=found["rest"]))
+        )
         people = tuple(Person(kind, one) for one in re.split(r",? and |, ", name))
         return Statement(
             "", who.key, attribute, value, positive=form.positive and not ended, ended=ended, empty=form.empty,
@@ -759,23 +876,57 @@ def _have(who: _Who, form: _Form, tail: str, span: Span) -> Statement | None:
         )  # fmt: skip
     past = form.tense == "past"
     triples = ()
-    if who.name and form.positive and not past and not _UNSURE.search(form.text) and not _PASSING.match(bare(tail, counted=True)):
-        triples = tuple(Triple(who.name, "has", bare(one, counted=True)) for one in things(tail, simple=True) if re.match(r"an? |\d|the ", tail))
-    return Statement("", who.key, "event" if past else "own", form.text[5:], positive=form.positive, ended=form.ended, empty=form.empty, people=who.people, relations=triples)
+    if (
+        who.name
+        and form.positive
+        and not past
+        and not _UNSURE.search(form.text)
+        and not _PASSING.match(bare(tail, counted=True))
+    ):
+        triples = tuple(
+            Triple(who.name, "has", bare(one, counted=True))
+            for one in things(tail, simple=True)
+            if re.match(r"an? |\d|the ", tail)
+        )
+    return Statement(
+        "",
+        who.key,
+        "event" if past else "own",
+        form.text[5:],
+        positive=form.positive,
+        ended=form.ended,
+        empty=form.empty,
+        people=who.people,
+        relations=triples,
+    )
 
 
 def _having(who: _Who, kind: str, name: str, span: Span, over: bool, more: str = "") -> Iterator[Triple]:
-    listed = [(kind, one) for one in re.split(r",? and |, ", name)] + [(more_["kind"].lower(), more_["name"] or "") for more_ in _MORE_KIN.finditer(more)]
+    listed = [(kind, one) for one in re.split(r",? and |, ", name)] + [
+        (more_["kind"].lower(), more_["name"] or "") for more_ in _MORE_KIN.finditer(more)
+    ]
     for word, one in listed:
         type_ = "animal" if word in PETS else "person"
         relation = _kin_relation(word)
         if one:
-            yield Triple(who.name, relation, one, source_type=who.type, target_type=type_, ended=over, single=False if len(listed) > 1 and relation == "married_to" else None)
+            yield Triple(
+                who.name,
+                relation,
+                one,
+                source_type=who.type,
+                target_type=type_,
+                ended=over,
+                single=False if len(listed) > 1 and relation == "married_to" else None,
+            )
         else:
-            yield Triple(who.name, "has", word, source_type=who.type, target_type=type_ if word not in PLURAL else "", ended=over)
+            yield Triple(
+                who.name, "has", word, source_type=who.type, target_type=type_ if word not in PLURAL else "", ended=over
+            )
 
 
-_STATED: Final = frozenset("play speak study learn drive drink eat take use watch read own practice practise teach write collect play listen wear".split())
+_STATED: Final = frozenset(
+    "play speak study learn drive drink eat take use watch read own practice practise teach write collect play listen wear".split()
+)
 
 
 def _verbal(who: _Who, form: _Form, head: str, tail: str, span: Span) -> Statement:
@@ -794,5 +945,13 @@ def _verbal(who: _Who, form: _Form, head: str, tail: str, span: Span) -> Stateme
     if who.named and who.kind:
         triples = (*who.introduced(), *triples)
     return Statement(
-        "", who.key, attribute, form.text, positive=form.positive, ended=form.ended, empty=form.empty, people=who.people, relations=triples
+        "",
+        who.key,
+        attribute,
+        form.text,
+        positive=form.positive,
+        ended=form.ended,
+        empty=form.empty,
+        people=who.people,
+        relations=triples,
     )

@@ -75,18 +75,32 @@ _CUT: Final = re.compile(
 )
 _PRONOUN: Final = re.compile(r"(?:i|we|he|she|they)\b", re.IGNORECASE)
 _FIRST: Final = re.compile(r"(?P<who>i(?=m |ve |ll |'|\s)|we(?=['\s]))\s*(?P<rest>.+)", re.IGNORECASE)
-_WITH_ME: Final = re.compile(r"(?:my )?(?P<who>(?<=my )[\w'-]+(?: [\w'-]+)?|(?-i:[A-Z]\w+)) and i\s+(?P<rest>.+)", re.IGNORECASE)
+_WITH_ME: Final = re.compile(
+    r"(?:my )?(?P<who>(?<=my )[\w'-]+(?: [\w'-]+)?|(?-i:[A-Z]\w+)) and i\s+(?P<rest>.+)", re.IGNORECASE
+)
 _MY_SOMEBODY: Final = re.compile(r"(?:my [\w'-]+(?: [\w'-]+)?|(?-i:[A-Z]\w+))", re.IGNORECASE)
 _MINE: Final = re.compile(r"(?:my|our|me(?= favou?rite))\s+(?P<rest>.+)", re.IGNORECASE)
 _OTHER: Final = re.compile(r"(?:he|she|they|it|his|her|their|its)(?=['\s])\s*(?P<rest>.+)", re.IGNORECASE)
-_CALL: Final = re.compile(rf"(?i:(?:please |just )?(?:you can |you may )?call me) (?P<name>{NAME})(?i: please| for short|, not .+)?[,!]?$")
+_CALL: Final = re.compile(
+    rf"(?i:(?:please |just )?(?:you can |you may )?call me) (?P<name>{NAME})(?i: please| for short|, not .+)?[,!]?$"
+)
 _NICK: Final = re.compile(rf"(?i:(?:my friends|people|everyone|everybody|friends|they) calls? me) (?P<name>{NAME})$")
 _THIS_IS: Final = re.compile(rf"(?i:this is|the name's|name's|i go by) (?P<name>{NAME})(?i: speaking| here| from .+)?$")
-_MY_KIN: Final = re.compile(rf"(?P<name>(?!Here|This|That|There|It|He|She)[A-Z][\w'-]*(?: [A-Z][\w'-]*)?) is my (?P<kin>(?:[\w-]+ )?(?:{'|'.join(sorted(KINDS))}))$")
-_BARE: Final = re.compile(r"(?:allergic to|looking for|born in|born on|vegetarian|vegan|just (?:moved|started|bought|finished|got))\b", re.IGNORECASE)
+_MY_KIN: Final = re.compile(
+    rf"(?P<name>(?!Here|This|That|There|It|He|She)[A-Z][\w'-]*(?: [A-Z][\w'-]*)?) is my (?P<kin>(?:[\w-]+ )?(?:{'|'.join(sorted(KINDS))}))$"
+)
+_BARE: Final = re.compile(
+    r"(?:allergic to|looking for|born in|born on|vegetarian|vegan|just (?:moved|started|bought|finished|got))\b",
+    re.IGNORECASE,
+)
 _YOU: Final = re.compile(r"\b(?:you|your|yours|yourself|you're|you've|(?-i:ur?)(?!\.\w))\b", re.IGNORECASE)
-_NAMES: Final = re.compile(r"\b(?:named|called|name is|[Ss]ister is|[Bb]rother is|[Ww]ife is|[Hh]usband is) ([A-Z][\w-]*)")
-_NOW: Final = re.compile(r"(?<=\w),?\s+(?:now|right now|nowadays|these days|at the moment|at present|already|as well|too|though|by the way|honestly)$", re.IGNORECASE)
+_NAMES: Final = re.compile(
+    r"\b(?:named|called|name is|[Ss]ister is|[Bb]rother is|[Ww]ife is|[Hh]usband is) ([A-Z][\w-]*)"
+)
+_NOW: Final = re.compile(
+    r"(?<=\w),?\s+(?:now|right now|nowadays|these days|at the moment|at present|already|as well|too|though|by the way|honestly)$",
+    re.IGNORECASE,
+)
 """A memory holds until it is changed: "now" at the end of one would be wrong tomorrow."""
 _MARKS: Final = " ,;:—–-~*\"'(["
 
@@ -110,7 +124,13 @@ def english_facts(sentence: Sentence, *, first: bool, seen: str) -> Iterator[str
     clauses = _clauses(body[found.end() :] if found else body)
     for place, clause in enumerate(clauses):
         asked = sentence.asks and place == len(clauses) - 1
-        if asked or len(clause) > LONGEST or (_ASKS.match(clause) and not _CALL.match(clause)) or _SUPPOSED.match(clause) or commands(clause):
+        if (
+            asked
+            or len(clause) > LONGEST
+            or (_ASKS.match(clause) and not _CALL.match(clause))
+            or _SUPPOSED.match(clause)
+            or commands(clause)
+        ):
             continue
         for fact in _read(clause, first=first and place == 0, seen=seen):
             yield from _shown(fact, when)
@@ -130,7 +150,9 @@ def _clauses(body: str) -> list[str]:
         piece = body[start : cut.start() if cut else len(body)]
         if shared:  # "I live in Paris and work at Acme": the second half borrows the subject
             owner = _PRONOUN.match(clauses[-1]) if clauses else None
-            if clauses and (owner is None or (FORMS.get(_split(piece)[0], ("", ""))[1] == "base" and _governs(clauses[-1]))):
+            if clauses and (
+                owner is None or (FORMS.get(_split(piece)[0], ("", ""))[1] == "base" and _governs(clauses[-1]))
+            ):
                 clauses[-1] += f" {shared} {piece}"
             else:
                 clauses.append(f"{owner.group()} {piece}" if owner else piece)
@@ -146,7 +168,10 @@ def _clauses(body: str) -> list[str]:
 def _governs(clause: str) -> bool:
     """Whether what follows "and" is still what one will do, or wants to: "I want to rest and enjoy the sun"."""
     modal = re.search(r"(?:'ll|'d|\b(?:will|would|can|could|should|might|must|let|help)) ", clause)
-    return modal is not None or any(FORMS.get(verb, ("", ""))[1] == "base" or verb in {"try", "find", "be"} for verb in re.findall(r"\bto (\w+)", clause))
+    return modal is not None or any(
+        FORMS.get(verb, ("", ""))[1] == "base" or verb in {"try", "find", "be"}
+        for verb in re.findall(r"\bto (\w+)", clause)
+    )
 
 
 def _trimmed(text: str, marks: str) -> str:
@@ -180,7 +205,9 @@ def _read(clause: str, *, first: bool, seen: str) -> Iterator[str]:
         yield from _of_others(clause)
     elif _BARE.match(clause):
         yield from _predicate(clause if clause.lower().startswith("just ") else f"am {clause}")
-    elif (name := clause.partition(" ")[0]) in set(_NAMES.findall(seen)) or re.match(r"[A-Z]\w+ (?:died|passed away)\b", clause):
+    elif (name := clause.partition(" ")[0]) in set(_NAMES.findall(seen)) or re.match(
+        r"[A-Z]\w+ (?:died|passed away)\b", clause
+    ):
         yield from _of_others(clause) if name else ()
 
 
@@ -193,7 +220,9 @@ def _of_others(told: str) -> Iterator[str]:
         return
     if said.subject in _NOT_MINE and said.attribute != "name" or _leans(re.sub(_OTHER_WORD, "", text), said):
         return
-    named = said.attribute in _NAMED | {"favorite", "detail", "like", "goal", "religion"} or (said.ended and said.attribute != "any")
+    named = said.attribute in _NAMED | {"favorite", "detail", "like", "goal", "religion"} or (
+        said.ended and said.attribute != "any"
+    )
     of_kin = bool(said.people) and said.attribute in {"habit", "event", "trait", "skill", "prefer"} and not other
     gone = said.attribute == "any" and not other
     if named or gone or (of_kin and (len(text.split()) > 3 or re.search(r"\d|died|passed away", text))):  # noqa: PLR2004
@@ -224,7 +253,9 @@ _DEGREE: Final = re.compile(
     re.IGNORECASE,
 )
 _ENDED: Final = re.compile(r"[\s,]+(?:any ?more|any longer)$", re.IGNORECASE)
-_NAME: Final = re.compile(r"(?P<name>[A-Z][\w'-]*[a-z][\w'-]*(?: [A-Z][\w'.-]*){0,2})(?:, (?P<what>an? .+)|,? from (?P<home>.+)|,? here|!)?$")
+_NAME: Final = re.compile(
+    r"(?P<name>[A-Z][\w'-]*[a-z][\w'-]*(?: [A-Z][\w'.-]*){0,2})(?:, (?P<what>an? .+)|,? from (?P<home>.+)|,? here|!)?$"
+)
 _NO_NAME: Final = ADJECTIVES | DEMONYMS | TIME_WORDS | frozenset("team also currently".split())
 
 
@@ -239,11 +270,17 @@ def _predicate(rest: str) -> Iterator[str]:
         if found["what"] or found["home"]:
             yield f"Is {found['what'] or 'from ' + found['home']}"
     elif (fact := _third(verb.lower(), after)) and _is_fact(fact, read(_sentence(fact))):
-        fact = _AND.sub(lambda found: f"and {third(found[1])}", fact) if FORMS.get(verb.lower(), ("", ""))[1] == "base" and " to " not in fact else fact
+        fact = (
+            _AND.sub(lambda found: f"and {third(found[1])}", fact)
+            if FORMS.get(verb.lower(), ("", ""))[1] == "base" and " to " not in fact
+            else fact
+        )
         yield f"{kept}{fact[0].lower()}{fact[1:]}" if kept else fact
 
 
-_AND: Final = re.compile(r"\band (do|put|take|make|get|go|train|have|use|keep|watch|eat|drink|work|live)\b(?! (?:ethic|force|place))")
+_AND: Final = re.compile(
+    r"\band (do|put|take|make|get|go|train|have|use|keep|watch|eat|drink|work|live)\b(?! (?:ethic|force|place))"
+)
 
 
 def _plain(rest: str) -> tuple[str, str]:
@@ -275,7 +312,9 @@ def _third(verb: str, after: str) -> str:
         return ""
     if verb == "no" and after.startswith("longer "):
         inner = _third(*_split(after[7:]))
-        return inner and (f"Is no longer {inner[3:]}" if inner.startswith("Is ") else f"No longer {inner[0].lower()}{inner[1:]}")
+        return inner and (
+            f"Is no longer {inner[3:]}" if inner.startswith("Is ") else f"No longer {inner[0].lower()}{inner[1:]}"
+        )
     if verb == "never":
         head, tail = _split(after)
         inner = _third(head, tail)
@@ -284,7 +323,17 @@ def _third(verb: str, after: str) -> str:
         return f"Can't {after}{' anymore' if over else ''}"
     if verb in {"have", "had"} and re.match(r"got ", after):
         after = after[4:]
-    fixed = {"have": "Has", "was": "Was", "were": "Was", "will": "Will", "shall": "Will", "would": "Would", "can": "Can", "used": "Used", "had": "Had"}
+    fixed = {
+        "have": "Has",
+        "was": "Was",
+        "were": "Was",
+        "will": "Will",
+        "shall": "Will",
+        "would": "Would",
+        "can": "Can",
+        "used": "Used",
+        "had": "Had",
+    }
     if verb in fixed:
         return f"No longer has {after}" if verb == "have" and over else f"{fixed[verb]} {after}"
     if verb in LASTING:
@@ -304,7 +353,9 @@ def _verb_third(told: str) -> str:
 
 
 def _progressive(after: str) -> bool:
-    return FORMS.get(re.sub(r"^(?:still|now|only|really) ", "", after).partition(" ")[0].lower(), ("", ""))[1] == "ing" or after.startswith("going to ")
+    return FORMS.get(re.sub(r"^(?:still|now|only|really) ", "", after).partition(" ")[0].lower(), ("", ""))[
+        1
+    ] == "ing" or after.startswith("going to ")
 
 
 def _years(told: str) -> str:
@@ -315,7 +366,9 @@ def _capital(text: str) -> str:
     return text[0].upper() + text[1:]
 
 
-_OF_ME: Final = re.compile(r"(?<=\w )(?:my|our) (?:own )?(?=\w)", re.IGNORECASE)  # the fact has no "I" that this could lean on
+_OF_ME: Final = re.compile(
+    r"(?<=\w )(?:my|our) (?:own )?(?=\w)", re.IGNORECASE
+)  # the fact has no "I" that this could lean on
 
 
 def _sentence(fact: str) -> str:
@@ -395,16 +448,35 @@ def _is_fact(text: str, said: Statement) -> bool:
     """Whether a statement of the speaker is worth remembering: it says something lasting or done, and stands on its own."""
     text = _sentence(text)
     told = text.split()
-    if text.count('"') % 2 or _MOOD.match(text) and said.attribute not in {"health", "pet", "home", "employer", "job"} and not (said.attribute == "like" and told[0] == "Is"):
+    if (
+        text.count('"') % 2
+        or _MOOD.match(text)
+        and said.attribute not in {"health", "pet", "home", "employer", "job"}
+        and not (said.attribute == "like" and told[0] == "Is")
+    ):
         return False
     if said.attribute == "like" and re.search(r"\b(?:answer|response|idea|question)s?$", text):
         return False
     if _leans(text, said):
         return False
-    if said.attribute == "hobby" and not said.ended and (len(told) == 1 and not _alone(told) or FORMS.get(told[0].lower(), ("", ""))[1] == "past" and told[0] not in {"Started", "Took"}):
+    if (
+        said.attribute == "hobby"
+        and not said.ended
+        and (
+            len(told) == 1
+            and not _alone(told)
+            or FORMS.get(told[0].lower(), ("", ""))[1] == "past"
+            and told[0] not in {"Started", "Took"}
+        )
+    ):
         return _alone(told) or _ANCHOR.search(text) is not None
     if said.attribute in _NAMED:
-        return bool(content_words(text)) and told[-1] not in {"well", "hard", "too", "much", "lot"} and (said.ended or bool(said.value) or said.attribute == "home") and not re.search(r" (?:of|with|in|at|to|for|the|and)$", text)
+        return (
+            bool(content_words(text))
+            and told[-1] not in {"well", "hard", "too", "much", "lot"}
+            and (said.ended or bool(said.value) or said.attribute == "home")
+            and not re.search(r" (?:of|with|in|at|to|for|the|and)$", text)
+        )
     if _LOOSE_END.search(text) and not said.ended:
         return False
     if told[0] == "Has" and said.attribute in {"own", "plan"} and told[1:2] != ["to"]:
@@ -412,13 +484,23 @@ def _is_fact(text: str, said: Statement) -> bool:
     if (said.attribute == "plan" and not (said.ended and not said.empty)) or _TALK.match(text):
         if INNER.intersection(word.lower() for word in told) or re.search(r"\b(?:soon|again|someday|sometime)$", text):
             return False
-        return not _TALK.match(text) and len(told) > 3 and (bool(_AHEAD.match(_capital(text.removeprefix("No longer ")))) or bool(_GOING_ON.match(text)))  # noqa: PLR2004
+        return (
+            not _TALK.match(text)
+            and len(told) > 3
+            and (bool(_AHEAD.match(_capital(text.removeprefix("No longer ")))) or bool(_GOING_ON.match(text)))
+        )  # noqa: PLR2004
     if said.attribute in {"like", "prefer"}:
         return bool(content_words(said.value)) and len(told) > 1 and not _PRAISE.search(text)
     if said.attribute in {"any"} or said.ended:
         return len(told) > 1
     if said.attribute in {"trait", "skill"}:
-        return len(told) > 1 and told[-1].lower() not in INNER and not re.search(r"\b(?:believer|thing|person|way|fan of yours|reminder|dream|mess|work in progress)\b", text)
+        return (
+            len(told) > 1
+            and told[-1].lower() not in INNER
+            and not re.search(
+                r"\b(?:believer|thing|person|way|fan of yours|reminder|dream|mess|work in progress)\b", text
+            )
+        )
     if re.match(r"(?:Is|Was|Has)\b", text):
         return _state(text)
     if FORMS.get(told[0].lower(), ("", ""))[1] == "ing":
@@ -432,20 +514,42 @@ _PRAISE: Final = re.compile(
     re.IGNORECASE,
 )
 """What pays a compliment: "I love the colours!" """
-_VAGUE: Final = frozenset("make keep need get want take see go come do believe follow bring manage support care have share stay avoid".split())
+_VAGUE: Final = frozenset(
+    "make keep need get want take see go come do believe follow bring manage support care have share stay avoid".split()
+)
 
 
 def _owned(value: str) -> bool:
     head = re.split(r"\b(?:about|for|with|on|in|of|that|who|to|regarding)\b|,", value, maxsplit=1)[0].split()
-    return bool(head) and not INNER.intersection(word.lower() for word in head) and bool(re.match(r"(?:an?|no|the|\d\S*|two|three|four|five|six)\b|\w+ (?:car|bike|sister)|(?-i:[A-Z]\w+(?: [A-Z]\w+)*$)", value)) or head[:1] == ["anything"]
+    return (
+        bool(head)
+        and not INNER.intersection(word.lower() for word in head)
+        and bool(
+            re.match(
+                r"(?:an?|no|the|\d\S*|two|three|four|five|six)\b|\w+ (?:car|bike|sister)|(?-i:[A-Z]\w+(?: [A-Z]\w+)*$)",
+                value,
+            )
+        )
+        or head[:1] == ["anything"]
+    )
 
 
 def _state(text: str) -> bool:
-    if re.match(r"Was (?:born|raised|diagnosed|promoted|hired|fired|laid off|married|elected|admitted|accepted)\b", text):
+    if re.match(
+        r"Was (?:born|raised|diagnosed|promoted|hired|fired|laid off|married|elected|admitted|accepted)\b", text
+    ):
         return True
-    if done := re.match(r"Has (?:recently |just )?(?:been to|visited|lived|worked|studied|graduated|moved|bought|adopted|published|climbed|written|won|retired|started|joined) ", text):
+    if done := re.match(
+        r"Has (?:recently |just )?(?:been to|visited|lived|worked|studied|graduated|moved|bought|adopted|published|climbed|written|won|retired|started|joined) ",
+        text,
+    ):
         return len(text) > done.end()
-    return bool(re.match(r"Is (?:not )?(?:from|in (?:the|an?) (?:band|army|navy|choir|club|team)|on (?:an? )?(?:diet|medication|parental leave|maternity leave)|part of)\b", text))
+    return bool(
+        re.match(
+            r"Is (?:not )?(?:from|in (?:the|an?) (?:band|army|navy|choir|club|team)|on (?:an? )?(?:diet|medication|parental leave|maternity leave)|part of)\b",
+            text,
+        )
+    )
 
 
 _ANCHOR: Final = re.compile(
@@ -462,22 +566,35 @@ def _alone(told: list[str]) -> bool:
     return told[0] in _WHOLE
 
 
-_WHOLE: Final = frozenset(third(verb).capitalize() for verb in "smoke vape hike run swim cycle volunteer meditate sing ski surf sew knit paint jog dance garden climb".split())
+_WHOLE: Final = frozenset(
+    third(verb).capitalize()
+    for verb in "smoke vape hike run swim cycle volunteer meditate sing ski surf sew knit paint jog dance garden climb".split()
+)
 """Verbs that are a statement on their own: "I smoke"."""
 
 
 def _deed(text: str, told: list[str]) -> bool:
     """Whether something done, or done again and again, is told with what it was done to."""
     if told[0] == "Doesn't":
-        return re.match(r"Doesn't (?:eat|drink|smoke|vape|drive|speak|use|watch|wear|work|play|cook|exercise|own|celebrate|listen|read|believe in|write|travel|fly|swim|run|sleep)\b", text) is not None
+        return (
+            re.match(
+                r"Doesn't (?:eat|drink|smoke|vape|drive|speak|use|watch|wear|work|play|cook|exercise|own|celebrate|listen|read|believe in|write|travel|fly|swim|run|sleep)\b",
+                text,
+            )
+            is not None
+        )
     if told[0] in {"Never", "No"} or told[0].lower() in {"eats", "drinks"}:
         return len(told) > 1
     cut = timed(text)
     if len(told) == 1 or (cut and " " not in cut[0]):
         return _alone(told)
     words = [word.lower().strip(",") for word in told[1:]]
-    if INNER.intersection(words) or re.search(r"\b(?:errors?|exception|traceback|message|output|response|that)\b", text):
+    if INNER.intersection(words) or re.search(
+        r"\b(?:errors?|exception|traceback|message|output|response|that)\b", text
+    ):
         return False
-    if FORMS.get(told[0].lower(), ("", ""))[1] == "past" and not (_ANCHOR.search(text, len(told[0])) or _LASTING_DEED.match(text)):
+    if FORMS.get(told[0].lower(), ("", ""))[1] == "past" and not (
+        _ANCHOR.search(text, len(told[0])) or _LASTING_DEED.match(text)
+    ):
         return False
     return len(told) > 2 or told[1][0].isupper() or FORMS.get(told[0].lower(), ("", ""))[0] in LASTING - _VAGUE  # noqa: PLR2004

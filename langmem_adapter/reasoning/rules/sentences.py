@@ -34,6 +34,8 @@ _COMMAND: Final = re.compile(
     r"|\b(?:system prompt|jailbreak)\b|系统提示",
     re.IGNORECASE,
 )
+
+
 @dataclass(frozen=True, slots=True)
 class Sentence:
     """One sentence, without its closing mark.

@@ -31,7 +31,9 @@ _JOINTS: Final = TIME_WORDS | frozenset(
 _PROPER: Final = frozenset({"birthplace", "employer", "home", "name", "origin"})
 _LIST: Final = re.compile(r"\band\b|、|和")
 _AFTER_HEAD_CJK: Final = tuple("和、，,跟与及或叫，（(；;在 ")
-_ENDABLE: Final = frozenset("own vehicle pet habit hobby group study plan detail home employer school health commute device".split())
+_ENDABLE: Final = frozenset(
+    "own vehicle pet habit hobby group study plan detail home employer school health commute device".split()
+)
 _OVER: Final = frozenset("single divorced widowed separated none retired 单身 离婚 离异 丧偶 退休 失业 无业".split())
 _ROLES: Final = frozenset(
     "marri date engag boyfriend girlfriend husband wife fianc fiance fiancé partner ex membership subscript account lesson class old trip holiday vacat journey visit flight job univers universiti colleg school uni degre cours contract 恋爱 已婚 订婚 会员".split()
