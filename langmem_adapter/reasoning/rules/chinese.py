@@ -65,7 +65,7 @@ _LEADS: Final = re.compile(
 )
 _YOU: Final = re.compile(r"[你您]|吗$|什么|怎么|如何|为何|哪[里儿个家些种]|是不是|是否|有没有|能不能|要不要|谁|多少")
 _POINTS: Final = re.compile(
-    r"[我她它您]|(?<![吉其])他|这|那(?!么$)|该(?:怎|从|去)|此|上述|其中|里面|当地|上面|哈哈|再见|下次再"
+    r"[我她它您]|(?<![吉其])他|这|那(?!么$)|该(?:怎|从|去)|此|上述|其中|里面|当地|上面|当前|哈哈|再见|下次再"
 )
 _IDLE: Final = re.compile(
     r"知道|明白|懂了|忘了|觉得|以为|认为|听说|感觉|感到|感受|担心|害怕|怕|困惑|好了|错了|完了|累了|饿了|困了|想了|问|说(?!中|英|日|法|德|.{1,2}语)|试了|试过|除了|为了|太.{1,4}了|谢|请"
@@ -80,10 +80,13 @@ _LEAVING: Final = re.compile(
     r"(?:要|准备|打算|得).{0,14}了$|.*(?:晚饭|晚餐|午饭|睡觉|休息)|今天.*想|.*的话$|.*的时候$|.*[之以]后$"
 )
 _PLAN: Final = re.compile(
-    r"(?:.{0,8}?)(?:打算|计划(?!是)|准备(?!好)|想要?(?:去|学|成为|当|买|换|考|搬|找|养|开|做|住|结婚|要)|要(?:去|参加|搬|结婚|考|开始|出差|飞|回|换|生)|将(?:要|会|去|在)?)"
+    r"(?:.{0,8}?)(?:打算|计划(?!是)|准备(?!好)|想要?(?:去|学|成为|当|买|换|考|搬|找|养|开|做|住|结婚)|要(?:去|参加|搬|结婚|考|开始|出差|飞|回|换|生)|将(?:要|会|去|在)?)"
 )
 _GOING_ON: Final = re.compile(
     r"(?:一直|仍然|正|还)?(?:正?在|正在).{3,}|从事.{2,}|每[天周年月个].{2,}|是.{2,}|(?:经常|常常|常|有时|平时|通常).{3,}"
+)
+_BROKEN: Final = re.compile(
+    r"^还没|^最喜欢的是|^(?!最|真|我)\S{1,3}的(?!确)|(?<!小)[的时]$|[看听]起来|[看听]到|[看过做吃挣跑]得|新的?(?:技能|东西|知识|语言)$|(?:知识|经验)$"
 )
 _DONE: Final = re.compile(r"[^了过]{0,24}[\u4e00-\u9fff](?:了|过).*")
 _TOLD_OF: Final = re.compile(r"讲述|描述|描写|介绍|收藏了|提到|提出|包含|是.{0,3}(?:家|部|本|种|个)")
@@ -264,14 +267,14 @@ def _going_on(piece: str, run: _Run, facts: list[str]) -> str:
         return f"在{found['where']}工作"
     last = chinese_statement(facts[-1]) if run.kept and facts else None
     if last and _joins(piece, last):
-        facts[-1] = f"{facts[-1]}，{piece}"
-        run.kept = True
-        return ""
+        return f"{facts.pop()}，{piece}"
     if _KIN.match(piece):
         return _of_mine(piece, "", run)
     text = f"{run.kin}{_worded(piece)}"
     told = chinese_statement(text)
     single = told.single and not told.subject
+    if last and last.attribute in {"event", ""} and text.startswith("有"):
+        return ""
     if (run.kept or single or run.kin) and _is_fact(text, told) and not _TOLD_OF.match(piece):
         return text
     if not _starts(piece):
@@ -281,10 +284,12 @@ def _going_on(piece: str, run: _Run, facts: list[str]) -> str:
 
 def _joins(piece: str, last: Statement) -> bool:
     """Whether a piece only goes on with the fact before it: 有一个女儿，叫朵朵; 喜欢苹果，香蕉和梨."""
-    if last.attribute in {"family", "pet", "friend", "partner"} and last.text[:1] in "有养收领交生":
-        return piece.startswith(("叫", "名叫", "名字")) or (
-            last.attribute == "friend" and bool(chinese_statement(piece).attribute)
+    if piece.startswith(("叫", "名叫")):
+        return last.attribute in {"family", "pet", "friend", "partner", "event", "own", ""} and not _POINTS.search(
+            piece
         )
+    if last.attribute == "friend" and last.text[:1] in "有交":
+        return bool(chinese_statement(piece).attribute)
     if last.attribute != "like" or _YOU.search(piece) or _POINTS.search(piece):
         return False
     return bool(
@@ -306,7 +311,7 @@ def _starts(piece: str) -> bool:
 def _is_fact(text: str, told: Statement) -> bool:
     """Whether a statement is worth keeping: one that a row understands, or a plain one that stands on its own."""
     plain = text.removeprefix(told.subject) if told.subject else text
-    if _YOU.search(text) or _POINTS.search(text):
+    if _YOU.search(text) or _POINTS.search(text) or _BROKEN.search(text):
         return False
     match told.attribute:
         case "skill":
@@ -326,7 +331,7 @@ def _stands(text: str, told: Statement) -> bool:
     if len(text) < 4 or _PASSING.match(text) or _IDLE.search(text) or _LEAVING.match(text):  # noqa: PLR2004 - 吃了, 到了: nothing is said
         return False
     if told.attribute == "habit":
-        return len(text) <= 25 and not re.search("可以|时候|会$", text)  # noqa: PLR2004
+        return not text.startswith("会") and len(text) <= 25 and not re.search("可以|时候|会$", text)  # noqa: PLR2004
     return bool(_DONE.fullmatch(text) or _GOING_ON.fullmatch(text) or _PLAN.match(text))
 
 
