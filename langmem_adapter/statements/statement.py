@@ -85,6 +85,7 @@ class Statement:
         touches: Whether it speaks of the attribute without being its value: it neither ends another nor is ended for its date.
         people: Whom it tells of: the one it introduces, then the one it is about.
         relations: The relations that it plainly states.
+        also: Further statements that the same words make, each of another attribute.
     """
 
     text: str
@@ -97,6 +98,7 @@ class Statement:
     touches: bool = False
     people: tuple[Person, ...] = ()
     relations: tuple[Triple, ...] = ()
+    also: tuple[Statement, ...] = ()
 
     @property
     def single(self) -> bool:
@@ -123,7 +125,7 @@ def rows(table: str, macros: Mapping[str, str], *, flags: int = 0) -> tuple[Row,
 
 
 def _row(line: str, macros: Mapping[str, str], flags: int) -> Row:
-    head, edge, pattern, put, *_ = [*(part.strip() for part in re.split(r"(?:^|\s)\|(?:\s|$)", line)), "", "", ""]
+    head, edge, pattern, put, *_ = [*(part.strip() for part in re.split(r"(?<!\S)\|(?!\S)", line)), "", "", ""]
     attribute, _, mark = head.partition(" ")
     relation, _, target = edge.partition(":")
     heads = re.match(r"\[([\w ]+)\] ?", pattern)

@@ -131,7 +131,7 @@ JOBS: Final = (
     "intern|journalist|judge|lawyer|lecturer|librarian|manager|mathematician|mechanic|midwife|musician|nurse|officer|paralegal|"
     "paramedic|pharmacist|photographer|physicist|physiotherapist|pilot|planner|plumber|politician|postdoc|principal|producer|"
     "professor|programmer|psychiatrist|psychologist|realtor|receptionist|recruiter|reporter|researcher|salesman|salesperson|scientist|"
-    "secretary|social worker|soldier|statistician|student|surgeon|tailor|teacher|technician|tester|therapist|trader|trainer|trainee|"
+    "secretary|social worker|soldier|statistician|surgeon|tailor|teacher|technician|tester|therapist|trader|trainer|trainee|"
     "translator|tutor|vet|veterinarian|waiter|waitress|welder|writer"
 )
 """As a pattern."""
