@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.statements.statement import Statement
 
-__all__ = ["chinese_call", "chinese_facts", "chinese_named", "is_chinese"]
+__all__ = ["chinese_facts", "is_chinese"]
 
 _OPENING: Final = re.compile(
     r"(?:(?:你好|您好|大家好|嗨|哈喽|早上好|下午好|晚上好|谢谢|好的|嗯|恩|哦|呃|哈哈|对了|是的|没错|对呀?|对啊|当然|说实话|老实说|说起来|话说回来|请记住|记住|请注意|别忘了"
@@ -333,37 +333,3 @@ def _stands(text: str, told: Statement) -> bool:
     if told.attribute == "habit":
         return not text.startswith("会") and len(text) <= 25 and not re.search("可以|时候|会$", text)  # noqa: PLR2004
     return bool(_DONE.fullmatch(text) or _GOING_ON.fullmatch(text) or _PLAN.match(text))
-
-
-# ── whose name is told ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-_NAMING: Final = re.compile(rf"(?:她|他|它)(?:的(?:名字|姓名)(?:叫做?|是)|名叫|叫做?|是叫)(?P<name>{_NAMES})")
-_NAMED_KIN: Final = re.compile(rf"(?P<kin>{KIN})(?:的名字)?(?:叫做?|是)(?P<name>{_NAMES})")
-_HAS_KIN: Final = re.compile(
-    rf"(?:用户|我|[A-Z][A-Za-z-]*|{KIN})?(?:有|养了?|养着)(?:了)?(?:[一两\d]?[个位只条名])?[^，,。叫]{{0,4}}?(?P<kin>{KIN})"
-)
-
-
-def chinese_named(text: str) -> str:
-    """The name that 她的名字叫Jesica gives; empty for other statements.
-
-    Example:
-        >>> chinese_named("她的名字叫Jesica"), chinese_named("她有一条狗")
-        ('Jesica', '')
-    """
-    found = _NAMING.fullmatch(text.strip())
-    return found["name"] if found else ""
-
-
-def chinese_call(memory: str, fact: str) -> str:
-    """The memory with the name that a fact gives to the one it tells of; empty where they do not belong together.
-
-    Example:
-        >>> chinese_call("有一个姐姐", "姐姐叫Jesica")
-        '有一个叫Jesica的姐姐'
-    """
-    plain = memory.strip().rstrip(".。")
-    naming, found = _NAMED_KIN.fullmatch(fact.strip()), _HAS_KIN.fullmatch(plain)
-    if naming is None or found is None or naming["kin"] != found["kin"]:
-        return ""
-    return f"{plain[: found.start('kin')]}叫{naming['name']}的{plain[found.start('kin') :]}"
