@@ -38,7 +38,7 @@ __all__ = ["KINDS", "NAME", "english_statement"]
 KINDS: Final = FEMALE | MALE | PLURAL | OTHERS | PETS
 """Words for those who belong to somebody."""
 NAME: Final = r"[A-Z][\w'-]*(?<!'s)(?: [A-Z][\w.-]*){0,2}"
-_LISTED: Final = rf"{NAME}(?:(?:, and |, | and | & ){NAME})*"
+_LISTED: Final = rf"{NAME}(?:(?:, and|,| and| &) {NAME})*"
 _KIND: Final = "|".join(sorted(map(re.escape, KINDS), key=len, reverse=True))
 _DIET: Final = r"(?:vegetarian|vegan|pescatarian|omnivore|carnivore|flexitarian|keto|halal|kosher|gluten-free|dairy-free)"
 _HOUSE: Final = r"(?:house|flat|apartment|condo|studio|cottage|bungalow|houseboat|farm|loft)"
@@ -97,7 +97,7 @@ school + | studies_at:organization | [enroll enrol transfer switch] (?:at|in|to)
 school + | | [get be] (?:accepted|admitted) (?:in)?to <V>
 school - | | [drop] out(?: of <O>)?
 school - | graduated_from:organization | [graduate] from <V>
-school - | | [graduate finish complete] (?:high school|college|university|school|the degree|my degree|in .*|with .*)? | 
+school - | | [graduate finish complete] (?:high school|college|university|school|the degree|my degree|in .*|with .*)?
 study | studies | [study] <V>
 study | learns | [learn] (?!about|that|how|from|to\b)<V>
 study | studies | [major] in <V>
@@ -113,12 +113,12 @@ partner | partner_of:person | [see] (?P<v>someone|a (?:guy|girl|man|woman).*) | 
 partner | partner_of:person | [be] in (?:an? )?(?:\w+ )*?relationship(?: with <P>)?<O2> | dating {{v}}
 partner + | partner_of:person | [get] (?:back )?together with <P> | dating {{v}}
 partner - | | [break split] up(?: with (?:my |the )?<O>)?
-partner - | | [call] off (?:the |our |my )?(?P<gone>wedding|engagement) |  
+partner - | | [call] off (?:the |our |my )?(?P<gone>wedding|engagement)
 partner - | | [leave dump] (?:my |the )?(?P<v>(?:husband|wife|boyfriend|girlfriend|fianc\w+)\b.*)
 diet | follows_diet | [be become go turn] (?:an? )?(?:strict(?:ly)? |fully |mostly )?(?P<v>{_DIET}\b)(?! (?:restaurant|food|recipe|caf|dish|option)).*
 diet | follows_diet | [follow keep eat] (?:an? |strictly |only )*(?P<v>{_DIET}|low-carb|paleo|mediterranean)\b.*
-diet - | | [start begin] (?:to eat|eating) (?:meat|fish|chicken|dairy|eggs|animal products).* |  
-diet - | | [eat] (?:meat|fish|chicken|dairy|eggs|steak|bacon)(?: .*)? again.* |  
+diet - | | [start begin] (?:to eat|eating) (?:meat|fish|chicken|dairy|eggs|animal products).*
+diet - | | [eat] (?:meat|fish|chicken|dairy|eggs|steak|bacon)(?: .*)? again.*
 religion | | [be become] (?:an? )?(?:devout |practising |practicing )?(?P<v>christian|catholic|muslim|jewish|jew|buddhist|hindu|atheist|agnostic|protestant|mormon|sikh)
 religion + | | [convert] to <V>
 height | | [be] (?P<v>\d[\d.,' ]*(?:cm|m|meters?|metres?|feet|foot|ft|'|")\b.*|.* (?:feet|cm) tall)
