@@ -86,6 +86,7 @@ _TABLE: Final = rows(
     r"""
 name | 名字: | (?:名字|姓名|全名|真名|大名)(?:叫做?|是|为)<V>
 name + | 名字: | (?:把名字)?改(?:了)?名(?:字)?(?:叫做?|为|成|是)了?<V>
+nickname - | : | (?:昵称|外号|绰号|小名)不再(?:是|叫)<V>
 nickname | 昵称: | (?:昵称|外号|绰号|小名)(?:叫做?|是|为)<V>
 home + | 住在:place | (?:从(?P<old>[^，,]{1,12}?)|离开(?P<left>[^，,]{1,12}?))?(?:[，,])?搬(?:家)?(?:到|去|回|进|来)了?<V>(?:居住|生活|定居|住)?
 home - | 住在:place | (?:搬离|搬出|搬走)了?<V>?
@@ -205,6 +206,7 @@ _BIRTH: Final = re.compile(r"出生|生于|生日")
 _UNSURE: Final = re.compile(
     r"[？?；;“”\"]|如果|要是|也许|或许|可能|大概|好像|似乎|据说|听说|差点|除了|偶尔|很少|几乎|是不是|有没有|明天|后天|下周|下个?月|明年"
 )
+_STOPPED: Final = frozenset("habit study like plan".split())  # that one has stopped is worth a memory of its own
 _PRONOUN: Final = re.compile(r"(?P<who>他们|她们|它们|他|她|它|这个|那个)(?P<own>的)?(?P<rest>.+)")
 _KIN_FRONT: Final = re.compile(
     rf"(?P<kin>{KIN})(?<![马鸟])(?:(?P<name>{NAME})(?=(?P<after>.+)))?(?P<own>的(?!是|$))?(?P<rest>.+)"
@@ -214,8 +216,8 @@ _NAMING: Final = re.compile(
     rf"(?P<kin>{KIN})(?:的?名字)?(?:(?:名叫|叫做?|(?<=名字)[是为])(?P<name>{_CALLED})|是(?P<is>{NAME}))"
 )
 _HAS: Final = re.compile(
-    rf"(?:有了?|养了?|养着|收养了?|领养了?|生了?|交了?|买了?|找了?|刚?有)(?P<count>[一两二三四五六七八九十几\d]?[{_MEASURES}]?)(?:叫做?(?P<before>{_CALLED})的)?"
-    rf"(?P<adj>[^，,叫不和、]{{0,5}}?)(?P<kin>{KIN})(?:[，,]?(?:她|他|它)?(?:的?名字叫|名叫|叫做?|叫)(?P<after>{_CALLED})(?P<more>[，,].+)?)?"
+    rf"(?:有了?|养了?|养着|收养了?|领养了?|生了?|交了?|买了?|找了?|刚?有)(?P<count>[-+−]?[一两二三四五六七八九十几\d]*[{_MEASURES}]?)(?:叫做?(?P<before>{_CALLED})的)?"
+    rf"(?P<adj>[^，,叫不和、\d]{{0,5}}?)(?P<kin>{KIN})(?:[，,]?(?:她|他|它)?(?:的?名字叫|名叫|叫做?|叫)(?P<after>{_CALLED})(?P<more>[，,].+)?)?"
 )
 _MET: Final = re.compile(rf"(?:和|跟|见了|见到|认识了)(?P<name>{_LATIN})")
 _MEASURE: Final = re.compile(rf"^(?:了|着|过)?(?:[一1][{_MEASURES}]|个|一些)(?=.)")
@@ -261,7 +263,7 @@ def chinese_statement(text: str, known: frozenset[str] = frozenset()) -> Stateme
         return Statement(text)
     body, span = (plain, Span()) if _BIRTH.search(plain) else chinese_span(plain)
     said = _about(_bare(_MINE.sub("", body, count=1)), _Who(), span, known)
-    empty = said.ended and re.match(r".{0,8}?不再", body) is not None
+    empty = said.ended and said.attribute not in _STOPPED and re.match(r".{0,8}?不再", body) is not None
     met = tuple(Person("", found["name"]) for found in _MET.finditer(body))
     relations = () if _UNSURE.search(plain) else said.relations
     return replace(said, text=text, empty=empty, people=said.people + met, relations=relations)
@@ -370,22 +372,22 @@ def _of_row(row: Row, match: re.Match[str], who: _Who, span: Span, *, positive: 
         value = str(chinese_number(value)) if re.fullmatch(r"\d+|[零一二两三四五六七八九十百]+", value) else value
     if attribute == "habit" and "verb" in groups:
         value = f"{groups['verb']}{_counted(groups['obj'])}"
+    also = _also(value, groups.get("job") or "", who.key) if positive else ()
     ended = ended or row.kind == "ends" or bool(groups.get("was"))
     positive = positive and row.kind != "ends"
     compared = row.put.format(v=value) if row.put else value
     triples = tuple(_triples(row, match, who, span, value, positive=positive, ended=ended))
     key = f"{who.key} {noun}".strip()
     relations = who.implied + (triples if who.known else ())
-    return Statement(
-        "",
-        key,
-        attribute,
-        compared,
-        positive=positive,
-        ended=not positive and ended,
-        people=who.people,
-        relations=relations,
-    )
+    ended = ended and not positive
+    return Statement("", key, attribute, compared, positive, ended, people=who.people, relations=relations, also=also)
+
+
+def _also(value: str, job: str, subject: str) -> tuple[Statement, ...]:
+    """What else is said: who is a manager somewhere is a manager; who is retired works nowhere."""
+    if job:
+        return (Statement("", subject, "job", job),)
+    return (Statement("", subject, "employer", positive=False, ended=True),) if value == "退休" else ()
 
 
 def _bare(told: str) -> str:

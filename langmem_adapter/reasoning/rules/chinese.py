@@ -82,6 +82,9 @@ _LEAVING: Final = re.compile(
 _PLAN: Final = re.compile(
     r"(?:.{0,8}?)(?:打算|计划(?!是)|准备(?!好)|想要?(?:去|学|成为|当|买|换|考|搬|找|养|开|做|住|结婚)|要(?:去|参加|搬|结婚|考|开始|出差|飞|回|换|生)|将(?:要|会|去|在)?)"
 )
+_HABIT: Final = re.compile(
+    r"(?:不再?)?(?:喝|抽|弹|拉|打|踢|练|骑|玩|跳|唱|画|养|钓|吃)(?!了|过|饭|什|一)[^了过的得，,\d]{1,8}"
+)
 _GOING_ON: Final = re.compile(
     r"(?:一直|仍然|正|还)?(?:正?在|正在).{3,}|从事.{2,}|每[天周年月个].{2,}|是.{2,}|(?:经常|常常|常|有时|平时|通常).{3,}"
 )
@@ -311,7 +314,7 @@ def _starts(piece: str) -> bool:
 def _is_fact(text: str, told: Statement) -> bool:
     """Whether a statement is worth keeping: one that a row understands, or a plain one that stands on its own."""
     plain = text.removeprefix(told.subject) if told.subject else text
-    if _YOU.search(text) or _POINTS.search(text) or _BROKEN.search(text):
+    if _YOU.search(text) or _POINTS.search(text) or (not told.single and _BROKEN.search(text)):
         return False
     match told.attribute:
         case "skill":
@@ -328,6 +331,8 @@ def _is_fact(text: str, told: Statement) -> bool:
 
 
 def _stands(text: str, told: Statement) -> bool:
+    if _HABIT.fullmatch(text):
+        return True
     if len(text) < 4 or _PASSING.match(text) or _IDLE.search(text) or _LEAVING.match(text):  # noqa: PLR2004 - 吃了, 到了: nothing is said
         return False
     if told.attribute == "habit":
