@@ -37,6 +37,7 @@ _PASSED: Final = re.compile(
 _SELF: Final = re.compile(rf"(?P<when>{_TIME})?(?:我们|咱们|我|本人|俺)(?!的天|靠|俩想问)(?P<said>.+)")
 _OTHER: Final = re.compile(r"(?P<who>他们|她们|它们|他|她|它)(?P<rest>.+)")
 _KIN: Final = re.compile(rf"(?P<kin>{KIN})(?<![马鸟])(?P<rest>.+)")
+_WITH_ME: Final = re.compile(rf"(?P<kin>{KIN})(?:和|跟|与|同)我(?P<rest>[^，,]+)")
 _HYPOTHETICAL: Final = re.compile(r"(?:如果|假如|要是|假设|假装|想象|万一|只要|除非|除了|每当|当|等我|听说|据说|若)")
 _NAMES: Final = rf"(?:[A-Z][\w.'-]*(?: [A-Z][\w.'-]*){{0,2}}|[\u4e00-\u9fff·]{{1,6}}?)"
 _CALL_ME: Final = re.compile(
@@ -47,7 +48,7 @@ _NOT_CALLED: Final = re.compile(rf"(?:别|不要)再?叫我(?P<name>{_NAMES})了
 _MY_NAME: Final = re.compile(
     rf"(?:的?(?:名字|姓名|全名)(?:叫做?|是|为)|叫做?|名叫)(?P<name>{_NAMES})|是(?P<is>{NAME})(?<![的过了])"
 )
-_RENEWED: Final = re.compile(r"(?:换|改)了?(?:一?个)?新?的?(?P<noun>\w{2,5}?(?:号码?)?)了?")
+_RENEWED: Final = re.compile(r"(?:换|改)了?(?:一?个)?新?的?(?P<noun>[^名叫成为到了\W]{2,5}?)了?")
 _NEW_ONE: Final = re.compile(r"(?:现在|新)的?\w{0,4}?(?:是|：)\s?(?P<value>.+)")
 _WORK: Final = re.compile(r"工作|辞|离职|跳槽|入职|失业")
 _AT: Final = re.compile(r"(?:现在|目前)?在(?P<where>[^，,的]{2,12})")
@@ -193,9 +194,10 @@ def _name_of(piece: str) -> str:
 
 
 def _of_me(said: str, when: str, run: _Run, asks: bool) -> str:
-    said = said.strip("，, ")
+    said = re.sub("^家里?的?(?=有|养|KIN)".replace("KIN", KIN), "", said.strip("，, "))
     if found := _RENEWED.fullmatch(said):
         run.noun = found["noun"]
+        return ""
     if name := _MY_NAME.fullmatch(said):
         return f"名字是{name['name'] or name['is']}"
     if said.startswith("的") or _KIN.match(said):
@@ -235,6 +237,8 @@ def _ended(clause: str) -> str:
 
 def _of_mine(said: str, when: str, run: _Run) -> str:
     """What is said of the speaker's family or things: 妈妈住在北京, 血型是A-."""
+    if both := _WITH_ME.fullmatch(said):
+        said = f"和{both['kin']}{both['rest']}"
     kin = _KIN.match(said)
     run.kin = kin["kin"] if kin else ""
     if kin and kin["rest"].startswith("的") and not (kin := _KIN.match(kin["rest"], 1)):
@@ -278,7 +282,7 @@ def _going_on(piece: str, run: _Run, facts: list[str]) -> str:
     single = told.single and not told.subject
     if last and last.attribute in {"event", ""} and text.startswith("有"):
         return ""
-    if (run.kept or single or run.kin) and _is_fact(text, told) and not _TOLD_OF.match(piece):
+    if (run.kept or single or run.kin or told.ended) and _is_fact(text, told) and not _TOLD_OF.match(piece):
         return text
     if not _starts(piece):
         run.mine = False
@@ -314,7 +318,7 @@ def _starts(piece: str) -> bool:
 def _is_fact(text: str, told: Statement) -> bool:
     """Whether a statement is worth keeping: one that a row understands, or a plain one that stands on its own."""
     plain = text.removeprefix(told.subject) if told.subject else text
-    if _YOU.search(text) or _POINTS.search(text) or (not told.single and _BROKEN.search(text)):
+    if _YOU.search(text) or _POINTS.search(text) or (not (told.single or told.ended) and _BROKEN.search(text)):
         return False
     match told.attribute:
         case "skill":
@@ -331,7 +335,7 @@ def _is_fact(text: str, told: Statement) -> bool:
 
 
 def _stands(text: str, told: Statement) -> bool:
-    if _HABIT.fullmatch(text):
+    if _HABIT.fullmatch(text) or (told.ended and len(text) > 2 and not _IDLE.search(text)):  # noqa: PLR2004
         return True
     if len(text) < 4 or _PASSING.match(text) or _IDLE.search(text) or _LEAVING.match(text):  # noqa: PLR2004 - 吃了, 到了: nothing is said
         return False
