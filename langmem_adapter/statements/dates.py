@@ -59,7 +59,7 @@ _SOMETIMES: Final = (
 )
 _DEGREES: Final = (
     r"a lot|(?:very |so |too |that |all that )?much|too|as well|the most|most|most of all|best|now|right now|nowadays|these days"
-    r"|at the moment|at present|currently|recently|for a living|already|again|though|by the way|of course"
+    r"|at the moment|at present|currently|recently|for a living|already|though|by the way|of course"
     r"|(?:un)?fortunately|sadly|luckily|honestly|actually|obviously|apparently"
 )
 _CLOSING: Final = re.compile(rf"(?<=\S),?\s+(?:{_AHEAD}|{_SINCE}|{_SPANS}|{_SOMETIMES}|(?:{_DEGREES}))$", re.IGNORECASE)

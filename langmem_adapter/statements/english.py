@@ -82,7 +82,7 @@ employer - | !works_at:organization | [resign] from <V>
 employer - | !works_at:organization | [be get] (?:fired|laid off|let go|sacked|made redundant)(?: (?:from|by|at) (?:the |my )?(?:job (?:at|in) )?<V>)?
 employer - | | [hand give] in (?:the |my )?notice.*
 job | works_as:occupation | [work] as <A><J>
-job | works_as:occupation | [be become] (?:now )?<A>(?P<v>(?!of\b|aspiring|former|ex-|future|wannabe|budding)(?:(?!of\b|with\b|to\b|and\b|for\b|in\b|who\b|at\b)[\w-]+ ){{0,4}}?(?:{JOBS})\b(?! (?:of (?:an?|the|my)|who)|['’]s)(?: of \w+)?)(?: (?:at|for|in|with) (?P<org>.+?))?(?:,? (?:and|but|who|from|by) .*)?
+job | works_as:occupation | [be become] (?!(?:an? |the )?(?:aspiring|former|ex|future|budding)\b)<A>(?P<v>(?!of\b)(?:(?!of\b|with\b|to\b|and\b|for\b|in\b|who\b|at\b)[\w-]+ ){{0,4}}?(?:{JOBS})\b(?! (?:of (?:an?|the|my)|who)|['’]s)(?: of \w+)?)(?: (?:at|for|in|with) (?P<org>.+?))?(?:,? (?:and|but|who|from|by) .*)?
 job + | works_as:occupation | [be get] (?:promoted|made|appointed|elected)(?: to)? <J>
 job + | works_as:occupation | [start] (?:working |work |a (?:new )?job )?as <A><J>
 job + | works_as:occupation | [train retrain] as <A><J>
@@ -106,7 +106,7 @@ study + | | [switch change] (?:my |the )?(?:major|course|degree)(?: from .+?)? t
 partner + | married_to:person | [marry] <P> | married {{v}}
 partner | married_to:person | [be get] married(?: to <P>)?<O2> | married {{v}}
 partner | engaged_to:person | [be get] engaged(?: to <P>)?<O2> | engaged {{v}}
-partner | has_status | [be get become] (?P<v>single|divorced|widowed|separated|a widow|a widower)(?: again)?(?: (?:from|since|and|for|after) .*)?
+partner | has_status | [be get become] (?P<v>single|divorced|widowed|separated|a widow|a widower)(?: again)?(?: (?:from|since|and|for|after|with) .*)?
 partner | has_status | [divorce] <P> | divorced
 partner | partner_of:person | [date] (?!back|from)<P><O2> | dating {{v}}
 partner | partner_of:person | [see] (?P<v>someone|a (?:guy|girl|man|woman).*) | dating
@@ -151,11 +151,15 @@ plan | | [look] for <V>
 plan - | | [cancel] (?:the |my |our |a )?(?P<v>(?:[\w-]+ )*(?:trip|vacation|holiday|journey|flight|visit|wedding|tour|party))\b(?: to (?P<where>.+))?
 plan - | | [decide] not to <V>
 goal | | [dream] of (?:becoming|being|opening|owning|living|having|starting|writing) <V>
+commute | | [take] (?:the |a )?(?P<v>(?:bus|train|subway|metro|tube|tram|ferry)) to (?:work|school|the office|campus)\b.*
+commute | | [bike cycle walk drive commute run] (?:in )?to (?:work|school|the office|campus)\b.*
+device | | [have use own] (?:an? |the |my |new |old )*(?P<v>(?:iPhone|Pixel|Samsung|Galaxy|Nokia|OnePlus|Xiaomi|Huawei|Motorola|Android|Blackberry)\b.*)
+device + | | [switch upgrade change move get buy] (?:over )?(?:to )?(?:an? |the |my |new )*(?P<v>(?:iPhone|Pixel|Samsung|Galaxy|Nokia|OnePlus|Xiaomi|Huawei|Motorola|Android)\b.*)
 trait | afraid_of | [be] (?:afraid|scared|terrified) of <V>
 trait | is | [be become] (?P<v>(?:an? )?(?:{"|".join(ADJECTIVES)})\b.*)
 trait | | [be] (?P<v>(?:proud|part|a member|the (?:mother|father)|a (?:proud |single )?(?:mom|mum|mother|dad|father|parent)|left-handed|right-handed)\b.*)
-trait | is | [be] (?P<v>an? (?!bit\b|little\b|lot\b|few\b|second\b|mess\b|wreck\b|fool\b|great\b|good\b|big\b|real\b|huge\b|bad\b|tough\b|nice\b|wonderful\b|beautiful\b).+)
-any - | | [sell cancel quit donate scrap discontinue unsubscribe] (?:from |up )?(?:the |my |our |an? |his |her )?<V>
+trait | is | [be] (?P<v>an? (?!aspiring\b|former\b|ex-|bit\b|little\b|lot\b|few\b|second\b|mess\b|wreck\b|fool\b|great\b|good\b|big\b|real\b|huge\b|bad\b|tough\b|nice\b|wonderful\b|beautiful\b).+)
+any - | | [sell cancel quit donate scrap discontinue unsubscribe delete return] (?:from |up )?(?:the |my |our |an? |his |her )*(?P<v>.+?)(?: (?:because|since|after|due to|when|so|and|for|to|on|at)\b.*)?
 any - | | [leave] (?:the |my |our )?(?!for\b|early\b|late\b|at\b|town\b|it\b)<V>
 any - | | [switch change move] (?:over )?from (?P<v>.+?) to (?P<new>.+)
 pet - | | [lose give put] (?:away |up )?(?:the |my |our )?(?P<v>(?:[\w'-]+ )*?(?:{"|".join(sorted(PETS))})|(?-i:[A-Z]\w+))(?: (?:away|down|to sleep|up for adoption))?
@@ -296,13 +300,21 @@ def _form(rest: str) -> _Form:
         told, form.ended, form.empty, form.positive = _bare(told[10:]), True, True, False
     if found := _USED_TO.match(told) or _GAVE_UP.match(told):
         form.ended, form.positive = True, False
-        told = found["what"] if found.re is _USED_TO or _ing(found["what"]) else f"quit {found['what']}"
+        told = found["what"] if found.re is _USED_TO else _stopped(found["what"])
     for pattern, put in _DENIALS:
         if found := pattern.match(told):
             told, form.positive = f"{put.format(**found.groupdict())}{told[found.end() :]}", False
+            form.ended, form.empty = form.ended and put != "like ", form.empty and put != "like "
             break
     form.text, form.tense = _lemma(_bare(told))
     return form
+
+
+def _stopped(what: str) -> str:
+    """What one has stopped, as one did it; what one has quit that is no deed stays so."""
+    what = re.sub(r",? (?:because|since|after|due to|when|so|as|for (?:good|health|my|the))\b.*", "", what)
+    verb, _, rest = what.partition(" ")
+    return f"{FORMS[verb.lower()][0]} {rest}".strip() if _ing(what) else f"quit {what}"
 
 
 def _ing(told: str) -> bool:
@@ -326,6 +338,8 @@ def _lemma(told: str) -> tuple[str, str]:
             return rest[rest.find(" ", 8) + 1 :], "plan"
         past = "past" if low[0] == "w" else "now"
         return (_lemma(rest)[0], past) if _ing(rest) else (f"be {rest}", past)
+    if low == "had" and rest.startswith("to "):
+        return rest[3:], "past"
     if low in {"has", "have", "had", "got"}:
         rest = rest.removeprefix("got ")
         verb, _, after = rest.partition(" ")
@@ -337,7 +351,7 @@ def _lemma(told: str) -> tuple[str, str]:
         return (f"have {rest}", "past" if low == "had" else "now") if low != "got" else (f"get {rest}", "past")
     if low == "can":
         return f"can {rest}", "now"
-    if low in _OPENERS:
+    if low in _OPENERS and not re.match(r"(?:married|divorced) [A-Z]", told):
         return f"be {told}", "now"
     base, tense = FORMS.get(low, (low, "now"))
     return f"{base} {rest}".strip(), "past" if tense == "past" else "now"
@@ -533,12 +547,16 @@ def _detail(source: _Who, entry: tuple[str, ...], v: str, subject: str, named: b
 def _said(who: _Who, rest: str) -> Statement:
     form = _form(rest)
     cut = (form.text, Span()) if form.text.startswith("be born") else timed(form.text)
+    if cut is None and form.tense in {"past", "done"}:
+        cut = timed(_THIS.sub("", form.text))
     if cut is None or form.tense == "plan":
         return Statement("", who.key, "plan", form.text, positive=form.positive, ended=form.ended, empty=form.empty, people=who.people)
     body, span = cut
     head, _, tail = body.partition(" ")
     if head in {"die", "pass"} and who.key:
         return _died(who, head, tail)
+    if who.key and not who.people and _GONE.fullmatch(body):
+        return Statement("", "", "any", who.key, positive=False, ended=True)
     for row in _BY_HEAD.get(head, ()):
         if found := row.pattern.fullmatch(tail):
             if form.tense == "past" and row.kind == "is" and head in {"have", "see", "look", "find", "do"}:
@@ -549,8 +567,14 @@ def _said(who: _Who, rest: str) -> Statement:
     return _verbal(who, form, head, tail, span)
 
 
+_THIS: Final = re.compile(r",? (?:this|next|the coming|tonight|later|soon)\b.*$")
+_GONE: Final = re.compile(
+    r"be (?:all |finally |completely )?(?:gone|over|healed|cured|cancell?ed|called off|finished)\b.*|(?:disappear|heal|go away|fall through)\b.*"
+)
+
+
 def _died(who: _Who, head: str, tail: str) -> Statement:
-    if who.kind in PETS or (who.named and not who.kind):
+    if who.owner == SELF and (who.kind in PETS or (who.named and not who.kind)):
         value = who.name if who.named else f"{_SAME.get(who.kind, who.kind)}"
         return Statement("", "", "pet", value, positive=False, ended=True, people=who.people)
     return Statement("", who.key, "event", f"{head} {tail}", people=who.people)
@@ -560,7 +584,7 @@ def _read(who: _Who, form: _Form, row: Row, found: re.Match[str], span: Span, ta
     groups = {name: value for name, value in found.groupdict().items() if value}
     v = groups.get("v", "").strip(" ,")
     value = " ".join(row.put.format(v=v).split()) if row.put else f"{v}{tail}".strip()
-    value = v if row.put == "" and row.kind == "ends" else value
+    value = v if not row.put and row.kind == "ends" else value or form.text
     begins = row.kind == "begins" or row.attribute in {"partner", "employer"} and found.string.startswith(("to ", "married"))
     was = form.tense == "past" and row.kind == "is" and row.heads[0] not in {"get", "marry", "rent", "divorce", "adopt"} and "become" not in form.text and not groups.get("place") and row.attribute not in {"birthday", "birthplace", "partner"} and "turn" not in row.heads[-1:]
     was = was or (form.tense == "done" and row.kind == "is" and not span.lasting and row.attribute in {"home", "employer"} and row.heads[0] in {"live", "work"})

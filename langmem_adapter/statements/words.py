@@ -91,7 +91,7 @@ FORMS: Final[dict[str, tuple[str, str]]] = {
     **{third(verb): (verb, "now") for verb in LASTING | DONE},
     **{verb: (verb, "base") for verb in LASTING},
     **{form: (verb, "past") for form, verb in _SAME_PAST.items() if verb != "read"},
-    "had": ("have", "past"), "did": ("do", "past"), "dying": ("die", "ing"), "moved": ("move", "past"), "got": ("get", "past"),
+    "had": ("have", "past"), "did": ("do", "past"), "dying": ("die", "ing"), "looking": ("look", "ing"), "trying": ("try", "ing"), "cancelled": ("cancel", "past"), "travelled": ("travel", "past"), "travelling": ("travel", "ing"), "enrolled": ("enroll", "past"), "got": ("get", "past"),
 }  # fmt: skip
 """Forms of verbs, each with its base and its tense: `base`, `now`, `past`, `ing`."""
 

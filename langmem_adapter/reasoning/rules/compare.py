@@ -84,12 +84,18 @@ class _Index:
 
     def put(self, slot: _Slot) -> None:
         self.by_hash[text_hash(slot.text)].append(slot)
-        for said in (slot.said, *slot.said.also):
-            places = _places(said)
+        for number, said in enumerate((slot.said, *slot.said.also)):
+            places, key = _places(said), id(slot) + number
             for place in (*places, *_meeting(said)):
-                self.by_term[place][id(said)] = slot, said
+                self.by_term[place][key] = slot, said
             if places:
-                self.by_rarest[self._rarest(places)][id(said)] = slot, said
+                self.by_rarest[self._rarest(places)][key] = slot, said
+
+    def drop(self, slot: _Slot) -> None:
+        for number, said in enumerate((slot.said, *slot.said.also)):
+            for place in (*_places(said), *_meeting(said)):
+                self.by_term[place].pop(id(slot) + number, None)
+                self.by_rarest[place].pop(id(slot) + number, None)
 
     def near(self, said: Statement) -> list[_Entry]:
         """What living slots say that is the same, more, less or something else of the same thing.
@@ -102,7 +108,7 @@ class _Index:
             found |= self.by_rarest.get(place, {})
         for place in _meeting(said):
             found |= self.by_term.get(place, {})
-        return [(slot, part) for slot, part in found.values() if not slot.gone and part in (slot.said, *slot.said.also)]
+        return [entry for entry in found.values() if not entry[0].gone]
 
     def _rarest(self, places: Sequence[_Place]) -> _Place:
         return min(places, key=lambda place: len(self.by_term.get(place, ())))
@@ -264,6 +270,7 @@ class _Desk:
         return slot
 
     def _rewrite(self, slot: _Slot, text: str) -> None:
+        self._index.drop(slot)
         slot.text, slot.said = text, read(text)
         self._file(slot)
 

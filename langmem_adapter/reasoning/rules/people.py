@@ -48,7 +48,7 @@ _NAMED_KIND: Final = re.compile(
     rf"|^(?P<kind2>[\u4e00-\u9fff]{{1,4}}?)(?:的名字)?(?:叫做?|是)(?P<name2>{_NAME_CJK})$"
 )
 _UNNAMED: Final = re.compile(
-    rf"^(?:(?:the )?user |i )?(?:also |now |just )?(?:has|have|got|adopted|bought|owns?) (?:an? |\w+ )(?:[\w-]+ ){{0,3}}?(?P<kind>{_KIND})\b"
+    rf"^(?:(?:the )?user |i |(?-i:[A-Z])[\w'-]* )?(?:also |now |just )?(?:has|have|got|adopted|bought|owns?) (?:an? |\w+ )(?:[\w-]+ ){{0,3}}?(?P<kind>{_KIND})\b"
     r"(?!,? (?:is |are )?(?:named|called)|, [A-Z])",
     re.IGNORECASE,
 )

@@ -31,10 +31,10 @@ _JOINTS: Final = TIME_WORDS | frozenset(
 _PROPER: Final = frozenset({"birthplace", "employer", "home", "name", "origin"})
 _LIST: Final = re.compile(r"\band\b|、|和")
 _AFTER_HEAD_CJK: Final = tuple("和、，,跟与及或叫，（(；;在 ")
-_ENDABLE: Final = frozenset("own vehicle pet habit study plan detail home employer school health".split())
+_ENDABLE: Final = frozenset("own vehicle pet habit study plan detail home employer school health commute device".split())
 _OVER: Final = frozenset("single divorced widowed separated none retired 单身 离婚 离异 丧偶 退休 失业 无业".split())
 _ROLES: Final = frozenset(
-    "marri date engag boyfriend girlfriend husband wife fianc fiance fiancé partner ex membership subscript account lesson class old 恋爱 已婚 订婚 会员".split()
+    "marri date engag boyfriend girlfriend husband wife fianc fiance fiancé partner ex membership subscript account lesson class old trip holiday vacat journey visit flight job univers universiti colleg school uni degre cours contract 恋爱 已婚 订婚 会员".split()
 )
 
 
@@ -47,7 +47,7 @@ def terms(value: str) -> tuple[str, ...]:
         (('2', 'old', 'cat'), ('c++',))
     """
     told = signed_words(value)
-    content = meaningful(told) - _LIGHT
+    content = meaningful(told) - _LIGHT | {*signed_words(" ".join(re.findall(r"\b[A-Z][a-z]+\b", value)))}
     return tuple(_DIGITS.get(term, term) for term in told if term in content) or tuple(told)
 
 
@@ -95,16 +95,17 @@ def link(new: Statement, old: Statement) -> Link:
 
 def _ends(over: Statement, old: Statement) -> bool:
     """Whether what *over* says is over is what *old* says: "sold the car" ends "has a red car", not "likes cars"."""
-    if over.attribute != old.attribute and (over.attribute != "any" or old.attribute not in _ENDABLE):
+    named_pet = over.attribute == "pet" and old.attribute == "own" and over.value[:1].isupper()
+    if over.attribute != old.attribute and not named_pet and (over.attribute != "any" or old.attribute not in _ENDABLE):
         return False
     gone, told = set(terms(over.value)), set(terms(old.value))
     if not over.value:
         return old.value not in _OVER
-    if over.attribute in {"any", "partner"}:
+    if over.attribute != "habit":
         gone -= _ROLES
         told -= _ROLES if over.attribute == "partner" else frozenset()
-    if gone <= told and (gone or over.attribute != "any"):
-        return bool(gone) or over.attribute == "partner"
+    if gone <= told:
+        return bool(gone) or over.attribute in {"partner", "school", "employer", "home"}
     return old.single and told <= gone and old.value not in _OVER
 
 
