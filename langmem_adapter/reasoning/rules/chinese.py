@@ -32,7 +32,7 @@ _SPLIT: Final = re.compile(r"[，,；;]|(?:但是|而且|并且|可是|不过|�
 _TIME: Final = rf"(?:{WHEN}|\d{{1,2}}月(?:\d{{1,2}}[日号])?|周[一二三四五六日末]|每[天周年月]|平时|以前|小时候|[\d一二两三四五六七八九十半]{{1,3}}个?(?:天|周|月|年)前)"
 _ALONE: Final = re.compile(rf"{_TIME}")
 _PASSED: Final = re.compile(
-    r"(?:今天|昨天|昨晚|今早|刚才|刚刚|最近|近来|近期|目前|现在|如今|前几天|这几天|这段时间|前段时间|这两天|前不久)[，,]?"
+    r"^(?:今天|昨天|昨晚|今早|刚才|刚刚|最近|近来|近期|目前|现在|如今|前几天|这几天|这段时间|前段时间|这两天|前不久)[，,]?"
 )
 _SELF: Final = re.compile(rf"(?P<when>{_TIME})?(?:我们|咱们|我|本人|俺)(?!的天|靠|俩想问)(?P<said>.+)")
 _OTHER: Final = re.compile(r"(?P<who>他们|她们|它们|他|她|它)(?P<rest>.+)")
@@ -43,7 +43,7 @@ _NAMES: Final = rf"(?:[A-Z][\w.'-]*(?: [A-Z][\w.'-]*){{0,2}}|[\u4e00-\u9fff·]{{
 _CALL_ME: Final = re.compile(
     rf"(?:你|您|请|大家)?(?:也|都|就|可以|还是)*(?:请)?叫我(?P<name>{_NAMES})(?:就行|就好|就可以|即可)?了?"
 )
-_NICK: Final = re.compile(rf"(?:大家|朋友们?|同事们?|同学们?|别人|他们|家人)都?叫我(?P<name>{_NAMES})")
+_NICK: Final = re.compile(rf"(?:大家|朋友们?|同事们?|同学们?|别人|他们|家人)(?:现在|都|也)*叫我(?P<name>{_NAMES})")
 _NOT_CALLED: Final = re.compile(rf"(?:别|不要)再?叫我(?P<name>{_NAMES})了?")
 _MY_NAME: Final = re.compile(
     rf"(?:的?(?:名字|姓名|全名)(?:叫做?|是|为)|叫做?|名叫)(?P<name>{_NAMES})|是(?P<is>{NAME})(?<![的过了])"
@@ -51,18 +51,18 @@ _MY_NAME: Final = re.compile(
 _RENEWED: Final = re.compile(r"(?:换|改)了?(?:一?个)?新?的?(?P<noun>[^名叫成为到了\W]{2,5}?)了?")
 _NEW_ONE: Final = re.compile(r"(?:现在|新)的?\w{0,4}?(?:是|：)\s?(?P<value>.+)")
 _WORK: Final = re.compile(r"工作|辞|离职|跳槽|入职|失业")
-_AT: Final = re.compile(r"(?:现在|目前)?在(?P<where>[^，,的]{2,12})")
+_AT: Final = re.compile(r"(?:现在|目前)?在(?P<where>(?:(?!做|当|工作|上班)[^，,的]){2,12})")
 _DIED: Final = re.compile(
     rf"(?!{KIN}|大家|客人|我们|他|她|它|雨|电|病|车|天|时间)(?P<name>[\u4e00-\u9fffA-Za-z]{{2,4}}?){WHEN}?(?:去世|离世|病逝|走丢|死|走)了"
 )
 _CANCELLED: Final = re.compile(
-    r"(?!你|他|她|如果)[^，,我你他她]{1,12}的?(?:行程|旅行|旅游|机票|航班|计划)(?:都|已经|被)?取消了"
+    r"(?!你|他|她|如果)[^，,我你他她]{1,12}的?(?:行程|旅行|旅游|机票|航班|计划|会议|聚会|约会|活动|比赛|演唱会|婚礼)(?:都|已经|被)?取消了"
 )
 _EXAMPLES: Final = re.compile(r"(?:像|比如|例如|如|特别是|尤其是|包括).{2,30}")
 _LISTED: Final = re.compile(r"(?!.{0,2}(?:也|都|很|是|有|没|不|让|每|觉得|感觉|但|就|因为|可以))[^的了过]{1,8}")
 
 _LEADS: Final = re.compile(
-    r"(?:也|还是|还(?!贷|没|清|钱)|又|都|就(?!读|职|业)|其实|当然|已经|确实|只是|于是|终于|刚刚|刚(?!满)|改(?=喝|吃|学|用|玩|做|打|住|读|练|骑|坐)|最近|近来|近期|现在|目前|如今|主要|基本上|一般|再|本来|真的(?=不))+"
+    r"^(?:也|还是|还(?!贷|没|清|钱)|又|都|就(?!读|职|业)|其实|当然|已经|确实|只是|于是|终于|刚刚|刚(?!满)|改(?=喝|吃|学|用|玩|做|打|住|读|练|骑|坐)|最近|近来|近期|现在|目前|如今|主要|基本上|一般|再|本来|真的(?=不))+"
 )
 _YOU: Final = re.compile(r"[你您]|吗$|什么|怎么|如何|为何|哪[里儿个家些种]|是不是|是否|有没有|能不能|要不要|谁|多少")
 _POINTS: Final = re.compile(
@@ -194,7 +194,7 @@ def _name_of(piece: str) -> str:
 
 
 def _of_me(said: str, when: str, run: _Run, asks: bool) -> str:
-    said = re.sub("^家里?的?(?=有|养|KIN)".replace("KIN", KIN), "", said.strip("，, "))
+    said = re.sub("^家里?的?(?=有|养|搬|住|KIN)".replace("KIN", KIN), "", said.strip("，, "))
     if found := _RENEWED.fullmatch(said):
         run.noun = found["noun"]
         return ""
@@ -216,19 +216,18 @@ def _own(said: str) -> str:
 
 def _worded(said: str, when: str = "") -> str:
     """A statement as it is remembered: without what joins it to other sentences, and 不吃素了 as 不再吃素."""
-    plain = _own(
-        _LEADS.sub(
-            "",
-            _PASSED.sub("", said, count=1) if _PASSED.match(said) and not said.startswith(("今", "昨")) else said,
-            count=1,
-        )
-    )
-    plain = _LEADS.sub("", plain, count=1) if _LEADS.match(plain) else plain
+    if not said.startswith(("今", "昨")):
+        said = _PASSED.sub("", said, count=1)
+    plain = _own(_LEADS.sub("", _LEADS.sub("", said)))
+    if re.fullmatch(r"[\d一二三四五六七八九十百两点半.]+(?:公斤|斤|kg)", plain):
+        plain = f"体重{plain}"
     return f"{'' if when and re.match('最近|近|刚|这|前[几段不]', when) else when}{_ended(plain)}"
 
 
 def _ended(clause: str) -> str:
     """That something is over, said openly: 不吃素了 becomes 不再吃素."""
+    if gone := re.match(r"(?:现在|已经)?没有?再(?P<what>.+?)了?$", clause):
+        return f"不再{gone['what']}"
     if gone := re.match(r"(?:现在|已经)?没(?:有)?(?P<what>(?!有).+)(?<!过)了$", clause):
         return f"不再有{gone['what']}"
     found = re.match(r"(?:现在|已经|早就|真的)*不(?!再|过|得|久|知)(?P<what>.+)了$", clause)
@@ -237,6 +236,7 @@ def _ended(clause: str) -> str:
 
 def _of_mine(said: str, when: str, run: _Run) -> str:
     """What is said of the speaker's family or things: 妈妈住在北京, 血型是A-."""
+    said = re.sub("^新的?(?=.{1,6}是)", "", said)
     if both := _WITH_ME.fullmatch(said):
         said = f"和{both['kin']}{both['rest']}"
     kin = _KIN.match(said)
