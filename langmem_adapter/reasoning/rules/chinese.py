@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.statements.statement import Statement
 
-__all__ = ["chinese_call", "chinese_facts", "chinese_named", "is_chinese"]
+__all__ = ["chinese_facts", "is_chinese"]
 
 _OPENING: Final = re.compile(
     r"(?:(?:你好|您好|大家好|嗨|哈喽|早上好|下午好|晚上好|谢谢|好的|嗯|恩|哦|呃|哈哈|对了|是的|没错|对呀?|对啊|当然|说实话|老实说|说起来|话说回来|请记住|记住|请注意|别忘了"
@@ -32,40 +32,41 @@ _SPLIT: Final = re.compile(r"[，,；;]|(?:但是|而且|并且|可是|不过|�
 _TIME: Final = rf"(?:{WHEN}|\d{{1,2}}月(?:\d{{1,2}}[日号])?|周[一二三四五六日末]|每[天周年月]|平时|以前|小时候|[\d一二两三四五六七八九十半]{{1,3}}个?(?:天|周|月|年)前)"
 _ALONE: Final = re.compile(rf"{_TIME}")
 _PASSED: Final = re.compile(
-    r"(?:今天|昨天|昨晚|今早|刚才|刚刚|最近|近来|近期|目前|现在|如今|前几天|这几天|这段时间|前段时间|这两天|前不久)[，,]?"
+    r"^(?:今天|昨天|昨晚|今早|刚才|刚刚|最近|近来|近期|目前|现在|如今|前几天|这几天|这段时间|前段时间|这两天|前不久)[，,]?"
 )
 _SELF: Final = re.compile(rf"(?P<when>{_TIME})?(?:我们|咱们|我|本人|俺)(?!的天|靠|俩想问)(?P<said>.+)")
 _OTHER: Final = re.compile(r"(?P<who>他们|她们|它们|他|她|它)(?P<rest>.+)")
 _KIN: Final = re.compile(rf"(?P<kin>{KIN})(?<![马鸟])(?P<rest>.+)")
+_WITH_ME: Final = re.compile(rf"(?P<kin>{KIN})(?:和|跟|与|同)我(?P<rest>[^，,]+)")
 _HYPOTHETICAL: Final = re.compile(r"(?:如果|假如|要是|假设|假装|想象|万一|只要|除非|除了|每当|当|等我|听说|据说|若)")
 _NAMES: Final = rf"(?:[A-Z][\w.'-]*(?: [A-Z][\w.'-]*){{0,2}}|[\u4e00-\u9fff·]{{1,6}}?)"
 _CALL_ME: Final = re.compile(
     rf"(?:你|您|请|大家)?(?:也|都|就|可以|还是)*(?:请)?叫我(?P<name>{_NAMES})(?:就行|就好|就可以|即可)?了?"
 )
-_NICK: Final = re.compile(rf"(?:大家|朋友们?|同事们?|同学们?|别人|他们|家人)都?叫我(?P<name>{_NAMES})")
+_NICK: Final = re.compile(rf"(?:大家|朋友们?|同事们?|同学们?|别人|他们|家人)(?:现在|都|也)*叫我(?P<name>{_NAMES})")
 _NOT_CALLED: Final = re.compile(rf"(?:别|不要)再?叫我(?P<name>{_NAMES})了?")
 _MY_NAME: Final = re.compile(
     rf"(?:的?(?:名字|姓名|全名)(?:叫做?|是|为)|叫做?|名叫)(?P<name>{_NAMES})|是(?P<is>{NAME})(?<![的过了])"
 )
-_RENEWED: Final = re.compile(r"(?:换|改)了?(?:一?个)?新?的?(?P<noun>\w{2,5}?(?:号码?)?)了?")
+_RENEWED: Final = re.compile(r"(?:换|改)了?(?:一?个)?新?的?(?P<noun>[^名叫成为到了\W]{2,5}?)了?")
 _NEW_ONE: Final = re.compile(r"(?:现在|新)的?\w{0,4}?(?:是|：)\s?(?P<value>.+)")
 _WORK: Final = re.compile(r"工作|辞|离职|跳槽|入职|失业")
-_AT: Final = re.compile(r"(?:现在|目前)?在(?P<where>[^，,的]{2,12})")
+_AT: Final = re.compile(r"(?:现在|目前)?在(?P<where>(?:(?!做|当|工作|上班)[^，,的]){2,12})")
 _DIED: Final = re.compile(
     rf"(?!{KIN}|大家|客人|我们|他|她|它|雨|电|病|车|天|时间)(?P<name>[\u4e00-\u9fffA-Za-z]{{2,4}}?){WHEN}?(?:去世|离世|病逝|走丢|死|走)了"
 )
 _CANCELLED: Final = re.compile(
-    r"(?!你|他|她|如果)[^，,我你他她]{1,12}的?(?:行程|旅行|旅游|机票|航班|计划)(?:都|已经|被)?取消了"
+    r"(?!你|他|她|如果)[^，,我你他她]{1,12}的?(?:行程|旅行|旅游|机票|航班|计划|会议|聚会|约会|活动|比赛|演唱会|婚礼)(?:都|已经|被)?取消了"
 )
 _EXAMPLES: Final = re.compile(r"(?:像|比如|例如|如|特别是|尤其是|包括).{2,30}")
 _LISTED: Final = re.compile(r"(?!.{0,2}(?:也|都|很|是|有|没|不|让|每|觉得|感觉|但|就|因为|可以))[^的了过]{1,8}")
 
 _LEADS: Final = re.compile(
-    r"(?:也|还是|还(?!贷|没|清|钱)|又|都|就(?!读|职|业)|其实|当然|已经|确实|只是|于是|终于|刚刚|刚(?!满)|改(?=喝|吃|学|用|玩|做|打|住|读|练|骑|坐)|最近|近来|近期|现在|目前|如今|主要|基本上|一般|再|本来|真的(?=不))+"
+    r"^(?:也|还是|还(?!贷|没|清|钱)|又|都|就(?!读|职|业)|其实|当然|已经|确实|只是|于是|终于|刚刚|刚(?!满)|改(?=喝|吃|学|用|玩|做|打|住|读|练|骑|坐)|最近|近来|近期|现在|目前|如今|主要|基本上|一般|再|本来|真的(?=不))+"
 )
 _YOU: Final = re.compile(r"[你您]|吗$|什么|怎么|如何|为何|哪[里儿个家些种]|是不是|是否|有没有|能不能|要不要|谁|多少")
 _POINTS: Final = re.compile(
-    r"[我她它您]|(?<![吉其])他|这|那(?!么$)|该(?:怎|从|去)|此|上述|其中|里面|当地|上面|哈哈|再见|下次再"
+    r"[我她它您]|(?<![吉其])他|这|那(?!么$)|该(?:怎|从|去)|此|上述|其中|里面|当地|上面|当前|哈哈|再见|下次再"
 )
 _IDLE: Final = re.compile(
     r"知道|明白|懂了|忘了|觉得|以为|认为|听说|感觉|感到|感受|担心|害怕|怕|困惑|好了|错了|完了|累了|饿了|困了|想了|问|说(?!中|英|日|法|德|.{1,2}语)|试了|试过|除了|为了|太.{1,4}了|谢|请"
@@ -80,10 +81,16 @@ _LEAVING: Final = re.compile(
     r"(?:要|准备|打算|得).{0,14}了$|.*(?:晚饭|晚餐|午饭|睡觉|休息)|今天.*想|.*的话$|.*的时候$|.*[之以]后$"
 )
 _PLAN: Final = re.compile(
-    r"(?:.{0,8}?)(?:打算|计划(?!是)|准备(?!好)|想要?(?:去|学|成为|当|买|换|考|搬|找|养|开|做|住|结婚|要)|要(?:去|参加|搬|结婚|考|开始|出差|飞|回|换|生)|将(?:要|会|去|在)?)"
+    r"(?:.{0,8}?)(?:打算|计划(?!是)|准备(?!好)|想要?(?:去|学|成为|当|买|换|考|搬|找|养|开|做|住|结婚)|要(?:去|参加|搬|结婚|考|开始|出差|飞|回|换|生)|将(?:要|会|去|在)?)"
+)
+_HABIT: Final = re.compile(
+    r"(?:不再?)?(?:喝|抽|弹|拉|打|踢|练|骑|玩|跳|唱|画|养|钓|吃)(?!了|过|饭|什|一)[^了过的得，,\d]{1,8}"
 )
 _GOING_ON: Final = re.compile(
     r"(?:一直|仍然|正|还)?(?:正?在|正在).{3,}|从事.{2,}|每[天周年月个].{2,}|是.{2,}|(?:经常|常常|常|有时|平时|通常).{3,}"
+)
+_BROKEN: Final = re.compile(
+    r"^还没|^最喜欢的是|^(?!最|真|我)\S{1,3}的(?!确)|(?<!小)[的时]$|[看听]起来|[看听]到|[看过做吃挣跑]得|新的?(?:技能|东西|知识|语言)$|(?:知识|经验)$"
 )
 _DONE: Final = re.compile(r"[^了过]{0,24}[\u4e00-\u9fff](?:了|过).*")
 _TOLD_OF: Final = re.compile(r"讲述|描述|描写|介绍|收藏了|提到|提出|包含|是.{0,3}(?:家|部|本|种|个)")
@@ -187,9 +194,10 @@ def _name_of(piece: str) -> str:
 
 
 def _of_me(said: str, when: str, run: _Run, asks: bool) -> str:
-    said = said.strip("，, ")
+    said = re.sub("^家里?的?(?=有|养|搬|住|KIN)".replace("KIN", KIN), "", said.strip("，, "))
     if found := _RENEWED.fullmatch(said):
         run.noun = found["noun"]
+        return ""
     if name := _MY_NAME.fullmatch(said):
         return f"名字是{name['name'] or name['is']}"
     if said.startswith("的") or _KIN.match(said):
@@ -208,19 +216,18 @@ def _own(said: str) -> str:
 
 def _worded(said: str, when: str = "") -> str:
     """A statement as it is remembered: without what joins it to other sentences, and 不吃素了 as 不再吃素."""
-    plain = _own(
-        _LEADS.sub(
-            "",
-            _PASSED.sub("", said, count=1) if _PASSED.match(said) and not said.startswith(("今", "昨")) else said,
-            count=1,
-        )
-    )
-    plain = _LEADS.sub("", plain, count=1) if _LEADS.match(plain) else plain
+    if not said.startswith(("今", "昨")):
+        said = _PASSED.sub("", said, count=1)
+    plain = _own(_LEADS.sub("", _LEADS.sub("", said)))
+    if re.fullmatch(r"[\d一二三四五六七八九十百两点半.]+(?:公斤|斤|kg)", plain):
+        plain = f"体重{plain}"
     return f"{'' if when and re.match('最近|近|刚|这|前[几段不]', when) else when}{_ended(plain)}"
 
 
 def _ended(clause: str) -> str:
     """That something is over, said openly: 不吃素了 becomes 不再吃素."""
+    if gone := re.match(r"(?:现在|已经)?没有?再(?P<what>.+?)了?$", clause):
+        return f"不再{gone['what']}"
     if gone := re.match(r"(?:现在|已经)?没(?:有)?(?P<what>(?!有).+)(?<!过)了$", clause):
         return f"不再有{gone['what']}"
     found = re.match(r"(?:现在|已经|早就|真的)*不(?!再|过|得|久|知)(?P<what>.+)了$", clause)
@@ -229,6 +236,9 @@ def _ended(clause: str) -> str:
 
 def _of_mine(said: str, when: str, run: _Run) -> str:
     """What is said of the speaker's family or things: 妈妈住在北京, 血型是A-."""
+    said = re.sub("^新的?(?=.{1,6}是)", "", said)
+    if both := _WITH_ME.fullmatch(said):
+        said = f"和{both['kin']}{both['rest']}"
     kin = _KIN.match(said)
     run.kin = kin["kin"] if kin else ""
     if kin and kin["rest"].startswith("的") and not (kin := _KIN.match(kin["rest"], 1)):
@@ -264,15 +274,15 @@ def _going_on(piece: str, run: _Run, facts: list[str]) -> str:
         return f"在{found['where']}工作"
     last = chinese_statement(facts[-1]) if run.kept and facts else None
     if last and _joins(piece, last):
-        facts[-1] = f"{facts[-1]}，{piece}"
-        run.kept = True
-        return ""
+        return f"{facts.pop()}，{piece}"
     if _KIN.match(piece):
         return _of_mine(piece, "", run)
     text = f"{run.kin}{_worded(piece)}"
     told = chinese_statement(text)
     single = told.single and not told.subject
-    if (run.kept or single or run.kin) and _is_fact(text, told) and not _TOLD_OF.match(piece):
+    if last and last.attribute in {"event", ""} and text.startswith("有"):
+        return ""
+    if (run.kept or single or run.kin or told.ended) and _is_fact(text, told) and not _TOLD_OF.match(piece):
         return text
     if not _starts(piece):
         run.mine = False
@@ -281,10 +291,12 @@ def _going_on(piece: str, run: _Run, facts: list[str]) -> str:
 
 def _joins(piece: str, last: Statement) -> bool:
     """Whether a piece only goes on with the fact before it: 有一个女儿，叫朵朵; 喜欢苹果，香蕉和梨."""
-    if last.attribute in {"family", "pet", "friend", "partner"} and last.text[:1] in "有养收领交生":
-        return piece.startswith(("叫", "名叫", "名字")) or (
-            last.attribute == "friend" and bool(chinese_statement(piece).attribute)
+    if piece.startswith(("叫", "名叫")):
+        return last.attribute in {"family", "pet", "friend", "partner", "event", "own", ""} and not _POINTS.search(
+            piece
         )
+    if last.attribute == "friend" and last.text[:1] in "有交":
+        return bool(chinese_statement(piece).attribute)
     if last.attribute != "like" or _YOU.search(piece) or _POINTS.search(piece):
         return False
     return bool(
@@ -306,7 +318,7 @@ def _starts(piece: str) -> bool:
 def _is_fact(text: str, told: Statement) -> bool:
     """Whether a statement is worth keeping: one that a row understands, or a plain one that stands on its own."""
     plain = text.removeprefix(told.subject) if told.subject else text
-    if _YOU.search(text) or _POINTS.search(text):
+    if _YOU.search(text) or _POINTS.search(text) or (not (told.single or told.ended) and _BROKEN.search(text)):
         return False
     match told.attribute:
         case "skill":
@@ -323,42 +335,10 @@ def _is_fact(text: str, told: Statement) -> bool:
 
 
 def _stands(text: str, told: Statement) -> bool:
+    if _HABIT.fullmatch(text) or (told.ended and len(text) > 2 and not _IDLE.search(text)):  # noqa: PLR2004
+        return True
     if len(text) < 4 or _PASSING.match(text) or _IDLE.search(text) or _LEAVING.match(text):  # noqa: PLR2004 - 吃了, 到了: nothing is said
         return False
     if told.attribute == "habit":
-        return len(text) <= 25 and not re.search("可以|时候|会$", text)  # noqa: PLR2004
+        return not text.startswith("会") and len(text) <= 25 and not re.search("可以|时候|会$", text)  # noqa: PLR2004
     return bool(_DONE.fullmatch(text) or _GOING_ON.fullmatch(text) or _PLAN.match(text))
-
-
-# ── whose name is told ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-_NAMING: Final = re.compile(rf"(?:她|他|它)(?:的(?:名字|姓名)(?:叫做?|是)|名叫|叫做?|是叫)(?P<name>{_NAMES})")
-_NAMED_KIN: Final = re.compile(rf"(?P<kin>{KIN})(?:的名字)?(?:叫做?|是)(?P<name>{_NAMES})")
-_HAS_KIN: Final = re.compile(
-    rf"(?:用户|我|[A-Z][A-Za-z-]*|{KIN})?(?:有|养了?|养着)(?:了)?(?:[一两\d]?[个位只条名])?[^，,。叫]{{0,4}}?(?P<kin>{KIN})"
-)
-
-
-def chinese_named(text: str) -> str:
-    """The name that 她的名字叫Jesica gives; empty for other statements.
-
-    Example:
-        >>> chinese_named("她的名字叫Jesica"), chinese_named("她有一条狗")
-        ('Jesica', '')
-    """
-    found = _NAMING.fullmatch(text.strip())
-    return found["name"] if found else ""
-
-
-def chinese_call(memory: str, fact: str) -> str:
-    """The memory with the name that a fact gives to the one it tells of; empty where they do not belong together.
-
-    Example:
-        >>> chinese_call("有一个姐姐", "姐姐叫Jesica")
-        '有一个叫Jesica的姐姐'
-    """
-    plain = memory.strip().rstrip(".。")
-    naming, found = _NAMED_KIN.fullmatch(fact.strip()), _HAS_KIN.fullmatch(plain)
-    if naming is None or found is None or naming["kin"] != found["kin"]:
-        return ""
-    return f"{plain[: found.start('kin')]}叫{naming['name']}的{plain[found.start('kin') :]}"
