@@ -13,186 +13,31 @@ from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.records.graph import SELF, Triple
 from langmem_adapter.statements.dates import TIME_WORDS, Span, is_date, timed
-from langmem_adapter.statements.statement import SINGLE, Person, Row, Statement, rows
+from langmem_adapter.statements.statement import Person, Row, Statement
+from langmem_adapter.statements.tables import patterns, rows
 from langmem_adapter.statements.things import bare, proper, thing, things
-from langmem_adapter.statements.words import (
-    ADJECTIVES,
-    DEMONYMS,
-    FEMALE,
-    FORMS,
-    JOBS,
-    MALE,
-    OTHERS,
-    PETS,
-    PLURAL,
-    gerund,
-    third,
-)
+from langmem_adapter.statements.words import ADJECTIVES, DEMONYMS, FORMS, KINDS, PETS, PLURAL, gerund, third
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-__all__ = ["KINDS", "NAME", "english_statement"]
+__all__ = ["GIVEN", "english_statement"]
 
-KINDS: Final = FEMALE | MALE | PLURAL | OTHERS | PETS
-"""Words for those who belong to somebody."""
-NAME: Final = r"[A-Z][\w'-]*(?<!'s)(?: [A-Z][\w.-]*){0,2}"
-_LISTED: Final = rf"{NAME}(?:(?:, and|,| and| &) {NAME})*"
-_KIND: Final = "|".join(sorted(map(re.escape, KINDS), key=len, reverse=True))
-_DIET: Final = (
-    r"(?:vegetarian|vegan|pescatarian|omnivore|carnivore|flexitarian|keto|halal|kosher|gluten-free|dairy-free)"
-)
-_HOUSE: Final = r"(?:house|flat|apartment|condo|studio|cottage|bungalow|houseboat|farm|loft)"
-_VEHICLE: Final = r"(?:car|van|truck|motorcycle|motorbike|scooter|moped|bicycle|bike|e-bike|boat)"
-_ILL: Final = (
-    r"(?:diabet\w+|asthma\w*|cancer|migraines?|arthritis|adhd|autism|celiac disease|depression|anxiety|insomnia|epilepsy|anemia|hypertension"
-    r"|hay fever|eczema|ibs|dyslexi\w+|high blood pressure|low blood pressure|(?:[\w-]+ )?(?:disease|disorder|syndrome|pain|aches?|injury|"
-    r"intolerance|condition)|a bad (?:back|knee|shoulder|hip)|tinnitus|covid|the flu|headaches?)"
-)
-
-_TABLE: Final = rf"""
-name | named | [be] (?:called|named) <W>
-name | named | [go] by <W>
-name + | named | [change] (?:the |my )?(?:last |first |sur)?name to <W>
-age | has_age | [be turn] (?P<v>\d{{1,3}})(?:[ -]years?[ -]olds?)?(?:, .*)?
-age | | [be turn] (?P<v>(?:twenty|thirty|forty|fifty|sixty|seventy|eighty)(?:[ -]\w+)?)(?: years old)?
-birthday | born_on | [be] born (?:(?:in|at) (?P<place>(?-i:[A-Z])[^\d]*?),? )?(?:in|on) (?P<v>.*\d.*|(?:{"|".join(TIME_WORDS)})\b.*)
-birthplace | born_in:place | [be] born (?:in|at) <V>
-origin | comes_from:place | [be come] (?:originally )?from <Proper>
-origin ~ | | [be grow] (?:raised|up) (?:in|on|near) <V>
-nationality | is | [be become] (?:an? )?(?P<v>{"|".join(DEMONYMS)})(?: citizen| national)?
-gender | is | [be] (?:an? )?(?P<v>man|woman|male|female|non-binary|nonbinary|transgender|trans(?: (?:man|woman))?)
-home | lives_in:place | [live reside] (?:alone |together |right )?(?:in|at) <V>
-home | lives_in:place | [be] (?:based|settled|located) in <V>
-home | | [live] (?:with|near|alone|on|by|outside|off|next|together|between|above|under|abroad|somewhere)\b ?<O>
-home + | lives_in:place | [move relocate] (?:back |over |out |house |here |away |in |down |up )*(?:from (?P<old>.+?) )?(?:back |over |out |up |down )?to (?!be\b|get\b|live\b)(?:the |a |an )?(?-i:(?P<v>[A-Z].*))
-home + | | [move] (?:to|into|in with|in together|out to|back in with|back with|back to) <O>
-home + | lives_in:place | [settle] (?:down )?in <V>
-home - | | [move] (?:out|away)(?: (?:of|from) <O>)?
-home | lives_in:place | [rent] .*?in (?-i:(?P<v>[A-Z].*))
-home ~ | | [rent buy own share purchase have sell get renovate find] (?:an? |the |our |new |own |my )*(?:[\w-]+ ){{0,3}}{_HOUSE}\b(?! plant| work).*
-employer | works_at:organization | [work] (?!as )(?:[\w-]+ ){{0,3}}?(?:at|for|with) (?!home\b|night|week|python|myself|a living)(?P<v>.+?)(?: as (?P<job>an? .+))?
-employer + | works_at:organization | [start] (?:working |a (?:new )?(?:job|position|role) |work |my new job )(?:at|for|with) <V>
-employer + | works_at:organization | [start] (?:at|with) <Proper>
-employer + | works_at:organization | [join] (?:the (?:team|company) at )?(?-i:(?P<v>(?!the\b)[A-Z].*))
-employer + | works_at:organization | [get land find accept take start] (?:an? |the |my )(?:[\w-]+ ){{0,2}}?(?:job|position|role|offer|gig)(?: (?:at|with|for) <V>)?
-employer + | works_at:organization | [switch move change transfer] (?:jobs|companies|employers)?(?: from (?P<oldjob>.+?))? ?to (?:a (?:new )?(?:job|position) at )(?P<v>.+)
-employer | works_at:organization | [be] (?:employed|hired|working) (?:by|at|for) <V>
-employer | | [be] (?:currently )?(?:unemployed|jobless|between jobs|out of work|self-employed|a freelancer) | none
-employer - | !works_at:organization | [quit leave lose resign] (?:from )?(?:an? |the |my |his |her |\w+ )?(?:job|position|role|post|work)(?: (?:at|with|in|as) <V>)?
-employer - | !works_at:organization | [resign] from <V>
-employer - | !works_at:organization | [be get] (?:fired|laid off|let go|sacked|made redundant)(?: (?:from|by|at) (?:the |my )?(?:job (?:at|in) )?<V>)?
-employer - | | [hand give] in (?:the |my )?notice.*
-job | works_as:occupation | [work] as <A><J>
-job | works_as:occupation | [be become] (?!(?:an? |the )?(?:aspiring|former|ex|future|budding)\b)<A>(?P<v>(?!of\b)(?:(?!of\b|with\b|to\b|and\b|for\b|in\b|who\b|at\b)[\w-]+ ){{0,4}}?(?:{JOBS})\b(?! (?:of (?:an?|the|my)|who)|['’]s)(?: of \w+)?)(?: (?:at|for|in|with) (?P<org>.+?))?(?:,? (?:and|but|who|from|by) .*)?
-job + | works_as:occupation | [be get] (?:promoted|made|appointed|elected)(?: to)? <J>
-job + | works_as:occupation | [start] (?:working |work |a (?:new )?job )?as <A><J>
-job + | works_as:occupation | [train retrain] as <A><J>
-job + | | [retire] <O> | retired
-job ~ | | [work] (?:in|from|remotely|part-time|full-time|nights?|shifts?|night shifts)\b.*
-school | studies_at:organization | [study] (?:(?P<what>.+?) )?at <V>
-school | studies_at:organization | [attend] (?P<v>.*(?:university|college|school|academy|institute)\b.*)
-school | studies_at:organization | [go] to (?P<v>(?:[\w.'-]+ ){{0,3}}(?:university|college|school|academy|institute|uni)\b.*)
-school | studies_at:organization | [be] (?:an? )?(?P<year>[\w-]+ )*?(?P<student>student)(?: (?:at|of) <V>)?
-school | studies_at:organization | [be] (?:in|a) (?P<v>(?:(?:my |the )?\w+ (?:year|grade)|college|university|high school|grad school|freshman|sophomore|junior|senior)\b.*)
-school + | studies_at:organization | [enroll enrol transfer switch] (?:at|in|to) <Proper>
-school + | | [get be] (?:accepted|admitted) (?:in)?to <V>
-school - | | [drop] out(?: of <O>)?
-school - | graduated_from:organization | [graduate] from <V>
-school - | | [graduate finish complete] (?:high school|college|university|school|the degree|my degree|in .*|with .*)?
-study | studies | [study] <V>
-study | learns | [learn] (?!about|that|from|to\b|a lot|so much)<V>
-study | | [sign enroll] up for (?P<v>(?:[\w-]+ )+(?:lessons|class|classes|courses?|workshop|program|degree))\b.*
-study | studies | [major] in <V>
-study | | [take have] (?P<v>(?:[\w-]+ )+(?:lessons|classes|courses?))\b.*
-study + | | [switch change] (?:my |the )?(?:major|course|degree)(?: from .+?)? to <V>
-partner + | married_to:person | [marry] <P> | married {{v}}
-partner | married_to:person | [be get] married(?: to <P>)?<O2> | married {{v}}
-partner | engaged_to:person | [be get] engaged(?: to <P>)?<O2> | engaged {{v}}
-partner | has_status | [be get become] (?P<v>single|divorced|widowed|separated|a widow|a widower)(?: again)?(?: (?:from|since|and|for|after|with) .*)?
-partner | has_status | [divorce] <P> | divorced
-partner | partner_of:person | [date] (?!back|from)<P><O2> | dating {{v}}
-partner | partner_of:person | [see] (?P<v>someone|a (?:guy|girl|man|woman).*) | dating
-partner | partner_of:person | [be] in (?:an? )?(?:\w+ )*?relationship(?: with <P>)?<O2> | dating {{v}}
-partner + | partner_of:person | [get] (?:back )?together with <P> | dating {{v}}
-partner - | | [break split] up(?: with (?:my |the )?<O>)?
-partner - | | [call] off (?:the |our |my )?(?P<gone>wedding|engagement)
-partner - | | [leave dump] (?:my |the )?(?P<v>(?:husband|wife|boyfriend|girlfriend|fianc\w+)\b.*)
-diet | follows_diet | [be become go turn] (?:an? )?(?:strict(?:ly)? |fully |mostly )?(?P<v>{_DIET}\b)(?! (?:restaurant|food|recipe|caf|dish|option)).*
-diet | follows_diet | [follow keep eat] (?:an? |strictly |only )*(?P<v>{_DIET}|low-carb|paleo|mediterranean)\b.*
-diet - | | [start begin] (?:to eat|eating) (?:meat|fish|chicken|dairy|eggs|animal products).*
-diet - | | [eat] (?:meat|fish|chicken|dairy|eggs|steak|bacon)(?: .*)? again.*
-religion | | [be become] (?:an? )?(?:devout |practising |practicing )?(?P<v>christian|catholic|muslim|jewish|jew|buddhist|hindu|atheist|agnostic|protestant|mormon|sikh)
-religion + | | [convert] to <V>
-height | | [be] (?P<v>\d[\d.,' ]*(?:cm|m|meters?|metres?|feet|foot|ft|'|")\b.*|.* (?:feet|cm) tall)
-weight | | [weigh] (?:about |around |in at )?(?P<v>\d.*)
-weight + | | [be] (?:down|up) to (?P<v>\d.*(?:kilos?|kg|pounds|lbs|stone).*)
-salary | | [earn make] (?:about |around )?(?P<v>[$€£]?\d.*)
-like | likes | [like love enjoy adore] (?!me\b|you\b|it\b|that\b|this\b|them\b|how\b|the way|when\b)(?:to )?(?:(?:eat|drink)(?:ing)? )?<V>
-like | likes | [be become get] (?:really |a |an |big |huge |great |very |also |super )*(?:fond of|into|keen on|passionate about|crazy about|obsessed with|(?:fan|lover) of|interested in) <V>
-prefer | prefers | [prefer] (?:to )?<V>
-allergy | allergic_to | [be] (?:\w+ly )?allergic to <V>
-allergy | allergic_to | [have] (?:an? )?(?:\w+ )?allergy to <V>
-allergy | allergic_to | [have] (?:an? )?(?:severe |bad |mild )?(?P<v>[\w-]+) (?:allergy|allergies)
-allergy - | | [outgrow lose] (?:the |my )?(?P<v>\w+) (?:allergy|intolerance)
-health | | [have get develop catch] (?:an? |the |been |really |bad |chronic |type \d )*(?P<v>{_ILL})(?: .*)?
-health | | [be] (?:recently )?diagnosed with (?P<v>.+)
-health | | [suffer] from <V>
-health | | [be] (?:an? )?(?P<v>diabetic|asthmatic|pregnant|expecting|deaf|blind|autistic|dyslexic|colou?r-?blind|sober|lactose intolerant|short-sighted|nearsighted|anemic)\b.*
-health - | | [recover] from <V>
-speak | speaks | [speak] (?!to\b|with\b|at\b|about\b|up\b|out\b)<V>
-speak | speaks | [be] (?:fluent|bilingual) in <V>
-skill | plays | [can] play (?:the )?<V>
-speak | speaks | [can] speak <V>
-skill | | [can] (?P<v>(?:bake|code|cook|dance|dive|draw|drive|fly|juggle|knit|lift|paint|play|program|read|ride|run|sew|sing|skate|ski|stand|surf|swim|translate|type|whistle|write|analy[sz]e|summari[sz]e|eat|drink|tolerate|afford|digest)\b.*)
-skill | | [know] how to <V>
-vehicle | drives | [drive] (?:an? |the |my )(?P<v>(?!to\b).+?)(?: (?:to|for|when) .*)? | car {{v}}
-vehicle | | [own have buy get lease purchase] (?:an? |the |my |new |used |\d+ |two )*(?P<v>(?:[\w-]+ ){{0,3}}{_VEHICLE}s?)\b(?! (?:key|accident|crash|ride|trip|problem|issue|wash|sick|tour|trouble)).*
-vehicle - | | [sell crash total scrap] (?:the |my |an? |old |his |her )*(?P<v>(?:[\w-]+ )*?{_VEHICLE})\b.*
-plan | | [plan hope intend] (?:on )?(?:to )?<V>
-plan | | [look] for <V>
-plan - | | [cancel] (?:the |my |our |a )?(?P<v>(?:[\w-]+ )*(?:trip|vacation|holiday|journey|flight|visit|wedding|tour|party))\b(?: to (?P<where>.+))?
-plan - | | [decide] not to <V>
-goal | | [dream] of (?:becoming|being|opening|owning|living|having|starting|writing) <V>
-commute | | [take] (?:the |a )?(?P<v>(?:bus|train|subway|metro|tube|tram|ferry)) to (?:work|school|the office|campus)\b.*
-commute | | [bike cycle walk drive commute run] (?:in )?to (?:work|school|the office|campus)\b.*
-device | | [have use own] (?:an? |the |my |new |old )*(?P<v>(?:iPhone|Pixel|Samsung|Galaxy|Nokia|OnePlus|Xiaomi|Huawei|Motorola|Android|Blackberry)\b.*)
-device + | | [switch upgrade change move get buy] (?:over )?(?:to )?(?:an? |the |my |new )*(?P<v>(?:iPhone|Pixel|Samsung|Galaxy|Nokia|OnePlus|Xiaomi|Huawei|Motorola|Android)\b.*)
-hobby | plays | [play] (?:the )?(?!with\b|in\b|for\b|every)(?P<v>.+?)(?: (?:with|at|on|in|as|for) .*)? | play {{v}}
-hobby | | [paint dance sing hike swim run cycle knit garden cook bake draw climb surf ski skate collect meditate craft sculpt jog sail quilt crochet] <O>
-hobby | | [do practice practise] (?P<v>(?:[\w-]+ )??(?:yoga|pilates|karate|judo|pottery|meditation|ballet|boxing|gymnastics|crossfit|taekwondo|aikido|photography|gardening|crafts?|ceramics)\b.*)
-hobby ~ | | [start take try begin] (?:up )?(?:to )?(?P<v>(?:learning|playing|painting|dancing|singing|hiking|swimming|running|cycling|knitting|gardening|cooking|baking|drawing|climbing|surfing|skiing|skating|collecting|meditating|doing|practicing|yoga|pottery|meditation)\b.*)
-group | | [join sign found start] (?:up (?:for|with|to) )?(?P<v>(?:[\w+'-]+ ){{0,6}}?(?:group|club|team|band|choir|league|forum|community|program|programme|gym|association|church|committee|board|organi[sz]ation|class)\b.*)
-group | | [be] (?:part|a member|member|in|on) (?:of )?(?P<v>(?:an? |the )?(?:[\w+'-]+ ){{0,5}}?(?:group|club|team|band|choir|league|forum|community|committee|board|association)\b.*)
-group | | [volunteer] (?:at|for|with|in) <V>
-visit | | [visit] (?-i:(?P<v>(?:the )?[A-Z].*))
-visit | | [go travel] (?:back )?to (?-i:(?P<v>(?:the )?[A-Z](?![\w.'-]* (?:concert|conference|meeting|event|parade|support|show|group|workshop)).*))
-health ~ | | [break hurt injure sprain twist tear fracture] (?:the |an? |his |her )?(?P<v>(?:left |right )?(?:arm|leg|ankle|wrist|knee|hip|back|shoulder|foot|toe|finger|hand|nose|rib|neck|collarbone|ligament)\b.*)
-health ~ | | [have go undergo] (?:for )?(?:an? |the )?(?:[\w-]+ ){{0,2}}?(?P<v>(?:surgery|operation|check-?up|health scare|accident|injury|chemo\w*|physio\w*|therapy)\b.*)
-trait | afraid_of | [be] (?:afraid|scared|terrified) of <V>
-trait | is | [be become] (?P<v>(?:an? )?(?:{"|".join(ADJECTIVES)})\b.*)
-trait | | [be] (?P<v>(?:proud|part|a member|the (?:mother|father)|a (?:proud |single )?(?:mom|mum|mother|dad|father|parent)|left-handed|right-handed)\b.*)
-trait | is | [be] (?P<v>an? (?!aspiring\b|former\b|ex-|bit\b|little\b|lot\b|few\b|second\b|mess\b|wreck\b|fool\b|great\b|good\b|big\b|real\b|huge\b|bad\b|tough\b|nice\b|wonderful\b|beautiful\b).+)
-any - | | [sell cancel quit donate scrap discontinue unsubscribe delete return] (?:from |up )?(?:the |my |our |an? |his |her )*(?P<v>.+?)(?: (?:because|since|after|due to|when|so|and|for|to|on|at)\b.*)?
-any - | | [leave] (?:the |my |our )?(?!for\b|early\b|late\b|at\b|town\b|it\b)<V>
-any - | | [switch change move] (?:over )?from (?P<v>.+?) to (?P<new>.+)
-pet - | | [lose give put] (?:away |up )?(?:the |my |our )?(?P<v>(?:[\w'-]+ )*?(?:{"|".join(sorted(PETS))})|(?-i:[A-Z]\w+))(?: (?:away|down|to sleep|up for adoption))?
-pet | | [adopt get buy foster] (?:an? |the |\w+ )(?:[\w-]+ ){{0,3}}?(?P<kind>{"|".join(sorted(PETS, key=len, reverse=True))})\b(?! food| bed| toy| house| sitter)(?:,? (?:named|called) (?-i:(?P<v>{_LISTED})))?.*
-friend | | [be] (?:good |best |close )?friends with <P><O2>
-"""
-
-_MACROS: Final = {
-    "V": "(?P<v>.+)",
-    "O": "(?P<v>.*)",
-    "O2": "(?:,? (?:for|since|in|last|again|now|and|but|on|from) .*)?",
-    "W": r"(?P<v>[\w'-]+(?: [\w'.-]+){0,2})",
-    "P": rf"(?:an? |my |the |\w+ )??(?:(?:guy|girl|man|woman|someone|boyfriend|girlfriend)(?: (?:named|called))? ?)?(?-i:(?P<v>{NAME})?)",
-    "Proper": "(?-i:(?P<v>[A-Z].*))",
-    "A": "(?:an? |the )?",
-    "J": r"(?P<v>(?!of\b).+?)(?: (?:at|for|with) (?P<org>.+?))?",
+GIVEN: Final = {
+    name: "|".join(sorted(map(re.escape, words), key=len, reverse=True))
+    for name, words in {
+        "KIND": KINDS,
+        "PETS": PETS,
+        "ADJECTIVES": ADJECTIVES,
+        "DEMONYMS": DEMONYMS,
+        "TIME_WORDS": TIME_WORDS,
+    }.items()
 }
-_ROWS: Final = rows(_TABLE, _MACROS, flags=re.IGNORECASE)
+"""Words that stand in patterns for their names in angle brackets."""
+_P: Final = patterns("english", GIVEN)
+GIVEN["NAME"] = _P["NAME"].pattern
+_ROWS: Final = rows("english", GIVEN)
 _BY_HEAD: Final[dict[str, list[Row]]] = defaultdict(list)
 for _row in _ROWS:
     for _head in _row.heads:
@@ -204,19 +49,11 @@ _EXTRA: Final = {
     "what": ("study", "studies", ""),
 }
 """Groups of a row that make a statement of their own."""
-_CONFLICT: Final = ("single", "divorced", "widowed", "separated", "none", "retired")
 
 # ── one form for all tenses ─────────────────────────────────────────────────────────────────────────────────────────────
 
-_USER: Final = re.compile(r"(?:(?:the )?user(?:'s)?|i|my|we|our)(?=['\s])\s*", re.IGNORECASE)
-_OVER: Final = re.compile(r"[\s,]+(?:any ?more|any longer)$", re.IGNORECASE)
 _SHORT: Final = (("can't", "cannot"), ("won't", "will not"), ("n't", " not"))
 _HEADS: Final = {"'m": "am", "'re": "are", "'ve": "have", "'ll": "will", "'d": "would", "'s": "is"}
-_ADVERBS: Final = re.compile(
-    r"(?:really|also|just|actually|currently|truly|absolutely|definitely|still|now|already|usually|often|always|sometimes|mostly|"
-    r"generally|normally|recently|especially|finally|newly|happily|very|so|quite|officially|totally|only|deeply|severely|probably|never ever)\s+",
-    re.IGNORECASE,
-)
 _DENIALS: Final = (
     (re.compile(r"(?:cannot (?:stand|bear|tolerate)|dislikes?|hates?|hated|detests?|despises?|loathes?)\s+(?:to )?"), "like "),
     (re.compile(r"(?:has|have|had) (?:no|zero) (?=\w)"), "have "),
@@ -225,22 +62,6 @@ _DENIALS: Final = (
     (re.compile(r"(?P<be>is|are|was|were|am|has|have|had|will|would|cannot) (?:not|never)\s+"), "{be} "),
     (re.compile(r"(?:cannot|not|never)\s+"), "can "),
 )  # fmt: skip
-_GAVE_UP: Final = re.compile(
-    r"(?:(?:has|have|had) )?(?:to )?(?:quit|quits|stop|stopped|given up|gave up|give up|done with)(?: on| with)? (?:the |my )?(?P<what>\w+ing\b.*|.+)",
-    re.IGNORECASE,
-)
-_USED_TO: Final = re.compile(r"used to (?P<what>.+)", re.IGNORECASE)
-_INTENDS: Final = re.compile(
-    r"(?:will|would (?:like|love|prefer) to|wants? to|plans? (?:to|on)|hopes? to|needs? to|has to|have to|intends? to|might|may|should"
-    r"|(?:is |am |are )?(?:going|planning|hoping|about|thinking (?:about|of)|considering|looking)(?: on)? (?:to\b|(?=\w+ing\b)))\s*",
-    re.IGNORECASE,
-)
-_UNSURE: Final = re.compile(
-    r"[?\"“”;]|\b(?:if|maybe|perhaps|probably|possibly|might|could|would|should|will|shall|supposed|almost|nearly|rarely|seldom|hardly"
-    r"|barely|unless|whether|pretend\w*|dream\w*|wish\w*|hopes?|plans?|planning|intends?|going to|about to|thinks?|thinking"
-    r"|considering|neither|nor|either|claims?|says?|said|heard|seems?|wants?)\b",
-    re.IGNORECASE,
-)
 _FINITE: Final = frozenset(
     "is are am was were has have had can cannot will would does do did never not no used isn't aren't doesn't don't".split()
 )
@@ -280,18 +101,15 @@ def english_statement(text: str) -> Statement:
         [('user', 'works_at', 'Acme'), ('user', 'works_as', 'nurse')]
     """
     plain = " ".join(text.replace("’", "'").split()).rstrip(" .!…")
-    if opened := _USER.match(plain):
+    if opened := _P["USER"].match(plain):
         plain = plain[opened.end() :]
-    told = _PRONOUN_IS.sub(r"\1 is", plain).split(" ")
+    told = _P["PRONOUN_IS"].sub(r"\1 is", plain).split(" ")
     place = _verb(told)
     if place is None:
         return Statement(text)
     who = _Who.of(" ".join(told[:place])) if place else _Who()
     rest = " ".join(told[place:])
     return replace(_of_noun(who, rest) or _said(who, rest), text=text)
-
-
-_PRONOUN_IS: Final = re.compile(r"^(it|he|she|that|there|here|what|who|everyone)'s\b", re.IGNORECASE)
 
 
 def _verb(told: list[str]) -> int | None:
@@ -303,14 +121,14 @@ def _verb(told: list[str]) -> int | None:
         known = FORMS.get(plain)
         if known and (place == 0 or known[1] in {"now", "past"}):
             return place
-        if place == 0 and (plain in _OPENERS or plain in _OPENING_VERBS or _ADVERBS.fullmatch(f"{plain} ")):
+        if place == 0 and (plain in _OPENERS or plain in _OPENING_VERBS or _P["ADVERBS"].fullmatch(f"{plain} ")):
             return 0
     return None
 
 
 def _form(rest: str) -> _Form:
     """The predicate in its one form, its times included."""
-    told = _OVER.sub("", rest)
+    told = _P["OVER"].sub("", rest)
     form = _Form("", empty=told != rest, ended=told != rest, positive=told == rest)
     head, _, tail = told.partition(" ")
     told = f"{_HEADS[head.lower()]} {tail}" if head.lower() in _HEADS else told[:1].lower() + told[1:]
@@ -320,9 +138,9 @@ def _form(rest: str) -> _Form:
     told = re.sub(r"^(is|are|am|was|were|has|have|had|does|do) no longer ", r"no longer \1 ", told)
     if told.startswith("no longer "):
         told, form.ended, form.empty, form.positive = _bare(told[10:]), True, True, False
-    if found := _USED_TO.match(told) or _GAVE_UP.match(told):
+    if found := _P["USED_TO"].match(told) or _P["GAVE_UP"].match(told):
         form.ended, form.positive = True, False
-        told = found["what"] if found.re is _USED_TO else _stopped(found["what"])
+        told = found["what"] if found.re is _P["USED_TO"] else _stopped(found["what"])
     for pattern, put in _DENIALS:
         if found := pattern.match(told):
             told, form.positive = f"{put.format(**found.groupdict())}{told[found.end() :]}", False
@@ -344,19 +162,19 @@ def _ing(told: str) -> bool:
 
 
 def _bare(told: str) -> str:
-    while found := _ADVERBS.match(told):
+    while found := _P["ADVERBS"].match(told):
         told = told[found.end() :]
     return told
 
 
 def _lemma(told: str) -> tuple[str, str]:
     """The text with its verb in the base form, and the tense that it had."""
-    if found := _INTENDS.match(told):
+    if found := _P["INTENDS"].match(told):
         return told[found.end() :], "plan"
     head, _, rest = told.partition(" ")
     low, rest = head.lower().strip(","), _bare(rest)
     if low in {"is", "are", "am", "was", "were", "be", "been", "being"}:
-        if rest.startswith(("going to ", "planning ", "thinking of ", "about to ")) or _INTENDS.match(rest):
+        if rest.startswith(("going to ", "planning ", "thinking of ", "about to ")) or _P["INTENDS"].match(rest):
             return rest[rest.find(" ", 8) + 1 :], "plan"
         past = "past" if low[0] == "w" else "now"
         return (_lemma(rest)[0], past) if _ing(rest) else (f"be {rest}", past)
@@ -451,8 +269,8 @@ class _Who:
             type_ = "" if kind in PLURAL else "animal" if kind in PETS else "person"
             if not name:
                 return cls(key, key, type_, kind)
-            return cls(name.lower(), name, type_, kind, named=True) if re.fullmatch(NAME, name) else cls(key, "")
-        named = re.fullmatch(NAME, noun) and low[0] not in _NO_NAME
+            return cls(name.lower(), name, type_, kind, named=True) if _P["NAME"].fullmatch(name) else cls(key, "")
+        named = _P["NAME"].fullmatch(noun) and low[0] not in _NO_NAME
         return cls(key, noun if named else "", "", "", bool(named))
 
     @property
@@ -485,23 +303,11 @@ _NOUNS: Final = {
     )
     for noun in nouns.split("|")
 }  # fmt: skip
-_DETAILS: Final = re.compile(
-    r"(?:[\w-]+ ){0,2}(?:username|password|blood type|type|handle|size|budget|boss|manager|doctor|dentist|therapist|timezone|time zone|zip code|"
-    r"title|role|major|star sign|sign|phone|laptop|computer|car|bike|team|landlord|teacher|coach|rent|anniversary|commute|shift|schedule|room|class|score|grades?)",
-    re.IGNORECASE,
-)
-_FAVOURITE: Final = re.compile(
-    r"(?:all[- ]time |absolute )?favou?rites? (?P<noun>.+)|(?P<other>.+ )favou?rite (?P<noun2>.+)", re.IGNORECASE
-)
-_VALUE: Final = re.compile(
-    r"(?:is|are|was|'s|has become|will be) (?:now |actually |currently |still |called |named |also |definitely |probably )*(?P<v>(?!not |no longer |the same).+)",
-    re.I,
-)
 
 
 def _of_noun(who: _Who, rest: str) -> Statement | None:
     """What is said of something of the speaker's, or of somebody's: its value, or a name."""
-    value = _VALUE.fullmatch(rest)
+    value = _P["VALUE"].fullmatch(rest)
     if value is None or not who.key or who.key.split()[0] in {"it", "this", "that", "there", "they"}:
         return None
     v = value["v"]
@@ -515,15 +321,15 @@ def _of_noun(who: _Who, rest: str) -> Statement | None:
         owner, last = [who.owner.lower()], who.key[len(who.owner) :].strip()
     subject, last = " ".join(filter(None, owner)), last.removeprefix("new ").removeprefix("current ")
     source = _Who.of(subject) if subject else _Who()
-    if found := _FAVOURITE.fullmatch(last):
+    if found := _P["FAVOURITE"].fullmatch(last):
         return _favourite(source, (found["noun"] or found["noun2"]).strip(), v, subject)
-    named = re.fullmatch(_LISTED, v.split(",")[0]) if re.match(r"(?:is|are|was|'s)", rest) else None
+    named = _P["LISTED"].fullmatch(v.split(",")[0]) if re.match(r"(?:is|are|was|'s)", rest) else None
     if (kin := _kin(who, v, last, subject)) is not None:
         return kin
     entry = _NOUNS.get(last)
     if entry:
         return _detail(source, entry, v, subject, bool(named))
-    if _DETAILS.fullmatch(last) and not who.kind:
+    if _P["DETAILS"].fullmatch(last) and not who.kind:
         stem = " ".join(filter(None, [subject, last]))
         return Statement("", stem, "detail", v, people=source.people if subject else ())
     return None
@@ -549,7 +355,7 @@ def _kin(who: _Who, v: str, last: str, subject: str) -> Statement | None:
     """ "Wife's name is Ann", "dog is called Rex", "best friend is Tom": whom somebody has, by name."""
     naming = last in {"name", "names"} and bool(subject)
     kin = _Who.of(subject) if naming else who
-    listed = tuple(re.split(r",? and |, | & ", v)) if re.fullmatch(_LISTED, v) else ()
+    listed = tuple(re.split(r",? and |, | & ", v)) if _P["LISTED"].fullmatch(v) else ()
     if not kin.kind or kin.named or not listed or listed[0].split()[0].lower() in _NO_NAME - {"may", "april", "june"}:
         return None
     owner = "" if kin.owner == SELF else f"{kin.owner.lower()} "
@@ -592,7 +398,7 @@ def _said(who: _Who, rest: str) -> Statement:
     form = _form(rest)
     cut = (form.text, Span()) if form.text.startswith("be born") else timed(form.text)
     if cut is None and form.tense in {"past", "done"}:
-        cut = timed(_THIS.sub("", form.text))
+        cut = timed(_P["THIS"].sub("", form.text))
     if cut is None or form.tense == "plan":
         return Statement(
             "",
@@ -608,7 +414,7 @@ def _said(who: _Who, rest: str) -> Statement:
     head, _, tail = body.partition(" ")
     if head in {"die", "pass"} and who.key:
         return _died(who, head, tail)
-    if who.key and not who.people and _GONE.fullmatch(body):
+    if who.key and not who.people and _P["GONE"].fullmatch(body):
         return Statement("", "", "any", who.key, positive=False, ended=True)
     for row in _BY_HEAD.get(head, ()):
         if found := row.pattern.fullmatch(tail):
@@ -620,12 +426,6 @@ def _said(who: _Who, rest: str) -> Statement:
     if head == "have" and (told := _have(who, form, tail, span)):
         return told
     return _verbal(who, form, head, tail, span)
-
-
-_THIS: Final = re.compile(r",? (?:this|next|the coming|tonight|later|soon)\b.*$")
-_GONE: Final = re.compile(
-    r"be (?:all |finally |completely )?(?:gone|over|healed|cured|cancell?ed|called off|finished)\b.*|(?:disappear|heal|go away|fall through)\b.*"
-)
 
 
 def _died(who: _Who, head: str, tail: str) -> Statement:
@@ -687,7 +487,7 @@ def _introduced(groups: dict[str, str], row: Row) -> tuple[Person, ...]:
 def _of_row(
     who: _Who, form: _Form, row: Row, found: re.Match[str], groups: dict[str, str], span: Span, *, begins: bool
 ) -> Iterator[Triple]:
-    if not who.name or _UNSURE.search(form.text) or form.tense == "plan":
+    if not who.name or _P["UNSURE"].search(form.text) or form.tense == "plan":
         return
     yield from who.introduced()
     plain = form.positive or form.ended
@@ -727,12 +527,6 @@ _NO_PLACE: Final = frozenset(
     "abroad apartment bed dorms fear flat here hiding hope house luxury nature peace poverty rent silence sin squalor style suburbia suburbs "
     "there town love work isolation solitude".split()
 )
-_WORKPLACES: Final = re.compile(
-    r"(?:[\w.'-]+ ){0,3}(?:agency|airport|bakery|bank|bar|bookstore|brewery|caf[eé]|charity|church|clinic|college|company|consultancy|court|embassy|"
-    r"factory|farm|firm|garage|gym|hospital|hotel|kindergarten|lab|laboratory|library|museum|newspaper|ngo|nonprofit|nursery|pharmacy|pub|"
-    r"restaurant|school|shop|start-?up|store|studio|supermarket|theat(?:er|re)|university|warehouse|winery|zoo|office)",
-    re.IGNORECASE,
-)
 _AFTER: Final = {
     "place": re.compile(r",? (?:with|where|as|for|but|near|because|while|by|to|and (?=[a-z]))\b.*"),
     "organization": re.compile(
@@ -754,7 +548,7 @@ def _targets(relation: str, type_: str, value: str) -> tuple[str, ...]:
             return things(value) if " and " in name else (name,)
         if type_ == "organization":
             plain = thing(value, simple=True)
-            return (plain,) if len(plain.split()) < 4 and _WORKPLACES.fullmatch(plain) else ()
+            return (plain,) if len(plain.split()) < 4 and _P["WORKPLACES"].fullmatch(plain) else ()
         lower = re.fullmatch(r"[a-z]{3,}|(?:new|san|los|las|hong|sao|saint|cape|tel|south|north) [a-z]{3,}", value)
         return (value,) if lower and value not in _NO_PLACE and relation == "lives_in" else ()
     if type_ == "person":
@@ -834,25 +628,10 @@ def _held(span: Span, *, over: bool, begins: bool) -> tuple[datetime | None, dat
 
 # ── "has a sister named Ann", "has a car", and every other verb ────────────────────────────────────────────────────────
 
-_HAS_KIN: Final = re.compile(
-    rf"(?:an? |the |[-\d]\S* |two |three |four |five |another |one |no )?(?P<quality>(?:[\w-]+ ){{0,3}}?)(?P<kind>{_KIND})\b(?! (?:in common|allergy|walker|sitter|food|"
-    rf"trainer|shelter|hair|lessons?|who is|owner|tree|collection|room|walk|party)|-|')(?:(?:,? (?:is |are )?(?:named|called)|,| whose names? (?:is|are)) (?-i:(?P<name>{_LISTED})))?(?P<rest>.*)",
-    re.IGNORECASE,
-)
-_MORE_KIN: Final = re.compile(
-    rf",? and (?:an? |\w+ )(?P<kind>{_KIND})\b(?:(?:,? (?:named|called)|,) (?P<name>{NAME}))?"
-)
-_PASSING: Final = re.compile(
-    r"(?:\w+ )?(?:meeting|appointment|flight|exam|test|interview|party|date|trouble|deadline|call|class today|headache|cold|siblings|great|good|bad|"
-    r"hard|rough|tough|busy|long|fun|chance|plan|plans|look|sense|feeling|mind|time|day|week|night|weekend|question|idea|problem|issue|"
-    r"favou?rite|conversation|talk|chat|dinner|lunch|breakfast|trip|lot|few|bit|blast|moment|experience|interest|passion|love)s?\b",
-    re.IGNORECASE,
-)
-
 
 def _have(who: _Who, form: _Form, tail: str, span: Span) -> Statement | None:
     """Family, friends and pets that somebody has, and what else."""
-    if found := _HAS_KIN.fullmatch(tail):
+    if found := _P["HAS_KIN"].fullmatch(tail):
         kind, name = found["kind"].lower(), found["name"] or ""
         attribute, value = _role(kind, name)
         counted = re.match(r"(?:[-\d]\S*|two|three|four|five|six|seven|no) ", tail)
@@ -866,7 +645,7 @@ def _have(who: _Who, form: _Form, tail: str, span: Span) -> Statement | None:
         ended = form.ended or form.tense == "past"
         triples = (
             ()
-            if not who.name or _UNSURE.search(form.text) or not (form.positive or form.ended)
+            if not who.name or _P["UNSURE"].search(form.text) or not (form.positive or form.ended)
             else tuple(_having(who, kind, name, span, over=ended, more=found["rest"]))
         )
         people = tuple(Person(kind, one) for one in re.split(r",? and |, ", name))
@@ -880,8 +659,8 @@ def _have(who: _Who, form: _Form, tail: str, span: Span) -> Statement | None:
         who.name
         and form.positive
         and not past
-        and not _UNSURE.search(form.text)
-        and not _PASSING.match(bare(tail, counted=True))
+        and not _P["UNSURE"].search(form.text)
+        and not _P["PASSING"].match(bare(tail, counted=True))
     ):
         triples = tuple(
             Triple(who.name, "has", bare(one, counted=True))
@@ -903,7 +682,7 @@ def _have(who: _Who, form: _Form, tail: str, span: Span) -> Statement | None:
 
 def _having(who: _Who, kind: str, name: str, span: Span, over: bool, more: str = "") -> Iterator[Triple]:
     listed = [(kind, one) for one in re.split(r",? and |, ", name)] + [
-        (more_["kind"].lower(), more_["name"] or "") for more_ in _MORE_KIN.finditer(more)
+        (more_["kind"].lower(), more_["name"] or "") for more_ in _P["MORE_KIN"].finditer(more)
     ]
     for word, one in listed:
         type_ = "animal" if word in PETS else "person"
@@ -938,7 +717,7 @@ def _verbal(who: _Who, form: _Form, head: str, tail: str, span: Span) -> Stateme
         attribute, form.text = "any", tail
     triples: tuple[Triple, ...] = ()
     said = form.positive or (form.ended and not span.partly and " with " not in tail)
-    if habit and said and head in _STATED and who.name and not _UNSURE.search(form.text):
+    if habit and said and head in _STATED and who.name and not _P["UNSURE"].search(form.text):
         object_ = re.sub(r"^(?:to )", "", re.split(r" (?:with|for|on|at|in) ", tail)[0])
         relation = "listens_to" if head == "listen" else third(head)
         triples = tuple(_triples(who, relation, "", object_, span, over=form.ended))

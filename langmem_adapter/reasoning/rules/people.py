@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from langmem_adapter.statements.english import KINDS, NAME
+from langmem_adapter.statements.english import GIVEN
 from langmem_adapter.statements.reading import in_chinese
 from langmem_adapter.statements.statement import Person
 from langmem_adapter.statements.words import FEMALE, MALE, PETS, PLURAL
@@ -39,12 +39,12 @@ _PRONOUN: Final = re.compile(
 )
 _NAME_CJK: Final = r"[A-Z][A-Za-z-]*|[\u4e00-\u9fff·]{1,5}"
 _NAMING: Final = re.compile(
-    rf"^(?:(?i:(?:her|his|its|their) (?:full |first |real )?names? (?:is|are)|(?:she|he|it|they)(?:'s| is| are) (?:called|named)) (?P<name>{NAME})"
+    rf"^(?:(?i:(?:her|his|its|their) (?:full |first |real )?names? (?:is|are)|(?:she|he|it|they)(?:'s| is| are) (?:called|named)) (?P<name>{GIVEN['NAME']})"
     rf"|(?:她|他|它)(?:的(?:名字|姓名)(?:叫做?|是)|名叫|叫做?|是叫)(?P<cjk>{_NAME_CJK}))$"
 )
-_KIND: Final = "|".join(sorted(map(re.escape, KINDS), key=len, reverse=True))
+_KIND: Final = GIVEN["KIND"]
 _NAMED_KIND: Final = re.compile(
-    rf"^(?i:(?:my )?(?P<kind>{_KIND})(?:'s name is| is called| is named)) (?P<name>{NAME})$"
+    rf"^(?i:(?:my )?(?P<kind>{_KIND})(?:'s name is| is called| is named)) (?P<name>{GIVEN['NAME']})$"
     rf"|^(?P<kind2>[\u4e00-\u9fff]{{1,4}}?)(?:的名字)?(?:叫做?|是)(?P<name2>{_NAME_CJK})$"
 )
 _UNNAMED: Final = re.compile(
