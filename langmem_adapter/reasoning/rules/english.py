@@ -182,13 +182,22 @@ def _predicate(rest: str) -> Iterator[str]:
         yield f"Name is {found['name'].rstrip('.')}"
         if found["what"] or found["home"]:
             yield f"Is {found['what'] or 'from ' + found['home']}"
-    elif (fact := _third(verb.lower(), after)) and _is_fact(fact, read(_sentence(fact))):
-        fact = (
-            _P["AND"].sub(lambda found: f"and {third(found[1])}", fact)
-            if FORMS.get(verb.lower(), ("", ""))[1] == "base" and " to " not in fact
-            else fact
-        )
+    elif fact := _standing(_third(verb.lower(), after)):
+        if FORMS.get(verb.lower(), ("", ""))[1] == "base" and " to " not in fact:
+            fact = _P["AND"].sub(lambda found: f"and {third(found[1])}", fact)
         yield f"{kept}{fact[0].lower()}{fact[1:]}" if kept else fact
+
+
+def _standing(fact: str) -> str:
+    """A fact, or as much from its beginning as stands on its own; empty where that is none."""
+    joints = [found.start() for found in _P["JOINT"].finditer(fact)][::-1]
+    for place in (len(fact), *joints):
+        text = _sentence(fact[:place])
+        if text and _is_fact(text, read(text)):
+            return text
+        if not _P["LEANS"].search(text):
+            break
+    return ""
 
 
 def _plain(rest: str) -> tuple[str, str]:
@@ -277,7 +286,8 @@ def _capital(text: str) -> str:
 def _sentence(fact: str) -> str:
     """A fact as it will stand."""
     text = _trimmed(_P["OF_ME"].sub("", fact), _MARKS)
-    return text.rstrip(")") if text.count(")") > text.count("(") else text
+    text = text.rstrip(")") if text.count(")") > text.count("(") else text
+    return f'{text}"' if text.count('"') % 2 and '"' in text[1:] else text
 
 
 _JUST: Final = frozenset({"yesterday", "today", "earlier", "earlier today", "this morning", "this afternoon"})
