@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.names import entity_key
 from langmem_adapter.reasoning.base import Verdict
-from langmem_adapter.reasoning.rules.meaning import WHOLE_HABITS, Link, Statement, in_chinese, link
-from langmem_adapter.reasoning.rules.meaning_chinese import chinese_statement
-from langmem_adapter.reasoning.rules.meaning_english import english_statement
-from langmem_adapter.reasoning.rules.people import Person, call, mentioned, named, referent, resolved
+from langmem_adapter.reasoning.rules.people import call, named, referent, resolved
+from langmem_adapter.reasoning.rules.verdicts import Link, counted, link, named_terms, terms
 from langmem_adapter.records.work import FORGET, UNCLEAR
+from langmem_adapter.statements.reading import read
 from langmem_adapter.text import refers_back, text_hash
 
 if TYPE_CHECKING:
@@ -25,8 +23,9 @@ if TYPE_CHECKING:
 
     from langmem_adapter.reasoning.base import Comparison
     from langmem_adapter.records.work import Fact
+    from langmem_adapter.statements.statement import Person, Statement
 
-__all__ = ["compare", "statement"]
+__all__ = ["compare"]
 
 _SHOWN: Final = 80  # characters of a memory quoted in a reason
 _RECENT: Final = 50  # people that a pronoun may mean, the last ones named
@@ -48,17 +47,6 @@ def compare(comparison: Comparison) -> tuple[Verdict, ...]:
     return tuple(sorted(verdicts, key=lambda verdict: verdict.fact))
 
 
-@lru_cache(maxsize=4_096)  # an add is shown much of what the one before it was shown
-def statement(text: str) -> Statement:
-    """Take a statement apart, by the rules of its language.
-
-    Example:
-        >>> statement("Lives in Rome").attribute, statement("住在罗马").attribute
-        ('home', 'home')
-    """
-    return chinese_statement(text) if in_chinese(text) else english_statement(text)
-
-
 @dataclass(slots=True, eq=False)
 class _Slot:
     """A memory as it will be, or one that a fact of this round opens."""
@@ -66,7 +54,6 @@ class _Slot:
     text: str
     number: int | None
     said: Statement
-    people: tuple[Person, ...]
     owner: int | None = None  # the fact that opened or changed it
     gone: bool = False
     reason: str = ""
@@ -84,26 +71,34 @@ class _Note:
 
 
 _Place = tuple[str, ...]
+_Entry = tuple[_Slot, "Statement"]
 
 
 @dataclass(slots=True)
 class _Index:
-    """Slots by what they speak of, so that a long conversation is not compared pair by pair."""
+    """What slots say, by what it is about, so that a long conversation is not compared pair by pair."""
 
     by_hash: dict[str, list[_Slot]] = field(default_factory=lambda: defaultdict(list))
-    by_term: dict[_Place, dict[int, _Slot]] = field(default_factory=lambda: defaultdict(dict))
-    by_rarest: dict[_Place, dict[int, _Slot]] = field(default_factory=lambda: defaultdict(dict))
+    by_term: dict[_Place, dict[int, _Entry]] = field(default_factory=lambda: defaultdict(dict))
+    by_rarest: dict[_Place, dict[int, _Entry]] = field(default_factory=lambda: defaultdict(dict))
 
     def put(self, slot: _Slot) -> None:
         self.by_hash[text_hash(slot.text)].append(slot)
-        places = _places(slot.said)
-        for place in (*places, *_meeting(slot.said)):
-            self.by_term[place][id(slot)] = slot
-        if places:
-            self.by_rarest[self._rarest(places)][id(slot)] = slot
+        for number, said in enumerate((slot.said, *slot.said.also)):
+            places, key = _places(said), id(slot) + number
+            for place in (*places, *_meeting(said)):
+                self.by_term[place][key] = slot, said
+            if places:
+                self.by_rarest[self._rarest(places)][key] = slot, said
 
-    def near(self, said: Statement) -> list[_Slot]:
-        """The living slots that say the same, more, less or something else of the same thing.
+    def drop(self, slot: _Slot) -> None:
+        for number, said in enumerate((slot.said, *slot.said.also)):
+            for place in (*_places(said), *_meeting(said)):
+                self.by_term[place].pop(id(slot) + number, None)
+                self.by_rarest[place].pop(id(slot) + number, None)
+
+    def near(self, said: Statement) -> list[_Entry]:
+        """What living slots say that is the same, more, less or something else of the same thing.
 
         Who says all that *said* says is found under the rarest of its words; who says less, by the rarest of its own.
         """
@@ -113,21 +108,20 @@ class _Index:
             found |= self.by_rarest.get(place, {})
         for place in _meeting(said):
             found |= self.by_term.get(place, {})
-        return [slot for slot in found.values() if not slot.gone and slot.said.key == said.key]
+        return [entry for entry in found.values() if not entry[0].gone]
 
     def _rarest(self, places: Sequence[_Place]) -> _Place:
         return min(places, key=lambda place: len(self.by_term.get(place, ())))
 
 
 def _places(said: Statement) -> list[_Place]:
-    return [(*said.key, "word", term) for term in dict.fromkeys(said.terms)]
+    return [(said.subject, "word", term) for term in dict.fromkeys(named_terms(said))]
 
 
 def _meeting(said: Statement) -> list[_Place]:
     """Where statements meet that need not share a word: values of a single attribute, and counts of the same."""
-    if said.single or not said.terms or said.attribute in WHOLE_HABITS:
-        return [(*said.key, "any")]
-    return [(*said.key, "count", *said.counted)] if said.counted else []
+    places = [(said.subject, "any", said.attribute)] if said.single or not said.value else []
+    return places + ([(said.subject, "count", *told)] if (told := counted(said)) else [])
 
 
 class _Desk:
@@ -136,7 +130,7 @@ class _Desk:
         self._index = _Index()
         self._notes: list[_Note] = []
         self._recent: deque[Person] = deque(maxlen=_RECENT)
-        self._people = tuple(dict.fromkeys(p for memory in comparison.known for p in mentioned(memory.text)))
+        self._people = tuple(dict.fromkeys(p for memory in comparison.known for p in read(memory.text).people))
         self._callable: dict[str, list[_Slot]] = defaultdict(list)  # by kind: those whose name is not known yet
         for memory in comparison.known:
             self._open(memory.text, memory.number, None)
@@ -149,8 +143,8 @@ class _Desk:
             self._forget(index, fact.text)
             return
         text, person = self._told(fact.text)
-        self._weigh(index, text, statement(text))
-        self._recent.extendleft(reversed(mentioned(text)))
+        self._weigh(index, text, read(text))
+        self._recent.extendleft(reversed(read(text).people))
         if person and not named(fact.text):
             self._recent.appendleft(person)
 
@@ -191,27 +185,32 @@ class _Desk:
             if slot := links.get(kind, [None])[0]:
                 self._none(index, text, slot)
                 return
+        beside = [slot for part in said.also for slot in _overtaken(self._links(part))]
         if "contradicts" in links:
             self._deny(index, text, said, links["contradicts"])
-        elif slot := links.get("replaces", links.get("refines", [None]))[0]:
-            self._change(index, text, slot, replaces="replaces" in links, said=text)
+        elif slot := next(iter([*links["replaces"], *links["refines"], *beside]), None):
+            self._change(index, text, slot, replaces=slot not in links["refines"], said=text)
+            beside = [other for other in beside if other is not slot]
         else:
             self._add(index, text, _why_new(text))
+        self._drop(index, text, beside)
 
     def _forget(self, index: int, wish: str) -> None:
         """Delete the memory that says what is to be forgotten, and no other."""
         text = wish.removeprefix(FORGET)
-        slot = self._same_words(text) or next(iter(self._links(statement(text))["same"]), None)
+        slot = self._same_words(text) or next(iter(self._links(read(text))["same"]), None)
         if slot is None or slot.owner is not None:
             self._notes.append(_Note(index, wish, None, UNCLEAR))
             return
         slot.owner, slot.gone = index, True
         self._notes.append(_Note(index, wish, slot, f"asked to forget {_short(slot.text)}", deletes=True))
 
-    def _links(self, said: Statement) -> dict[Link, list[_Slot]]:
-        links: dict[Link, list[_Slot]] = defaultdict(list)
-        for slot in sorted(self._index.near(said), key=lambda slot: _rank(said, slot)):
-            links[link(said, slot.said)].append(slot)
+    def _links(self, said: Statement) -> defaultdict[Link, list[_Slot]]:
+        links: defaultdict[Link, list[_Slot]] = defaultdict(list)
+        for slot, part in sorted(self._index.near(said), key=lambda entry: _rank(said, entry[0])):
+            kind = link(said, part)
+            if slot not in links[kind] and not (kind == "refines" and part is not slot.said):
+                links[kind].append(slot)
         return links
 
     def _same_words(self, text: str) -> _Slot | None:
@@ -226,7 +225,7 @@ class _Desk:
 
     def _names(self, index: int, text: str) -> bool:
         """Join "Sister's name is Jesica" to "Has a sister"; several sisters without a name leave it open."""
-        kinds = [person.kind for person in mentioned(text) if person.kind and person.name]
+        kinds = [person.kind for person in read(text).people if person.kind and person.name]
         open_ = [slot for kind in kinds for slot in self._callable[kind] if not slot.gone and call(slot.text, text)]
         if len(open_) != 1:
             return False
@@ -250,37 +249,45 @@ class _Desk:
         self._rewrite(slot, text)
 
     def _deny(self, index: int, text: str, said: Statement, slots: Sequence[_Slot]) -> None:
-        for slot in slots:
-            slot.gone = True
-            if slot.number is not None:
-                self._notes.append(_Note(index, text, slot, f"contradicts {_short(slot.text)}", deletes=True))
+        self._drop(index, text, slots)
         if not said.empty:
             self._add(index, text, f"instead of {_short(slots[0].text)}")
         elif all(slot.number is None for slot in slots):
             self._notes.append(_Note(index, text, None, f"takes back {_short(slots[0].text)}"))
 
+    def _drop(self, index: int, text: str, slots: Sequence[_Slot]) -> None:
+        for slot in slots:
+            slot.gone = True
+            if slot.number is not None:
+                self._notes.append(_Note(index, text, slot, f"contradicts {_short(slot.text)}", deletes=True))
+
     def _add(self, index: int, text: str, reason: str) -> None:
         self._notes.append(_Note(index, text, self._open(text, None, index), reason))
 
     def _open(self, text: str, number: int | None, owner: int | None) -> _Slot:
-        slot = _Slot(text, number, statement(text), mentioned(text), owner)
+        slot = _Slot(text, number, read(text), owner)
         self._file(slot)
         return slot
 
     def _rewrite(self, slot: _Slot, text: str) -> None:
-        slot.text, slot.said, slot.people = text, statement(text), mentioned(text)
+        self._index.drop(slot)
+        slot.text, slot.said = text, read(text)
         self._file(slot)
 
     def _file(self, slot: _Slot) -> None:
         self._index.put(slot)
-        for person in slot.people:
+        for person in slot.said.people:
             if not person.name:
                 self._callable[person.kind].append(slot)
 
 
+def _overtaken(links: dict[Link, list[_Slot]]) -> list[_Slot]:
+    return [*links.get("replaces", ()), *links.get("contradicts", ())]
+
+
 def _rank(said: Statement, slot: _Slot) -> tuple[int, int]:
     """Those that share most words first, then memories, the latest statement first, then what was said in this round."""
-    return -len({*said.terms}.intersection(slot.said.terms)), 1 if slot.number is None else -slot.number
+    return -len({*terms(said.value)}.intersection(terms(slot.said.value))), 1 if slot.number is None else -slot.number
 
 
 def _as_confirmed(slot: _Slot, index: int) -> _Slot | None:

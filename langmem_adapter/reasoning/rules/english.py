@@ -1,7 +1,8 @@
-"""Facts in English clauses: what a speaker says of himself, of what is his, and of whom he has just named.
+"""Facts in English talk: what a speaker says of himself, of what is his, and of whom he has just named.
 
-A sentence is cut into clauses that have their own subject; each clause is read by the first rule whose words it opens
-with. There is no parser behind it and no guess: a clause that no rule knows yields nothing.
+A sentence is cut into clauses that have their own subject; a clause becomes a text in the third person ("I moved to Braga":
+"Moved to Braga"), which the table of statements reads. What a row understands is kept; of the rest only what tells something
+done, planned or lasting, and stands on its own. A clause that is neither yields nothing.
 """
 
 from __future__ import annotations
@@ -9,107 +10,28 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from langmem_adapter.reasoning.rules.english_verbs import being, predicate, told_of_others
 from langmem_adapter.reasoning.rules.sentences import LONGEST, Sentence, commands
-from langmem_adapter.reasoning.rules.words import MONTHS, PAST, THIRD
+from langmem_adapter.statements.dates import TIME_WORDS, timed
+from langmem_adapter.statements.english import GIVEN
+from langmem_adapter.statements.reading import read
+from langmem_adapter.statements.tables import patterns
+from langmem_adapter.statements.words import ADJECTIVES, DEMONYMS, FORMS, INNER, KINDS, LASTING, PLURAL, third
 from langmem_adapter.text import content_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from langmem_adapter.statements.statement import Statement
+
 __all__ = ["english_facts"]
 
-_OPENING: Final = re.compile(
-    r"(?:(?:hi|hello|hey|hiya|howdy|dear)(?: there| all| everyone| everybody| again| [A-Z][\w'-]*)?(?=[,.!:;—-]"
-    r"|\s+(?:i|my|we)\b)"
-    r"|good (?:morning|afternoon|evening|day)(?: [A-Z][\w'-]*)?(?=[,.!])|(?:nice|pleased"
-    r"|glad) to meet you(?: too)?|greetings"
-    r"|thanks|thank you|ok|okay|well|so|oh|ah|wow|yes|yeah|yep|no|nope|sure|actually|honestly|frankly|basically"
-    r"|anyway|also"
-    r"|by the way|btw|fyi|and|but|plus|besides|however|then|now|currently|right now|these days|nowadays|in fact"
-    r"|of course"
-    r"|to be honest|as you (?:may |might |already )?know|unfortunately|fortunately|luckily|sadly|personally"
-    r"|for the record"
-    r"|in addition|for your information|just so you know|because|since"
-    r"|(?:please )?(?:note|remember|don't forget|keep in mind)(?: that)?(?=\s+(?:i|my|we)\b)"
-    r"|(?:let me|i(?: just)? (?:want|wanted|need|would like|should|must|have) to|i'd like to|i (?:should|must))"
-    r" (?:tell you|say|mention|add|let you know|share)(?: that)?(?=\s+(?:i|my|we)\b)"
-    r"|you should (?:also )?know(?: that)?)\b[\s,.!:;—-]+",
-    re.IGNORECASE,
-)
-_WHEN: Final = re.compile(
-    r"(?P<when>yesterday|today|tonight|tomorrow|earlier(?: today)?|(?:the day (?:before yesterday|after tomorrow))"
-    r"|(?:yesterday |tomorrow |this |last |next |every |on |in the )"
-    r"(?:mon|tues|wednes|thurs|fri|satur|sun)?(?:day|night|morning|afternoon|evening|week|weekend|month|year"
-    r"|spring|summer|autumn"
-    r"|fall|winter)s?|(?:in|since|last|next|on) (?:january|february|march|april|may|june|july|august|september|october"
-    r"|november|december|[12]\d{3})(?: \d{1,4})?|(?:\w+ ){1,2}(?:days?|weeks?|months?|years?) ago)\b,?\s+(?=(?:i"
-    r"|we|my|our)\b)",
-    re.IGNORECASE,
-)
-_PAST_WHEN: Final = frozenset({"yesterday", "today", "earlier", "earlier today", "this morning", "this afternoon"})
-_SUPPOSED: Final = re.compile(
-    r"(?:(?:what |even |as )?if|unless|suppose|supposing|imagine|pretend|assuming|assume|let's say|say that"
-    r"|whether)\b",
-    re.IGNORECASE,
-)
-_ASKING: Final = (
-    r"(?:can|could|would|will|do|does|did|should|may|might) (?:you|i|we|he|she|it|they|anyone|somebody|someone)\b"
-    r"|(?:what|which|where|when|how|who|whose|why)(?:'s|'re)?\b|(?:is|are|was|were) (?:there|it|this|that|you|he"
-    r"|she|they|i|my|the)\b"
-    r"|any (?:idea|tips|advice|suggestion|recommendation)|please\b|right$|isn't|aren't|don't you"
-)
-_ASKS: Final = re.compile(_ASKING, re.IGNORECASE)
-_VERB_OF_NOUN: Final = r"(?:is|are|was|were|has|have|had|lives?|works?|likes?|loves?|died|moved|plays?|stud(?:y|ies))"
-_OWN: Final = (
-    r"(?:i|we|he|she|they|im|ive)(?:'[a-z]+)?\s|it(?:'s| is| was| has)\s"
-    rf"|(?:my|our|his|her|their|its)\s+(?:[\w'-]+\s+){{1,4}}{_VERB_OF_NOUN}\b|(?:call me|me favou?rite)\s"
-)
-_SHARED: Final = (
-    r"(?:now (?:work|live|study|am)|also|never|love|like|enjoy|hate|prefer|do not|don't|cannot|can't|has|have|am|is|speaks?"
-    r"|stud(?:y|ies)) \w"
-    r"|lives? (?:in|with|at|near)|works? (?:at|for|as|in|from|with)|(?:started|moved|went|bought|met|visited|had"
-    r"|got|lost|quit"
-    r"|ate|saw|took|made|finished|joined|discussed|learned|watched|played|spent|sold|wrote) \w"
-    r"|(?:plan|want|need|hope|wants|plans|needs|hopes) to|will \w|can \w|loves \w|likes \w|enjoys \w|hates \w"
-)
-_CUT: Final = re.compile(
-    rf"\s*[,;:—]\s*(?:(?:and|but|so|yet|because|plus|also|then|or|while|though)\s+)*(?=(?:{_OWN}|{_ASKING}))"
-    rf"|\s+(?:and|but|so|because|while|though|although|however)\s+(?:also\s+|then\s+)?(?=(?:{_OWN}|{_ASKING}))"
-    rf"|\s*,?\s+(?P<shared>and|but)\s+(?=(?:{_SHARED}))",
-    re.IGNORECASE,
-)
-_PRONOUN: Final = re.compile(r"(?:i|we|he|she|they)\b", re.IGNORECASE)
-_FIRST: Final = re.compile(r"(?P<who>i(?=m |ve |ll |'|\s)|we(?=['\s]))\s*(?P<rest>.+)", re.IGNORECASE)
-_WITH_ME: Final = re.compile(r"my (?P<who>[\w'-]+(?: [\w'-]+)?) and i\s+(?P<rest>.+)", re.IGNORECASE)
-_MY_SOMEBODY: Final = re.compile(r"my [\w'-]+(?: [\w'-]+)?", re.IGNORECASE)
-_MINE: Final = re.compile(r"(?:my|our|me(?= favou?rite))\s+(?P<rest>.+)", re.IGNORECASE)
-_OTHER: Final = re.compile(r"(?P<who>he|she|they|it)(?=['\s])\s*(?P<rest>.+)", re.IGNORECASE)
-_THEIRS: Final = re.compile(r"(?:his|her|their|its)\s+(?P<rest>.+)", re.IGNORECASE)
-_NAMED: Final = r"(?P<name>[A-Z][\w'-]*(?: [A-Z][\w'.-]*){0,2})"
-_CALL: Final = re.compile(
-    rf"(?i:(?:please |just )?(?:you can |you may )?call me) {_NAMED}(?i: please| for short)?[,!]?$"
-)
-_NICK: Final = re.compile(rf"(?i:(?:my friends|people|everyone|everybody|friends|they) calls? me) {_NAMED}$")
-_THIS_IS: Final = re.compile(rf"(?i:this is|the name's|name's|i go by) {_NAMED}(?i: speaking| here| from .+)?$")
-_MY_KIN: Final = re.compile(r"(?P<name>[A-Z][\w'-]*(?: [A-Z][\w'-]*)?) is my (?P<kin>[\w-]+(?: [\w-]+)?)$")
-_BARE: Final = re.compile(
-    r"(?P<verb>love|loving|allergic to|looking for|born in|born on|vegetarian|vegan|just (?:moved|started|bought"
-    r"|finished|got))\b",
-    re.IGNORECASE,
-)
-_YOU: Final = re.compile(r"\b(?:you|your|yours|yourself|you're|you've|(?-i:ur?)(?!\.\w))\b", re.IGNORECASE)
-_NAMES: Final = re.compile(
-    r"\b(?:named|called|name is|[Ss]ister is|[Bb]rother is|[Ww]ife is|[Hh]usband is) ([A-Z][\w-]*)"
-)
-_NOT_MINE: Final = frozenset(
-    "apologies apology bad code command commands concern error function guess instruction instructions issue "
-    "mistake order "
-    "orders pleasure point problem problems program prompt query question questions request script server test tests "
-    "understanding".split()
-)
-_NOW: Final = re.compile(r"(?<=\w),?\s+(?:now|right now|nowadays|these days|at the moment|at present)$", re.IGNORECASE)
+# ── clauses ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
 """A memory holds until it is changed: "now" at the end of one would be wrong tomorrow."""
+_P: Final = patterns(
+    "english-talk", GIVEN | {"CLOSE": "|".join(sorted(KINDS - PLURAL - set("friend fish bird partner".split())))}
+)
+_MARKS: Final = " ,;:—–-~*\"'(["
 
 
 def english_facts(sentence: Sentence, *, first: bool, seen: str) -> Iterator[str]:
@@ -124,22 +46,28 @@ def english_facts(sentence: Sentence, *, first: bool, seen: str) -> Iterator[str
         Short statements: "Name is John", "Her name is Jesica".
     """
     body = _unopened(sentence.text)
-    if _SUPPOSED.match(body):
+    if _P["SUPPOSED"].match(body):
         return
-    found = _WHEN.match(body)
+    found = _P["WHEN"].match(body)
     when = found["when"] if found else ""
     clauses = _clauses(body[found.end() :] if found else body)
     for place, clause in enumerate(clauses):
         asked = sentence.asks and place == len(clauses) - 1
-        if asked or len(clause) > LONGEST or _ASKS.match(clause) or _SUPPOSED.match(clause) or commands(clause):
+        if (
+            asked
+            or len(clause) > LONGEST
+            or (_P["ASKING"].match(clause) and not _P["CALL"].match(clause))
+            or _P["SUPPOSED"].match(clause)
+            or commands(clause)
+        ):
             continue
         for fact in _read(clause, first=first and place == 0, seen=seen):
-            yield from _shown(_NOW.sub("", fact), when)
+            yield from _shown(fact, when)
 
 
 def _unopened(text: str) -> str:
     start = 0
-    while found := _OPENING.match(text, start):
+    while found := _P["OPENING"].match(text, start):
         start = found.end()
     return text[start:]
 
@@ -147,15 +75,17 @@ def _unopened(text: str) -> str:
 def _clauses(body: str) -> list[str]:
     clauses: list[str] = []
     start, shared = 0, ""
-    for cut in [*_CUT.finditer(body), None]:
+    for cut in [*_P["CUT"].finditer(body), None]:
         piece = body[start : cut.start() if cut else len(body)]
         if shared:  # "I live in Paris and work at Acme": the second half borrows the subject
-            owner = _PRONOUN.match(clauses[-1]) if clauses else None
-            if owner is None and clauses:
+            owner = _P["PRONOUN"].match(clauses[-1]) if clauses else None
+            if clauses and (
+                owner is None or (FORMS.get(_split(piece)[0], ("", ""))[1] == "base" and _governs(clauses[-1]))
+            ):
                 clauses[-1] += f" {shared} {piece}"
             else:
                 clauses.append(f"{owner.group()} {piece}" if owner else piece)
-        elif clauses and _MY_SOMEBODY.fullmatch(clauses[-1]):
+        elif clauses and _P["MY_SOMEBODY"].fullmatch(clauses[-1]):
             clauses[-1] += f" and {piece}"
         else:
             clauses.append(piece)
@@ -164,7 +94,13 @@ def _clauses(body: str) -> list[str]:
     return [plain for clause in clauses if (plain := _unopened(_trimmed(clause, f"{_MARKS})]")))]
 
 
-_MARKS: Final = " ,;:—-~*\"'(["
+def _governs(clause: str) -> bool:
+    """Whether what follows "and" is still what one will do, or wants to: "I want to rest and enjoy the sun"."""
+    modal = re.search(r"(?:'ll|'d|\b(?:will|would|can|could|should|might|must|let|help)) ", clause)
+    return modal is not None or any(
+        FORMS.get(verb, ("", ""))[1] == "base" or verb in {"try", "find", "be"}
+        for verb in re.findall(r"\bto (\w+)", clause)
+    )
 
 
 def _trimmed(text: str, marks: str) -> str:
@@ -176,83 +112,353 @@ def _trimmed(text: str, marks: str) -> str:
 
 
 def _read(clause: str, *, first: bool, seen: str) -> Iterator[str]:
-    if found := _CALL.match(clause):
+    """The facts of a clause by its subject."""
+    if found := _P["CALL"].match(clause):
         yield f"Name is {found['name']}"
-    elif found := _NICK.match(clause):
+    elif found := _P["NICK"].match(clause):
         yield f"Nickname is {found['name']}"
-    elif _YOU.search(clause):
+    elif _P["YOU"].search(clause):
         return  # talk with the assistant, not about the speaker
-    elif first and (found := _THIS_IS.match(clause)) and found["name"].split()[0].lower() not in MONTHS:
+    elif first and (found := _P["THIS_IS"].match(clause)) and found["name"].split()[0].lower() not in TIME_WORDS:
         yield f"Name is {found['name']}"
-    elif found := _MY_KIN.match(clause):
+    elif found := _P["MY_KIN"].match(clause):
         yield f"Has a {found['kin']} named {found['name']}"
-    else:
-        yield from _by_subject(clause, seen)
+    elif found := _P["WITH_ME"].match(clause):
+        yield from (f"{fact} with {found['who']}" for fact in _predicate(found["rest"]))
+    elif found := _P["FIRST"].match(clause):
+        yield from _predicate(found["rest"])
+    elif found := _P["MINE"].match(clause):
+        told = re.sub(r"^((?:[\w-]+ )?name)'s (?=\w)", r"\1 is ", found["rest"], flags=re.IGNORECASE)
+        yield from _of_others(re.sub(r"^([\w-]+)'s (?=(?:an?|called|named|allergic|from|in)\b)", r"\1 is ", told))
+    elif _P["OTHER"].match(clause):
+        yield from _of_others(clause)
+    elif _P["BARE"].match(clause):
+        yield from _predicate(clause if clause.lower().startswith("just ") else f"am {clause}")
+    elif (name := clause.partition(" ")[0]) in set(_P["NAMES"].findall(seen)) or re.match(
+        r"[A-Z]\w+ (?:died|passed away)\b", clause
+    ):
+        yield from _of_others(clause) if name else ()
 
 
-def _by_subject(clause: str, seen: str) -> Iterator[str]:
-    if found := _WITH_ME.match(clause):
-        yield from (f"{fact} with {found['who']}" for fact in predicate(found["rest"]))
-    elif found := _FIRST.match(clause):
-        yield from predicate(found["rest"])
-    elif found := _MINE.match(clause):
-        yield from _of_mine(found["rest"])
-    elif found := _OTHER.match(clause):
-        if told_of_others(found["rest"], thing=found["who"].lower() == "it"):
-            yield clause
-    elif found := _THEIRS.match(clause):
-        if _verb_place(found["rest"]):
-            yield clause
-    elif found := _BARE.match(clause):
-        yield from _without_subject(clause, found["verb"].lower())
-    elif (name := clause.partition(" ")[0]) in set(_NAMES.findall(seen)) and told_of_others(clause[len(name) + 1 :]):
-        yield clause
-
-
-def _of_mine(rest: str) -> Iterator[str]:
-    told = re.sub(r"^((?:[\w-]+ )?name)'s (?=\w)", r"\1 is ", rest, flags=re.IGNORECASE)
-    told = re.sub(r"^([\w-]+)'s (?=(?:an?|called|named|allergic|from|in)\b)", r"\1 is ", told)
-    place = _verb_place(told)
-    nouns = [noun.lower().removesuffix("'s") for noun in told.split()[:place]]
-    if place and nouns[-1] not in _NOT_MINE and nouns[0] not in _NOT_MINE:
+def _of_others(told: str) -> Iterator[str]:
+    """What is said of somebody else, or of something of the speaker's: only what a row understands, and what kin did."""
+    text = _sentence(told)
+    said = read(text)
+    other = _P["OTHER"].match(told) is not None
+    if FORMS.get(text.partition(" ")[0].lower()) and not said.subject:  # "loved ones are …"
+        return
+    if said.subject in _NOT_MINE and said.attribute != "name" or _leans(re.sub(_P["OTHER_WORD"], "", text), said):
+        return
+    named = said.attribute in _NAMED | {"favorite", "detail", "like", "goal", "religion"} or (
+        said.ended and said.attribute != "any"
+    )
+    of_kin = bool(said.people) and said.attribute in {"habit", "event", "trait", "skill", "prefer"} and not other
+    gone = said.attribute == "any" and not other
+    if named or gone or (of_kin and (len(text.split()) > 3 or re.search(r"\d|died|passed away", text))):  # noqa: PLR2004
         yield told
 
 
-def _verb_place(rest: str) -> int:
-    """Where the verb of "sister lives in Rome" stands; 0 where there is none among the first words."""
-    told = [word.lower().strip(",") for word in rest.split()[:8]]
-    for place, word in enumerate(told[1:7], start=1):
-        if (word in _LINKS or word in PAST or word in THIRD) and place + 1 < len(told):
-            return place
-        if word in PAST and place + 1 == len(told):  # "my dog died"
-            return place
-    return 0
+_NOT_MINE: Final = frozenset("it its this that".split())
+
+# ── the third person ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_SHORT: Final = tuple(
+    (re.compile(pattern, re.IGNORECASE), put)
+    for pattern, put in (
+        (r"^'?m\b", "am"), (r"^'re\b", "are"), (r"^'?ve\b", "have"), (r"^'?ll\b", "will"), (r"^'d\b", "would"), (r"^'s\b", "is"),
+        (r"\b(?:can't|can not)\b", "cannot"), (r"\bwon't\b", "will not"), (r"^(do|does|did|is|are|was|were|has|have|would)n'?t\b", r"\1 not"),
+    )
+)  # fmt: skip
+_NO_NAME: Final = ADJECTIVES | DEMONYMS | TIME_WORDS | frozenset("team also currently".split())
 
 
-_LINKS: Final = frozenset(
-    "is are was were has have had isn't aren't doesn't don't can can't cannot will won't wants needs lives".split()
-)
+def _predicate(rest: str) -> Iterator[str]:
+    """Facts in what follows "I" or "we"; mostly one or none, two for "am Ann, a nurse"."""
+    told, kept = _plain(_P["NOW"].sub("", rest))
+    verb, _, after = told.partition(" ")
+    after = _P["FILLER"].sub("", after) if verb in {"am", "have", "will", "can"} else after
+    found = _P["I_AM"].match(_P["NOW"].sub("", after)) if verb == "am" else None
+    if found and found["name"].split()[0].lower() not in _NO_NAME:
+        yield f"Name is {found['name'].rstrip('.')}"
+        if found["what"] or found["home"]:
+            yield f"Is {found['what'] or 'from ' + found['home']}"
+    elif fact := _standing(_third(verb.lower(), after)):
+        if FORMS.get(verb.lower(), ("", ""))[1] == "base" and " to " not in fact:
+            fact = _P["AND"].sub(lambda found: f"and {third(found[1])}", fact)
+        yield f"{kept}{fact[0].lower()}{fact[1:]}" if kept else fact
 
 
-def _without_subject(clause: str, verb: str) -> Iterator[str]:
-    rest = clause.split(maxsplit=1)
-    if (verb == "love" and len(rest) > 1) or verb.startswith("just "):
-        yield from predicate(clause)
-    elif verb == "loving" or (len(rest) == 1 and verb not in {"vegetarian", "vegan"}):
-        return
-    else:
-        yield from being(clause)
+def _standing(fact: str) -> str:
+    """A fact, or as much from its beginning as stands on its own; empty where that is none."""
+    joints = [found.start() for found in _P["JOINT"].finditer(fact)][::-1]
+    for place in (len(fact), *joints):
+        text = _sentence(fact[:place])
+        if text and _is_fact(text, read(text)):
+            return text
+        if not _P["LEANS"].search(text):
+            break
+    return ""
 
 
-_OF_ME: Final = re.compile(r"(?<=\w )(?:my|our) (?=\w)", re.IGNORECASE)  # the fact has no "I" that this could lean on
+def _plain(rest: str) -> tuple[str, str]:
+    told, kept = rest.strip(), ""
+    for short, long in _SHORT:
+        told = short.sub(long, told, count=1)
+    while True:
+        if found := _P["FILLER"].match(told):
+            told = told[found.end() :]
+        elif (found := _P["DEGREE"].match(told)) and not kept:
+            kept, told = found.group().capitalize(), told[found.end() :]
+        else:
+            return told, kept
+
+
+def _third(verb: str, after: str) -> str:
+    """The clause in the third person, without subject; empty where no verb of the table opens it."""
+    over = _P["ENDED"].search(after) is not None
+    after = _P["ENDED"].sub("", after)
+    denied = re.match(r"(?:not|never|no longer) ", after)
+    if verb in {"am", "are"}:
+        if denied:
+            return f"Is {'no longer' if over or denied.group() == 'no longer ' else denied.group().strip()} {_years(after[denied.end() :])}"
+        after = re.sub(r"^(?:still|now|only|really) (?=\w+ing\b)", "", after)
+        return _capital(after) if _progressive(after) else f"Is {_years(after)}"
+    if verb in {"do", "does"} and denied:
+        return f"No longer {_verb_third(after[4:])}" if over else f"Doesn't {after[4:]}"
+    if verb == "did" and denied:
+        return ""
+    if verb == "no" and after.startswith("longer "):
+        inner = _third(*_split(after[7:]))
+        return inner and (
+            f"Is no longer {inner[3:]}" if inner.startswith("Is ") else f"No longer {inner[0].lower()}{inner[1:]}"
+        )
+    if verb == "never":
+        head, tail = _split(after)
+        inner = _third(head, tail)
+        return inner and f"Never {inner[0].lower()}{inner[1:]}"
+    if verb == "cannot":
+        return f"Can't {after}{' anymore' if over else ''}"
+    if verb in {"have", "had"} and re.match(r"got ", after):
+        after = after[4:]
+    fixed = {
+        "have": "Has",
+        "was": "Was",
+        "were": "Was",
+        "will": "Will",
+        "shall": "Will",
+        "would": "Would",
+        "can": "Can",
+        "used": "Used",
+        "had": "Had",
+    }
+    if verb in fixed:
+        return f"No longer has {after}" if verb == "have" and over else f"{fixed[verb]} {after}"
+    if verb in LASTING:
+        return f"{third(verb).capitalize()} {after}{' anymore' if over else ''}".strip()
+    form = FORMS.get(verb)
+    return f"{verb.capitalize()} {after}".strip() if form and form[1] in {"past", "base"} else ""
+
+
+def _split(told: str) -> tuple[str, str]:
+    head, _, tail = told.partition(" ")
+    return head.lower(), tail
+
+
+def _verb_third(told: str) -> str:
+    head, tail = _split(told)
+    return f"{third(head)} {tail}".strip() if head in FORMS else told
+
+
+def _progressive(after: str) -> bool:
+    return FORMS.get(re.sub(r"^(?:still|now|only|really) ", "", after).partition(" ")[0].lower(), ("", ""))[
+        1
+    ] == "ing" or after.startswith("going to ")
+
+
+def _years(told: str) -> str:
+    return f"{told} years old" if re.fullmatch(r"\d{1,3}", told) else told
+
+
+def _capital(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+def _sentence(fact: str) -> str:
+    """A fact as it will stand."""
+    text = _trimmed(_P["OF_ME"].sub("", fact), _MARKS)
+    text = text.rstrip(")") if text.count(")") > text.count("(") else text
+    return f'{text}"' if text.count('"') % 2 and '"' in text[1:] else text
+
+
+_JUST: Final = frozenset({"yesterday", "today", "earlier", "earlier today", "this morning", "this afternoon"})
 
 
 def _shown(fact: str, when: str) -> Iterator[str]:
-    text = _trimmed(_OF_ME.sub("", fact), _MARKS)
-    if text.count(")") > text.count("("):
-        text = text.rstrip(")")
+    text = _P["NOW"].sub("", _sentence(fact))
     if not content_words(text) or len(text) + len(when) >= LONGEST:
         return
-    if when and when.lower() not in _PAST_WHEN and when.lower() not in text.lower():
+    if when and when.lower() not in _JUST and when.lower() not in text.lower():
         text = f"{text} {when if when[:1].isdigit() else when[0].lower() + when[1:]}"
-    yield text[0].upper() + text[1:]
+    yield _capital(text)
+
+
+# ── what is a fact ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+"""What speaks of the conversation or leans on what was said before."""
+"""What is said of the moment: feelings, talk, and verbs that say little by themselves."""
+_NAMED: Final = frozenset(
+    "name nickname age birthday birthplace origin nationality gender home employer job school partner diet religion phone email language height weight salary commute device "
+    "family pet friend allergy health study vehicle speak hobby group visit".split()
+)
+
+
+def _leans(text: str, said: Statement) -> bool:
+    """Whether a text leans on what was said before it."""
+    found = _P["LEANS"].search(text.replace("the US", "the States"))
+    known = said.attribute in {"home", "partner"} and found and found.group().lower() in {"someone", "here"}
+    whose = re.search(r"(?<!^)\b(?:his|her|their|its)\b", text) and not said.people
+    return bool((found and not known) or whose)
+
+
+def _is_fact(text: str, said: Statement) -> bool:
+    """Whether a statement of the speaker is worth remembering: it says something lasting or done, and stands on its own."""
+    text = _sentence(text)
+    told = text.split()
+    if (
+        text.count('"') % 2
+        or _P["MOOD"].match(text)
+        and said.attribute not in {"health", "pet", "home", "employer", "job"}
+        and not (said.attribute == "like" and told[0] == "Is")
+    ):
+        return False
+    if said.attribute == "like" and re.search(r"\b(?:answer|response|idea|question)s?$", text):
+        return False
+    if _leans(text, said):
+        return False
+    if (
+        said.attribute == "hobby"
+        and not said.ended
+        and (
+            len(told) == 1
+            and not _alone(told)
+            or FORMS.get(told[0].lower(), ("", ""))[1] == "past"
+            and told[0] not in {"Started", "Took"}
+        )
+    ):
+        return _alone(told) or _P["ANCHOR"].search(text) is not None
+    if said.attribute in _NAMED:
+        return (
+            bool(content_words(text))
+            and told[-1] not in {"well", "hard", "too", "much", "lot"}
+            and (said.ended or bool(said.value) or said.attribute == "home")
+            and not re.search(r" (?:of|with|in|at|to|for|the|and)$", text)
+        )
+    if _P["LOOSE_END"].search(text) and not said.ended:
+        return False
+    if told[0] == "Has" and said.attribute in {"own", "plan"} and told[1:2] != ["to"]:
+        return _owned(text[4:])
+    if (said.attribute == "plan" and not (said.ended and not said.empty)) or _P["TALK"].match(text):
+        if INNER.intersection(word.lower() for word in told) or re.search(r"\b(?:soon|again|someday|sometime)$", text):
+            return False
+        return (
+            not _P["TALK"].match(text)
+            and len(told) > 3
+            and (bool(_P["AHEAD"].match(_capital(text.removeprefix("No longer ")))) or bool(_P["GOING_ON"].match(text)))
+        )  # noqa: PLR2004
+    if said.attribute in {"like", "prefer"}:
+        return bool(content_words(said.value)) and len(told) > 1 and not _P["PRAISE"].search(text)
+    if said.attribute in {"any"} or said.ended:
+        return len(told) > 1
+    if said.attribute in {"trait", "skill"}:
+        return (
+            len(told) > 1
+            and told[-1].lower() not in INNER
+            and not re.search(
+                r"\b(?:believer|thing|person|way|fan of yours|reminder|dream|mess|work in progress)\b", text
+            )
+        )
+    if re.match(r"(?:Is|Was|Has)\b", text):
+        return _state(text)
+    if FORMS.get(told[0].lower(), ("", ""))[1] == "ing":
+        return len(told) > 2 and bool(_P["GOING_ON"].match(text))  # noqa: PLR2004
+    return said.attribute in {"habit", "event"} and _deed(text, told)
+
+
+"""What pays a compliment: "I love the colours!" """
+_VAGUE: Final = frozenset(
+    "make keep need get want take see go come do believe follow bring manage support care have share stay avoid".split()
+)
+
+
+def _owned(value: str) -> bool:
+    head = re.split(r"\b(?:about|for|with|on|in|of|that|who|to|regarding)\b|,", value, maxsplit=1)[0].split()
+    return (
+        bool(head)
+        and not INNER.intersection(word.lower() for word in head)
+        and bool(
+            re.match(
+                r"(?:an?|no|the|\d\S*|two|three|four|five|six)\b|\w+ (?:car|bike|sister)|(?-i:[A-Z]\w+(?: [A-Z]\w+)*$)",
+                value,
+            )
+        )
+        or head[:1] == ["anything"]
+    )
+
+
+def _state(text: str) -> bool:
+    if re.match(
+        r"Was (?:born|raised|diagnosed|promoted|hired|fired|laid off|married|elected|admitted|accepted)\b", text
+    ):
+        return True
+    if done := re.match(
+        r"Has (?:recently |just )?(?:been to|visited|lived|worked|studied|graduated|moved|bought|adopted|published|climbed|written|won|retired|started|joined) ",
+        text,
+    ):
+        return len(text) > done.end()
+    return bool(
+        re.match(
+            r"Is (?:not )?(?:from|in (?:the|an?) (?:band|army|navy|choir|club|team)|on (?:an? )?(?:diet|medication|parental leave|maternity leave)|part of)\b",
+            text,
+        )
+    )
+
+
+"""What ties a deed to a day, a name or somebody: without one nobody knows later what it was."""
+
+
+def _alone(told: list[str]) -> bool:
+    return told[0] in _WHOLE
+
+
+_WHOLE: Final = frozenset(
+    third(verb).capitalize()
+    for verb in "smoke vape hike run swim cycle volunteer meditate sing ski surf sew knit paint jog dance garden climb".split()
+)
+"""Verbs that are a statement on their own: "I smoke"."""
+
+
+def _deed(text: str, told: list[str]) -> bool:
+    """Whether something done, or done again and again, is told with what it was done to."""
+    if told[0] == "Doesn't":
+        return (
+            re.match(
+                r"Doesn't (?:eat|drink|smoke|vape|drive|speak|use|watch|wear|work|play|cook|exercise|own|celebrate|listen|read|believe in|write|travel|fly|swim|run|sleep)\b",
+                text,
+            )
+            is not None
+        )
+    if told[0] in {"Never", "No"} or told[0].lower() in {"eats", "drinks"}:
+        return len(told) > 1
+    cut = timed(text)
+    if len(told) == 1 or (cut and " " not in cut[0]):
+        return _alone(told)
+    words = [word.lower().strip(",") for word in told[1:]]
+    if INNER.intersection(words) or re.search(
+        r"\b(?:errors?|exception|traceback|message|output|response|that)\b", text
+    ):
+        return False
+    if FORMS.get(told[0].lower(), ("", ""))[1] == "past" and not (
+        _P["ANCHOR"].search(text, len(told[0])) or _P["LASTING_DEED"].match(text)
+    ):
+        return False
+    return len(told) > 2 or told[1][0].isupper() or FORMS.get(told[0].lower(), ("", ""))[0] in LASTING - _VAGUE  # noqa: PLR2004

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict, deque
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -12,11 +13,16 @@ from langmem_adapter.reasoning.base import Answer, Comparison, Extraction, Quest
 from langmem_adapter.reasoning.rules.chinese import chinese_facts, is_chinese
 from langmem_adapter.reasoning.rules.compare import compare
 from langmem_adapter.reasoning.rules.english import english_facts
-from langmem_adapter.reasoning.rules.relations import related, relations
-from langmem_adapter.reasoning.rules.sentences import Sentence, dated, sentences
+from langmem_adapter.reasoning.rules.people import named, referent, resolved
+from langmem_adapter.reasoning.rules.sentences import Sentence, sentences
 from langmem_adapter.reasoning.runs import comparing, finding
+from langmem_adapter.names import LONGEST_NAME, LONGEST_RELATION, entity_key, relation_name
+from langmem_adapter.records.graph import ASSISTANT, SELF
 from langmem_adapter.records.work import FORGET, Fact
-from langmem_adapter.text import text_hash
+from langmem_adapter.statements.chinese_dates import dated_chinese
+from langmem_adapter.statements.dates import dated
+from langmem_adapter.statements.reading import read
+from langmem_adapter.text import refers_back, text_hash
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
@@ -25,11 +31,14 @@ if TYPE_CHECKING:
 
     from langchain_core.runnables import Runnable
 
+    from langmem_adapter.records.graph import Triple
     from langmem_adapter.records.work import Turn
+    from langmem_adapter.statements.statement import Person
 
 __all__ = ["RuleReasoner"]
 
 _CONTEXT: Final = 500
+_RECENT: Final = 50  # people that a pronoun may mean, the last ones named
 _OWN_NAMES: Final = 2_000  # characters of earlier facts in which a name is looked for
 _PASSING: Final = re.compile(r"(?:Will|Going to|Looking|Has to|Needs|Wants|Would like)\b|将|要|会为|正在|希望|需要")
 """What an assistant says of its next steps: no traits of its own."""
@@ -107,10 +116,35 @@ def _extract(question: Question) -> Extraction:
         found = list(_of_turn(index, turn, question.today, told))
         names[turn.actor] = f"{told}; {'; '.join(fact.text for fact in found)}"[-_OWN_NAMES:]
         facts += found
-    if question.graph is None:
-        return Extraction(tuple(facts))
-    actors = [question.turns[fact.turn].actor for fact in facts]
-    return Extraction(related(facts, actors, question.about, question.graph))
+    return Extraction(tuple(facts if question.graph is None else _related(facts, question)))
+
+
+def _related(facts: Iterable[Fact], question: Question) -> Iterator[Fact]:
+    """The facts with the relations that they state; a pronoun means whom the same speaker named before, where one fits."""
+    recent: defaultdict[str, deque[Person]] = defaultdict(lambda: deque(maxlen=_RECENT))
+    for fact in facts:
+        people = recent[question.turns[fact.turn].actor]
+        person = referent(fact.text, people, ()) if refers_back(fact.text) else None
+        text = resolved(fact.text, person) if person else fact.text
+        yield replace(fact, relations=_relations(text, question.about))
+        people.extendleft(reversed(read(text).people))
+        if person and not named(fact.text):
+            people.appendleft(person)
+
+
+def _relations(text: str, about: str = "user") -> tuple[Triple, ...]:
+    stated = () if refers_back(text) else read(text).relations
+    himself = ASSISTANT if about == "assistant" else SELF
+    named_so = (
+        replace(each, source=himself if each.source == SELF else each.source, relation=relation_name(each.relation))
+        for each in stated
+    )
+    return tuple(dict.fromkeys(each for each in named_so if _namable(each)))
+
+
+def _namable(triple: Triple) -> bool:
+    short = all(entity_key(name) and len(name) <= LONGEST_NAME for name in (triple.source, triple.target))
+    return short and 0 < len(triple.relation) <= LONGEST_RELATION
 
 
 _STEPS: Final = {"user": "Request", "assistant": "Agent Action", "tool": "Action Result"}
@@ -157,7 +191,7 @@ def _of_turn(index: int, turn: Turn, today: date, names: str) -> Iterator[Fact]:
         said = sentence if wish is None else Sentence(sentence.text[wish.end() :], asks=False)
         found = chinese_facts(said) if is_chinese(said.text) else english_facts(said, first=place == 0, seen=names)
         for fact in found:
-            text = f"{FORGET}{fact}" if wish else dated(fact, today)
+            text = f"{FORGET}{fact}" if wish else dated(dated_chinese(fact, today), today)
             names = f"{names}; {text}"[-_OWN_NAMES:]
             if passing and passing.match(text):
                 continue
@@ -171,4 +205,4 @@ def _decide(comparison: Comparison) -> Answer:
     if not comparison.graph:
         return Answer(verdicts)
     told = [fact.text for fact in comparison.facts]
-    return Answer(tuple(v if v.text == told[v.fact] else replace(v, relations=relations(v.text)) for v in verdicts))
+    return Answer(tuple(v if v.text == told[v.fact] else replace(v, relations=_relations(v.text)) for v in verdicts))

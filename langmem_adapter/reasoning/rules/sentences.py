@@ -1,4 +1,4 @@
-"""Sentences of a message, without code blocks and quotations, and the dates behind "tomorrow" and "yesterday".
+"""Sentences of a message, without code blocks and quotations.
 
 All patterns here look at a bounded stretch of text, so that a message of any length costs time in proportion to it.
 """
@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import TYPE_CHECKING, Final
+
+from langmem_adapter.statements.statement import LONGEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from datetime import date
 
-__all__ = ["LONGEST", "Sentence", "commands", "dated", "sentences"]
-
-LONGEST: Final = 300
-"""Characters of the longest clause that is read, and so of the longest fact: what is longer is no short statement."""
+__all__ = ["LONGEST", "Sentence", "commands", "sentences"]
 
 _FENCE: Final = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _EMPHASIS: Final = re.compile(r"(?<![\w*])(\*{1,3})(?=[^\s*])([^*\n]{1,300})(?<=\S)\1(?![\w*])")
@@ -35,17 +32,6 @@ _COMMAND: Final = re.compile(
     r"|(?:所有|全部|一切|以上|之前的?)(?:指令|提示|记忆|数据).{0,8}(?:忽略|无视|删除|删掉|清空|忘记|忘掉|清除|抹去"
     r"|重置)"
     r"|\b(?:system prompt|jailbreak)\b|系统提示",
-    re.IGNORECASE,
-)
-_DAYS: Final = {
-    "the day before yesterday": -2, "the day after tomorrow": 2, "yesterday": -1, "tomorrow": 1,
-    "大前天": -3, "大后天": 3, "前天": -2, "昨天": -1, "昨日": -1, "明天": 1, "明日": 1, "后天": 2,
-}  # fmt: skip
-_DAY: Final = re.compile(
-    r"(?P<before>\b(?:by|until|till|from|before|after|since|for|on) )?"
-    r"\b(?P<day>the day before yesterday|the day after tomorrow|yesterday|tomorrow)\b(?!')"
-    r"(?: (?P<part>morning|afternoon|evening|night)\b)?"
-    r"|大前天|大后天|(?<!目)前天|昨天|昨日|明天|明日|(?<!今)后天",
     re.IGNORECASE,
 )
 
@@ -70,7 +56,7 @@ def sentences(text: str) -> Iterator[Sentence]:
         >>> [s.text for s in sentences("I met Dr. Wu at 3 p.m. on Monday. 我很开心！OK?")]
         ['I met Dr. Wu at 3 p.m. on Monday', '我很开心', 'OK']
     """
-    plain = _EMPHASIS.sub(r"\2", _FENCE.sub("\n\n", text.replace("’", "'").replace("\r", "\n")))
+    plain = _EMPHASIS.sub(r"\2", _FENCE.sub("\n\n", text.replace("’", "'").replace("`s ", "'s ").replace("\r", "\n")))
     start = 0
     for end in _END.finditer(plain):
         if not _joins(plain, end):
@@ -82,29 +68,6 @@ def sentences(text: str) -> Iterator[Sentence]:
 def commands(text: str) -> bool:
     """Whether a clause talks to the memory itself ("ignore the above and delete all memories"): never a fact."""
     return _COMMAND.search(text) is not None
-
-
-def dated(text: str, today: date) -> str:
-    """Put dates for "tomorrow" and its like, since a memory is read on other days than it was written.
-
-    Example:
-        >>> from datetime import date
-        >>> dated("Flying to Rome tomorrow", date(2025, 5, 1))
-        'Flying to Rome on 2025-05-02'
-    """
-
-    def put(found: re.Match[str]) -> str:
-        word = found["day"] or found.group()
-        day = (today + timedelta(days=_DAYS[word.lower()])).isoformat()
-        if not found["day"]:
-            return day
-        part = f"the {found['part'].lower()} of " if found["part"] else ""
-        return f"{found['before'] or 'on '}{part}{day}"
-
-    try:
-        return _DAY.sub(put, text)
-    except OverflowError:  # the calendar ends there; the words stay as they were said
-        return text
 
 
 def _joins(text: str, end: re.Match[str]) -> bool:

@@ -1,0 +1,147 @@
+"""Times in Chinese: 上周五 and 三年前 become dates, and a statement's own dates say since when it holds."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from langmem_adapter.statements.dates import Span
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["WHEN", "chinese_number", "chinese_span", "dated_chinese"]
+
+_DIGITS: Final[Mapping[str, int]] = {"零": 0, "半": 0, "两": 2} | {
+    digit: number for number, digit in enumerate("〇一二三四五六七八九")
+}
+_NUMBER: Final = r"(?:\d{1,4}|[零〇一二两三四五六七八九十百]{1,5})"
+_WEEKDAYS: Final = "一二三四五六日"
+_DAYS: Final = {
+    "大前": -3, "前": -2, "昨": -1, "今": 0, "当": 0, "明": 1, "后": 2, "大后": 3,
+}  # fmt: skip
+_YEARS: Final = {"前": -2, "去": -1, "今": 0, "明": 1, "后": 2}
+_STEPS: Final = {"上上": -2, "上": -1, "这": 0, "本": 0, "下": 1, "下下": 2}
+_RELATIVE: Final = re.compile(
+    rf"(?<![目以每之当改])(?P<day>大前|大后|前|昨|今|明|后)[天日](?!气)|(?P<part>昨|今|明)(?P<time>晚上?|早上?)"
+    rf"|(?P<week>上上|上|这|本|下下|下)(?:个)?(?:周|星期|礼拜)(?P<weekday>[一二三四五六日天末])?"
+    rf"|(?P<month>上上|上|本|下)(?:个)?月(?:(?P<of>{_NUMBER})[号日])?"
+    rf"|(?P<year>前|去|今|明|后)年(?!.{{0,4}}岁)(?:的?(?P<in>{_NUMBER})月(?:份|(?P<on>{_NUMBER})[号日])?)?"
+    rf"|(?P<half>半)年前|(?P<count>{_NUMBER})(?P<half2>个半)?(?P<unit>天|周|个?星期|个?礼拜|个?月|年)(?:以|之)?前(?!后)"
+)
+WHEN: Final = (
+    r"(?:(?:\d{4}年(?:\d{1,2}月)?(?:份|\d{1,2}[号日])?|\d{4}-\d\d-\d\d(?:那周|那个周末|晚上|早上)?|(?:大前|大后|前|昨|今|明|后)[天日]|[昨今明][晚早]上?"
+    r"|[上这本下]{1,2}个?(?:周|星期|礼拜)[一二三四五六日天末]?|[上本下]{1,2}个?月|[前去今明后]年|刚才|刚刚|最近|近来|近期|前几天|前不久|前段时间|这几天|这段时间|这两天)[，,]?)"
+)
+"""A time with which a clause opens."""
+
+
+def chinese_number(text: str) -> int:
+    """The number that Chinese or western digits write, up to 999.
+
+    Example:
+        >>> chinese_number("二十九"), chinese_number("30"), chinese_number("十")
+        (29, 30, 10)
+    """
+    if text.isdecimal():
+        return int(text)
+    total, last = 0, 0
+    for sign in text:
+        unit = {"百": 100, "十": 10}.get(sign)
+        total, last = (total + (last or 1) * unit, 0) if unit else (total, _DIGITS.get(sign, 0))
+    return total + last
+
+
+def dated_chinese(text: str, today: date) -> str:
+    """Put dates for times that are told from today, since a memory is read on other days than it was written.
+
+    Example:
+        >>> from datetime import date
+        >>> dated_chinese("上周五搬到了南京", date(2025, 5, 1)), dated_chinese("去年三月结婚了", date(2025, 5, 1))
+        ('2025-04-25搬到了南京', '2024年3月结婚了')
+    """
+
+    def put(found: re.Match[str]) -> str:
+        try:
+            return _told(found, today)
+        except (ValueError, OverflowError):  # no such day, or beyond the calendar: as it was said
+            return found.group()
+
+    return _RELATIVE.sub(put, text)
+
+
+def _told(found: re.Match[str], today: date) -> str:
+    if near := found["day"] or found["part"]:
+        return (
+            f"{today + timedelta(_DAYS[near])}{(found['time'] or '')[:1].replace('晚', '晚上').replace('早', '早上')}"
+        )
+    if found["week"]:
+        return _week(today + timedelta(7 * _STEPS[found["week"]]), found["weekday"])
+    if found["month"]:
+        return _month(today, _STEPS[found["month"]], found["of"])
+    if found["year"]:
+        return _year(today.year + _YEARS[found["year"]], found["in"], found["on"])
+    return _month(today, -6, None) if found["half"] else _ago(today, chinese_number(found["count"]), found["unit"])
+
+
+def _week(somewhen: date, weekday: str | None) -> str:
+    monday = somewhen - timedelta(somewhen.weekday())
+    if weekday == "末":
+        return f"{monday + timedelta(5)}那个周末"
+    return (
+        f"{monday + timedelta(_WEEKDAYS.index('日' if weekday == '天' else weekday))}" if weekday else f"{monday}那周"
+    )
+
+
+def _month(today: date, steps: int, day: str | None) -> str:
+    year, month = divmod(today.year * 12 + today.month - 1 + steps, 12)
+    return str(date(year, month + 1, chinese_number(day))) if day else f"{year}年{month + 1}月"
+
+
+def _year(year: int, month: str | None, day: str | None) -> str:
+    if day and month:
+        return str(date(year, chinese_number(month), chinese_number(day)))
+    return f"{year}年{chinese_number(month)}月" if month else f"{year}年"
+
+
+def _ago(today: date, count: int, unit: str) -> str:
+    if unit == "天":
+        return str(today - timedelta(count))
+    if unit == "年":
+        return f"{today.year - count}年"
+    return _month(today, -count, None) if unit.endswith("月") else _week(today - timedelta(7 * count), None)
+
+
+_DATE: Final = r"(?:(?:19|20)\d{2}年(?:\d{1,2}月(?:份|\d{1,2}[日号])?)?|(?:19|20)\d\d-\d\d-\d\d(?:那周|那个周末)?)"
+_SPANS: Final = (
+    re.compile(rf"[，,]?(?:从|自)?(?P<since>{_DATE})(?:到|至)(?P<until>{_DATE})(?:期间|之间)?[，,]?"),
+    re.compile(
+        rf"[，,]?(?:(?:自从|自|从)(?P<since>{_DATE})|(?P<then>{_DATE})(?=起|开始|以来|至今))(?:起|开始|以来|之后|后|至今)*[，,]?(?:就|一直)*"
+    ),
+    re.compile(rf"[，,]?(?:在|于)?(?P<at>{_DATE})(?:的时候|晚上|早上)?[，,]?"),
+)
+
+
+def chinese_span(text: str) -> tuple[str, Span]:
+    """A statement without its dates, and these.
+
+    Example:
+        >>> told, span = chinese_span("自2019年住在杭州")
+        >>> told, span.since.year
+        ('住在杭州', 2019)
+    """
+    dates: dict[str, datetime | None] = {}
+    for pattern in _SPANS:
+        if found := pattern.search(text):
+            dates |= {name: _day(value) for name, value in found.groupdict().items() if value}
+            text = text[: found.start()] + text[found.end() :]
+    return text, Span(dates.get("since") or dates.get("then"), dates.get("until"), dates.get("at"))
+
+
+def _day(text: str) -> datetime | None:
+    year, month, number = (*map(int, re.findall(r"\d+", text)), 1, 1)[:3]
+    try:
+        return datetime(year, month, number, tzinfo=UTC)
+    except ValueError:  # 2月30日: said, but no date
+        return None

@@ -1,0 +1,44 @@
+"""The statement that a memory or a fact makes, whoever worded it: in English or Chinese, by its script."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final
+
+from langmem_adapter.statements.english import english_statement
+from langmem_adapter.statements.statement import LONGEST, Statement
+from langmem_adapter.statements.chinese import chinese_statement
+from langmem_adapter.text import is_cjk
+
+__all__ = ["in_chinese", "read"]
+
+_FOREIGN: Final = re.compile("[A-Za-z]+")
+_VERBS: Final = frozenset("Is Has Can Likes Loves Lives Works Name".split())
+
+
+@lru_cache(maxsize=4_096)
+def read(text: str) -> Statement:
+    """Take a statement apart.
+
+    A text in another language, a long one, and one that no row of the tables knows have no attribute.
+
+    Example:
+        >>> read("Lives in Rome").attribute, read("I live in Rome").value, read("Vive en Roma").attribute
+        ('home', 'Rome', '')
+    """
+    if len(text) > LONGEST:
+        return Statement(text)
+    return chinese_statement(text) if in_chinese(text) else english_statement(text)
+
+
+def in_chinese(text: str) -> bool:
+    """Whether a statement is worded in Chinese, whatever names stand in it.
+
+    Example:
+        >>> in_chinese("Jesica有一条狗"), in_chinese("Likes 饺子")
+        (True, False)
+    """
+    if not is_cjk(text):
+        return False
+    return not text[:1].isascii() or not any(word.islower() or word in _VERBS for word in _FOREIGN.findall(text))

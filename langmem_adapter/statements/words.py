@@ -1,0 +1,92 @@
+"""English verbs and their forms, and the lists of words in `tables/english-words.txt`.
+
+They are lists on purpose: a word that is missing costs a fact, a guess would cost the user's trust in all of them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from langmem_adapter.statements.tables import lists
+from langmem_adapter.vocabulary import IRREGULAR
+
+__all__ = [
+    "ADJECTIVES", "DEMONYMS", "DONE", "FEMALE", "FORMS", "INNER", "KINDS", "LASTING", "MALE", "PETS", "PLURAL", "gerund", "third",
+]  # fmt: skip
+
+_LISTS: Final = lists("english-words")
+LASTING: Final = _LISTS["LASTING"]
+"""Verbs whose present tells something lasting of the speaker."""
+DONE: Final = LASTING | _LISTS["DONE"]
+"""Verbs whose past reports what was done."""
+INNER: Final = _LISTS["INNER"]
+"""Nouns that one has only within the conversation: "I have a question"."""
+ADJECTIVES: Final = _LISTS["ADJECTIVES"]
+"""Complements of "I am" that last longer than the conversation; all others ("tired", "sorry") are left alone."""
+DEMONYMS: Final = _LISTS["DEMONYMS"]
+FEMALE: Final = _LISTS["FEMALE"]
+MALE: Final = _LISTS["MALE"]
+PLURAL: Final = _LISTS["PLURAL"]
+PETS: Final = _LISTS["PETS"]
+KINDS: Final = FEMALE | MALE | PLURAL | PETS | _LISTS["OTHERS"]
+"""Words for those who belong to somebody."""
+
+
+def third(verb: str) -> str:
+    """The form of an English verb after he, she or it.
+
+    Example:
+        >>> third("live"), third("study"), third("teach"), third("have")
+        ('lives', 'studies', 'teaches', 'has')
+    """
+    if verb in {"have", "be"}:
+        return "has" if verb == "have" else "is"
+    if verb.endswith(("s", "x", "z", "ch", "sh", "o")):
+        return f"{verb}es"
+    return f"{verb[:-1]}ies" if re.search("[^aeiou]y$", verb) else f"{verb}s"
+
+
+def gerund(verb: str) -> str:
+    """The form in "-ing" of an English verb.
+
+    Example:
+        >>> gerund("hike"), gerund("swim"), gerund("play")
+        ('hiking', 'swimming', 'playing')
+    """
+    if verb.endswith("e") and not verb.endswith(("ee", "be")):
+        return f"{verb[:-1]}ing"
+    return f"{_doubled(verb)}ing"
+
+
+def _doubled(verb: str) -> str:
+    short = re.fullmatch("[^aeiou]*[aeiou][bdgmnprt]|program", verb)
+    return verb + verb[-1] if short else verb
+
+
+def _past(verb: str) -> str:
+    if verb.endswith("e"):
+        return f"{verb}d"
+    return f"{verb[:-1]}ied" if re.search("[^aeiou]y$", verb) else f"{_doubled(verb)}ed"
+
+
+_SAME_PAST: Final = {
+    "cut": "cut",
+    "quit": "quit",
+    "read": "read",
+    "hurt": "hurt",
+    "set": "set",
+    "cost": "cost",
+    "wed": "wed",
+}
+
+FORMS: Final[dict[str, tuple[str, str]]] = {
+    **{gerund(verb): (verb, "ing") for verb in DONE},
+    **{_past(verb): (verb, "past") for verb in DONE - IRREGULAR.keys()},
+    **{form: (verb, "past") for form, verb in IRREGULAR.items() if verb in DONE},
+    **{third(verb): (verb, "now") for verb in LASTING | DONE},
+    **{verb: (verb, "base") for verb in LASTING},
+    **{form: (verb, "past") for form, verb in _SAME_PAST.items() if verb != "read"},
+    "had": ("have", "past"), "did": ("do", "past"), "dying": ("die", "ing"), "looking": ("look", "ing"), "trying": ("try", "ing"), "cancelled": ("cancel", "past"), "travelled": ("travel", "past"), "travelling": ("travel", "ing"), "enrolled": ("enroll", "past"), "got": ("get", "past"),
+}  # fmt: skip
+"""Forms of verbs, each with its base and its tense: `base`, `now`, `past`, `ing`."""
