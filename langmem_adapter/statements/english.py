@@ -16,7 +16,7 @@ from langmem_adapter.statements.dates import TIME_WORDS, Span, is_date, timed
 from langmem_adapter.statements.statement import Person, Row, Statement
 from langmem_adapter.statements.tables import patterns, rows
 from langmem_adapter.statements.things import bare, proper, thing, things
-from langmem_adapter.statements.words import ADJECTIVES, DEMONYMS, FORMS, KINDS, PETS, PLURAL, gerund, third
+from langmem_adapter.statements.words import ADJECTIVES, DEMONYMS, DONE, FORMS, KINDS, PETS, PLURAL, gerund, third
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,6 +62,8 @@ _DENIALS: Final = (
     (re.compile(r"(?P<be>is|are|was|were|am|has|have|had|will|would|cannot) (?:not|never)\s+"), "{be} "),
     (re.compile(r"(?:cannot|not|never)\s+"), "can "),
 )  # fmt: skip
+_DEEDS: Final = frozenset("habit hobby like prefer study skill goal plan speak".split())
+"""What one did, liked or wanted: that it is over is worth a memory of its own."""
 _FINITE: Final = frozenset(
     "is are am was were has have had can cannot will would does do did never not no used isn't aren't doesn't don't".split()
 )
@@ -109,7 +111,8 @@ def english_statement(text: str) -> Statement:
         return Statement(text)
     who = _Who.of(" ".join(told[:place])) if place else _Who()
     rest = " ".join(told[place:])
-    return replace(_of_noun(who, rest) or _said(who, rest), text=text)
+    said = _of_noun(who, rest) or _said(who, rest)
+    return replace(said, text=text, empty=said.empty and said.attribute not in _DEEDS)
 
 
 def _verb(told: list[str]) -> int | None:
@@ -710,7 +713,7 @@ _STATED: Final = frozenset(
 
 def _verbal(who: _Who, form: _Form, head: str, tail: str, span: Span) -> Statement:
     """What no row knows: a habit where the verb is in the present, else an event."""
-    known = any(base == head for base, _ in FORMS.values())
+    known = head in DONE
     habit = form.tense == "now" or form.ended
     attribute = "" if not known or head == "be" else "habit" if habit else "event"
     if head == "quit":
