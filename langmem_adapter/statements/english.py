@@ -334,7 +334,7 @@ def _of_noun(who: _Who, rest: str) -> Statement | None:
         return _detail(source, entry, v, subject, bool(named))
     if _P["DETAILS"].fullmatch(last) and not who.kind:
         stem = " ".join(filter(None, [subject, last]))
-        return Statement("", stem, "detail", v, people=source.people if subject else ())
+        return Statement("", stem, "detail", v, touches=last.endswith("type"), people=source.people if subject else ())
     return None
 
 
