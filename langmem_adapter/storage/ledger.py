@@ -221,7 +221,9 @@ def _apply(connection: Connection, write: Write, books: Any, words: Words) -> tu
         return _read(books.result)
     _refuse_if_others_compared(write, books.compared)
     entry = Entry(connection, write, books, words)
-    done = [entry.carry_out(decision) for decision in write.decisions]
+    places = sorted(range(len(write.decisions)), key=lambda place: write.decisions[place].after is not None)
+    carried = {place: entry.carry_out(place, write.decisions[place]) for place in places}
+    done = [carried[place] for place in range(len(places))]
     entry.post()
     relations = entry.relations()
     result = tuple(
