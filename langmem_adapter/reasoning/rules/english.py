@@ -461,4 +461,9 @@ def _deed(text: str, told: list[str]) -> bool:
         _P["ANCHOR"].search(text, len(told[0])) or _P["LASTING_DEED"].match(text)
     ):
         return False
-    return len(told) > 2 or told[1][0].isupper() or any(map(str.isdigit, told[1])) or FORMS.get(told[0].lower(), ("", ""))[0] in LASTING - _VAGUE  # noqa: PLR2004
+    return (
+        len(told) > 2
+        or told[1][0].isupper()
+        or any(map(str.isdigit, told[1]))
+        or FORMS.get(told[0].lower(), ("", ""))[0] in LASTING - _VAGUE
+    )  # noqa: PLR2004
