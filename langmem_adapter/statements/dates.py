@@ -27,7 +27,11 @@ TIME_WORDS: Final = frozenset(
 _SHORT_DAYS: Final = {day[:length].lower(): day for day in _WEEKDAYS for length in (3, 4, 5)}
 _P: Final = patterns(
     "times",
-    {"MONTHS": "|".join(MONTHS), "WEEKDAYS": "|".join(_WEEKDAYS), "DAYS": "|".join((*_WEEKDAYS, *MONTHS, *_SHORT_DAYS))},
+    {
+        "MONTHS": "|".join(MONTHS),
+        "WEEKDAYS": "|".join(_WEEKDAYS),
+        "DAYS": "|".join((*_WEEKDAYS, *MONTHS, *_SHORT_DAYS)),
+    },
 )
 
 
@@ -107,8 +111,6 @@ def _moment(year: int, month: int, number: int) -> datetime | None:
         return None
 
 
-
-
 def is_date(text: str) -> bool:
     """Whether a text is a day, with or without its year, or a year.
 
@@ -125,8 +127,6 @@ _DAYS: Final = {
     "the day before yesterday": -2, "yesterday": -1, "last night": -1, "today": 0, "tonight": 0, "tomorrow": 1,
     "the day after tomorrow": 2,
 }  # fmt: skip
-
-
 
 
 def dated(text: str, today: date) -> str:

@@ -38,7 +38,9 @@ def thing(value: str, *, simple: bool = False) -> str:
     told = [word.lower().strip(",'") for word in name.split()]
     if not 0 < len(told) <= _LONGEST or _P["ODD"].search(name) or "," in name or not any(map(str.isalpha, name)):
         return ""
-    joints = WORDS["PREPOSITIONS"] & {told[0], told[-1]} or (simple and (WORDS["PREPOSITIONS"] | {"a", "an"}) & set(told))
+    joints = WORDS["PREPOSITIONS"] & {told[0], told[-1]} or (
+        simple and (WORDS["PREPOSITIONS"] | {"a", "an"}) & set(told)
+    )
     unclear = not WORDS["NO_THING"].isdisjoint(told) or any("n't" in word for word in told)
     return "" if joints or unclear or (len(told) > 1 and told[-1] in _MANNER) else name
 
