@@ -100,13 +100,13 @@ class _Run:
 
     def _of_me(self, said: str, when: str) -> str:
         if found := _P["RENEWED"].fullmatch(said):
-            self.noun = found["noun"]
+            self.noun = {"名": "名字"}.get(found["noun"], found["noun"]) or found["was"]
             return ""
         if name := _P["MY_NAME"].fullmatch(said):
             return f"名字是{name['name'] or name['is']}"
         if said.startswith("的") or _P["OF_KIN"].match(said):
-            return self._of_mine(said.removeprefix("的"), when)
-        self.mine = not (_P["POINTS"].search(_own(said)) or re.search("知道|觉得|认为|说", said[:4]))
+            return self._of_mine(_new(said.removeprefix("的")), when)
+        self.mine = not (re.search("(?<![吉其])[他她]|[你您]", said) or re.search("知道|觉得|认为|说", said[:4]))
         text = f"{'' if _P['PASSED'].fullmatch(when) and when[:1] not in '今昨' else when}{_worded(said)}"
         told = chinese_statement(text)
         wish = self.asks and told.attribute in {"plan", ""}
@@ -114,7 +114,6 @@ class _Run:
 
     def _of_mine(self, said: str, when: str = "") -> str:
         """What is said of the speaker's family or things: 妈妈住在北京, 血型是A-."""
-        said = re.sub("^新的?(?=.{1,6}是)", "", said)
         if both := _P["WITH_ME"].fullmatch(said):
             said = f"和{both['kin']}{both['rest']}"
         kin = _P["OF_KIN"].match(said)
@@ -143,8 +142,11 @@ class _Run:
         """A piece without a subject: a statement of its own, or the rest of the one before it."""
         if self.noun and (found := _P["NEW_ONE"].fullmatch(piece)):
             return f"{self.noun}是{found['value']}"
-        if _P["WORK"].search(self.before) and (found := _P["AT"].fullmatch(piece)):
-            return f"在{found['where']}工作"
+        if found := _P["AT"].fullmatch(piece):
+            if _P["WORK"].search(self.before):
+                return f"在{found['where']}工作"
+            if "搬" in self.before:
+                return f"住在{found['where']}"
         last = chinese_statement(self.facts[-1]) if self.kept and self.facts else None
         if last and _joins(piece, last):
             return f"{self.facts.pop()}，{piece}"
@@ -164,6 +166,10 @@ def _own(said: str) -> str:
     return re.sub(r"(?<=.)我的(?=.)", "", said)
 
 
+def _new(said: str) -> str:
+    return re.sub("^新的?(?=[^，,]{1,6}是)", "", said)
+
+
 def _unclear(said: str) -> bool:
     """Whether it asks, or points at what only the talk shows."""
     return bool(_P["YOU"].search(said) or _P["POINTS"].search(said))
@@ -172,6 +178,8 @@ def _unclear(said: str) -> bool:
 def _worded(said: str) -> str:
     """A statement as it is remembered: without what joins it to other sentences, and 不吃素了 as 不再吃素."""
     plain = said if said.startswith(("今", "昨")) else _P["PASSED"].sub("", said, count=1)
+    plain = _new(re.sub("^(?:和|跟|与)[他她](?=分手|离婚|结婚)", "", plain))
+    plain = re.sub("^改(?=[喝吃学用玩做打住读练骑坐])(.+?)了?$", r"\1", plain)
     plain = _own(_P["LEADS"].sub(r"\g<when>", _P["LEADS"].sub(r"\g<when>", plain)))
     if _P["WEIGHT"].fullmatch(plain):
         return f"体重{plain}"
