@@ -10,7 +10,6 @@ from typing import Final
 from langmem_adapter.statements.tables import patterns
 from langmem_adapter.statements.words import FORMS
 
-
 __all__ = ["MONTHS", "NUMBERS", "TIME_WORDS", "Span", "dated", "day", "is_date", "timed"]
 
 MONTHS: Final = tuple("January February March April May June July August September October November December".split())

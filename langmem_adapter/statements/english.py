@@ -462,9 +462,9 @@ def _read(told: _Told, row: Row, found: re.Match[str], head: str, tail: str) -> 
         form.ended
         or row.kind == "ends"
         or (
-            was
+            (was
             and row.attribute in _STATES_OF
-            and head != "be"
+            and head != "be")
             or (was and head == "be" and form.tense == "past" and row.attribute in _STATES_OF)
         )
     )
@@ -478,7 +478,7 @@ def _read(told: _Told, row: Row, found: re.Match[str], head: str, tail: str) -> 
     people = (Person(kind, groups.get("v", "") if "kind" in groups else ""),) if kind else ()
     triples = tuple(
         dict.fromkeys(
-            _of_row(told, row, found, groups, over=ended and row.kind == "is" or row.relation.startswith("!"))
+            _of_row(told, row, found, groups, over=(ended and row.kind == "is") or row.relation.startswith("!"))
         )
     )
     return told.says(

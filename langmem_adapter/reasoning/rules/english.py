@@ -146,7 +146,7 @@ def _of_others(told: str) -> Iterator[str]:
     else:
         deed = said.attribute in {"habit", "event", "trait", "skill", "prefer"} and (
             len(text.split()) > 3 or re.search(r"\d|died", text)
-        )  # noqa: PLR2004
+        )
         understood = said.attribute in NAMED | {"favorite", "detail", "like", "goal", "religion", "any"} or bool(
             said.people and deed
         )

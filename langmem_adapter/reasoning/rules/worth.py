@@ -76,7 +76,7 @@ def _is_plan(text: str) -> bool:
         plainly is not None
         and text.count(" ") > 2
         and not (TALK["TALK"].match(text) or _inner(text) or TALK["SOON"].search(text))
-    )  # noqa: PLR2004
+    )
 
 
 def _is_told(text: str, said: Statement, told: list[str]) -> bool:
