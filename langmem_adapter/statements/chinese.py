@@ -38,7 +38,8 @@ _SAME_KIN: Final = dict(
     for pair in "妈妈=母亲 爸爸=父亲 妈=母亲 爸=父亲 姐=姐姐 妹=妹妹 哥=哥哥 弟=弟弟 小狗=狗 狗狗=狗 小猫=猫 猫咪=猫 女友=女朋友 男友=男朋友 好朋友=朋友 "
     "最好的朋友=朋友 老婆=妻子 太太=妻子 媳妇=妻子 老公=丈夫".split()
 )
-_STOPPED: Final = frozenset("habit study like plan".split())  # that one has stopped is worth a memory of its own
+_STATES: Final = frozenset("employer vehicle own diet pet family home any".split())  # 不再有车 says nothing else
+
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ def chinese_statement(text: str, known: frozenset[str] = frozenset()) -> Stateme
         return Statement(text)
     body, span = (plain, Span()) if _P["BIRTH"].search(plain) else chinese_span(plain)
     said = _about(bare(_P["MINE"].sub("", body, count=1)), _Who(), span, known)
-    empty = said.ended and said.attribute not in _STOPPED and re.match(r".{0,8}?不再", body) is not None
+    empty = said.ended and said.attribute in _STATES and re.match(r".{0,8}?不再", body) is not None
     met = tuple(Person("", found["name"]) for found in _P["MET"].finditer(body))
     relations = () if _P["UNSURE"].search(plain) else said.relations
     return replace(said, text=text, empty=empty, people=said.people + met, relations=relations)
@@ -142,6 +143,8 @@ def _called(owner: _Who, kin: str, name: str, count: str = "") -> Statement:
     if kin in _CHILDREN:
         pregnant = Statement("", owner.key, "health", "怀孕", positive=False, ended=True)
         also = (Statement("", owner.key, "family", "孩子"), pregnant)
+    elif kind == "pet":
+        also = (Statement("", owner.key, "pet", "宠物"),)
     said = Statement("", owner.key, kind, " ".join(value.split()), people=people, also=also)
     return replace(said, relations=owner.implied + triples)
 
@@ -161,7 +164,8 @@ def _said(body: str, who: _Who, span: Span) -> Statement:
     for row in _TABLE:
         if match := row.pattern.fullmatch(told.removesuffix("了")) or row.pattern.fullmatch(told):
             return _of_row(row, match.groupdict(), who, span, positive=positive, ended=ended)
-    return Statement("", who.key, positive=positive, ended=ended, people=who.people, relations=who.implied)
+    kind, value = ("any", told) if ended else ("", "")  # whatever it is, it ends what is said in the same words
+    return Statement("", who.key, kind, value, positive=positive, ended=ended, people=who.people, relations=who.implied)
 
 
 def _sign(body: str) -> tuple[str, bool, bool]:
@@ -208,6 +212,8 @@ def _also(attribute: str, value: str, groups: Mapping[str, str | None], subject:
         return (over(subject, "vehicle", "车"),)
     if attribute == "school" and not value:
         return (over(f"{subject} 年级".strip(), "detail"),)
+    if attribute == "like" and (groups.get("doing") or value[:1] in {"打", "玩"}):
+        return (Statement("", subject, "habit", f"{groups.get('doing') or ''}{value}"),)
     if attribute == "study":
         return (over(subject, "plan", f"学{value}"),)
     return (over(subject, "employer"),) if value == "退休" else ()

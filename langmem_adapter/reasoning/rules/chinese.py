@@ -179,10 +179,10 @@ def _worded(said: str) -> str:
     """A statement as it is remembered: without what joins it to other sentences, and 不吃素了 as 不再吃素."""
     plain = said if said.startswith(("今", "昨")) else _P["PASSED"].sub("", said, count=1)
     plain = _new(re.sub("^(?:和|跟|与)[他她](?=分手|离婚|结婚)", "", plain))
-    plain = re.sub("^改(?=[喝吃学用玩做打住读练骑坐])(.+?)了?$", r"\1", plain)
+    plain = re.sub("^改(?=[喝吃学用玩做打住读练骑坐送])(.+?)了?$", r"\1", plain)
     plain = _own(_P["LEADS"].sub(r"\g<when>", _P["LEADS"].sub(r"\g<when>", plain)))
-    if _P["WEIGHT"].fullmatch(plain):
-        return f"体重{plain}"
+    if weight := _P["WEIGHT"].fullmatch(plain):
+        return f"体重{weight['kilos']}"
     over = _P["OVER"].fullmatch(plain)
     return f"不再{over['again'] or over['not'] or '有' + over['none']}" if over else re.sub("^已经(?=不再)", "", plain)
 
