@@ -174,25 +174,26 @@ def _ago(count: str, unit: str, today: date) -> tuple[str, str]:
 
 def _unit(way: str, unit: str, today: date) -> tuple[str, str]:
     step = {"last": -1, "past": -1, "next": 1, "coming": 1}.get(way, 0)
-    if unit == "week":
-        return "in", _week(today + timedelta(weeks=step))
+    months = today.year * 12 + today.month - 1
     if unit == "weekend":
         return "on", f"the weekend of {_saturday(today, way).isoformat()}"
-    if unit == "month":
-        return "in", _of_month(today.year * 12 + today.month - 1 + step)
-    if unit == "year":
-        return "in", str(today.year + step)
-    unit = _SHORT_DAYS.get(unit, unit).lower()
-    if unit.capitalize() in _WEEKDAYS:
-        ahead = (_WEEKDAYS.index(unit.capitalize()) - today.weekday()) % 7 or (7 if step else 0)
-        return "on", (today + timedelta(days=ahead if step >= 0 else ahead - 7 if ahead < 7 else -7)).isoformat()  # noqa: PLR2004
-    if unit.capitalize() in MONTHS:
-        month = MONTHS.index(unit.capitalize()) + 1
-        late = (step < 0 and month >= today.month) or (step > 0 and month <= today.month)
-        return "in", f"{unit.capitalize()} {today.year + (step if late else 0)}"
-    begins = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}[unit]
-    late = (step < 0 and today.month < begins + 3) or (step > 0 and today.month >= begins)
-    return "in", f"{unit} {today.year + (step if late else 0)}"
+    whole = {
+        "week": _week(today + timedelta(weeks=step)),
+        "month": _of_month(months + step),
+        "year": str(today.year + step),
+    }
+    return ("in", whole[unit]) if unit in whole else _named(step, _SHORT_DAYS.get(unit, unit).capitalize(), today)
+
+
+def _named(step: int, name: str, today: date) -> tuple[str, str]:
+    """A weekday, a month or a season, before or after today."""
+    if name in _WEEKDAYS:
+        ahead = (_WEEKDAYS.index(name) - today.weekday()) % 7
+        return "on", (today + timedelta(days=ahead - 7 if step < 0 else ahead or 7 * step)).isoformat()
+    begins = MONTHS.index(name) + 1 if name in MONTHS else {"Spring": 3, "Summer": 6, "Winter": 12}.get(name, 9)
+    ends = begins + (1 if name in MONTHS else 3)
+    late = (step < 0 and today.month < ends) or (step > 0 and today.month >= begins)
+    return "in", f"{name if name in MONTHS else name.lower()} {today.year + (step if late else 0)}"
 
 
 def _saturday(today: date, way: str) -> date:

@@ -30,7 +30,7 @@ from langmem_adapter.statements.words import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from datetime import datetime
 
 __all__ = ["GIVEN", "english_statement"]
@@ -66,14 +66,17 @@ _EXTRA: Final = {
 
 _SHORT: Final = (("can't", "cannot"), ("won't", "will not"), ("n't", " not"))
 _HEADS: Final = {"'m": "am", "'re": "are", "'ve": "have", "'ll": "will", "'d": "would", "'s": "is"}
-_DENIALS: Final = (
-    (re.compile(r"(?:cannot (?:stand|bear|tolerate)|dislikes?|hates?|hated|detests?|despises?|loathes?)\s+(?:to )?"), "like "),
-    (re.compile(r"(?:has|have|had) (?:no|zero) (?=\w)"), "have "),
-    (re.compile(r"(?:does|do|did|never) (?:not )?(?=\w)"), ""),
-    (re.compile(r"(?:is|are|was|were|am) (?:not|never) (?:really |very |too |so )?(?:an? (?:big |huge )?(?:fan|lover) of|into|fond of|keen on)\s+"), "like "),
-    (re.compile(r"(?P<be>is|are|was|were|am|has|have|had|will|would|cannot) (?:not|never)\s+"), "{be} "),
-    (re.compile(r"(?:cannot|not|never)\s+"), "can "),
-)  # fmt: skip
+_DENIALS: Final = tuple(
+    (_P[key], put)
+    for key, put in (
+        ("DISLIKES", "like "),
+        ("HAS_NO", "have "),
+        ("DOES_NOT", ""),
+        ("NO_FAN", "like "),
+        ("IS_NOT", "{be} "),
+        ("CANNOT", "can "),
+    )
+)
 _DEEDS: Final = frozenset("habit hobby like prefer study skill goal plan speak".split())
 """What one did, liked or wanted: that it is over is worth a memory of its own."""
 _OPENERS: Final = (
@@ -186,53 +189,37 @@ def _lemma(told: str) -> tuple[str, str]:
     head, _, rest = told.partition(" ")
     low, rest = head.lower().strip(","), _bare(rest)
     if low in {"is", "are", "am", "was", "were", "be", "been", "being"}:
-        if rest.startswith(("going to ", "planning ", "thinking of ", "about to ")) or _P["INTENDS"].match(rest):
-            return rest[rest.find(" ", 8) + 1 :], "plan"
-        past = "past" if low[0] == "w" else "now"
-        return (_lemma(rest)[0], past) if _ing(rest) else (f"be {rest}", past)
-    if low == "had" and rest.startswith("to "):
-        return rest[3:], "past"
+        return _was(rest, "past" if low[0] == "w" else "now")
     if low in {"has", "have", "had", "got"}:
-        rest = rest.removeprefix("got ")
-        verb, _, after = rest.partition(" ")
-        if verb == "been":
-            return (f"visit {after[3:]}", "done") if after.startswith("to ") else (_lemma(f"is {after}")[0], "done")
-        done = FORMS.get(verb.lower())
-        if done and done[1] == "past" and low in {"has", "have"}:
-            return f"{done[0]} {after}".strip(), "done"
-        return (f"have {rest}", "past" if low == "had" else "now") if low != "got" else (f"get {rest}", "past")
-    if low == "can":
-        return f"can {rest}", "now"
+        return _had(low, rest.removeprefix("got "))
     if low in _OPENERS and not re.match(r"(?:married|divorced) [A-Z]", told):
         return f"be {told}", "now"
     base, tense = FORMS.get(low, (low, "now"))
     return f"{base} {rest}".strip(), "past" if tense == "past" else "now"
 
 
+def _was(rest: str, time: str) -> tuple[str, str]:
+    if rest.startswith(("going to ", "planning ", "thinking of ", "about to ")) or _P["INTENDS"].match(rest):
+        return rest[rest.find(" ", 8) + 1 :], "plan"
+    return (_lemma(rest)[0], time) if _ing(rest) else (f"be {rest}", time)
+
+
+def _had(low: str, rest: str) -> tuple[str, str]:
+    verb, _, after = rest.partition(" ")
+    if low == "had" and verb == "to":
+        return after, "past"
+    if verb == "been":
+        return (f"visit {after[3:]}", "done") if after.startswith("to ") else (_lemma(f"is {after}")[0], "done")
+    base, tense = FORMS.get(verb.lower(), ("", ""))
+    if tense == "past" and low in {"has", "have"}:
+        return f"{base} {after}".strip(), "done"
+    return (f"get {rest}", "past") if low == "got" else (f"have {rest}", "past" if low == "had" else "now")
+
+
 # ── whom it is about ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-_SAME: Final = {
-    word: same
-    for same, *words in (
-        line.split()
-        for line in (
-            "mother mom mum mama|father dad|grandmother grandma|grandfather grandpa|child kid kids children|cat cats|dog dogs|son sons"
-            "|daughter daughters|sister sisters|brother brothers|sibling siblings|twin twins|friend friends|neighbor neighbour|rabbit bunny"
-        ).split("|")
-    )
-    for word in words
-}
-_RELATION: Final = {
-    word: relation
-    for relation, *words in (
-        line.split()
-        for line in (
-            "friend_of friend|colleague_of colleague coworker|partner_of partner girlfriend boyfriend|married_to wife husband"
-            "|engaged_to fiance fiancé fiancee fiancée|sibling_of sibling"
-        ).split("|")
-    )
-    for word in words
-}
+_SAME: Final = {word: line.split()[0] for line in _P["SAME"].pattern.split("|") for word in line.split()[1:]}
+_RELATION: Final = {word: line.split()[0] for line in _P["RELATION"].pattern.split("|") for word in line.split()[1:]}
 _STATES: Final = {"married_to": "married", "engaged_to": "engaged", "partner_of": "dating"}
 _NO_NAME: Final = frozenset(FORMS) | ADJECTIVES | DEMONYMS | TIME_WORDS | WORDS["QUALITY"] | WORDS["NO_NAME"]
 
@@ -355,7 +342,7 @@ def _favourite(source: _Who, noun: str, v: str, subject: str) -> Statement:
 
 
 def _kin(who: _Who, v: str, last: str, subject: str) -> Statement | None:
-    """ "Wife's name is Ann", "dog is called Rex", "best friend is Tom": whom somebody has, by name."""
+    """Whom somebody has, by name: "Wife's name is Ann", "dog is called Rex", "best friend is Tom"."""
     naming = last in {"name", "names"} and bool(subject)
     kin = _Who.of(subject) if naming else who
     listed = tuple(re.split(r",? and |, | & ", v)) if _P["LISTED"].fullmatch(v) else ()
@@ -402,7 +389,12 @@ class _Told:
     def says(self, attribute: str, value: str, **more: Any) -> Statement:
         """A statement, with what holds of every one that these words make."""
         form = self.form
-        held = {"positive": form.positive, "ended": form.ended, "empty": form.empty, "people": self.who.people}
+        held: dict[str, Any] = {
+            "positive": form.positive,
+            "ended": form.ended,
+            "empty": form.empty,
+            "people": self.who.people,
+        }
         return Statement("", self.who.key, attribute, value, **(held | more))
 
 
@@ -462,9 +454,7 @@ def _read(told: _Told, row: Row, found: re.Match[str], head: str, tail: str) -> 
         form.ended
         or row.kind == "ends"
         or (
-            (was
-            and row.attribute in _STATES_OF
-            and head != "be")
+            (was and row.attribute in _STATES_OF and head != "be")
             or (was and head == "be" and form.tense == "past" and row.attribute in _STATES_OF)
         )
     )
@@ -535,11 +525,10 @@ def _targets(relation: str, type_: str, value: str) -> tuple[str, ...]:
         return (name,) if name and (type_ or is_date(name)) else ()
     if relation in {"named", "has_age", "has_status"}:
         return (value.split(",", 1)[0],) if len(value.split()) <= 3 else ()  # noqa: PLR2004 - a name
-    if relation == "prefers":
-        value = re.split(r" (?:over|to|than|instead)\b", value)[0]
-        return () if re.match(r"\w+ing\b|.* when\b", value) else things(value)
     if relation in {"likes", "dislikes"}:
         return _liked(value)
+    if relation == "prefers":
+        value = re.split(r" (?:over|to|than|instead)\b|^\w+ing\b|.* when\b", value)[0]
     value = _AFTER[""].sub(
         "", re.sub(r"\b(?:fluent|good|some|basic|a little|a bit of) ", "", value) if relation == "speaks" else value
     )
@@ -606,7 +595,7 @@ def _have(told: _Told, tail: str) -> Statement:
         if attribute != "partner":
             value = " ".join(filter(None, [found["count"], found["quality"].strip(), value, found["rest"].strip(" ,")]))
         ended = form.ended or past
-        triples = (
+        triples: Iterable[Triple] = (
             _having(told, kind, name, over=ended, more=found["rest"])
             if told.relates and (form.positive or form.ended)
             else ()

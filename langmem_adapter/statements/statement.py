@@ -22,7 +22,8 @@ SINGLE: Final = frozenset(
 """Attributes that have one value at a time; a newer statement ends the older one."""
 
 MANY: Final = frozenset(
-    "family pet friend like prefer allergy health habit hobby group visit skill speak study vehicle own trait plan event any".split()
+    "family pet friend like prefer allergy health habit hobby group visit skill speak study vehicle own trait plan event "
+    "any".split()
 )
 """Attributes of which one has several values; no statement ends another's for its date. `any` is said of what ends only: it
 ends whatever it names."""

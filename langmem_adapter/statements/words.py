@@ -12,9 +12,20 @@ from langmem_adapter.statements.tables import lists
 from langmem_adapter.vocabulary import IRREGULAR
 
 __all__ = [
-    "ADJECTIVES", "DEMONYMS", "DONE", "FEMALE", "FORMS", "INNER", "KINDS", "LASTING", "MALE", "PETS", "PLURAL", "WORDS", "gerund",
-    "third",
-]  # fmt: skip
+    "ADJECTIVES",
+    "DEMONYMS",
+    "DONE",
+    "FEMALE",
+    "FORMS",
+    "INNER",
+    "KINDS",
+    "LASTING",
+    "MALE",
+    "PETS",
+    "PLURAL",
+    "WORDS",
+]
+__all__ += ["gerund", "third"]
 
 WORDS: Final = lists("english-words")
 LASTING: Final = WORDS["LASTING"]

@@ -106,16 +106,10 @@ def _trimmed(text: str, marks: str) -> str:
 
 def _read(clause: str, *, first: bool, seen: str) -> Iterator[str]:
     """The facts of a clause by its subject."""
-    if found := _P["CALL"].match(clause):
-        yield f"Name is {found['name']}"
-    elif found := _P["NICK"].match(clause):
-        yield f"Nickname is {found['name']}"
+    if naming := _named(clause, first=first):
+        yield naming
     elif _P["YOU"].search(clause):
         return  # talk with the assistant, not about the speaker
-    elif first and (found := _P["THIS_IS"].match(clause)) and found["name"].split()[0].lower() not in TIME_WORDS:
-        yield f"Name is {found['name']}"
-    elif found := _P["MY_KIN"].match(clause):
-        yield f"Has a {found['kin']} named {found['name']}"
     elif found := _P["WITH_ME"].match(clause):
         yield from (f"{fact} with {found['who']}" for fact in _predicate(found["rest"]))
     elif found := _P["FIRST"].match(clause):
@@ -123,14 +117,23 @@ def _read(clause: str, *, first: bool, seen: str) -> Iterator[str]:
     elif found := _P["MINE"].match(clause):
         told = re.sub(r"^((?:[\w-]+ )?name)'s (?=\w)", r"\1 is ", found["rest"], flags=re.IGNORECASE)
         yield from _of_others(re.sub(r"^([\w-]+)'s (?=(?:an?|called|named|allergic|from|in)\b)", r"\1 is ", told))
-    elif _P["OTHER"].match(clause):
-        yield from _of_others(clause)
     elif _P["BARE"].match(clause):
         yield from _predicate(clause if clause.lower().startswith("just ") else f"am {clause}")
-    elif (name := clause.partition(" ")[0]) in set(_P["NAMES"].findall(seen)) or re.match(
-        r"[A-Z]\w+ (?:died|passed away)\b", clause
-    ):
-        yield from _of_others(clause) if name else ()
+    elif _P["OTHER"].match(clause) or clause.partition(" ")[0] in _P["NAMES"].findall(seen) or _P["DIED"].match(clause):
+        yield from _of_others(clause)
+
+
+def _named(clause: str, *, first: bool) -> str:
+    """What says a name: "Call me Al", "This is Ann", "Anna is my sister"."""
+    for key, told in (("CALL", "Name is {name}"), ("NICK", "Nickname is {name}")):
+        if found := _P[key].match(clause):
+            return told.format(name=found["name"])
+    if _P["YOU"].search(clause):
+        return ""
+    if first and (found := _P["THIS_IS"].match(clause)) and found["name"].split()[0].lower() not in TIME_WORDS:
+        return f"Name is {found['name']}"
+    found = _P["MY_KIN"].match(clause)
+    return f"Has a {found['kin']} named {found['name']}" if found else ""
 
 
 def _of_others(told: str) -> Iterator[str]:
@@ -141,15 +144,9 @@ def _of_others(told: str) -> Iterator[str]:
     thing = said.subject in {"it", "its", "this", "that"} and said.attribute != "name"
     if misread or thing or leans(re.sub("^(?:he|she|they|it)\\b", "", text, flags=re.IGNORECASE), said):
         return
-    if other:
-        understood = said.attribute in WORDS["TOLD_OF_OTHERS"]
-    else:
-        deed = said.attribute in {"habit", "event", "trait", "skill", "prefer"} and (
-            len(text.split()) > 3 or re.search(r"\d|died", text)
-        )
-        understood = said.attribute in NAMED | {"favorite", "detail", "like", "goal", "religion", "any"} or bool(
-            said.people and deed
-        )
+    deed = said.people and said.attribute in {"habit", "event", "trait", "skill", "prefer"} and _P["DEED"].match(text)
+    known = WORDS["TOLD_OF_OTHERS"] if other else NAMED | {"favorite", "detail", "like", "goal", "religion", "any"}
+    understood = said.attribute in known or (deed and not other)
     if understood or (said.ended and said.attribute != "any"):
         yield told
 
@@ -159,10 +156,17 @@ def _of_others(told: str) -> Iterator[str]:
 _SHORT: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), put)
     for pattern, put in (
-        (r"^'?m\b", "am"), (r"^'re\b", "are"), (r"^'?ve\b", "have"), (r"^'?ll\b", "will"), (r"^'d\b", "would"), (r"^'s\b", "is"),
-        (r"\b(?:can't|can not)\b", "cannot"), (r"\bwon't\b", "will not"), (r"^(do|does|did|is|are|was|were|has|have|would)n'?t\b", r"\1 not"),
+        (r"^'?m\b", "am"),
+        (r"^'re\b", "are"),
+        (r"^'?ve\b", "have"),
+        (r"^'?ll\b", "will"),
+        (r"^'d\b", "would"),
+        (r"^'s\b", "is"),
+        (r"\b(?:can't|can not)\b", "cannot"),
+        (r"\bwon't\b", "will not"),
+        (r"^(do|does|did|is|are|was|were|has|have|would)n'?t\b", r"\1 not"),
     )
-)  # fmt: skip
+)
 _NO_NAME: Final = ADJECTIVES | DEMONYMS | TIME_WORDS | frozenset("team also currently".split())
 
 
@@ -213,33 +217,41 @@ def _third(verb: str, after: str) -> str:
     after = _P["ENDED"].sub("", after)
     denied = re.match(r"(?:not|never|no longer) ", after)
     if verb in {"am", "are"}:
-        if denied:
-            return f"Is {'no longer' if over or denied.group() == 'no longer ' else denied.group().strip()} {_years(after[denied.end() :])}"
-        after = re.sub(r"^(?:still|now|only|really) (?=\w+ing\b)", "", after)
-        return _capital(after) if _progressive(after) else f"Is {_years(after)}"
-    if verb in {"do", "does"} and denied:
-        return f"No longer {_verb_third(after[4:])}" if over else f"Doesn't {after[4:]}"
-    if verb == "did" and denied:
-        return ""
-    if verb == "no" and after.startswith("longer "):
-        inner = _third(*_split(after[7:]))
-        return inner and (
-            f"Is no longer {inner[3:]}" if inner.startswith("Is ") else f"No longer {inner[0].lower()}{inner[1:]}"
+        return _being(
+            after,
+            "no longer" if over else denied.group().strip() if denied else "",
+            after[denied.end() :] if denied else after,
         )
-    if verb == "never":
-        head, tail = _split(after)
-        inner = _third(head, tail)
-        return inner and f"Never {inner[0].lower()}{inner[1:]}"
+    if verb in {"do", "does", "did"} and denied:
+        told = f"No longer {_verb_third(after[4:])}" if over else f"Doesn't {after[4:]}"
+        return "" if verb == "did" else told
+    if verb == "never" or (verb == "no" and after.startswith("longer ")):
+        word, inner = (
+            ("Never", _third(*_split(after))) if verb == "never" else ("No longer", _third(*_split(after[7:])))
+        )
+        return inner and (
+            f"Is {word.lower()} {inner[3:]}" if inner.startswith("Is ") else f"{word} {inner[0].lower()}{inner[1:]}"
+        )
+    return _stated(verb, after, " anymore" if over else "")
+
+
+def _being(after: str, denied: str, what: str) -> str:
+    if denied:
+        return f"Is {denied} {_years(what)}"
+    after = re.sub(r"^(?:still|now|only|really) (?=\w+ing\b)", "", after)
+    progressive = tense(after) == "ing" or after.startswith("going to ")
+    return _capital(after) if progressive else f"Is {_years(after)}"
+
+
+def _stated(verb: str, after: str, over: str) -> str:
+    after = after.removeprefix("got ") if verb in {"have", "had"} else after
     if verb == "cannot":
-        return f"Can't {after}{' anymore' if over else ''}"
-    if verb in {"have", "had"} and re.match(r"got ", after):
-        after = after[4:]
+        return f"Can't {after}{over}"
     if verb in _FIXED:
         return f"No longer has {after}" if verb == "have" and over else f"{_FIXED[verb]} {after}"
     if verb in LASTING:
-        return f"{third(verb).capitalize()} {after}{' anymore' if over else ''}".strip()
-    form = FORMS.get(verb)
-    return f"{verb.capitalize()} {after}".strip() if form and form[1] in {"past", "base"} else ""
+        return f"{third(verb).capitalize()} {after}{over}".strip()
+    return f"{verb.capitalize()} {after}".strip() if tense(verb) in {"past", "base"} else ""
 
 
 _FIXED: Final = {
@@ -259,10 +271,6 @@ def _split(told: str) -> tuple[str, str]:
 def _verb_third(told: str) -> str:
     head, tail = _split(told)
     return f"{third(head)} {tail}".strip() if head in FORMS else told
-
-
-def _progressive(after: str) -> bool:
-    return tense(after) == "ing" or after.startswith("going to ")
 
 
 def _years(told: str) -> str:

@@ -74,7 +74,7 @@ def _is_plan(text: str) -> bool:
     plainly = TALK["AHEAD"].match(text) or TALK["GOING_ON"].match(text)
     return (
         plainly is not None
-        and text.count(" ") > 2
+        and len(text.split()) > 3  # noqa: PLR2004 - shorter ones say too little
         and not (TALK["TALK"].match(text) or _inner(text) or TALK["SOON"].search(text))
     )
 
