@@ -16,6 +16,7 @@ from langmem_adapter.errors import ConflictError, EmbeddingMismatchError, Invali
 from langmem_adapter.names import named_speaker, whom
 from langmem_adapter.records.work import Change, Decision, Event
 from langmem_adapter.storage import lexical
+from langmem_adapter.storage.courses import Course
 from langmem_adapter.storage.feed import INSERT_CHANGE
 from langmem_adapter.storage.found import courses_of, past_lives, targets
 from langmem_adapter.storage.graph.beliefs import Home
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
     from langmem_adapter.records.graph import RelationChange, Triple
     from langmem_adapter.records.scope import Scope
-    from langmem_adapter.storage.courses import Course
     from langmem_adapter.storage.writes import Write
 
 __all__ = ["Entry"]
@@ -231,10 +231,19 @@ class Entry:
     def _keep(self, decision: Decision) -> Change:
         if decision.memory_id is not None:
             row = self._target(decision)
-            self._tell(decision, row, row["text"], row["text"])
             if decision.dated:
-                self._date(decision, row["text"])
+                text = (row if decision.after is None else self._standing[row["id"]])["text"]
+                decision = replace(decision, relations=self._until_another(decision, text))
+                self._date(decision, text)
+            self._tell(decision, row, row["text"], row["text"])
         return Change(decision.memory_id, decision.text or "", "NONE", reason=decision.reason)
+
+    def _until_another(self, decision: Decision, text: str) -> tuple[Triple, ...]:
+        """What is said of relations, until something else was said."""
+        course, time = self._courses[str(decision.memory_id)], decision.time or self.now
+        following = next((step for step in course.steps if step.valid_from > time), None)
+        another = following is not None and following.text != text
+        return _closed(decision.relations, following.valid_from) if following and another else decision.relations
 
     # ── a statement of another date ─────────────────────────────────────────────────────────────────────────────────
 
@@ -252,8 +261,8 @@ class Entry:
         """What a memory says was said with a date of its own."""
         old, course, time = self._dated(decision, str(decision.memory_id))
         is_last = time >= old["updated_at"]
-        if is_last and text != old["text"]:
-            raise InvalidInputError(f"memory {old['id']} is confirmed and changed in one list of decisions")
+        if is_last and text != old["text"]:  # this very list says something newer of it
+            return
         if course.said(time, text) is not None:
             return
         now = {"seq": self._draw(), "created_at": min(old["created_at"], time)}

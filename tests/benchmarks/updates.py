@@ -4,8 +4,9 @@
 named speaker, makes half a year later. Both are told to an offline `Memory`, and what `get_all` shows before and after the
 second decides:
 
-- An update is *made* where something stood before, none of it stands after, something new does, every word of the pair's
-  `keeps` is found in what stands, and none of its `gone` is (upper and lower case aside).
+- An update is *made* where something stood before, none of it stands after, something new does (but where the later statement
+  only denies, and so keeps nothing), every word of the pair's `keeps` is found in what stands, and none of its `gone` is
+  (upper and lower case aside).
 - Of two that are alike, anything that stood before and does not after is *overwritten*; *both stay* where something stood,
   all of it still does, and something new beside it.
 """
@@ -65,7 +66,7 @@ class Outcome:
     def made(self) -> bool:
         """Whether the update was made."""
         standing = "\n".join(self.after).casefold()
-        closed = bool(self.before) and not self.before & self.after and bool(self.after)
+        closed = bool(self.before) and not self.before & self.after and bool(self.after or not self.said.keeps)
         kept = all(word.casefold() in standing for word in self.said.keeps)
         return closed and kept and not any(word.casefold() in standing for word in self.said.gone)
 

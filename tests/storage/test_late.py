@@ -90,6 +90,16 @@ def test_the_history_says_when_each_was_true(memory: Memory) -> None:
     }
 
 
+def test_what_comes_back_does_not_begin_before_it_went(memory: Memory) -> None:
+    added = memory.add("Lives in Oslo", user_id="ann", infer=False, timestamp=year(2100))
+    home = str(added.results[0].id)
+    memory.update(home, metadata={"seen": True})
+    memory.delete(home)
+    memory.restore(home, 2)
+    assert [revision.valid_from for revision in memory.history(home)] == [year(2100)] * 4
+    assert memory.get_all(user_id="ann", known_at=year(2099)).items == memory.get_all(user_id="ann").items
+
+
 def test_restored_it_stands_from_now_on_beside_the_other(memory: Memory) -> None:
     home = home_of(memory)
     (change,) = apply(memory, late(home))
@@ -168,6 +178,9 @@ def test_an_end_that_is_told_late_ends_what_was_true_then(memory: Memory) -> Non
     assert (change.event, change.text, change.valid_to) == ("DELETE", "Lives in Kyoto", year(2022))
     assert [texts(memory, as_of=year(number)) for number in (2021, 2023)] == [["Lives in Kyoto"], []]
     assert texts(memory) == ["Lives in Oslo"]
+    apply(memory, Decision("DELETE", home, "left Rome", past_of=home, time=year(2015)))
+    assert memory.get(home).created_at == year(2020)
+    assert [item.created_at for item in memory.get_all(user_id="ann", as_of=year(2021))] == [year(2020)]
     (early,) = apply(memory, late(home, "Lives in Nara", 2018))
     assert early.valid_to == year(2020)
 
