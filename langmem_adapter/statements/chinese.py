@@ -176,7 +176,7 @@ def _sign(body: str) -> tuple[str, bool, bool]:
         if found := pattern.fullmatch(body):
             groups = found.groupdict()
             has = f"有{groups['x'].removeprefix('有')}" if groups.get("x") else ""
-            return groups.get("v") or has or f"{'喜欢' * bool(groups.get('hates'))}{groups['w']}", False, ended
+            return groups.get("v") or groups.get("u") or has or f"{'喜欢' * bool(groups.get('hates'))}{groups['w']}", False, ended
     return body, True, False
 
 
@@ -186,7 +186,7 @@ def _of_row(
     attribute, value = row.attribute, _value(groups.get("v") or groups.get("w") or "")
     noun = groups.get("n") or (row.target if attribute == "detail" else "")
     if attribute == "employer" and _P["PLACES"].fullmatch(value):
-        attribute = ""
+        attribute, noun = "detail", "工作地点"
     elif attribute == "age":
         value = _digits(value)
     elif attribute == "pet":
@@ -212,7 +212,7 @@ def _also(attribute: str, value: str, groups: Mapping[str, str | None], subject:
         return (over(subject, "vehicle", "车"),)
     if attribute == "school" and not value:
         return (over(f"{subject} 年级".strip(), "detail"),)
-    if attribute == "like" and (groups.get("doing") or value[:1] in {"打", "玩"}):
+    if attribute == "like" and (groups.get("doing") or value[:1] in set("打玩听看踢")):
         return (Statement("", subject, "habit", f"{groups.get('doing') or ''}{value}"),)
     if attribute == "study":
         return (over(subject, "plan", f"学{value}"),)

@@ -89,6 +89,8 @@ class _Run:
         for pattern, opening in _NAMED.items():
             if found := _P[pattern].fullmatch(piece):
                 return f"{opening}{found['name']}"
+        if topic := _P["TOPIC"].fullmatch(piece):
+            piece = f"我把{topic['thing']}{topic['did']}"
         if found := _P["SELF"].fullmatch(piece):
             self.mine, self.kin = True, ""
             return self._of_me(_P["AT_HOME"].sub("", found["said"].strip("，, ")), found["when"] or "")
@@ -178,7 +180,7 @@ def _unclear(said: str) -> bool:
 def _worded(said: str) -> str:
     """A statement as it is remembered: without what joins it to other sentences, and 不吃素了 as 不再吃素."""
     plain = said if said.startswith(("今", "昨")) else _P["PASSED"].sub("", said, count=1)
-    plain = _new(re.sub("^(?:和|跟|与)[他她](?=分手|离婚|结婚)", "", plain))
+    plain = _new(re.sub("^(?:和|跟|与)[他她](?=.{0,8}(?:分手|分了|离婚|结婚))", "", plain))
     plain = re.sub("^改(?=[喝吃学用玩做打住读练骑坐送])(.+?)了?$", r"\1", plain)
     plain = _own(_P["LEADS"].sub(r"\g<when>", _P["LEADS"].sub(r"\g<when>", plain)))
     if weight := _P["WEIGHT"].fullmatch(plain):
