@@ -41,7 +41,6 @@ _SAME_KIN: Final = dict(
 _STATES: Final = frozenset("employer vehicle own diet pet family home any".split())  # 不再有车 says nothing else
 
 
-
 @dataclass(frozen=True, slots=True)
 class _Who:
     """Whom a statement is about: as compared, as the graph names it (nobody for a pronoun), and what its front says."""
@@ -176,7 +175,11 @@ def _sign(body: str) -> tuple[str, bool, bool]:
         if found := pattern.fullmatch(body):
             groups = found.groupdict()
             has = f"有{groups['x'].removeprefix('有')}" if groups.get("x") else ""
-            return groups.get("v") or groups.get("u") or has or f"{'喜欢' * bool(groups.get('hates'))}{groups['w']}", False, ended
+            return (
+                groups.get("v") or groups.get("u") or has or f"{'喜欢' * bool(groups.get('hates'))}{groups['w']}",
+                False,
+                ended,
+            )
     return body, True, False
 
 
