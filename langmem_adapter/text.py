@@ -28,6 +28,7 @@ from langmem_adapter.vocabulary import (
     STOPWORDS,
     STOPWORDS_CJK,
     TIMES,
+    TOPICS,
     WHEN,
 )
 
@@ -53,10 +54,11 @@ __all__ = [
     "subjects",
     "tells_change",
     "text_hash",
+    "topics",
     "words",
 ]
 
-TOKENIZER: Final = "3"
+TOKENIZER: Final = "4"
 """Version of the rules of `words`, `marks` and `text_hash`; raise it with every change that gives others for the same text."""
 
 # Chinese, Japanese and Korean letters, and their signs of repetition.
@@ -169,7 +171,7 @@ _CLOSING: Final = "\"'”’)]）」 \t\r\n"
 
 
 def marks(text: str, language: str = ENGLISH, told: Iterable[str] | None = None) -> set[str]:
-    """What kind of statement a text is: whether it asks, and whether it tells a time.
+    """What kind of statement a text is: whether it asks, whether it tells a time, and its `topics`.
 
     Words of time are known in English and Chinese, years in every language.
 
@@ -180,11 +182,11 @@ def marks(text: str, language: str = ENGLISH, told: Iterable[str] | None = None)
 
     Example:
         >>> sorted(marks("Did you go there last week?")), marks("I like tea.")
-        (['?', '?when'], set())
+        (['?', '?when', '~schedule'], {'~drink'})
     """
     told = words(text, language) if told is None else told
     tells = not _lists(language).times.isdisjoint(told) or _YEAR.search(text) is not None
-    return {mark for mark, holds in ((ASKS, asks(text)), (TELLS_TIME, tells)) if holds}
+    return topics(told, language).union(mark for mark, holds in ((ASKS, asks(text)), (TELLS_TIME, tells)) if holds)
 
 
 def asks(text: str) -> bool:
@@ -205,6 +207,23 @@ def asks_when(question: str) -> bool:
         (True, True, False)
     """
     return question.strip().casefold().startswith(WHEN) or _ASKS_WHEN_CJK.search(question) is not None
+
+
+def topics(told: Iterable[str], language: str = ENGLISH) -> set[str]:
+    """The topics that any of some words speaks of, as marks.
+
+    English and Chinese words; only the Chinese ones where words in Latin letters are not read as English.
+
+    Args:
+        told: The `words` of a text.
+        language: As for `words`.
+
+    Example:
+        >>> topics(words("Called off the wedding")), topics(words("Ha cancelado la boda"))
+        ({'~partner'}, set())
+    """
+    known = _lists(language).topics
+    return {topic for word in told for topic in known.get(word, ())}
 
 
 def groups_of(terms: Iterable[str], language: str = ENGLISH) -> set[str]:
@@ -375,6 +394,7 @@ class _Lists:
     times: frozenset[str]
     kin: frozenset[str]
     light: frozenset[str]
+    topics: Mapping[str, tuple[str, ...]]
     members: Mapping[str, tuple[str, ...]]
     group: Mapping[str, str]
 
@@ -385,6 +405,11 @@ def _read_lists(*, english: bool) -> _Lists:
         return [words(word)[-1] for word in listed if english or is_cjk(word)]
 
     function_words = STOPWORDS_CJK | STOPWORDS if english else STOPWORDS_CJK
+    topics: dict[str, dict[str, None]] = {}
+    for line in re.split(r"\n(?! )", TOPICS.strip()):
+        topic, _, listed = line.partition(":")
+        for term in set(terms(listed.split())) - function_words:
+            topics.setdefault(term, {})[f"~{topic}"] = None
     members = {f"={line.split()[0]}": tuple(dict.fromkeys(terms(line.split()))) for line in RELATED}
     members = {name: tuple(term for term in listed if term not in function_words) for name, listed in members.items()}
     return _Lists(
@@ -392,6 +417,7 @@ def _read_lists(*, english: bool) -> _Lists:
         times=frozenset(terms(TIMES)),
         kin=frozenset(terms(KIN)),
         light=LIGHT if english else frozenset(),
+        topics={term: tuple(named) for term, named in topics.items()},
         members=members,
         group={term: group for group, listed in reversed(members.items()) for term in listed},
     )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.languages import ENGLISH, LANGUAGES, NO_STEMS, checked, folded, stemmer, unaccented
-from langmem_adapter.text import content_words, groups_of, marks, words
+from langmem_adapter.text import content_words, groups_of, marks, topics, words
 
 EVERY = st.sampled_from((*LANGUAGES, NO_STEMS))
 ANY = st.text(max_size=60)
@@ -110,6 +110,7 @@ def test_english_word_lists_do_not_touch_other_languages() -> None:
     assert content_words("what was it") == set()
     assert groups_of(["art"]) and not groups_of(["art"], "german")
     assert groups_of(["猫"], "german") == groups_of(["猫"])
+    assert topics(["flat"]) == {"~home"} and not topics(["flat"], "german") and topics(["猫"], "german") == {"~pet"}
     assert marks("last summer") and not marks("summer", "german") and marks("im Jahr 2019", "german")
 
 

@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 from langmem_adapter.arguments import filled
 from langmem_adapter.cli import graph_pictures
 from langmem_adapter.cli.failures import CommandError, ExitCode
-from langmem_adapter.cli.options import Call, named
+from langmem_adapter.cli.options import AsOf, Call, KnownAt, named
 from langmem_adapter.cli.output import as_data
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.records.scope import Scope
@@ -31,8 +31,6 @@ _NAMES: Final = 200  # among which one is looked for that was meant
 _RELATION: Final = ("id", "source", "relation", "target", "valid_from", "valid_to")
 
 Format: TypeAlias = Literal["table", "mermaid", "dot", "graphml"]
-AsOf = Annotated[str | None, typer.Option(metavar="TIME", help="What held then, ISO 8601.", show_default=False)]
-KnownAt = Annotated[str | None, typer.Option(metavar="TIME", help="What was believed then.", show_default=False)]
 Limit = Annotated[int, typer.Option("-k", "--limit", min=1, max=10_000, help="At most so many.")]
 After = Annotated[
     str | None, typer.Option(metavar="CURSOR", help="Go on after this page's cursor.", show_default=False)

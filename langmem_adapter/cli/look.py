@@ -7,7 +7,7 @@ import typer
 
 from langmem_adapter.cli import pictures
 from langmem_adapter.cli.failures import ExitCode
-from langmem_adapter.cli.options import Call, GraphOption, known_scopes, named
+from langmem_adapter.cli.options import AsOf, Call, GraphOption, KnownAt, known_scopes, named
 from langmem_adapter.cli.output import as_data
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 
@@ -35,6 +35,7 @@ def search(
     call: Call,
     query: Annotated[list[str], typer.Argument(metavar="QUERY", help="What to look for; quotes are not needed.")],
     k: Annotated[int, typer.Option("-k", "--limit", min=1, max=10_000, help="At most so many.")] = 10,
+    *,
     threshold: Annotated[
         float | None, typer.Option(min=-1, max=1, help="Least cosine of query and memory.", show_default=False)
     ] = None,
@@ -44,6 +45,8 @@ def search(
     explain: Annotated[
         bool, typer.Option("--explain", help="Say how each score came about; in a pipe as a column of JSON.")
     ] = False,
+    as_of: AsOf = None,
+    known_at: KnownAt = None,
     graph: GraphOption = None,
 ) -> None:
     r"""Find memories by meaning and words, best first.
@@ -53,13 +56,14 @@ def search(
     [bold]Examples[/bold]
     $ langmem-adapter search where does she live -u alice
     $ langmem-adapter search "favourite food" -u alice -k 3 --explain
+    $ langmem-adapter search home -u alice --as-of 2020-05-01
     $ langmem-adapter search lyon -u alice --json | jq '.data\[].text'
     """
     with call.memory(graph=graph) as memory:
         whose = call.whose(memory.scopes)
-        hits = memory.search(
-            " ".join(query), **whose, k=k, threshold=threshold, memory_type=memory_type, explain=explain
-        )
+        when = {"as_of": as_of, "known_at": known_at}
+        how: dict[str, Any] = {"k": k, "threshold": threshold, "memory_type": memory_type, "explain": explain, **when}
+        hits = memory.search(" ".join(query), **whose, **how)
         rows = [{**as_data(hit.item), "score": hit.score, **_explained(hit.explanation)} for hit in hits]
         columns = ("score", "id", "text", *(["explanation"] if explain else []))
         if hits or call.output.as_json or not call.output.on_terminal:
@@ -78,19 +82,23 @@ def list_(
         str | None, typer.Option(metavar="CURSOR", help="Go on after this page's cursor.", show_default=False)
     ] = None,
     expired: Annotated[bool, typer.Option("--expired", help="Show what has expired, too.")] = False,
+    as_of: AsOf = None,
+    known_at: KnownAt = None,
 ) -> None:
     """List memories, a page at a time.
 
     [bold]Examples[/bold]
     $ langmem-adapter list -u alice
     $ langmem-adapter list -u alice --limit 100 --after CURSOR
+    $ langmem-adapter list -u alice --known-at 2026-05-01
     $ langmem-adapter list -u alice | cut -f 1        the ids, in a pipe
     """
     from langmem_adapter.storage import memories, scopes
 
+    read = memories.page if as_of is known_at is None else _reading_past(as_of, known_at)
     with call.reading() as connection:
         whose = call.whose(partial(scopes.counts, connection))
-        page, following = memories.page(connection, Scope(**whose), k=limit, after=after, include_expired=expired)
+        page, following = read(connection, Scope(**whose), k=limit, after=after, include_expired=expired)
         rows = [as_data(item) for item in page]
         columns = ("id", "updated_at", "text")
         if page or call.output.as_json or not call.output.on_terminal:
@@ -134,12 +142,18 @@ def history(call: Call, id: IdArgument) -> None:  # noqa: A002 - the same
         memory_id = call.whole_id(connection, tables.history.c.memory_id, id)
         revisions = memories.revisions(connection, memory_id, call.within)
         marks = call.output.out.no_color or not call.output.out.is_terminal
-        columns = ("revision", "event", "created_at", "old_text", "new_text", "reason")
+        columns = ("revision", "event", "created_at", "old_text", "new_text", "reason", "valid_from", "valid_to")
         call.output.show(
             [as_data(revision) for revision in revisions],
             columns=columns,
             picture=lambda: pictures.life(revisions, marks=marks),
         )
+
+
+def _reading_past(as_of: str | None, known_at: str | None) -> Any:
+    from langmem_adapter.storage import past
+
+    return partial(past.page_then, when=past.then_of(as_of, known_at) or past.Then())
 
 
 def _explained(explanation: Any) -> dict[str, Any]:

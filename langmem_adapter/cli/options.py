@@ -95,6 +95,8 @@ GraphOption = Annotated[
         show_default=False,
     ),
 ]
+AsOf = Annotated[str | None, typer.Option(metavar="TIME", help="What was true then, ISO 8601.", show_default=False)]
+KnownAt = Annotated[str | None, typer.Option(metavar="TIME", help="What was known then.", show_default=False)]
 UserOption = Annotated[
     str | None,
     typer.Option(

@@ -135,7 +135,8 @@ def changed(change: Change, *, marks: bool) -> Text:
     if change.event == "UPDATE" and change.previous_text is not None:
         return word_diff(change.previous_text, change.text, marks=marks)
     style = {"DELETE": "red", "NONE": "dim"}.get(change.event, "")
-    return Text(visible(change.text), style=style)
+    until = "" if change.valid_to is None else f" (held until {moment(change.valid_to)})"
+    return Text(visible(change.text), style=style).append(until, style="dim")
 
 
 def relation_lines(changes: Iterable[RelationChange]) -> list[Text]:
@@ -184,12 +185,18 @@ def life(revisions: Sequence[Revision], *, marks: bool) -> RenderableType:
     for number, revision in enumerate(revisions):
         last = number == len(revisions) - 1
         sign = Text("●" if last else "○", style=_EVENTS[revision.event][1])
-        head = Text.assemble(event_text(revision.event), Text(f"  {moment(revision.created_at)}", style="dim"))
+        head = Text.assemble(event_text(revision.event), Text(f"  {_times(revision)}", style="dim"))
         grid.add_row(sign, Text(f"v{revision.revision}", style="bold"), head)
         grid.add_row(_stem(last), "", word_diff(revision.old_text or "", revision.new_text or "", marks=marks))
         if revision.reason:
             grid.add_row(_stem(last), "", Text(visible(revision.reason), style="dim italic"))
     return grid
+
+
+def _times(revision: Revision) -> str:
+    """When it was written; and since when it was true, where that is another time."""
+    written, true = moment(revision.created_at), moment(revision.valid_from)
+    return written if written == true else f"{written}, true from {true}"
 
 
 def word_diff(old: str, new: str, *, marks: bool) -> Text:

@@ -44,7 +44,7 @@ class Editing(Wired):
         agent_id: str | None = None,
         run_id: str | None = None,
     ) -> Plan[Change]:
-        """Change a memory by hand.
+        """Change a memory by hand; what it says then is true from now on.
 
         Args:
             memory_id: Its id.
@@ -95,7 +95,7 @@ class Editing(Wired):
     def delete(
         self, memory_id: str, *, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None
     ) -> Plan[Change]:
-        """Delete a memory; its history stays, and `restore` brings it back.
+        """Delete a memory; what it says is over now, its history stays, and `restore` brings it back.
 
         Args:
             memory_id: Its id.
@@ -169,7 +169,9 @@ class Editing(Wired):
         agent_id: str | None = None,
         run_id: str | None = None,
     ) -> Plan[Change]:
-        """Bring a memory back to what it was, also after its deletion; that is a new revision, nothing is rewritten.
+        """Bring a memory back to what it was, also after its deletion; that is a new revision, true from now on.
+
+        What was told late, and over by then, is a memory of the past alone; its revision 1 brings it to life.
 
         Args:
             memory_id: Its id.
@@ -295,8 +297,8 @@ def _or_error(make: Callable[[Any], Write], given: object) -> Write | LangmemAda
 
 
 def _restoring(connection: Connection, memory_id: str, revision: int, within: Scope | None) -> Write:
-    row, scope, seen = memories.past(connection, memory_id, revision, within)
-    lives = bool(memories.sequence_numbers(connection, [memory_id]))
+    row, scope, last = memories.past(connection, memory_id, revision, within)
+    lives = memories.sequence_numbers(connection, [memory_id])
     if row.new_memory is None:
         raise InvalidInputError(f"revision {revision} of memory {memory_id} is its deletion; use delete()")
     decision = Decision(
@@ -309,10 +311,9 @@ def _restoring(connection: Connection, memory_id: str, revision: int, within: Sc
         memory_type=row.memory_type,
         actor_id=row.actor_id,
         role=row.role,
-        time=None if lives else row.created_at,
         expires_at=row.expires_at,
         keep_expiry=False,
         replace_metadata=True,
-        seen=seen,
+        seen=lives.get(memory_id, last),
     )
     return Write((decision,), scope=scope, within=within)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from langmem_adapter.arguments import bounded, cosine, filled, flag, memory_id_of, parse_time, scope_if_given
+from langmem_adapter.arguments import bounded, cosine, filled, flag, memory_id_of, scope_if_given
 from langmem_adapter.engine.wiring import Wired
 from langmem_adapter.filters import parse
 from langmem_adapter.records.results import Page
@@ -13,7 +13,7 @@ from langmem_adapter.records.scope import Scope
 from langmem_adapter.search.query import Query
 from langmem_adapter.search.rerank import checked
 from langmem_adapter.storage import memories
-from langmem_adapter.storage.past import page_as_of
+from langmem_adapter.storage.past import page_then, then_of
 from langmem_adapter.tracing import run_config, shown, traced
 from langmem_adapter.twins import Plan, awaited, planned
 
@@ -43,6 +43,7 @@ class Finding(Wired):
         threshold: float | None = None,
         memory_type: str | None = None,
         as_of: datetime | str | None = None,
+        known_at: datetime | str | None = None,
         rerank: Rerank | None = None,
         explain: bool = False,
     ) -> Plan[list[Hit]]:
@@ -57,7 +58,9 @@ class Finding(Wired):
             filters: Conditions on metadata and on fields of the memory: see `langmem_adapter.filters`.
             threshold: Least cosine of query and memory, -1 to 1.
             memory_type: Only memories of this type.
-            as_of: Search what was known at that moment, as the history tells; datetime or ISO 8601.
+            as_of: Search what was true at that moment, by the dates of what was said; datetime or ISO 8601.
+            known_at: Search what was known at that moment; with *as_of*, what was then known to have been true. Both read the
+                history, and nobody's edits change what it says of the past.
             rerank: A LangChain `BaseDocumentCompressor` that orders the best hits once more, or `"mmr"` for hits that are
                 unlike each other.
             explain: Give each hit the parts of its score.
@@ -78,7 +81,7 @@ class Finding(Wired):
             filters=parse(filters),
             threshold=cosine(threshold),
             memory_type=memory_type,
-            as_of=None if as_of is None else parse_time(as_of, "as_of"),
+            then=then_of(as_of, known_at),
             rerank=checked(rerank),
             explain=flag(explain, "explain"),
         )
@@ -119,6 +122,7 @@ class Finding(Wired):
         k: int = 100,
         after: str | None = None,
         as_of: datetime | str | None = None,
+        known_at: datetime | str | None = None,
         include_expired: bool = False,
     ) -> Plan[Page]:
         """All memories of a scope, the newest statement first, page by page.
@@ -130,7 +134,8 @@ class Finding(Wired):
             filters: Conditions on metadata and on fields of the memory: see `langmem_adapter.filters`.
             k: Memories of a page, 1 to 10,000.
             after: The `next` of the page before.
-            as_of: Show what was known at that moment, as the history tells; datetime or ISO 8601.
+            as_of: Show what was true at that moment, by the dates of what was said; datetime or ISO 8601.
+            known_at: Show what was known at that moment; with *as_of*, what was then known to have been true.
             include_expired: Show expired ones as well.
 
         Returns:
@@ -140,11 +145,23 @@ class Finding(Wired):
             ScopeError: No field of the scope is given, or one is blank.
             FilterError: *filters* cannot be understood.
             InvalidInputError: An argument cannot be used.
+
+        Example:
+            >>> from langmem_adapter import Memory
+            >>> memory = Memory(":memory:")
+            >>> for year, home in (("2024", "Lyon"), ("2026", "Oslo")):
+            ...     added = memory.add(f"I live in {home}.", user_id="ann", timestamp=f"{year}-05-01")
+            >>> [item.text for item in memory.get_all(user_id="ann", as_of="2025-01-01")]
+            ['Lives in Lyon']
+            >>> memory.get_all(user_id="ann", known_at="2025-01-01").items
+            ()
+            >>> memory.close()
         """
         scope = Scope(user_id, agent_id, run_id)
         expired = flag(include_expired, "include_expired")
         how = {"filters": parse(filters), "k": bounded(k), "after": after, "include_expired": expired}
-        read = memories.page if as_of is None else partial(page_as_of, moment=parse_time(as_of, "as_of"))
+        when = then_of(as_of, known_at)
+        read = memories.page if when is None else partial(page_then, when=when)
         return Plan(lambda: _page(*self.engine.reading(read, scope, **how)))
 
     aget_all = awaited(get_all)
@@ -153,7 +170,7 @@ class Finding(Wired):
     def history(
         self, memory_id: str, *, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None
     ) -> Plan[list[Revision]]:
-        """Every change of a memory, oldest first; a deleted memory's too.
+        """Every change of a memory, in the order in which it was written; a deleted memory's too.
 
         Args:
             memory_id: Its id.

@@ -80,7 +80,7 @@ def _read(state: PipelineState) -> list[Decision]:
 
 
 def _texts(decisions: Sequence[Decision]) -> list[str]:
-    return [d.text for d in decisions if d.event in {"ADD", "UPDATE"} and d.text is not None]
+    return [d.text for d in decisions if d.event in {"ADD", "UPDATE"} and d.text is not None and d.past_of is None]
 
 
 def _worth_writing(write: Write) -> bool:

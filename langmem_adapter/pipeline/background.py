@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 from multiprocessing import util
 from operator import attrgetter
@@ -160,10 +161,7 @@ class BackgroundWriter:
         arguments |= {name: _copy(arguments[name]) for name in ("context",) if name in arguments}
         run = run_of({**arguments, "messages": said}, self._longest)
         own = {name: run.items[0][name] for name in _CHECKED if run.items[0][name] is not None}
-        named = (
-            own if arguments.get("timestamp") is not None else own | {"timestamp": None}
-        )  # two of now belong together
-        key = (run.scope, run.infer, run.memory_type, run.prompt, json.dumps(named, sort_keys=True))
+        key = (run.scope, run.infer, run.memory_type, run.prompt, json.dumps(own, sort_keys=True))
         future: Future[AddResult] = Future()
         with self._changed:
             if self._closing or util.is_exiting():
@@ -171,7 +169,7 @@ class BackgroundWriter:
             now = time.monotonic()
             new = _Chat(key, run.scope, {**arguments, "messages": []}, now + self._at_most)
             chat = self._waiting.setdefault(key, new)
-            chat.arguments.update(own)
+            chat.arguments.update({"timestamp": datetime.now(UTC).isoformat(), **own})
             chat.arguments["messages"] += said
             chat.futures.append(future)
             chat.due = min(now + self._after, chat.latest)

@@ -20,6 +20,7 @@ from langmem_adapter.arguments import parse_time
 from langmem_adapter.names import entity_key
 from langmem_adapter.pipeline.around import around
 from langmem_adapter.pipeline.clock import finished
+from langmem_adapter.pipeline.dates import SAID_LATER, Placed, in_course, older
 from langmem_adapter.pipeline.speakers import by_name, said
 from langmem_adapter.pipeline.stage import Ask, AskingStage, Update
 from langmem_adapter.reasoning.base import Answer, Comparison, Known, Reasoner, Verdict
@@ -53,49 +54,40 @@ def _decide(reasoner: Reasoner, compared: Callable[..., Comparison], state: Pipe
     facts = [said(state, place) for place in range(len(state["facts"]))]
     if not facts or facts[0].verbatim:
         why = "a record of what was done" if state["task"]["memory_type"] == PROCEDURAL else "stored as said"
-        return _told(state, [_Placed(place, "ADD", fact.text, why) for place, fact in enumerate(facts)])
+        return _told(state, [Placed(place, "ADD", fact.text, why) for place, fact in enumerate(facts)])
     if state["work"]["compared"] == _compared(state):  # back from a conflict that touched nothing shown
         return finished(state, "decide", decisions=len(state["decisions"]))
-    settled, open_facts = _settle(facts, state["candidates"], ask_always=not reasoner.calls_model)
+    past = older(facts, state["turns"])
+    settled, open_facts = _settle(facts, past, state["candidates"], ask_always=not reasoner.calls_model)
     if not open_facts:
         return _decisions(state, settled)
     most = AT_ONCE if reasoner.calls_model else len(open_facts)
     return _ask(_Round(state, partial(Ask, reasoner.decide), compared, facts, settled, open_facts, most))
 
 
-@dataclass(frozen=True, slots=True)
-class _Placed:
-    """A verdict whose fact and memory are places in the state, not in what the reasoner was shown."""
-
-    fact: int
-    event: Event
-    text: str
-    reason: str
-    known: int | None = None
-    relations: tuple[Triple, ...] | None = None
-
-
 def _settle(
-    facts: Sequence[Fact], candidates: Mapping[str, Any], *, ask_always: bool
-) -> tuple[list[_Placed], list[int]]:
+    facts: Sequence[Fact], past: Mapping[int, int], candidates: Mapping[str, Any], *, ask_always: bool
+) -> tuple[list[Placed], list[int]]:
     """Verdicts that need no judgement, and the places of the facts that do."""
-    settled: list[_Placed] = []
+    settled = [Placed(place, "ADD", facts[place].text, SAID_LATER, after=after) for place, after in past.items()]
     unsettled: list[int] = []
     told: set[tuple[str, str]] = set()
     for place, fact in enumerate(facts):
+        if place in past:
+            continue
         words = (entity_key(fact.speaker), text_hash(fact.text))
         same = [] if fact.text.startswith(FORGET) else candidates["equal"][place]
         equal = next((n for n in same if _are_one(fact, candidates["known"][n]["speaker"])), None)
         if equal is not None:
-            settled.append(_Placed(place, "NONE", fact.text, "already known, in the same words", equal))
+            settled.append(Placed(place, "NONE", fact.text, "already known, in the same words", equal))
         elif words in told:
-            settled.append(_Placed(place, "NONE", fact.text, "said twice"))
+            settled.append(Placed(place, "NONE", fact.text, "said twice"))
         else:
             unsettled.append(place)
         told.add(words)
     if ask_always or candidates["shown"]:
         return settled, unsettled
-    return [*settled, *(_Placed(place, "ADD", facts[place].text, "nothing is known yet") for place in unsettled)], []
+    return [*settled, *(Placed(place, "ADD", facts[place].text, "nothing is known yet") for place in unsettled)], []
 
 
 # ── fifty facts at a time ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -120,7 +112,7 @@ class _Round:
     ask: Callable[..., Ask]
     compared: Callable[..., Comparison]
     facts: Sequence[Fact]
-    placed: list[_Placed]
+    placed: list[Placed]
     open: Sequence[int]
     most: int
     usage: Usage = Usage()
@@ -133,14 +125,20 @@ class _Round:
             _Shown(
                 memory["text"] if number not in changed else changed[number].text,
                 memory["speaker"],
+                memory["since"][:10],
                 number,
                 cut=memory["cut"],
             )
             for number, memory in enumerate(candidates["known"][: candidates["shown"]])
             if number not in changed or changed[number].event == "UPDATE"
         ]
-        added = [verdict for verdict in self.placed if verdict.event == "ADD"]
-        return stored + [_Shown(verdict.text, self.facts[verdict.fact].speaker, added=verdict) for verdict in added]
+        added = [verdict for verdict in self.placed if verdict.event == "ADD" and verdict.after is None]
+        return stored + [_Shown(v.text, self.facts[v.fact].speaker, self.day(v.fact), added=v) for v in added]
+
+    def day(self, place: int) -> str:
+        """When a fact was said."""
+        day: str = self.state["turns"][self.facts[place].turn]["time"][:10]
+        return day
 
 
 class _Shown(NamedTuple):
@@ -148,16 +146,26 @@ class _Shown(NamedTuple):
 
     text: str
     speaker: str
+    date: str
     known: int | None = None
-    added: _Placed | None = None
+    added: Placed | None = None
     cut: bool = False
 
 
 def _ask(at: _Round) -> Ask:
     shown, now = at.shown(), at.open[: at.most]
+    days = {memory.date for memory in shown} | {at.day(place) for place in now}
+    told = len(days) > 1  # one day for all says nothing, and costs as many tokens as the texts
     comparison = at.compared(
-        facts=tuple(at.facts[place] for place in now),
-        known=tuple(Known(number, memory.text, memory.speaker) for number, memory in enumerate(shown)),
+        facts=tuple(
+            replace(fact, date=fact.date or (at.day(place) if told else None))
+            for place in now
+            for fact in [at.facts[place]]
+        ),
+        known=tuple(
+            Known(number, memory.text, memory.speaker, memory.date if told else "")
+            for number, memory in enumerate(shown)
+        ),
     )
     return at.ask([comparison], partial(_judged, at, shown))
 
@@ -177,9 +185,9 @@ def _judged(at: _Round, shown: Sequence[_Shown], answers: Sequence[Answer]) -> U
     return _decisions(at.state, sorted(placed, key=lambda verdict: verdict.fact), usage)
 
 
-def _fold(placed: list[_Placed], verdict: Verdict, memory: _Shown | None) -> None:
+def _fold(placed: list[Placed], verdict: Verdict, memory: _Shown | None) -> None:
     """Put a verdict with those before it, so that no memory is changed twice and none is added to be changed."""
-    new = _Placed(verdict.fact, verdict.event, verdict.text, verdict.reason, memory and memory.known, verdict.relations)
+    new = Placed(verdict.fact, verdict.event, verdict.text, verdict.reason, memory and memory.known, verdict.relations)
     if memory is None or verdict.event == "NONE":
         placed.append(new)
         return
@@ -231,43 +239,49 @@ def _whose(speaker: str) -> str:
     return f"what {speaker} said" if speaker else "what was said without a name"
 
 
-def _decisions(state: PipelineState, verdicts: Sequence[_Placed], usage: Usage | None = None) -> Update:
-    return _told(state, [_granted(verdict, state) for verdict in verdicts], usage)
+def _decisions(state: PipelineState, verdicts: Sequence[Placed], usage: Usage | None = None) -> Update:
+    facts, known = [said(state, place) for place in range(len(state["facts"]))], state["candidates"]["known"]
+    granted = [_granted(verdict, state) for verdict in verdicts]
+    return _told(state, in_course(granted, facts, state["turns"], known), usage)
 
 
-def _told(state: PipelineState, verdicts: Sequence[_Placed], usage: Usage | None = None) -> Update:
+def _told(state: PipelineState, verdicts: Sequence[Placed], usage: Usage | None = None) -> Update:
     made = [_decision(state, verdict) for verdict in verdicts]
     spent = state["work"]["usage"] if usage is None else usage.to_json()
     work = finished(state, "decide", {"usage": spent, "compared": _compared(state)}, decisions=len(made))
     return {"decisions": [decision.to_json() for decision in made], **work}
 
 
-def _granted(verdict: _Placed, state: PipelineState) -> _Placed:
+def _granted(verdict: Placed, state: PipelineState) -> Placed:
     """A verdict as it may stand: what asks to forget something never becomes a memory."""
     text = state["facts"][verdict.fact]["text"]
     if verdict.event in {"DELETE", "NONE"} or not text.startswith(FORGET):
         return verdict
-    return _Placed(verdict.fact, "NONE", text, UNCLEAR)
+    return Placed(verdict.fact, "NONE", text, UNCLEAR)
 
 
-def _decision(state: PipelineState, verdict: _Placed) -> Decision:
+def _decision(state: PipelineState, verdict: Placed) -> Decision:
     fact = said(state, verdict.fact)
     turn = Turn.from_json(state["turns"][fact.turn])
     target = None if verdict.known is None else state["candidates"]["known"][verdict.known]
+    past = target["id"] if target and verdict.past else None
     plain = Decision(
         event=verdict.event,
-        memory_id=target["id"] if target else None,
+        memory_id=target["id"] if target and not (past and verdict.event == "ADD") else None,
         text=verdict.text,
         reason=verdict.reason,
         fact=verdict.fact,
         time=turn.time,
         seen=target["seq"] if target else None,
         relations=by_name(_stated(verdict, fact), fact.speaker, turn.role),
+        past_of=past,
+        after=verdict.after,
+        dated=turn.dated,
     )
     return _with_source(plain, fact, turn, state) if verdict.event in {"ADD", "UPDATE"} else plain
 
 
-def _stated(verdict: _Placed, fact: Fact) -> tuple[Triple, ...]:
+def _stated(verdict: Placed, fact: Fact) -> tuple[Triple, ...]:
     """What the memory says of relations that is to be; a memory that goes says at most what is over."""
     stated = fact.relations if verdict.relations is None else verdict.relations
     return tuple(triple for triple in stated if triple.ended) if verdict.event == "DELETE" else stated

@@ -155,7 +155,7 @@ def _collected(
     facts = [
         replace(fact, turn=item[fact.turn])
         for item, extraction in zip(places, extractions, strict=True)
-        for fact in _distinct(extraction.facts, [state["turns"][place]["actor"] for place in item])
+        for fact in _distinct(extraction.facts, [state["turns"][place] for place in item])
     ]
     notes = [list(extraction.notes) for extraction in extractions]
     return _found(state, facts, sum((extraction.usage for extraction in extractions), Usage()), notes, shown)
@@ -178,7 +178,11 @@ def _found(
     )
 
 
-def _distinct(facts: Sequence[Fact], actors: Sequence[str]) -> list[Fact]:
-    """Each speaker's facts once, the first of those in the same words."""
-    told = {(text_hash(f.text), "" if f.unattributed else actors[f.turn]): f for f in reversed(facts)}
+def _distinct(facts: Sequence[Fact], turns: Sequence[Mapping[str, Any]]) -> list[Fact]:
+    """Each speaker's facts once for each date given, the first of those in the same words."""
+    told = {(text_hash(fact.text), *_source(fact, turns[fact.turn])): fact for fact in reversed(facts)}
     return list(told.values())[::-1]
+
+
+def _source(fact: Fact, turn: Mapping[str, Any]) -> tuple[str, str]:
+    return "" if fact.unattributed else turn["actor"], turn["time"] if turn.get("dated") else ""

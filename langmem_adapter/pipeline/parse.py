@@ -242,7 +242,8 @@ def _told(
         item.get("messages"), scope=scope, time=time, longest=longest, verbatim=verbatim, item=number,
         descriptions=descriptions,
     )  # fmt: skip
-    return earlier, said
+    dated = item.get("timestamp") is not None
+    return earlier, [replace(turn, dated=dated or turn.dated) for turn in said]
 
 
 def is_verbatim(infer: bool, memory_type: str | None) -> bool:  # noqa: FBT001 - as it stands in the state
@@ -287,6 +288,7 @@ def _turn(
         calls=calls,
         answers=check_text(getattr(converted, "tool_call_id", None) or "", f"the tool_call_id of message {number}"),
         failed=getattr(converted, "status", None) == "error",
+        dated=own is not None,
     )
 
 

@@ -146,6 +146,6 @@ def _item(arguments: Mapping[str, Any], scope: Scope, longest: Longest, *, verba
         "messages": arguments["messages"],
         "context": arguments.get("context"),
         "metadata": None if metadata is None else check_metadata(metadata),
-        "timestamp": time.isoformat(),
+        "timestamp": None if timestamp is None else time.isoformat(),
         "expires_at": None if expires_at is None else parse_time(expires_at, "expires_at").isoformat(),
     }

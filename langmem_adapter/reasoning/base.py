@@ -100,11 +100,13 @@ class Known:
         number: What stands for its id.
         text: Its text.
         speaker: Whose statement it is, where somebody is named; else blank.
+        date: The day of its last statement, in ISO 8601; blank where that says nothing.
     """
 
     number: int
     text: str
     speaker: str = ""
+    date: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 A fact belongs to the turn that it names. One that names none of the speaker's is asked for once more; after that, like a plain
 string, it belongs to the conversation as a whole, with a speaker only where there is just one. A relation lives as long as a
-memory says it, so it belongs to exactly one fact: the one that it stands in, or that it names by number or in its words, else
-one of its own. What is wrong with a turn or a relation never costs a fact: it is asked for once, then left out with a note.
+memory says it, so it belongs to exactly one fact: the one that it stands in, or that it names by number, else one in its own
+words. What is wrong with a turn or a relation never costs a fact: it is asked for once, then left out with a note.
 Only a fact that names the result of a tool, where that is no source, is refused, with its relations.
 """
 
@@ -16,29 +16,26 @@ from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.names import entity_key
 from langmem_adapter.reasoning.base import Extraction
+from langmem_adapter.reasoning.dates import period
+from langmem_adapter.reasoning.json_text import first_ten
 from langmem_adapter.reasoning.prompts import is_echo
-from langmem_adapter.reasoning.replies import GraphReply, stated_in
-from langmem_adapter.reasoning.said import first_of, number_of, period
-from langmem_adapter.reasoning.salvage import first_ten
-from langmem_adapter.reasoning.triples import is_relation, listed, told, types_of
+from langmem_adapter.reasoning.replies import GraphReply, number_of
+from langmem_adapter.reasoning.triples import is_relation, relations_in, triple_of
 from langmem_adapter.records.work import Fact
 from langmem_adapter.text import is_cjk, text_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Sequence
 
     from langmem_adapter.reasoning.base import Question
-    from langmem_adapter.reasoning.replies import FactsReply, Item
+    from langmem_adapter.reasoning.replies import FactItem, FactsReply
     from langmem_adapter.records.graph import Triple
 
 __all__ = ["facts_of", "sources"]
 
 _LONGEST_CONTEXT: Final = 500
-_MOST_RELATIONS: Final = 2_000
 _QUOTED: Final = 120
-_TURN: Final = ("turn", "turn_id", "turn_number", "message", "message_id", "source_turn")
 _REFUSED: Final = "\0"  # the key of a fact that is refused together with its relations
-_LEFT_OUT: Final = "left out of the knowledge graph: "
 _REPR: Final = reprlib.Repr()
 _REPR.maxlevel, _REPR.maxdict, _REPR.maxstring = 2, 8, 60
 
@@ -85,19 +82,21 @@ class _Reading:
 
     # ── facts ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _take(self, item: Item) -> str:
+    def _take(self, item: FactItem) -> str:
         """Keep a fact, each speaker's once; its key, which is empty where it is refused."""
         if is_echo(item.text, (turn.text for turn in (*self._question.before, *self._question.turns))):
             self.problems.append(f"{_quoted(item.text)} stands in the instructions, not in the conversation")
             return ""
         fact = self._placed(item.text, self._turn(item), self._date(item))
-        key = text_hash(fact.text) + ("" if fact.unattributed else self._question.turns[fact.turn].actor)
+        turn = self._question.turns[fact.turn]
+        actor, date = "" if fact.unattributed else turn.actor, turn.time.isoformat() if turn.dated else ""
+        key = f"{text_hash(fact.text)}{actor}\n{date}"
         self._facts.setdefault(key, fact)
         return key
 
-    def _is_a_tools(self, item: Item) -> bool:
+    def _is_a_tools(self, item: FactItem) -> bool:
         """Whether a fact names the result of a tool that is no source; it is refused, however often it comes."""
-        number, turns = _named_turn(item), self._question.turns
+        number, turns = number_of(item.turn), self._question.turns
         if number is None or not 0 <= number < len(turns) or number in self._sources or turns[number].role != "tool":
             return False
         self.problems.append(
@@ -105,13 +104,11 @@ class _Reading:
         )
         return True
 
-    def _turn(self, item: Item) -> int | None:
+    def _turn(self, item: FactItem) -> int | None:
         if len(self._sources) == 1:
             return self._sources[0]
-        if not any(name in item.members for name in _TURN):
-            return None
-        number = _named_turn(item)
-        if number in self._sources:
+        number = number_of(item.turn)
+        if number in self._sources or "turn" not in item.model_fields_set:
             return number
         role = self._question.about
         self.problems.append(
@@ -119,14 +116,13 @@ class _Reading:
         )
         return None
 
-    def _date(self, item: Item) -> str | None:
-        sent = item.members.get("date")
+    def _date(self, item: FactItem) -> str | None:
         try:
-            said = period(sent)
+            day = period(item.date)
         except ValueError as error:
             self._notes.append(f"the date of {_quoted(item.text)} was left out: {error}")
             return None
-        return None if said is None else said[0].date().isoformat()
+        return None if day is None else day[0].date().isoformat()
 
     def _placed(self, text: str, place: int | None, date: str | None = None) -> Fact:
         """A fact of a turn, or of all turns."""
@@ -141,66 +137,49 @@ class _Reading:
     # ── relations ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _relate(self, reply: GraphReply) -> None:
-        if reply.is_silent and self._facts:
+        sent = [(item, key) for fact, key in zip(reply.facts, self._keys, strict=True) for item in _stated_in(fact)]
+        sent += [(item, self._named(item)) for item in _stated_in(reply)]
+        if self._facts and not sent and not any("relations" in part.model_fields_set for part in (reply, *reply.facts)):
             self.problems.append('the reply has no "relations"; where a fact states none, it is empty')
-        types = types_of(reply.entities)
-        sent = list(_sent(reply))
-        if len(sent) > _MOST_RELATIONS:
-            self.problems.append(
-                f"of {len(sent):,} relations only {_MOST_RELATIONS:,} are read; send the important ones"
-            )
-        for item, place in sent[:_MOST_RELATIONS]:
-            self._state(item, place, types, reply)
+        for item, key in sent:
+            self._state(item, key)
 
-    def _state(self, item: Any, place: int | None, types: Mapping[str, str], reply: GraphReply) -> None:
+    def _named(self, item: Any) -> str:
+        number = number_of(item.get("fact")) if isinstance(item, dict) else None
+        if number is None or 0 <= number < len(self._keys):
+            return "" if number is None else self._keys[number]
+        self.problems.append(f"the relation {_quoted(item)} names the fact {number}, which is not there")
+        return ""
+
+    def _state(self, item: Any, key: str) -> None:
         try:
-            relation = told(item, self._question.about)
+            triple, problems = triple_of(item, self._question.about)
         except ValueError as error:
             self.problems.append(f"the relation {_quoted(item)}: {error}")
             return
-        triple = _typed(relation.triple, types)
-        self.problems += [f"in the relation {_quoted(item)} {problem}" for problem in relation.problems]
-        self._notes += [f"in the relation {_quoted(item)} {note}" for note in relation.notes]
+        self.problems += [f"in the relation {_quoted(item)} {problem}" for problem in problems]
         if entity_key(triple.source) == entity_key(triple.target):
-            self._notes.append(f"{_LEFT_OUT}{_quoted(_in_words(triple))}: it is one of a thing to itself")
-            return
-        key = self._fact_of(item, relation.fact, place, reply) or self._own(triple)
-        if key != _REFUSED:
-            self._stated[key].setdefault(_identity(triple), triple)
-
-    def _fact_of(self, item: Any, fact: Any, place: int | None, reply: GraphReply) -> str | None:
-        """The fact that a relation stands in or names, by number or in its words."""
-        number = place if place is not None else None if reply.several else number_of(fact)
-        if number is not None and not 0 <= number < len(reply.facts):
-            if len(reply.facts) > 1:
-                self.problems.append(f"the relation {_quoted(item)} names the fact {number}, which is not there")
-            number = 0 if len(reply.facts) == 1 else None
-        if number is not None:
-            return self._keys[number] or None
-        return self._called(fact) if isinstance(fact, str) else None
-
-    def _called(self, text: str) -> str | None:
-        return next((key for key in self._facts if key.startswith(text_hash(text))), None)
+            words = _quoted(_in_words(triple))
+            self._notes.append(f"left out of the knowledge graph: {words}: it is one of a thing to itself")
+        elif key != _REFUSED:
+            identity = *_names(triple), triple.valid_from, triple.valid_to, triple.ended
+            self._stated[key or self._own(triple)].setdefault(identity, triple)
 
     def _own(self, triple: Triple) -> str:
         """The fact in the words of a relation that belongs to no other."""
         text = _in_words(triple, self._question.about)
-        key = self._called(text) or text_hash(text)
+        hashed = text_hash(text)
+        key = next((key for key in self._facts if key.startswith(hashed)), hashed)
         if key not in self._facts:
             self._facts[key] = self._placed(text, self._sources[0] if len(self._sources) == 1 else None)
         return key
 
 
-def _named_turn(item: Item) -> int | None:
-    return number_of(first_of(item.members, *_TURN))
-
-
-def _sent(reply: GraphReply) -> Iterator[tuple[Any, int | None]]:
-    """Every relation, as sent, with the place of the fact that it stood in; Mem0 calls its list of relations "entities"."""
-    for place, fact in enumerate(reply.facts):
-        yield from ((item, place if fact.text else None) for item in stated_in(fact))
-    yield from ((item, None) for item in listed(reply.relations))
-    yield from ((item, None) for item in listed(reply.entities) if is_relation(item))
+def _stated_in(part: FactItem | GraphReply) -> list[Any]:
+    """The relations in a part of a reply, as sent: those that it calls so, and what else is one (Mem0's "entities")."""
+    others = part.model_extra or {}
+    found = [item for member in (others, *others.values()) for item in relations_in(member)]
+    return [*relations_in(part.relations), *filter(is_relation, found)]
 
 
 def _completed(found: Extraction, first: Extraction) -> Extraction:
@@ -210,7 +189,7 @@ def _completed(found: Extraction, first: Extraction) -> Extraction:
     """
     facts = list(found.facts)
     places = {text_hash(fact.text): place for place, fact in reversed([*enumerate(facts)])}
-    stated = {_names(triple) for fact in facts for triple in fact.relations}
+    stated = {_names(triple) for fact in found.facts for triple in fact.relations}
     fewer = len(found.facts) < len(first.facts)
     for before in first.facts:
         place = places.get(text_hash(before.text))
@@ -225,20 +204,8 @@ def _completed(found: Extraction, first: Extraction) -> Extraction:
     return Extraction(tuple(facts), notes=(*found.notes, note))
 
 
-def _typed(triple: Triple, types: Mapping[str, str]) -> Triple:
-    return replace(
-        triple,
-        source_type=triple.source_type or types.get(entity_key(triple.source), ""),
-        target_type=triple.target_type or types.get(entity_key(triple.target), ""),
-    )
-
-
 def _names(triple: Triple) -> tuple[str, str, str]:
     return entity_key(triple.source), triple.relation, entity_key(triple.target)
-
-
-def _identity(triple: Triple) -> tuple[Any, ...]:
-    return *_names(triple), triple.valid_from, triple.valid_to, triple.ended
 
 
 def _in_words(triple: Triple, about: str = "") -> str:

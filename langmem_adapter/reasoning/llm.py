@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Final
 
 from langchain_core.language_models.chat_models import BaseChatModel
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.limits import Limits, model_name
-from langmem_adapter.reasoning.base import Answer, Comparison, Description, Extraction, Question
+from langmem_adapter.reasoning.base import Answer, Comparison, Extraction, Question
 from langmem_adapter.reasoning.facts import facts_of, sources
+from langmem_adapter.reasoning.free_text import description, record
 from langmem_adapter.reasoning.prompts import comparison_messages, extraction_messages
-from langmem_adapter.reasoning.prose import description, record
 from langmem_adapter.reasoning.replies import DecisionReply, FactsReply, GraphDecisionReply, GraphReply
 from langmem_adapter.reasoning.runs import comparing, describing, finding
 from langmem_adapter.reasoning.structured import Channel, structured
@@ -21,14 +21,11 @@ from langmem_adapter.reasoning.verdicts import additions, verdicts_of
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.twins import Plan
 
-if TYPE_CHECKING:
-    from langchain_core.runnables import Runnable
-
 __all__ = ["LLMReasoner"]
 
 
 class LLMReasoner:
-    """Finds facts and compares them with what is known by asking any LangChain chat model.
+    """Finds facts and compares them with what is known by asking any LangChain chat model. See `Reasoner`, `Describer`.
 
     Two calls an add on the clean path, in the reply formats of Mem0 (Chhikara et al. 2025, arXiv:2504.19413): one for
     the facts, and with them the relations for a knowledge graph where one is kept; one for what the facts mean. A reply
@@ -50,6 +47,8 @@ class LLMReasoner:
         'scripted'
     """
 
+    calls_model: Final = True
+
     def __init__(
         self,
         model: BaseChatModel,
@@ -63,40 +62,11 @@ class LLMReasoner:
         self._fact_prompt = _checked(fact_extraction_prompt, "fact_extraction_prompt")
         self._update_prompt = _checked(update_memory_prompt, "update_memory_prompt")
         self._channel = Channel(model, limits or Limits(model_name(model)))
-        self._extract = finding(self._find, "extract facts")
-        self._decide = comparing(self._compare, "compare facts")
-        self._record = finding(partial(record, self._channel), "record steps")
-        self._describe = describing(partial(description, self._channel), "describe image")
-
-    @property
-    def mode(self) -> str:
-        """The model's name."""
-        return self._channel.name
-
-    @property
-    def calls_model(self) -> bool:
-        """Comparing costs a call."""
-        return True
-
-    @property
-    def record(self) -> Runnable[Question, Extraction]:
-        """Turns to one step-by-step record. See `Reasoner.record`."""
-        return self._record
-
-    @property
-    def describe(self) -> Runnable[dict[str, Any], Description]:
-        """An image to words. See `Describer.describe`."""
-        return self._describe
-
-    @property
-    def extract(self) -> Runnable[Question, Extraction]:
-        """Turns to facts. See `Reasoner.extract`."""
-        return self._extract
-
-    @property
-    def decide(self) -> Runnable[Comparison, Answer]:
-        """Facts and known memories to verdicts. See `Reasoner.decide`."""
-        return self._decide
+        self.mode: Final = self._channel.name
+        self.extract: Final = finding(self._find, "extract facts")
+        self.decide: Final = comparing(self._compare, "compare facts")
+        self.record: Final = finding(partial(record, self._channel), "record steps")
+        self.describe: Final = describing(partial(description, self._channel), "describe image")
 
     def _find(self, question: Question) -> Plan[Extraction]:
         if not sources(question):
@@ -104,7 +74,7 @@ class LLMReasoner:
         schema = FactsReply if question.graph is None else GraphReply
         messages = extraction_messages(question, self._fact_prompt)
         asked = structured(self._channel, schema, partial(facts_of, question), messages)
-        return asked.then(lambda reply: replace(reply.value, usage=reply.usage))
+        return asked.then(lambda reply: replace(reply[0], usage=reply[1]))
 
     def _compare(self, comparison: Comparison) -> Plan[Answer]:
         if not comparison.known or not comparison.facts:
@@ -112,7 +82,7 @@ class LLMReasoner:
         schema = GraphDecisionReply if comparison.graph else DecisionReply
         messages = comparison_messages(comparison, self._update_prompt)
         asked = structured(self._channel, schema, partial(verdicts_of, comparison), messages)
-        return asked.then(lambda reply: Answer(reply.value, reply.usage))
+        return asked.then(lambda reply: Answer(*reply))
 
 
 def _checked(prompt: str | None, name: str) -> str | None:

@@ -156,9 +156,8 @@ def comparison_messages(comparison: Comparison, theirs: str | None = None) -> li
         "facts": [_numbered(number, fact, graph=comparison.graph) for number, fact in enumerate(comparison.facts)],
     }
     lead = f"Here are the memories that exist and the new facts. {_DATA_ONLY}"
-    return _request(
-        theirs or instructions("decide"), lead, data, _DECIDE_GRAPH_FORM if comparison.graph else _DECIDE_FORM
-    )
+    form = _DECIDE_GRAPH_FORM if comparison.graph else _DECIDE_FORM
+    return _request(theirs or instructions("decide"), lead, data, form)
 
 
 def record_messages(question: Question) -> list[BaseMessage]:
@@ -169,12 +168,8 @@ def record_messages(question: Question) -> list[BaseMessage]:
     """
     turns = [_step(turn, question) for turn in question.turns if turn.text.strip() or turn.calls or turn.answers]
     data = {**_day(question.today, "today"), **_beside(question), "conversation": turns}
-    return _request(
-        question.prompt or instructions("record"),
-        f"Here is the conversation to record. {_DATA_ONLY}",
-        data,
-        _RECORD_FORM,
-    )
+    lead = f"Here is the conversation to record. {_DATA_ONLY}"
+    return _request(question.prompt or instructions("record"), lead, data, _RECORD_FORM)
 
 
 def repair(problem: str, key: str) -> str:
@@ -229,12 +224,20 @@ def _step(turn: Turn, question: Question) -> dict[str, Any]:
 
 
 def _memory(known: Known) -> dict[str, str]:
-    return {"id": str(known.number), "text": known.text, **({"speaker": known.speaker} if known.speaker else {})}
+    return {"id": str(known.number), "text": known.text, **_given(known)}
 
 
 def _numbered(number: int, fact: Fact, *, graph: bool) -> dict[str, Any]:
-    beside = {name: told for name in ("date", "speaker") if (told := getattr(fact, name))}
-    return {"number": number, "text": fact.text, **beside, **({"relations": _links(fact.relations)} if graph else {})}
+    return {
+        "number": number,
+        "text": fact.text,
+        **_given(fact),
+        **({"relations": _links(fact.relations)} if graph else {}),
+    }
+
+
+def _given(told: Fact | Known) -> dict[str, str]:
+    return {name: each for name in ("date", "speaker") if (each := getattr(told, name))}
 
 
 def _links(triples: Sequence[Triple]) -> list[dict[str, Any]]:

@@ -7,40 +7,49 @@ shapes of Mem0 are read as well: plain strings as facts, relations in a list of 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping  # noqa: TC003 - pydantic reads the annotations
-from types import MappingProxyType
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Annotated, Any, ClassVar, Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from langmem_adapter.reasoning.listing import ReplyModel, inner_or_self, inner_value, members_of
-from langmem_adapter.reasoning.said import first_of, number_of
-from langmem_adapter.reasoning.triples import is_relation, listed
+from langmem_adapter.reasoning.json_text import UnusableReplyError, decoded, listed_problems, members_of
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.records.work import Event
 
-__all__ = ["DecisionReply", "Entry", "FactsReply", "GraphDecisionReply", "GraphReply", "Item", "stated_in"]
+__all__ = [
+    "DecisionReply",
+    "Entry",
+    "FactItem",
+    "FactsReply",
+    "GraphDecisionReply",
+    "GraphReply",
+    "ReplyModel",
+    "number_of",
+]
 
-_MOST_FACTS: Final = 1_000
-_MOST_ENTRIES: Final = 6_000
-_LONGEST_TEXT: Final = 10_000
-_SEVERAL: Final = "\x00several"  # marks a reply joined from several, each of which counts its own facts
+_NUMBER: Final = re.compile(r"\s*-?[0-9]{1,9}\s*")
+_FACTS_WITH_RELATIONS: Final = "The facts that were found and the relations they state."
+_ENTRIES: Final = "One entry for each fact."
 _NULLABLE_TEXT: Final = {"type": ["string", "null"]}
+
+
+def number_of(value: Any) -> int | None:
+    """The whole number that a value is, or is written as."""
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+# ── what models are asked for ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _record(properties: dict[str, Any], **more: Any) -> dict[str, Any]:
     """The schema of an object, as strict modes want it: every member required, no others."""
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": [*properties],
-        "additionalProperties": False,
-        **more,
-    }
+    required = {"required": [*properties], "additionalProperties": False}
+    return {"type": "object", "properties": properties, **required, **more}
 
 
 def _reply(title: str, description: str, root: str, item: dict[str, Any]) -> dict[str, Any]:
-    return _record({root: {"type": "array", "items": item}}, title=title, description=description)
+    return _record({root: {"type": "array", "items": _record(item)}}, title=title, description=description)
 
 
 _FACT: Final = {
@@ -48,20 +57,17 @@ _FACT: Final = {
     "turn": {"type": "integer", "description": "Number of the turn that says it."},
     "date": {**_NULLABLE_TEXT, "description": "The day it speaks of, in ISO 8601, or null."},
 }
-_RELATIONS: Final = {
-    "type": "array",
-    "items": _record(
-        {
-            "source": {"type": "string"},
-            "relation": {"type": "string"},
-            "target": {"type": "string"},
-            "target_type": _NULLABLE_TEXT,
-            "valid_from": {**_NULLABLE_TEXT, "description": "ISO 8601, or null."},
-            "valid_to": {**_NULLABLE_TEXT, "description": "ISO 8601, or null."},
-            "ended": {"type": "boolean", "description": "Whether it holds no longer."},
-        }
-    ),
+_RELATION: Final = {
+    "source": {"type": "string"},
+    "relation": {"type": "string"},
+    "target": {"type": "string"},
+    "target_type": _NULLABLE_TEXT,
+    "valid_from": {**_NULLABLE_TEXT, "description": "ISO 8601, or null."},
+    "valid_to": {**_NULLABLE_TEXT, "description": "ISO 8601, or null."},
+    "ended": {"type": "boolean", "description": "Whether it holds no longer."},
 }
+_RELATIONS: Final = {"type": "array", "items": _record(_RELATION)}
+_OPTIONAL_RELATIONS: Final = {**_RELATIONS, "type": ["array", "null"]}
 _ENTRY: Final = {
     "fact": {"type": ["integer", "null"], "description": "Number of the fact that it answers."},
     "event": {"type": "string", "enum": ["ADD", "UPDATE", "DELETE", "NONE"]},
@@ -72,16 +78,114 @@ _ENTRY: Final = {
 }
 
 
-class Item(NamedTuple):
+# ── fields ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _members(value: Any) -> Any:
+    return members_of(value) if isinstance(value, dict) else value
+
+
+def _list(value: Any) -> Any:
+    """`null` holds nothing, so reading it as "none" loses nothing."""
+    return [] if value is None else decoded(value)
+
+
+def _event(value: Any) -> Any:
+    word = value.strip().upper() if isinstance(value, str) else value
+    return "NONE" if word == "NOOP" else word  # as Mem0's paper calls it
+
+
+_Text = Annotated[str, Field(max_length=10_000), AfterValidator(lambda text: check_text(text, "it").strip())]
+_OptionalText = Annotated[_Text, BeforeValidator(lambda value: "" if value is None else value)]
+_Id = Annotated[str, BeforeValidator(lambda value: "" if value is None else str(value)[:100].strip())]
+_Event = Annotated[Event, BeforeValidator(_event)]
+
+
+# ── replies ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class ReplyModel(BaseModel):
+    """A reply that is one list under one key.
+
+    Attributes:
+        name: What the tool or schema is called when the model is asked.
+        root: The key.
+        wire: The JSON schema that models are asked for.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    name: ClassVar[str]
+    root: ClassVar[str]
+    wire: ClassVar[dict[str, Any]]
+
+    @classmethod
+    def of(cls, values: list[Any], *, joined: bool = False) -> Self:
+        """Read the reply out of JSON values.
+
+        Args:
+            values: In the order sent.
+            joined: All of them belong to the reply (parallel tool calls), instead of one being the reply.
+
+        Raises:
+            UnusableReplyError: None of them is such a reply, several are, or its content is not acceptable.
+        """
+        sent = [members for value in values if cls.root in (members := cls._called(members_of(value)))]
+        if not sent:
+            raise UnusableReplyError(f'there is no JSON object with the key "{cls.root}" in the reply')
+        if joined and len(values) > 1:
+            sent = [cls._joined(sent, len(values))]
+        if any(other != sent[0] for other in sent[1:]):
+            raise UnusableReplyError(
+                f'there are several different JSON objects with "{cls.root}"; send only the final one'
+            )
+        try:
+            return cls.model_validate(sent[0])
+        except ValidationError as error:
+            raise UnusableReplyError(_explained(error)) from None
+
+    @classmethod
+    def _called(cls, members: dict[str, Any]) -> dict[str, Any]:
+        """The arguments, where a tool call was written as text."""
+        inner = members_of(decoded(members.get("arguments", members.get("parameters"))))
+        return inner if cls.root in inner and cls.root not in members else members
+
+    @classmethod
+    def _joined(cls, sent: list[dict[str, Any]], calls: int) -> dict[str, Any]:
+        lists = [decoded(members[cls.root]) for members in sent]
+        beside = "relations" in cls.model_fields and any(len(members) > 1 for members in sent)
+        if beside or len(sent) < calls or not all(isinstance(each, list) for each in lists):
+            raise UnusableReplyError(f'not each of the calls is one list "{cls.root}"; make one call with everything')
+        return {cls.root: [item for each in lists for item in each]}
+
+
+class FactItem(BaseModel):
     """One item of the list of facts.
 
     Attributes:
         text: The fact; blank where the item holds none.
-        members: The members of an object that it was sent as; empty for a plain string.
+        turn: The turn that says it, as sent.
+        date: The day that it speaks of, as sent.
+        relations: What it says of relations, as sent.
     """
 
-    text: str
-    members: Mapping[str, Any]
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    text: _Text
+    turn: Any = None
+    date: Any = None
+    relations: Any = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, value: Any) -> dict[str, Any]:
+        if value is None or isinstance(value, str):
+            return {"text": value or ""}
+        members = members_of(value)
+        texts = [members[name] for name in ("text", "fact", "memory") if isinstance(members.get(name), str)]
+        if len(texts) != 1:
+            raise ValueError(f'must be a string, or an object with one "text", not {type(value).__name__}')
+        return {**members, "text": texts[0]}
 
 
 class FactsReply(ReplyModel):
@@ -89,72 +193,20 @@ class FactsReply(ReplyModel):
 
     name: ClassVar[str] = "facts_found"
     root: ClassVar[str] = "facts"
-    aliases: ClassVar[frozenset[str]] = frozenset(
-        {"fact", "memories", "memory", "results", "result", "items", "statements"}
-    )
-    wire: ClassVar[dict[str, Any]] = _reply(name, "The facts that were found.", root, _record(_FACT))
+    wire: ClassVar[dict[str, Any]] = _reply(name, "The facts that were found.", root, _FACT)
 
-    facts: list[Item]
-
-    @classmethod
-    def is_entry(cls, value: Any) -> bool:
-        """A string, or an object with one text in it that is no relation."""
-        if isinstance(value, str):
-            return True
-        if not isinstance(value, dict) or cls.root in members_of(value) or is_relation(value):
-            return False
-        texts = _texts_of(value)
-        return len(texts) == 1 and inner_value(texts[0]) is None
-
-    @field_validator("facts", mode="before")
-    @classmethod
-    def _read(cls, value: Any) -> list[Item]:
-        items = _items(value)
-        count = sum(bool(item.strip()) if isinstance(item, str) else item is not None for item in items)
-        if count > _MOST_FACTS:
-            raise ValueError(f"{count:,} facts are too many; at most {_MOST_FACTS:,}, the most important ones")
-        return [_item(item, place) for place, item in enumerate(items)]
+    facts: Annotated[list[FactItem], BeforeValidator(_list), Field(max_length=1_000)]
 
 
 class GraphReply(FactsReply):
-    """Extraction with the relations that each fact states."""
+    """Extraction with the relations that each fact states; Mem0 has them in a list of their own."""
+
+    model_config = ConfigDict(extra="allow")
 
     name: ClassVar[str] = "graph_found"
-    further: ClassVar[Mapping[str, frozenset[str]]] = MappingProxyType(
-        {
-            "relations": frozenset({"relation", "relationships", "relationship", "triples", "triplets", "edges"}),
-            "entities": frozenset({"entity", "nodes", "named_entities"}),
-        }
-    )
-    wire: ClassVar[dict[str, Any]] = _reply(
-        name,
-        "The facts that were found and the relations they state.",
-        "facts",
-        _record(_FACT | {"relations": _RELATIONS}),
-    )
+    wire: ClassVar[dict[str, Any]] = _reply(name, _FACTS_WITH_RELATIONS, "facts", _FACT | {"relations": _RELATIONS})
 
     relations: Any = None
-    entities: Any = None
-    several: bool = Field(default=False, alias=_SEVERAL)
-
-    @property
-    def is_silent(self) -> bool:
-        """Whether it says nothing of relations, not even that there are none."""
-        return "relations" not in self.model_fields_set and not any(
-            "relations" in item.members or stated_in(item) for item in self.facts
-        )
-
-    @classmethod
-    def _joined(cls, shapes: list[dict[str, Any]]) -> dict[str, Any]:
-        several = sum(cls.root in shape for shape in shapes) > 1 or any(shape.get(_SEVERAL) for shape in shapes)
-        return {**super()._joined(shapes), **({_SEVERAL: True} if several else {})}
-
-
-def stated_in(item: Item) -> list[Any]:
-    """The relations inside of a fact that is an object, or that it is itself, as sent."""
-    names = sorted({"relations", *GraphReply.further["relations"]} - {"relation", "relationship"})
-    own = [item.members] if is_relation(item.members) else []
-    return [*own, *(part for name in names for part in listed(item.members.get(name)))]
 
 
 class Entry(BaseModel):
@@ -172,34 +224,15 @@ class Entry(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    fact: int | None
-    event: Event
-    id: str
-    text: str
-    old_memory: str
-    reason: str
+    fact: Annotated[int | None, BeforeValidator(number_of)] = None
+    event: _Event
+    id: _Id = ""
+    text: _OptionalText = ""
+    old_memory: _OptionalText = ""
+    reason: _OptionalText = ""
     relations: Any = None
 
-    @model_validator(mode="before")
-    @classmethod
-    def _read(cls, value: Any) -> dict[str, Any]:
-        if not isinstance(value, dict):
-            raise ValueError(f"an entry must be an object with fact, id, text and event, not {type(value).__name__}")  # noqa: TRY004 - pydantic collects ValueError
-        members = members_of(value)
-        fact, text = first_of(members, "fact"), first_of(members, "text", "memory", "new_memory", "content", "data")
-        number = number_of(fact)
-        if text is None and number is None and isinstance(fact, str):
-            text = fact
-        old = first_of(members, "old_memory", "previous_memory", "old_text", "old")
-        return {
-            "fact": number,
-            "event": _event(members),
-            "id": _id(first_of(members, "id", "memory_id", "number", "index", "key")),
-            "text": _optional_text(text, "text"),
-            "old_memory": _optional_text(old, "old_memory"),
-            "reason": _optional_text(first_of(members, "reason", "why", "explanation"), "reason"),
-            "relations": members.get("relations"),
-        }
+    _read = model_validator(mode="before")(_members)
 
 
 class DecisionReply(ReplyModel):
@@ -207,147 +240,19 @@ class DecisionReply(ReplyModel):
 
     name: ClassVar[str] = "memory_decided"
     root: ClassVar[str] = "memory"
-    aliases: ClassVar[frozenset[str]] = frozenset(
-        {"memories", "results", "result", "decisions", "actions", "items", "events"}
-    )
-    wire: ClassVar[dict[str, Any]] = _reply(name, "One entry for each fact.", root, _record(_ENTRY))
+    wire: ClassVar[dict[str, Any]] = _reply(name, _ENTRIES, root, _ENTRY)
 
-    memory: list[Entry]
-
-    @classmethod
-    def is_entry(cls, value: Any) -> bool:
-        """An object with an event, whose `memory`, if it has one, is a text."""
-        members = members_of(value) if isinstance(value, dict) else {}
-        has_event = any(isinstance(members.get(name, 0), str | None) for name in _EVENT_KEYS)
-        return has_event and isinstance(members.get(cls.root), str | None)
-
-    @field_validator("memory", mode="before")
-    @classmethod
-    def _read(cls, value: Any) -> list[Any]:
-        entries = _entries(value)
-        if len(entries) > _MOST_ENTRIES:
-            raise ValueError(f"{len(entries):,} entries are too many; at most {_MOST_ENTRIES:,}")
-        return entries
+    memory: Annotated[list[Entry], BeforeValidator(_list), Field(max_length=6_000)]
 
 
 class GraphDecisionReply(DecisionReply):
     """Decision with the relations of texts that are not those of their facts."""
 
     name: ClassVar[str] = "memory_and_graph_decided"
-    wire: ClassVar[dict[str, Any]] = _reply(
-        name,
-        "One entry for each fact.",
-        "memory",
-        _record(_ENTRY | {"relations": {**_RELATIONS, "type": ["array", "null"]}}),
-    )
+    wire: ClassVar[dict[str, Any]] = _reply(name, _ENTRIES, "memory", _ENTRY | {"relations": _OPTIONAL_RELATIONS})
 
 
-# ── lists ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _item(item: Any, place: int) -> Item:
-    members = members_of(item) if isinstance(item, dict) else {}
-    texts = [""] if item is None else _texts_of(item)
-    if not texts and is_relation(item):
-        texts = [""]
-    if len(texts) != 1:
-        raise ValueError(f"[{place}] must be a string, not {type(item).__name__}")
-    return Item(_short_text(texts[0].strip(), f"facts[{place}]"), members)
-
-
-def _items(value: Any) -> list[Any]:
-    """The items of a list of facts, as sent. `null` holds nothing, so reading it as "none" loses nothing."""
-    if value is None:
-        return []
-    if isinstance(value, str):
-        return _items_of_text(value)
-    if isinstance(value, dict):
-        return _items_of_object(value)
-    if not isinstance(value, list):
-        raise ValueError(f"must be a list of strings, not {type(value).__name__}")  # noqa: TRY004 - pydantic collects ValueError
-    return value
-
-
-def _items_of_text(value: str) -> list[Any]:
-    inner = inner_value(value)
-    if inner is not None:
-        return _items(inner)
-    if len(value.strip().splitlines()) > 1:
-        raise ValueError("must be a list with one string per fact, not one text of several lines")
-    return [value]
-
-
-def _items_of_object(value: dict[str, Any]) -> list[Any]:
-    """One fact as an object, numbered facts, or facts by kind; attributes (`{"name": "Ann"}`) say too little."""
-    if len(_texts_of(value)) == 1:
-        return [value]
-    grouped = [(key, inner_or_self(member)) for key, member in value.items()]
-    if not all(isinstance(member, list) or (key.isdigit() and isinstance(member, str)) for key, member in grouped):
-        raise ValueError("must be a list of strings, each a full statement, not an object")
-    return [item for _, member in grouped for item in _items(member)]
-
-
-def _texts_of(value: Any) -> list[str]:
-    """The texts in an item of a list of facts: itself, or those members of an object that could be its fact."""
-    if isinstance(value, str):
-        return [value]
-    members = members_of(value) if isinstance(value, dict) else {}
-    names = ("fact", "text", "memory", "content", "statement", "value", "data")
-    return [member for name in names if isinstance(member := members.get(name), str)]
-
-
-def _entries(value: Any) -> list[Any]:
-    if value is None or (isinstance(value, str) and not value.strip()):
-        return []
-    value = inner_or_self(value)
-    if isinstance(value, dict):
-        if DecisionReply.is_entry(value):
-            return [value]
-        if all(isinstance(member, dict) for member in value.values()):  # {"0": {...}, "1": {...}}
-            return [{"id": key, **member} for key, member in value.items()]
-    if not isinstance(value, list):
-        raise ValueError(f"must be a list of objects, not {type(value).__name__}")  # noqa: TRY004 - pydantic collects ValueError
-    return [inner_or_self(item) for item in value]
-
-
-# ── fields ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-_EVENT_KEYS: Final = ("event", "action", "operation", "op")
-_EVENTS: Final[dict[str, Event]] = {
-    **dict.fromkeys(("ADD", "ADDED", "INSERT", "CREATE", "NEW", "添加", "新增", "增加"), "ADD"),
-    **dict.fromkeys(("UPDATE", "UPDATED", "MODIFY", "CHANGE", "EDIT", "REPLACE", "MERGE", "更新", "修改"), "UPDATE"),
-    **dict.fromkeys(("DELETE", "DELETED", "REMOVE", "REMOVED", "FORGET", "删除"), "DELETE"),
-    **dict.fromkeys(
-        ("NONE", "NOOP", "NO_OP", "NO_CHANGE", "NOCHANGE", "UNCHANGED", "KEEP", "无变化", "不变", "无"), "NONE"
-    ),
-}
-
-
-def _event(members: dict[str, Any]) -> str:
-    named = [members[key] for key in _EVENT_KEYS if key in members]
-    if not named:
-        raise ValueError("has no event; it must be ADD, UPDATE, DELETE or NONE")
-    if named[0] is None:
-        return "NONE"
-    word = re.sub(r"[\s\-]+", "_", str(named[0]).strip(" \t\r\n\"'.").upper())
-    if word not in _EVENTS:
-        raise ValueError(f"the event {str(named[0])[:40]!r} is unknown; it must be ADD, UPDATE, DELETE or NONE")
-    return _EVENTS[word]
-
-
-def _id(value: Any) -> str:
-    number = number_of(value)
-    return str(number) if number is not None else "" if value is None else str(value)[:100]
-
-
-def _optional_text(value: Any, name: str) -> str:
-    return "" if value is None else _short_text(value, name).strip()
-
-
-def _short_text(value: Any, name: str) -> str:
-    text = check_text(value, name)
-    if len(text) > _LONGEST_TEXT:
-        raise ValueError(
-            f"{name} has {len(text):,} characters; a memory is a short statement, at most {_LONGEST_TEXT:,}"
-        )
-    return text
+def _explained(error: ValidationError) -> str:
+    problems = error.errors(include_url=False, include_context=False, include_input=False)
+    told = [(".".join(map(str, each["loc"])), each["msg"].removeprefix("Value error, ")) for each in problems]
+    return listed_problems([f"{place}: {message}" for place, message in told])

@@ -21,22 +21,17 @@ _LONGEST: Final = 100
 
 
 def finding(plan: Callable[[Question], Plan[Extraction]], name: str) -> Runnable[Question, Extraction]:
-    """Turns to facts, or to a record.
-
-    Args:
-        plan: How.
-        name: Of the run.
-    """
+    """Turns to facts, or to a record, by a plan; the run is called *name*."""
     return OneRun(plan, name, inputs=_question, shown=_extraction)
 
 
 def comparing(plan: Callable[[Comparison], Plan[Answer]], name: str) -> Runnable[Comparison, Answer]:
-    """Facts and known memories to verdicts; the arguments are those of `finding`."""
+    """Facts and known memories to verdicts; as `finding` does it."""
     return OneRun(plan, name, inputs=_comparison, shown=_answer)
 
 
 def describing(plan: Callable[[dict[str, Any]], Plan[Description]], name: str) -> Runnable[dict[str, Any], Description]:
-    """An image to words; the arguments are those of `finding`."""
+    """An image to words; as `finding` does it."""
     return OneRun(plan, name, inputs=_image, shown=lambda words: {"text": words.text})
 
 

@@ -9,6 +9,7 @@ lost on the way.
 from __future__ import annotations
 
 import inspect
+import re
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
@@ -21,11 +22,10 @@ from pydantic import ValidationError
 from langmem_adapter.errors import ModelReplyError
 from langmem_adapter.forks import Lock
 from langmem_adapter.limits import model_name, status_of
-from langmem_adapter.reasoning.calls import usage_of
-from langmem_adapter.reasoning.listing import ReplyModel
+from langmem_adapter.reasoning.json_text import DeclinedError, UnusableReplyError, listed_problems
+from langmem_adapter.reasoning.messages import full_text, read_reply, usage_of
 from langmem_adapter.reasoning.prompts import repair
-from langmem_adapter.reasoning.reading import quote, read_reply
-from langmem_adapter.reasoning.salvage import UnusableReplyError, listed_problems
+from langmem_adapter.reasoning.replies import ReplyModel
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.twins import Plan
 
@@ -34,40 +34,23 @@ if TYPE_CHECKING:
 
     from langmem_adapter.limits import Limits
 
-__all__ = ["WAYS", "Channel", "Reply", "structured"]
+__all__ = ["Channel", "structured"]
 
-WAYS: Final = ("json_schema", "tools", "plain")
-"""How a model can be asked for JSON, best first."""
-
-_PLAIN: Final = len(WAYS) - 1
+_WAYS: Final = ("json_schema", "tools", "plain")  # best first
+_QUOTED: Final = 8_000  # a reply of a megabyte is not sent back in full
+_PLAIN: Final = len(_WAYS) - 1
 _REFUSED_STATUS: Final = frozenset({400, 404, 405, 415, 422, 501})
 _WORDS_OF: Final = {
-    "json_schema": (
-        *("response_format", "json_schema", "json schema"),
-        *("structured output", "output_format", "output_config"),
-    ),
-    "tools": ("tool", "function"),
+    "json_schema": re.compile("response_format|json.schema|structured output|output_format|output_config"),
+    "tools": re.compile("tool|function"),
 }
-_REFUSAL_WORDS: Final = (
-    *("support", "unknown", "unrecogni", "unexpected", "invalid", "not permitted", "not allowed"),
-    *("extra", "unavailable", "not available", "not enabled", "not implemented", "require"),
+_REFUSAL_WORDS: Final = re.compile(
+    "support|unknown|unrecogni|unexpected|invalid|not permitted|not allowed|extra|unavailable|not available|not enabled|"
+    "not implemented|require"
 )
 
 M = TypeVar("M", bound=ReplyModel)
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Reply(Generic[T]):
-    """What came of asking.
-
-    Attributes:
-        value: The reply as read.
-        usage: Answered calls and their tokens, the repair's included.
-    """
-
-    value: T
-    usage: Usage
 
 
 def structured(
@@ -75,7 +58,7 @@ def structured(
     schema: type[M],
     read: Callable[[M, T | None], tuple[T, Sequence[str]]],
     messages: list[BaseMessage],
-) -> Plan[Reply[T]]:
+) -> Plan[tuple[T, Usage]]:
     """Ask for a reply of a form, and once more, with what is wrong, if it cannot be used or not all of it.
 
     Args:
@@ -87,48 +70,48 @@ def structured(
         messages: What is asked.
 
     Returns:
-        The plan, which raises when it is carried out: `ModelReplyError` if no reply gave a value, or the model declined;
-        `ModelTimeoutError`; whatever else the model raises, unchanged.
+        The plan of the value and its usage, the repair's included. Carried out, it raises `ModelReplyError` if no reply gave a
+        value, or the model declined; `ModelTimeoutError`; whatever else the model raises, unchanged.
     """
     return _Talk(channel, schema, read).ask(messages, Usage())
 
 
+@dataclass
 class _Talk(Generic[M, T]):
     """A question, its answer, and at most one repair."""
 
-    def __init__(
-        self, channel: Channel, schema: type[M], read: Callable[[M, T | None], tuple[T, Sequence[str]]]
-    ) -> None:
-        self._channel = channel
-        self._schema = schema
-        self._read = read
-        self._first: T | None = None
+    channel: Channel
+    schema: type[M]
+    read: Callable[[M, T | None], tuple[T, Sequence[str]]]
+    first: T | None = None
 
-    def ask(self, messages: list[BaseMessage], usage: Usage, *, last: bool = False) -> Plan[Reply[T]]:
-        def judge(message: AIMessage) -> Plan[Reply[T]]:
-            return self._judge(messages, usage + usage_of(self._schema.name, messages, message), message, last=last)
+    def ask(self, messages: list[BaseMessage], usage: Usage, *, last: bool = False) -> Plan[tuple[T, Usage]]:
+        def judge(message: AIMessage) -> Plan[tuple[T, Usage]]:
+            used = usage + usage_of(self.schema.name, messages, message)
+            said = full_text(message)
+            quoted = said if len(said) <= _QUOTED else f"{said[:_QUOTED]} …"
+            value, problem = self._judge(message, quoted, last=last)
+            if value is not None and not problem:
+                return Plan.known((value, used))
+            self.first = value
+            again = [*messages, AIMessage(quoted or "(empty)"), HumanMessage(repair(problem, self.schema.root))]
+            return self.ask(again, used, last=True)
 
-        return self._channel.ask(self._schema, messages).and_then(judge)
+        return self.channel.ask(self.schema, messages).and_then(judge)
 
-    def _judge(self, messages: list[BaseMessage], usage: Usage, message: AIMessage, *, last: bool) -> Plan[Reply[T]]:
-        quoted = quote(message)
+    def _judge(self, message: AIMessage, quoted: str, *, last: bool) -> tuple[T | None, str]:
+        """The value, and what to ask for again."""
         try:
-            value, problems = self._read(read_reply(message, self._schema), self._first)
-            if last or not problems:
-                return Plan.known(Reply(value, usage))
-            self._first, problem = value, listed_problems(problems)
+            value, problems = self.read(read_reply(message, self.schema), self.first)
         except UnusableReplyError as error:
-            if last and self._first is not None:
-                return Plan.known(Reply(self._first, usage))
-            if last or error.final:
-                raise ModelReplyError(self._told(error, last=last), reply=quoted) from None
-            problem = error.problem
-        again = [*messages, AIMessage(quoted or "(empty)"), HumanMessage(repair(problem, self._schema.root))]
-        return self.ask(again, usage, last=True)
-
-    def _told(self, error: UnusableReplyError, *, last: bool) -> str:
-        after = ", also after one repair" if last else ""
-        return f"the reply of {self._channel.name} could not be used{after}: {error.problem}; nothing was changed"
+            if last and self.first is not None:
+                return self.first, ""
+            if last or isinstance(error, DeclinedError):
+                after = ", also after one repair" if last else ""
+                why = f"the reply of {self.channel.name} could not be used{after}: {error}; nothing was changed"
+                raise ModelReplyError(why, reply=quoted) from None
+            return None, str(error)
+        return value, "" if last else listed_problems(problems)
 
 
 class Channel:
@@ -149,12 +132,6 @@ class Channel:
         self._on_loop = _has_async(model)
         self._way = 0
         self._lock = Lock()
-        self._bound: dict[tuple[str, int], Runnable[Any, BaseMessage] | None] = {}
-
-    @property
-    def way(self) -> str:
-        """How the model is asked at present: one of `WAYS`."""
-        return WAYS[self._way]
 
     def say(self, messages: list[BaseMessage], bound: Runnable[Any, BaseMessage] | None = None) -> Plan[BaseMessage]:
         """One call of the model.
@@ -170,13 +147,13 @@ class Channel:
     def ask(self, schema: type[ReplyModel], messages: list[BaseMessage], *, after: int = -1) -> Plan[AIMessage]:
         """Ask for a reply of a form in the best way known to work, or the next one *after* a way that was refused."""
         way = max(self._way, after + 1)
-        while (bound := self._bind(schema, way)) is None:
+        while (bound := _bind(self._model, schema, _WAYS[way])) is None:
             way += 1
 
         def instead(error: Exception) -> Plan[AIMessage] | None:
             if (message := _message_within(error)) is not None:
                 return Plan.known(message)
-            refused = way < _PLAIN and _refuses(error, WAYS[way])
+            refused = way < _PLAIN and _refuses(error, _WAYS[way])
             return self.ask(schema, messages, after=way) if refused else None
 
         return self.say(messages, bound).then(_plain).or_else(instead).then(partial(self._remember, way))
@@ -185,13 +162,6 @@ class Channel:
         with self._lock:
             self._way = max(self._way, way)
         return message
-
-    def _bind(self, schema: type[ReplyModel], way: int) -> Runnable[Any, BaseMessage] | None:
-        key = (schema.name, way)
-        with self._lock:
-            if key not in self._bound:
-                self._bound[key] = _bind(self._model, schema, WAYS[way])
-            return self._bound[key]
 
 
 def _plain(message: BaseMessage) -> AIMessage:
@@ -230,42 +200,24 @@ def _bind_schema(model: BaseChatModel, schema: type[ReplyModel]) -> Runnable[Any
 
 
 def _refuses(error: Exception, way: str) -> bool:
-    """Whether a server said that it does not know this way of asking, rather than anything else."""
-    if isinstance(error, NotImplementedError):
-        return True
+    """Whether a server, or the client that reads its answer, does not know this way of asking; nothing else counts."""
+    if isinstance(error, NotImplementedError) or (isinstance(error, ValidationError) and error.title == "AIMessage"):
+        return True  # no AIMessage takes the arguments of a tool call that a server encoded twice
     text = str(error).casefold().replace("invalid_request_error", "")
-    names = any(word in text for word in _WORDS_OF[way])
-    return status_of(error) in _REFUSED_STATUS and names and any(word in text for word in _REFUSAL_WORDS)
+    says_so = _WORDS_OF[way].search(text) and _REFUSAL_WORDS.search(text)
+    return status_of(error) in _REFUSED_STATUS and says_so is not None
 
 
 def _message_within(error: Exception) -> AIMessage | None:
-    """The model's message, where a client raised one instead of giving it back."""
-    if isinstance(error, ValidationError) and error.title == "AIMessage":
-        return _message_with_text_arguments(error)
-    completion = getattr(error, "completion", None)  # openai: the length limit or the content filter ended the reply
+    """The model's message, where OpenAI's client raised it: the length limit or the content filter ended the reply."""
+    completion = getattr(error, "completion", None)
     choices = getattr(completion, "choices", None)
     if not choices:
         return None
-    content = getattr(choices[0].message, "content", None)
     usage = getattr(completion, "usage", None)
     read, written = getattr(usage, "prompt_tokens", 0) or 0, getattr(usage, "completion_tokens", 0) or 0
     return AIMessage(
-        content if isinstance(content, str) else "",
+        getattr(choices[0].message, "content", None) or "",
         response_metadata={"finish_reason": choices[0].finish_reason},
         usage_metadata={"input_tokens": read, "output_tokens": written, "total_tokens": read + written},
     )
-
-
-def _message_with_text_arguments(error: ValidationError) -> AIMessage:
-    """Tool arguments encoded twice arrive as a string, which no AIMessage accepts; the error still holds them.
-
-    Without all of them, from the first on, it is an empty message: something is missing, which calls for the repair.
-    """
-    told = {
-        problem["loc"]: problem["input"] for problem in error.errors() if problem["loc"][::2] == ("tool_calls", "args")
-    }
-    expected = [("tool_calls", place, "args") for place in range(len(told))]
-    if not told or set(told) != set(expected) or not all(isinstance(text, str) for text in told.values()):
-        return AIMessage("")
-    calls = [{"name": "", "args": told[place], "id": None, "error": None} for place in expected]
-    return AIMessage("", invalid_tool_calls=calls)

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.names import entity_key
 from langmem_adapter.reasoning.base import Verdict
+from langmem_adapter.reasoning.json_text import UnusableReplyError, listed_problems
 from langmem_adapter.reasoning.prompts import is_echo
-from langmem_adapter.reasoning.salvage import UnusableReplyError, listed_problems
-from langmem_adapter.reasoning.triples import listed, told
+from langmem_adapter.reasoning.triples import relations_in, triple_of
 from langmem_adapter.records.graph import SELF
 from langmem_adapter.records.work import FORGET, UNCLEAR
 from langmem_adapter.text import text_hash
@@ -83,10 +83,11 @@ class _Reading:
         """
         entries = self._distinct(entries)
         self._check(entries)
+        for entry in entries:
+            if (fact := self._place(entry)) is not None:
+                self._take(entry, fact)
         # Mem0's shape lists the memories that stay as NONE.
-        left = [entry for entry in entries if not self._take_named(entry) and entry.event != "NONE"]
-        for entry in left:
-            self._take_unnamed(entry, alone=len(left) == 1)
+        self._take_unnamed([entry for entry in entries if self._place(entry) is None and entry.event != "NONE"])
         if self._problems:
             raise UnusableReplyError(listed_problems(self._problems))
 
@@ -175,26 +176,19 @@ class _Reading:
 
     # ── which fact does it answer ────────────────────────────────────────────────────────────────────────────────────
 
-    def _take_named(self, entry: Entry) -> bool:
-        """Give an entry to the fact of its number, or else of its text."""
-        fact = self._place(entry)
-        if fact is not None:
-            self._take(entry, fact)
-        return fact is not None
-
     def _place(self, entry: Entry) -> int | None:
+        """The fact of its number, or else of its text."""
         same = self._hashes.index(hashed) if (hashed := text_hash(entry.text)) in self._hashes else None
         fact = same if entry.fact is None else entry.fact
         return fact if fact is not None and 0 <= fact < len(self._facts) else None
 
-    def _take_unnamed(self, entry: Entry, *, alone: bool) -> None:
+    def _take_unnamed(self, entries: list[Entry]) -> None:
         missing = self.missing()
-        if alone and len(missing) == 1:
-            self._take(entry, missing[0])
-        elif not self._problems:
-            self._problems.append(
-                f'the {entry.event} {_short(entry.text or entry.id)} names no fact; write its number as "fact"'
-            )
+        if len(entries) == len(missing) == 1:
+            self._take(entries[0], missing[0])
+        elif entries and not self._problems:
+            named = _short(entries[0].text or entries[0].id)
+            self._problems.append(f'the {entries[0].event} {named} names no fact; write its number as "fact"')
 
     def _take(self, entry: Entry, fact: int) -> None:
         number, text = self._number(entry), entry.text or self._facts[fact].text
@@ -242,20 +236,15 @@ class _Reading:
     def _settle(self, fact: int, ended: set[int | None]) -> None:
         told = self._verdicts[fact]
         self._verdicts[fact] = [v for v in told if v.event != "NONE" or v.number is None or v.number not in ended]
-        if self._is_wish(fact):
-            self._settle_wish(fact)
+        if self._is_wish(fact):  # it deletes memories, and never becomes one
+            self._verdicts[fact] = [verdict for verdict in told if verdict.event == "DELETE"]
+            if not self._verdicts[fact]:
+                self._add(fact, "NONE", UNCLEAR, None)
         elif all(verdict.event == "DELETE" for verdict in self._verdicts[fact]):
             if self._is_twin(fact) and not told:
                 self._add(fact, "NONE", "said twice", None)
             else:
                 self._add_new(fact, "what holds instead" if told else self._why)
-
-    def _settle_wish(self, fact: int) -> None:
-        """What asks to forget something deletes memories, and never becomes one."""
-        told = [verdict for verdict in self._verdicts[fact] if verdict.event == "DELETE"]
-        self._verdicts[fact] = told
-        if not told:
-            self._add(fact, "NONE", UNCLEAR, None)
 
     def _ordered(self, fact: int) -> list[Verdict]:
         told = self._verdicts[fact]
@@ -265,15 +254,11 @@ class _Reading:
 
 def _relations(entry: Entry) -> tuple[Triple, ...] | None:
     """What the text of an entry says of relations, as far as it can be read; `None` where the model does not say."""
-    if entry.relations is None:
-        return None
-    read: list[Triple] = []
-    for item in listed(entry.relations):
-        try:
-            read.append(told(item, SELF).triple)
-        except ValueError:
-            return None  # then those of the fact stand
-    return tuple(read)
+    try:
+        told = [triple_of(item, SELF)[0] for item in relations_in(entry.relations)]
+    except ValueError:
+        return None  # then those of the fact stand
+    return None if entry.relations is None else tuple(told)
 
 
 def _short(text: str) -> str:

@@ -68,8 +68,8 @@ class MemoryItem:
         memory_type: `None` for facts, `"procedural_memory"` for step-by-step records.
         actor_id: Who said it.
         role: In which role.
-        created_at: The date of the statement that it began with.
-        updated_at: When it last changed; equal to `created_at` before the first change.
+        created_at: The date of the first statement that its course began with, however late it was told.
+        updated_at: Since when it is true what it says: the date of its last statement, or the moment of the last edit.
         expires_at: From when on it is no longer shown.
         revision: Counts its own changes, from 1.
         hash: Of the text as `text.text_hash` reads it; equal hashes mean the same statement.
@@ -142,7 +142,7 @@ class Revision:
     Attributes:
         seq: Number of the change in the whole database; it orders all revisions.
         memory_id: Which memory.
-        event: `"ADD"`, `"UPDATE"` or `"DELETE"`.
+        event: `"ADD"`, `"UPDATE"`, `"DELETE"`, or `"NONE"` where it was said again with a date.
         old_text: The text before, `None` for an ADD.
         new_text: The text after, `None` for a DELETE.
         created_at: When the change was made.
@@ -153,6 +153,8 @@ class Revision:
         revision: Counts this memory's changes, from 1.
         id: Id of this row of the history.
         stated_at: The date of the statement that the memory began with.
+        valid_from: Since when it is true what it says; of a deletion, when it was over.
+        valid_to: When that was over: the next statement of the same course; `None` for what still holds.
     """
 
     seq: int
@@ -168,6 +170,8 @@ class Revision:
     revision: int
     id: str
     stated_at: datetime
+    valid_from: datetime
+    valid_to: datetime | None
 
 
 @dataclass(frozen=True, slots=True)

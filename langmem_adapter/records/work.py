@@ -54,6 +54,7 @@ class Turn:
         calls: The tools that were called in it.
         answers: The id of the call that a tool's turn is the result of; empty where none is named.
         failed: Whether that call failed.
+        dated: Whether its time was given; else that is when the add began.
     """
 
     role: str
@@ -65,6 +66,7 @@ class Turn:
     calls: tuple[ToolCall, ...] = ()
     answers: str = ""
     failed: bool = False
+    dated: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON types."""
@@ -129,14 +131,20 @@ class Decision:
         memory_type: Type of a new memory.
         actor_id: Who said it.
         role: In which role.
-        time: The date of the statement: `created_at` of a new memory; since when relations are over that a memory no longer
-            says. Without it they were an error, and are withdrawn.
+        time: The date of the statement: since when it is true what the new text says, or over what is deleted, and relations
+            that the memory no longer says. Without it that is now, and those relations were an error and are withdrawn.
         expires_at: When the memory stops being shown; `keep_expiry` says whether it is to be set at all.
         keep_expiry: Leave the present `expires_at` as it is.
         replace_metadata: Put *metadata* in the place of the present one instead of merging it.
         seen: Number of the memory's last change as it was when decided; a later change is a conflict. `None`: not checked.
         relations: What the fact says of things and their relations; the memory that holds it then says so.
         heir: The memory that says from now on what a deleted one said of relations.
+        past_of: The memory that stands, where the statement is older than that: an ADD becomes a closed memory with an id of
+            its own, which was true from *time* until the next statement of the same course; a DELETE ends at *time* what
+            was true then. What stands stays. Needs *time*.
+        after: The same, where what stands is what becomes of the fact of this index in the same list; if nothing does, it
+            stands itself.
+        dated: A NONE says once more, at *time*, what the memory says: that it was true then, too, is noted.
     """
 
     event: Event
@@ -156,6 +164,9 @@ class Decision:
     seen: int | None = None
     relations: tuple[Triple, ...] = ()
     heir: str | None = None
+    past_of: str | None = None
+    after: int | None = None
+    dated: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON types."""
@@ -185,6 +196,8 @@ class Change:
         previous_text: The text before an UPDATE.
         reason: Why.
         relations: What became of relations of the knowledge graph with it.
+        valid_to: When it was over what the fact says, where that was known already: it is in the history and stands nowhere
+            else (`Memory.search(as_of=…)` finds it, `Memory.restore` makes it stand).
     """
 
     id: str | None
@@ -193,16 +206,18 @@ class Change:
     previous_text: str | None = None
     reason: str = ""
     relations: tuple[RelationChange, ...] = ()
+    valid_to: datetime | None = None
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON types."""
-        return {**shallow(self), "relations": [change.to_json() for change in self.relations]}
+        relations = [change.to_json() for change in self.relations]
+        return {**shallow(self), "relations": relations, "valid_to": as_iso(self.valid_to)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """The inverse of `to_json`."""
         relations = tuple(RelationChange.from_json(change) for change in data.get("relations", ()))
-        return cls(**{**data, "relations": relations})
+        return cls(**{**data, "relations": relations, "valid_to": of_iso(data.get("valid_to"))})
 
 
 def _triples(data: Mapping[str, Any]) -> tuple[Triple, ...]:

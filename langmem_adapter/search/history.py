@@ -1,4 +1,4 @@
-"""A shelf of the past: the memories of a scope as they were known at a moment."""
+"""A shelf of the past: the memories of a scope as they were, or were known, at a moment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from langmem_adapter.search.shelf import Postings, Roll, Shelf
 from langmem_adapter.storage import lexical
-from langmem_adapter.storage.past import Known, as_of, standing_vectors
+from langmem_adapter.storage.past import Known, Then, standing_vectors, then
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +38,7 @@ class _Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Past:
-    """What was known.
+    """What was.
 
     Attributes:
         shelf: The memories as they were.
@@ -57,13 +57,12 @@ class Past:
         return [row for term in terms for row in self.words.get(term, ())]
 
 
-def read(connection: Connection, query: Query, embedder: Embedder, language: str) -> Past:
-    """What was known when, for a query with `as_of`.
+def read(connection: Connection, query: Query, when: Then, embedder: Embedder, language: str) -> Past:
+    """What was at a moment, for a query.
 
     Texts that have changed since are embedded again, in one batch; all are split into words anew, as the question was.
     """
-    assert query.as_of is not None  # noqa: S101 - who calls has looked
-    found = as_of(connection, query.scope, query.as_of, filters=query.filters, memory_type=query.memory_type)
+    found = then(connection, query.scope, when, filters=query.filters, memory_type=query.memory_type)
     found.sort(key=lambda known: known.pk)
     words, total = _words(found, language)
     numbers = {scope: number for number, scope in enumerate(dict.fromkeys(known.item.scope for known in found))}

@@ -40,6 +40,7 @@ class Neighbour:
         id: Its id.
         text: Its text as it is shown.
         seq: Number of its last change.
+        since: The date of its last statement, in ISO 8601.
         speaker: Whose statement it is, as `names.named_speaker` has it.
         cut: Whether that is not all of it.
     """
@@ -47,6 +48,7 @@ class Neighbour:
     id: str
     text: str
     seq: int
+    since: str
     speaker: str
     cut: bool
 
@@ -128,7 +130,12 @@ def neighbourhood(
         seen=seen,
         known=tuple(
             Neighbour(
-                row.id, row.text, row.seq, named_speaker(row.actor_id, row.role, scope), row.letters > len(row.text)
+                row.id,
+                row.text,
+                row.seq,
+                row.updated_at.isoformat(),
+                named_speaker(row.actor_id, row.role, scope),
+                row.letters > len(row.text),
             )
             for row in known
         ),

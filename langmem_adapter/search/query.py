@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 from langmem_adapter.filters import EVERYTHING
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from langmem_adapter.filters import Filter
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.search.rerank import Rerank
+    from langmem_adapter.storage.past import Then
 
 __all__ = ["Query"]
 
@@ -28,7 +27,7 @@ class Query:
         filters: What the memories must be like.
         threshold: Least cosine of a hit, -1 to 1.
         memory_type: Only memories of this type.
-        as_of: Search what was known at that moment.
+        then: Search what was true, or known, at a moment.
         rerank: Orders the best hits once more.
         explain: Give the parts of each score.
     """
@@ -39,6 +38,6 @@ class Query:
     filters: Filter = EVERYTHING
     threshold: float | None = None
     memory_type: str | None = None
-    as_of: datetime | None = None
+    then: Then | None = None
     rerank: Rerank | None = None
     explain: bool = False

@@ -25,12 +25,12 @@ from langmem_adapter.search.versions import newest_first
 from langmem_adapter.storage import memories
 from langmem_adapter.storage.graph.rivals import rivals
 from langmem_adapter.storage.roll import last_change
-from langmem_adapter.text import ASKS, TELLS_TIME
+from langmem_adapter.text import ASKS, TELLS_TIME, topics
 from langmem_adapter.tracing import shown, stage
 from langmem_adapter.twins import Plan, beside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
     from sqlalchemy import Connection
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from langmem_adapter.search.shelf import Load, Shelf
     from langmem_adapter.search.shelves import Standing
     from langmem_adapter.storage.database import Database, Reading
+    from langmem_adapter.storage.past import Then
 
 __all__ = ["Searcher", "evidence"]
 
@@ -104,7 +105,7 @@ class Searcher:
 
         All of them, where they fit. Of more, what fits in half the room (what comes further down is hardly better than
         chance): those that say another value of a relation which can have one only, and the newest; the rest is shared by
-        the facts: to each the nearest by meaning and by words.
+        the facts: to each the nearest by meaning, by words and by topic.
 
         Args:
             facts: Their texts; their vectors are in the embedder's cache or are made now, in one batch.
@@ -133,13 +134,18 @@ class Searcher:
 
     def _near(
         self, connection: Connection, standing: Standing, query: Query, vector: NDArray[np.float32]
-    ) -> tuple[list[int], list[int]]:
-        """Pks by meaning, and by words, nearest first."""
-        weights = Weights(word=self._weights.word, related=self._weights.related)
-        asked = question.read(query.text, (), standing.shelf.language)
+    ) -> tuple[list[int], list[int], list[int]]:
+        """Pks by meaning, by words, and by topic, nearest first."""
+        language = standing.shelf.language
+        asked = question.read(query.text, (), language)
+        weights = Weights(word=self._weights.word)
         ranked = self._rank(lambda: connection, standing, query, asked, vector, weights=weights)
         meant, told = (np.argsort(-values, kind="stable") for values in (ranked.meaning, ranked.words))
-        return ranked.pks[meant].tolist(), ranked.pks[told[ranked.words[told] > 0]].tolist()
+        return (
+            ranked.pks[meant].tolist(),
+            ranked.pks[told[ranked.words[told] > 0]].tolist(),
+            self._holding(connection, standing, topics(asked.terms, language)),
+        )
 
     def spoken_of(self, texts: Sequence[str], scope: Scope, *, most: int, letters: int) -> list[list[Any]]:
         """The memories within *scope* that each text may speak of: those that share its words, best first, and the newest.
@@ -161,20 +167,24 @@ class Searcher:
             records = set(standing.shelf.roll.pks[standing.shelf.shown(time.time(), PROCEDURAL)].tolist())
             newest = [pk for pk in memories.latest(connection, scope, most) if pk not in records]
             found = [
-                [*self._by_words(connection, standing, text, records)[: most // 2], *newest[: most - most // 2]]
-                for text in texts
+                [
+                    *[pk for pk in self._holding(connection, standing, terms) if pk not in records][: most // 2],
+                    *newest[: most - most // 2],
+                ]
+                for terms in (question.read(text, (), standing.shelf.language).terms for text in texts)
             ]
             rows = {row.pk: row for row in memories.texts(connection, {pk for pks in found for pk in pks}, letters)}
         return [[rows[pk] for pk in dict.fromkeys(pks) if pk in rows] for pks in found]
 
-    def _by_words(self, connection: Connection, standing: Standing, text: str, without: set[int]) -> list[int]:
+    def _holding(self, connection: Connection, standing: Standing, terms: Iterable[str]) -> list[int]:
+        """Pks of the memories that hold any of some terms, the best first, and of equal ones the newest."""
         shelf = standing.shelf
-        asked, load = question.read(text, (), shelf.language), loader(lambda: connection, standing.scope_ids)
-        words = shelf.words(asked.terms, asked.groups, related=self._weights.related, load=load)
+        worth = shelf.words(terms, (), related=0, load=loader(lambda: connection, standing.scope_ids))
         if (shown := shelf.shown(time.time())) is not None:
-            words = np.where(shown, words, 0)
-        best = np.argsort(-words, kind="stable")
-        return [pk for pk in shelf.roll.pks[best[words[best] > 0]].tolist() if pk not in without]
+            worth = np.where(shown, worth, 0)
+        best = len(worth) - 1 - np.argsort(-worth[::-1], kind="stable")
+        found: list[int] = shelf.roll.pks[best[worth[best] > 0]].tolist()
+        return found
 
     def forget(self) -> None:
         """Keep nothing of what was searched, because it was erased."""
@@ -199,8 +209,8 @@ class Searcher:
 
     def _find(self, query: Query, asked: Question, standing: Standing, vector: NDArray[np.float32]) -> list[Hit]:
         with self._database.reading() as reading:
-            if query.as_of is not None:
-                return self._find_then(reading.connection(), query, asked, vector)
+            if query.then is not None:
+                return self._find_then(reading.connection(), query, query.then, asked, vector)
             wanted = _wanted(query, self._weights)
             few = None if query.explain or query.threshold is not None else _SPARE * wanted
             for most in (few, None):
@@ -286,9 +296,9 @@ class Searcher:
         return hits
 
     def _find_then(
-        self, connection: Connection, query: Query, asked: Question, vector: NDArray[np.float32]
+        self, connection: Connection, query: Query, when: Then, asked: Question, vector: NDArray[np.float32]
     ) -> list[Hit]:
-        then = history.read(connection, query, self._embedder, asked.language)
+        then = history.read(connection, query, when, self._embedder, asked.language)
         words = then.shelf.words(asked.terms, asked.groups, related=self._weights.related, load=then.load)
         told = evidence(then.shelf, asked, None, then.vectors @ vector, words, then.load, self._weights)
         ranked = fuse(told, self._weights, explain=query.explain, strategy="history")

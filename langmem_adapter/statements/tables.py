@@ -31,35 +31,33 @@ def lists(name: str) -> dict[str, frozenset[str]]:
     return {key: frozenset(value.split()) for key, value in _entries(name)}
 
 
-def patterns(name: str, given: Mapping[str, str] | None = None) -> dict[str, re.Pattern[str]]:
-    """The patterns in a file, by their names; case counts in them only within `(?-i:…)`.
+def patterns(name: str, given: Mapping[str, str], *, flags: int = re.IGNORECASE) -> dict[str, re.Pattern[str]]:
+    """The patterns in a file, by their names; with case ignored it still counts within `(?-i:…)`.
 
     Args:
         name: Of the file, without its ending.
         given: What stands for further names in angle brackets.
+        flags: Of the patterns.
     """
-    texts = dict(given or {})
-    for key, value in _entries(name):
-        texts[key] = _filled(value.replace("\n", ""), texts)
-    return {key: re.compile(text, re.IGNORECASE) for key, text in texts.items() if key not in (given or {})}
+    texts = _texts(name, given)
+    return {key: re.compile(text, flags) for key, text in texts.items() if key not in given}
 
 
-def rows(name: str, given: Mapping[str, str] | None = None, *, flags: int = re.IGNORECASE) -> tuple[Row, ...]:
+def rows(name: str, given: Mapping[str, str], *, flags: int = re.IGNORECASE) -> tuple[Row, ...]:
     """The rows of a table: a line each, `attribute mark | relation:target | [heads] pattern | put`.
 
     The mark is `+` for what begins with the statement, `-` for what ends, `~` for what only touches the attribute; after the
     heads, one of which a statement begins with, the pattern matches the rest of it, whole.
-
-    Args:
-        name: Of the file, without its ending; its entries stand for their names in angle brackets.
-        given: Further ones.
-        flags: Of the patterns.
     """
-    texts = dict(given or {})
+    texts = _texts(name, given)
+    return tuple(_row(line, texts, flags) for line in _lines(name) if re.match(r"[a-z]+ .*\|", line))
+
+
+def _texts(name: str, given: Mapping[str, str]) -> dict[str, str]:
+    texts = dict(given)
     for key, value in _entries(name):
         texts[key] = _filled(value.replace("\n", ""), texts)
-    lines = (line for line in _lines(name) if re.match(r"[a-z]+ .*\|", line))
-    return tuple(_row(line, texts, flags) for line in lines)
+    return texts
 
 
 def _lines(name: str) -> list[str]:

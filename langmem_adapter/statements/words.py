@@ -12,24 +12,36 @@ from langmem_adapter.statements.tables import lists
 from langmem_adapter.vocabulary import IRREGULAR
 
 __all__ = [
-    "ADJECTIVES", "DEMONYMS", "DONE", "FEMALE", "FORMS", "INNER", "KINDS", "LASTING", "MALE", "PETS", "PLURAL", "gerund", "third",
-]  # fmt: skip
+    "ADJECTIVES",
+    "DEMONYMS",
+    "DONE",
+    "FEMALE",
+    "FORMS",
+    "INNER",
+    "KINDS",
+    "LASTING",
+    "MALE",
+    "PETS",
+    "PLURAL",
+    "WORDS",
+]
+__all__ += ["gerund", "third"]
 
-_LISTS: Final = lists("english-words")
-LASTING: Final = _LISTS["LASTING"]
+WORDS: Final = lists("english-words")
+LASTING: Final = WORDS["LASTING"]
 """Verbs whose present tells something lasting of the speaker."""
-DONE: Final = LASTING | _LISTS["DONE"]
+DONE: Final = LASTING | WORDS["DONE"]
 """Verbs whose past reports what was done."""
-INNER: Final = _LISTS["INNER"]
+INNER: Final = WORDS["INNER"]
 """Nouns that one has only within the conversation: "I have a question"."""
-ADJECTIVES: Final = _LISTS["ADJECTIVES"]
+ADJECTIVES: Final = WORDS["ADJECTIVES"]
 """Complements of "I am" that last longer than the conversation; all others ("tired", "sorry") are left alone."""
-DEMONYMS: Final = _LISTS["DEMONYMS"]
-FEMALE: Final = _LISTS["FEMALE"]
-MALE: Final = _LISTS["MALE"]
-PLURAL: Final = _LISTS["PLURAL"]
-PETS: Final = _LISTS["PETS"]
-KINDS: Final = FEMALE | MALE | PLURAL | PETS | _LISTS["OTHERS"]
+DEMONYMS: Final = WORDS["DEMONYMS"]
+FEMALE: Final = WORDS["FEMALE"]
+MALE: Final = WORDS["MALE"]
+PLURAL: Final = WORDS["PLURAL"]
+PETS: Final = WORDS["PETS"]
+KINDS: Final = FEMALE | MALE | PLURAL | PETS | WORDS["OTHERS"]
 """Words for those who belong to somebody."""
 
 
@@ -70,15 +82,18 @@ def _past(verb: str) -> str:
     return f"{verb[:-1]}ied" if re.search("[^aeiou]y$", verb) else f"{_doubled(verb)}ed"
 
 
-_SAME_PAST: Final = {
-    "cut": "cut",
-    "quit": "quit",
-    "read": "read",
-    "hurt": "hurt",
-    "set": "set",
-    "cost": "cost",
-    "wed": "wed",
-}
+_ODD: Final = """had have past
+did do past
+got get past
+dying die ing
+looking look ing
+trying try ing
+cancelled cancel past
+travelled travel past
+travelling travel ing
+enrolled enroll past
+split split past
+transferred transfer past"""
 
 FORMS: Final[dict[str, tuple[str, str]]] = {
     **{gerund(verb): (verb, "ing") for verb in DONE},
@@ -86,7 +101,7 @@ FORMS: Final[dict[str, tuple[str, str]]] = {
     **{form: (verb, "past") for form, verb in IRREGULAR.items() if verb in DONE},
     **{third(verb): (verb, "now") for verb in LASTING | DONE},
     **{verb: (verb, "base") for verb in LASTING},
-    **{form: (verb, "past") for form, verb in _SAME_PAST.items() if verb != "read"},
-    "had": ("have", "past"), "did": ("do", "past"), "dying": ("die", "ing"), "looking": ("look", "ing"), "trying": ("try", "ing"), "cancelled": ("cancel", "past"), "travelled": ("travel", "past"), "travelling": ("travel", "ing"), "enrolled": ("enroll", "past"), "got": ("get", "past"),
-}  # fmt: skip
+    **{verb: (verb, "past") for verb in ("cut", "quit", "hurt", "set", "wed")},
+    **{form: (verb, tense) for form, verb, tense in (line.split() for line in _ODD.splitlines())},
+}
 """Forms of verbs, each with its base and its tense: `base`, `now`, `past`, `ing`."""

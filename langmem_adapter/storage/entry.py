@@ -10,19 +10,21 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from sqlalchemy import bindparam, case, delete, func, insert, select, update
+from sqlalchemy import bindparam, delete, insert, update
 
 from langmem_adapter.errors import ConflictError, EmbeddingMismatchError, InvalidInputError, MemoryNotFoundError
 from langmem_adapter.names import named_speaker, whom
 from langmem_adapter.records.work import Change, Decision, Event
 from langmem_adapter.storage import lexical
+from langmem_adapter.storage.courses import Course
 from langmem_adapter.storage.feed import INSERT_CHANGE
+from langmem_adapter.storage.found import courses_of, past_lives, targets
 from langmem_adapter.storage.graph.beliefs import Home
 from langmem_adapter.storage.graph.rows import Rows
 from langmem_adapter.storage.graph.said import Said, relates_two
 from langmem_adapter.storage.graph.writes import carry_out
 from langmem_adapter.storage.prepared import Prepared, any_of
-from langmem_adapter.storage.scopes import between, expand, key_of, of_row
+from langmem_adapter.storage.scopes import between, expand, key_of
 from langmem_adapter.storage.tables import MEMORIES, Number, history, memories, scopes
 from langmem_adapter.text import text_hash
 
@@ -53,20 +55,6 @@ _GROW_SCOPE: Final = Prepared(
 _COMPARED: Final = Prepared(
     update(scopes).where(any_of(scopes.c.key, "keys")).values(compared=bindparam("seq", type_=Number))
 )
-_TARGETS: Final = Prepared(
-    select(memories, scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id)
-    .join_from(memories, scopes, memories.c.scope_id == scopes.c.id)
-    .where(any_of(memories.c.id, "ids"))
-)
-_SEQ: Final = func.max(history.c.seq)
-_LAST: Final = func.max(history.c.revision)
-_GONE: Final = func.max(case((history.c.is_deleted == 1, history.c.revision)))
-_HOMES: Final = func.min(history.c.scope_id).label("home"), func.max(history.c.scope_id).label("other")
-_PAST_LIVES: Final = Prepared(
-    select(history.c.memory_id, _SEQ.label("seq"), _LAST.label("last"), (_LAST == _GONE).label("over"), *_HOMES)
-    .where(any_of(history.c.memory_id, "ids"))
-    .group_by(history.c.memory_id)
-)
 
 
 class Entry:
@@ -81,26 +69,38 @@ class Entry:
         self._seq = int(books.seq)
         self._language: str = books.language
         self._words = words
-        self._targets = _targets(connection, write)
-        self._past_lives = _past_lives(connection, write)
+        self._targets = targets(connection, write)
+        self._past_lives = past_lives(connection, write)
+        self._standing = dict(self._targets)  # as this write leaves them
+        self._courses = courses_of(connection, write)
         self._touched: set[str] = set()
         self._changes: list[dict[str, Any]] = []
         self._history: list[dict[str, Any]] = []
         self._scopes: list[dict[str, Any]] = []
         self._added: list[dict[str, Any]] = []
-        self._updated: list[dict[str, Any]] = []
+        self._updated: dict[int, dict[str, Any]] = {}
         self._gone: list[int] = []
-        self._new_words: list[dict[str, Any]] = []
+        self._worded: dict[int, dict[str, Any]] = {}  # the memories whose word rows are to come
         self._old_words: dict[int, int] = {}  # pk → scope id of memories whose word rows are to go
         self._grown: Counter[int] = Counter()  # words of each scope
         self._compared: set[str] = set()  # keys of the scopes from that of the run to those of the memories it changed
         self._place = -1  # of the decision at hand
+        self._stands: dict[int, str | None] = {}  # what became of facts: ids by their places
         self._told: dict[int, Said] = {}  # what decisions say and unsay of relations, by their places
 
-    def carry_out(self, decision: Decision) -> Change:
-        """Collect the rows of one decision."""
-        self._place += 1
+    def carry_out(self, place: int, decision: Decision) -> Change:
+        """Collect the rows of one decision, which stands at a place of the list."""
+        self._place = place
+        decision = self._placed_in_time(decision)
+        change = self._carried_out(decision)
+        if decision.fact is not None and decision.event != "DELETE":
+            self._stands[decision.fact] = decision.past_of or change.id
+        return change
+
+    def _carried_out(self, decision: Decision) -> Change:
         match decision.event:
+            case _ if decision.past_of is not None:
+                return self._add_to_past(decision, decision.past_of)
             case "ADD":
                 return self._add(self._born(decision))
             case "UPDATE":
@@ -137,7 +137,7 @@ class Entry:
         INSERT_CHANGE.many(self._connection, self._changes)
         _INSERT_SCOPE.many(self._connection, self._scopes)
         _INSERT_MEMORY.many(self._connection, self._added)
-        _UPDATE_MEMORY.many(self._connection, self._updated)
+        _UPDATE_MEMORY.many(self._connection, list(self._updated.values()))
         if self._gone:
             _DELETE_MEMORIES.run(self._connection, {"pks": self._gone})
         _INSERT_HISTORY.many(self._connection, self._history)
@@ -149,7 +149,10 @@ class Entry:
         if self._old_words:
             for pk, length in lexical.forget(self._connection, list(self._old_words)).items():
                 self._grown[self._old_words[pk]] -= length
-        lexical.INSERT_WORDS.many(self._connection, self._new_words)
+        new = [postings for row in self._worded.values() if (postings := self._postings(row))]
+        lexical.INSERT_WORDS.many(self._connection, [each for postings in new for each in postings])
+        for postings in new:
+            self._grown[postings[0]["scope_id"]] += postings[0]["length"]
         _GROW_SCOPE.many(self._connection, [{"_id": id_, "_words": n} for id_, n in self._grown.items() if n])
 
     # ── one decision ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -159,7 +162,11 @@ class Entry:
             raise InvalidInputError("an ADD needs the new memory's text and the scope it belongs to")
         life = self._past_lives.get(str(decision.memory_id))
         seq = self._draw()
-        time = decision.time or self.now
+        since = begins = decision.time or self.now
+        if life is not None:  # it comes back, and goes on where it ended
+            course = self._courses[life.memory_id]
+            since = max(since, course.last or since)
+            begins = course.began or since
         row: dict[str, Any] = {
             "pk": seq,
             "id": decision.memory_id,
@@ -172,16 +179,18 @@ class Entry:
             "role": decision.role,
             "hash": text_hash(decision.text),
             "embedding": self._embedding(decision.text),
-            "created_at": time,
-            "updated_at": time,
+            "created_at": begins,
+            "updated_at": since,
             "expires_at": decision.expires_at,
             "seq": seq,
             "revision": 1 if life is None else life.last + 1,
         }
         self._added.append(row)
-        self._index_words(row)
-        self._record(row, "put", "ADD", None, row["text"], decision)
-        told = {**row, "scope": self._write.scope}
+        self._worded[seq] = row
+        self._courses.setdefault(row["id"], Course())
+        self._record(row, "ADD", None, row["text"], decision)
+        told = {**row, "scope": self._write.scope, "revisions": row["revision"]}
+        self._targets[row["id"]] = self._standing[row["id"]] = told
         self._tell(decision, told, None, row["text"], returns=row["revision"] > 1)
         return Change(row["id"], row["text"], "ADD", reason=decision.reason)
 
@@ -195,18 +204,15 @@ class Entry:
             "metadata": _merged(old["metadata"], decision),
             "actor_id": decision.actor_id or old["actor_id"],
             "role": decision.role or old["role"],
-            "updated_at": decision.time or self.now,
+            "updated_at": self._since(decision, old),
             "expires_at": old["expires_at"] if decision.keep_expiry else decision.expires_at,
             "seq": seq,
-            "revision": old["revision"] + 1,
+            "revision": old["revisions"] + 1,
         }
         if row["text"] != old["text"]:
             row.update(hash=text_hash(row["text"]), embedding=self._embedding(row["text"]))
-        if (row["text"], row["context"]) != (old["text"], old["context"]):
-            self._old_words[row["pk"]] = row["scope_id"]
-            self._index_words(row)
-        self._updated.append({"_pk": row["pk"], **{name: row[name] for name in _CHANGING}})
-        self._record(row, "put", "UPDATE", old["text"], row["text"], decision)
+        self._put(old, row)
+        self._record(row, "UPDATE", old["text"], row["text"], decision)
         self._tell(decision, row, old["text"], row["text"])
         return Change(row["id"], row["text"], "UPDATE", previous_text=old["text"], reason=decision.reason)
 
@@ -214,18 +220,97 @@ class Entry:
         old = self._target(decision, changing=True)
         if decision.heir is not None and decision.heir not in self._targets:
             raise MemoryNotFoundError(decision.heir)
-        row = {**old, "seq": self._draw(), "revision": old["revision"] + 1}
+        row = {**old, "seq": self._draw(), "revision": old["revisions"] + 1, "updated_at": self._since(decision, old)}
         self._gone.append(row["pk"])
         self._old_words[row["pk"]] = row["scope_id"]
-        self._record(row, "delete", "DELETE", old["text"], None, decision)
+        self._worded.pop(row["pk"], None)
+        self._record(row, "DELETE", old["text"], None, decision)
         self._tell(decision, row, old["text"], None)
         return Change(row["id"], old["text"], "DELETE", reason=decision.reason)
 
     def _keep(self, decision: Decision) -> Change:
         if decision.memory_id is not None:
             row = self._target(decision)
+            if decision.dated:
+                text = (row if decision.after is None else self._standing[row["id"]])["text"]
+                decision = replace(decision, relations=self._until_another(decision, text))
+                self._date(decision, text)
             self._tell(decision, row, row["text"], row["text"])
         return Change(decision.memory_id, decision.text or "", "NONE", reason=decision.reason)
+
+    def _until_another(self, decision: Decision, text: str) -> tuple[Triple, ...]:
+        """What is said of relations, until something else was said."""
+        course, time = self._courses[str(decision.memory_id)], decision.time or self.now
+        following = next((step for step in course.steps if step.valid_from > time), None)
+        another = following is not None and following.text != text
+        return _closed(decision.relations, following.valid_from) if following and another else decision.relations
+
+    # ── a statement of another date ─────────────────────────────────────────────────────────────────────────────────
+
+    def _placed_in_time(self, decision: Decision) -> Decision:
+        if decision.after is None:
+            return decision
+        memory_id = self._stands.get(decision.after)
+        if memory_id is None:
+            return replace(decision, after=None)
+        if text_hash(self._standing[memory_id]["text"]) == text_hash(decision.text or ""):
+            return replace(decision, event="NONE", memory_id=memory_id, dated=True)
+        return replace(decision, past_of=memory_id)
+
+    def _date(self, decision: Decision, text: str) -> None:
+        """What a memory says was said with a date of its own."""
+        old, course, time = self._dated(decision, str(decision.memory_id))
+        is_last = time >= old["updated_at"]
+        if is_last and text != old["text"]:  # this very list says something newer of it
+            return
+        if course.said(time, text) is not None:
+            return
+        now = {"seq": self._draw(), "created_at": min(old["created_at"], time)}
+        row = {**(old if is_last else self._targets[old["id"]]), **now, "updated_at": time}
+        row["revision"] = old["revisions"] + 1
+        self._put(old, row if is_last else {**old, **now}, revisions=row["revision"])
+        self._record(row, "NONE", text, text, decision)
+
+    def _add_to_past(self, decision: Decision, past_of: str) -> Change:
+        """A statement from before what stands, told late; or that something was over before then."""
+        if decision.event not in {"ADD", "DELETE"}:
+            raise InvalidInputError(f"{decision.event} has no place in the past of another memory; ADD and DELETE have")
+        old, course, time = self._dated(decision, past_of)
+        until, before, text = course.after(time), course.at(time), None if decision.event == "DELETE" else decision.text
+        if until is None:
+            raise InvalidInputError(
+                f"{time} is not before the last statement of memory {past_of}; change the memory itself"
+            )
+        if (known := course.said(time, text)) is not None:
+            return Change(known.memory_id, decision.text or "", "NONE", reason=decision.reason)
+        row = {**old, "seq": self._draw(), "revision": old["revisions"] + 1, "created_at": time, "updated_at": time}
+        if text is None:
+            return self._end_in_past(decision, old, row, None if before is None else before.text)
+        row |= {"id": self._born(decision).memory_id, "revision": 1, "text": text, "context": decision.context or ""}
+        row |= {name: getattr(decision, name) for name in ("memory_type", "actor_id", "role", "expires_at")}
+        row["metadata"] = dict(decision.metadata or {})
+        self._put(old, {**old, "seq": row["seq"], "created_at": min(old["created_at"], time)})
+        self._record(row, "ADD", None, text, decision, until=until)
+        self._tell(replace(decision, memory_id=past_of, relations=_closed(decision.relations, until)), row, None, None)
+        return Change(row["id"], text, "ADD", reason=decision.reason, valid_to=until)
+
+    def _end_in_past(self, decision: Decision, old: dict[str, Any], row: dict[str, Any], ended: str | None) -> Change:
+        self._put(old, {**old, "seq": row["seq"]}, revisions=row["revision"])
+        self._record(row, "DELETE", ended, None, decision)
+        self._tell(replace(decision, memory_id=row["id"]), row, None, None)
+        text = ended or decision.text or row["text"]
+        return Change(row["id"], text, "DELETE", reason=decision.reason, valid_to=decision.time)
+
+    def _dated(self, decision: Decision, memory_id: str) -> tuple[dict[str, Any], Course, datetime]:
+        old = self._target(replace(decision, memory_id=memory_id))
+        if decision.time is None or old["pk"] in self._gone or (decision.event == "ADD" and decision.text is None):
+            raise InvalidInputError("a statement of the past needs a date, a text and a memory that stands")
+        return self._standing[memory_id], self._courses[memory_id], decision.time
+
+    def _since(self, decision: Decision, old: Mapping[str, Any]) -> datetime:
+        """From when on a change counts: nothing that stands begins before what it follows."""
+        since: datetime = max(decision.time or self.now, old["updated_at"])
+        return since
 
     def _born(self, decision: Decision) -> Decision:
         """An addition with the id of its memory: a new one of the run's own, or that of a memory which comes back."""
@@ -252,7 +337,7 @@ class Entry:
             raise MemoryNotFoundError(str(decision.memory_id))
         if changing and row["id"] in self._touched:
             raise InvalidInputError(f"memory {row['id']} is changed twice in one list of decisions")
-        return row
+        return self._standing[row["id"]] if changing else row
 
     def _tell(
         self,
@@ -298,20 +383,38 @@ class Entry:
             raise EmbeddingMismatchError(f"no vector was prepared for {text[:60]!r}; embed every text before apply")
         return np.ascontiguousarray(vector, np.float32).tobytes()
 
-    def _index_words(self, row: dict[str, Any]) -> None:
-        new = lexical.postings(
+    def _postings(self, row: Mapping[str, Any]) -> list[dict[str, Any]]:
+        return lexical.postings(
             row["scope_id"], row["pk"], row["text"], row["context"], row["created_at"], self._language, self._words
         )
-        self._new_words += new
-        self._grown[row["scope_id"]] += new[0]["length"] if new else 0
+
+    def _put(self, old: Mapping[str, Any], row: dict[str, Any], *, revisions: int | None = None) -> None:
+        """What stands from now on."""
+        said = "text", "context", "created_at"
+        if any(row[name] != old[name] for name in said):
+            self._old_words[row["pk"]] = row["scope_id"]
+            self._worded[row["pk"]] = row
+        self._updated[row["pk"]] = {"_pk": row["pk"], **{name: row[name] for name in _CHANGING}}
+        self._standing[row["id"]] = {**row, "revisions": revisions or max(old["revisions"], row["revision"])}
 
     def _record(
-        self, row: dict[str, Any], op: str, event: Event, old: str | None, new: str | None, decision: Decision
+        self,
+        row: dict[str, Any],
+        event: Event,
+        old: str | None,
+        new: str | None,
+        decision: Decision,
+        *,
+        until: datetime | None = None,
     ) -> None:
+        op = "delete" if event == "DELETE" and decision.past_of is None else "put"
         change = {"seq": row["seq"], "nonce": secrets.token_bytes(8), "space": MEMORIES, "row": row["pk"], "op": op}
         self._changes.append(change)
-        self._touched.add(row["id"])
+        if decision.past_of is None and event != "NONE":
+            self._touched.add(row["id"])
         self._mark(row)
+        if (course := self._courses.get(decision.past_of or row["id"])) is not None:
+            course.put(row, row["updated_at"], new)
         copied = {
             name: row[name]
             for name in ("seq", "scope_id", "revision", "context", "metadata", "memory_type", "expires_at")
@@ -325,12 +428,15 @@ class Entry:
                 "new_memory": new,
                 "event": event,
                 "created_at": row["created_at"],
-                "updated_at": None if event == "ADD" else row["updated_at"] if event == "UPDATE" else self.now,
+                "updated_at": {"ADD": None, "DELETE": self.now}.get(event, row["updated_at"]),
                 "is_deleted": int(event == "DELETE"),
                 "actor_id": decision.actor_id or row["actor_id"],
                 "role": decision.role or row["role"],
                 "recorded_at": self.now,
                 "reason": decision.reason,
+                "valid_from": row["updated_at"],
+                "valid_to": until,
+                "past_of": decision.past_of,
             }
         )
 
@@ -348,16 +454,8 @@ def _home(row: Mapping[str, Any]) -> Home:
     return Home(row["scope_id"], row["scope"])
 
 
-def _targets(connection: Connection, write: Write) -> dict[str, dict[str, Any]]:
-    ids = [id_ for d in write.decisions if d.event != "ADD" for id_ in (d.memory_id, d.heir) if id_ is not None]
-    rows = _TARGETS.rows(connection, {"ids": ids}) if ids else []
-    targets = ({**row._asdict(), "scope": of_row(row)} for row in rows)
-    return {row["id"]: row for row in targets if write.within is None or write.within.covers(row["scope"])}
-
-
-def _past_lives(connection: Connection, write: Write) -> dict[str, Any]:
-    ids = [d.memory_id for d in write.decisions if d.event == "ADD" and d.memory_id is not None]
-    return {life.memory_id: life for life in _PAST_LIVES.rows(connection, {"ids": ids})} if ids else {}
+def _closed(triples: tuple[Triple, ...], until: datetime) -> tuple[Triple, ...]:
+    return tuple(each if each.ended or each.valid_to else replace(each, valid_to=until) for each in triples)
 
 
 def _merged(old: Mapping[str, Any], decision: Decision) -> dict[str, Any]:

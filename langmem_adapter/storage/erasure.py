@@ -148,7 +148,7 @@ def _remove(connection: Connection, scope: Scope | None) -> Erasure:
         words=_delete(connection, words, words.c.scope_id.in_(ids)),
         memories=_delete(connection, memories, memories.c.scope_id.in_(ids)),
         revisions=_delete(connection, history, history.c.scope_id.in_(ids)),
-        runs=_delete(connection, runs, or_(runs.c.scope_id.in_(ids), _own_runs(scope))),
+        runs=_delete(connection, runs, or_(runs.c.scope_id.in_(ids), _own(runs.c.scope, scope))),
         traces=_delete(connection, traces, _own(traces.c.state["task"]["scope"], scope)),
         turns=conversations.erase(connection, scope),
         items=item_writes.erase(connection) if scope is None else 0,
@@ -190,12 +190,6 @@ def _own(owner: Any, scope: Scope | None) -> ColumnElement[bool]:
     if scope is None:
         return true()
     return and_(*(owner[name].as_string() == value for name, value in scope.named.items()))
-
-
-def _own_runs(scope: Scope | None) -> ColumnElement[bool]:
-    # Those of the first versions do not say whose they are unless they added something: rather all of them than one too few.
-    silent = and_(runs.c.scope.is_(None), runs.c.scope_id.is_(None))
-    return or_(_own(runs.c.scope, scope), silent)
 
 
 # ── files ─────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -221,7 +221,9 @@ def _apply(connection: Connection, write: Write, books: Any, words: Words) -> tu
         return _read(books.result)
     _refuse_if_others_compared(write, books.compared)
     entry = Entry(connection, write, books, words)
-    done = [entry.carry_out(decision) for decision in write.decisions]
+    places = sorted(range(len(write.decisions)), key=lambda place: write.decisions[place].after is not None)
+    carried = {place: entry.carry_out(place, write.decisions[place]) for place in places}
+    done = [carried[place] for place in range(len(places))]
     entry.post()
     relations = entry.relations()
     result = tuple(
@@ -249,7 +251,7 @@ def _refuse_if_others_compared(write: Write, compared: int | None) -> None:
     # compares again. What was compared with nothing (turns stored as they are, an edit by hand) is no conflict: it could as
     # well have been written right after this. Proved by tests/storage/test_ledger.py::
     # test_who_compared_without_having_seen_what_was_written_meanwhile_compares_again.
-    changing = any(decision.event != "NONE" for decision in write.decisions)
+    changing = any(decision.event != "NONE" or decision.dated for decision in write.decisions)
     if changing and write.seen is not None and compared is not None and compared > write.seen:
         raise ConflictError(f"change {compared} was written meanwhile and should have been compared with; try again")
 

@@ -13,6 +13,7 @@ from langmem_adapter.filters import EVERYTHING
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.results import MemoryItem, Revision
 from langmem_adapter.storage import narrowing
+from langmem_adapter.storage.courses import courses
 from langmem_adapter.storage.cursors import cursor, no_cursor, parse_cursor
 from langmem_adapter.storage.moments import held
 from langmem_adapter.storage.prepared import Prepared, any_of
@@ -204,12 +205,13 @@ def _moment(
 
 
 def revisions(connection: Connection, memory_id: str, scope: Scope | None = None) -> list[Revision]:
-    """The history of one memory, oldest first; also of a deleted one.
+    """The history of one memory, in the order in which it was written; also of a deleted one.
 
     Raises:
         MemoryNotFoundError: There never was such a memory, or it lies outside *scope*.
     """
     rows = _past(connection, memory_id, scope)
+    known = courses(connection, {row.past_of or row.memory_id for row in rows})
     return [
         Revision(
             seq=row.seq,
@@ -225,6 +227,8 @@ def revisions(connection: Connection, memory_id: str, scope: Scope | None = None
             revision=row.revision,
             id=row.id,
             stated_at=row.created_at,
+            valid_from=row.valid_from,
+            valid_to=known[row.past_of or row.memory_id].until(row.valid_from, row.seq),
         )
         for row in rows
     ]

@@ -1,8 +1,9 @@
-"""What was known at a moment, read from the history.
+"""What was true at a moment, and what was known at a moment, read from the history.
 
-A memory was known at a moment as the last revision that had been recorded by then left it. What counts is when a change was
-written (`recorded_at`), not the date of the statement: somebody who says in June that he moved in May was known to live at
-the old place until June. What was purged was never known.
+Both are asked of the courses of memories (`storage.courses`). What was *known* by a moment are the rows that had been
+recorded by then: somebody who says in June that he moved in May was known to live at the old place until June. What was
+*true* at a moment is what the last row says that begins by then: he lived at the new place from May on, as is known since
+June. Without such a moment it is what stood, the end of each course. What was purged was never known.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from sqlalchemy import Select, func, or_, select
+from sqlalchemy import Select, case, func, or_, select
 
+from langmem_adapter.arguments import parse_time
 from langmem_adapter.filters import EVERYTHING, values_of
 from langmem_adapter.records.results import MemoryItem
+from langmem_adapter.storage.courses import COURSE
 from langmem_adapter.storage.cursors import cursor
 from langmem_adapter.storage.memories import AnyRow, below, newest, place
 from langmem_adapter.storage.scopes import of_row, within
@@ -27,19 +30,43 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from numpy.typing import NDArray
-    from sqlalchemy import Connection
+    from sqlalchemy import ColumnElement, Connection, Subquery
 
     from langmem_adapter.filters import Filter
     from langmem_adapter.records.scope import Scope
 
-__all__ = ["Known", "as_of", "page_as_of", "standing_vectors"]
+__all__ = ["Known", "Then", "page_then", "standing_vectors", "then", "then_of"]
 
 _CHUNK: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
+class Then:
+    """A moment of the past, in one sense or in both; with a time zone.
+
+    Attributes:
+        as_of: What was true then; `None`: what stood.
+        known_at: As far as it was known then; `None`: as far as it is known now.
+    """
+
+    as_of: datetime | None = None
+    known_at: datetime | None = None
+
+
+def then_of(as_of: object, known_at: object) -> Then | None:
+    """The moment that a caller asks about; `None` where he gives none.
+
+    Raises:
+        InvalidInputError: One of the two is no time.
+    """
+    given = {"as_of": as_of, "known_at": known_at}
+    moments = {name: parse_time(value, name) for name, value in given.items() if value is not None}
+    return Then(**moments) if moments else None
+
+
+@dataclass(frozen=True, slots=True)
 class Known:
-    """A memory as it was known.
+    """A memory as it was.
 
     Attributes:
         pk: Its number then; a memory that was deleted and restored has a new one.
@@ -54,45 +81,45 @@ class Known:
     place: str
 
 
-def as_of(
+def then(
     connection: Connection,
     scope: Scope,
-    moment: datetime,
+    when: Then,
     *,
     filters: Filter = EVERYTHING,
     memory_type: str | None = None,
 ) -> list[Known]:
-    """Every memory within *scope* as it was known at *moment*, the newest statement first.
+    """Every memory within *scope* as it was, the newest statement first.
 
     Args:
         connection: A read transaction.
         scope: Whose memories.
-        moment: With a time zone. Memories that had expired by then are left out.
+        when: The moment. Memories that had expired by then are left out.
         filters: Only memories that it held for then.
         memory_type: Only memories of this type.
     """
-    query = _query(scope, moment, include_expired=False)
+    query = _query(scope, when, include_expired=False)
     if memory_type is not None:
         query = query.where(history.c.memory_type == memory_type)
     return list(_known(connection, query, filters))
 
 
-def page_as_of(
+def page_then(
     connection: Connection,
     scope: Scope,
-    moment: datetime,
+    when: Then,
     *,
     k: int,
     after: str | None = None,
     filters: Filter = EVERYTHING,
     include_expired: bool = False,
 ) -> tuple[list[MemoryItem], str | None]:
-    """`storage.memories.page` as it was at a moment: the same order, and cursors of the same kind.
+    """`storage.memories.page` as it was: the same order, and cursors of the same kind.
 
     Args:
         connection: A read transaction.
         scope: Whose memories.
-        moment: With a time zone.
+        when: The moment.
         k: At most so many.
         after: The cursor that the page before gave.
         filters: Only memories that it held for then.
@@ -101,10 +128,10 @@ def page_as_of(
     Raises:
         InvalidInputError: The cursor is none of ours.
     """
-    query = _query(scope, moment, include_expired=include_expired)
+    query = _query(scope, when, include_expired=include_expired)
     if after is not None:
         columns = query.selected_columns
-        query = query.where(below(connection, after, history.c.created_at, columns.pk))
+        query = query.where(below(connection, after, columns.began, columns.pk))
     found = list(islice(_known(connection, query if filters else query.limit(k + 1), filters), k + 1))
     following = cursor(found[k - 1].place, found[k - 1].pk) if len(found) > k else None
     return [known.item for known in found[:k]], following
@@ -124,13 +151,8 @@ def standing_vectors(connection: Connection, found: Sequence[Known]) -> dict[int
     return vectors
 
 
-def _query(scope: Scope, moment: datetime, *, include_expired: bool) -> Select[Any]:
-    last = (
-        select(func.max(history.c.seq).label("seq"))
-        .where(history.c.scope_id.in_(select(scopes.c.id).where(within(scope))), history.c.recorded_at <= moment)
-        .group_by(history.c.memory_id)
-        .subquery()
-    )
+def _query(scope: Scope, when: Then, *, include_expired: bool) -> Select[Any]:
+    ends = _ends(scope, when)
     # Contract: changes of one memory are written in the order of `seq`, whatever the clocks of their writers said; so a change
     # that was recorded by then proves its ADD. `test_writers_whose_clocks_disagree_leave_a_past_that_can_be_read`
     added = history.alias()
@@ -141,15 +163,30 @@ def _query(scope: Scope, moment: datetime, *, include_expired: bool) -> Select[A
         .label("pk")
     )
     query = (
-        select(history, pk, place(history.c.created_at), scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id)
-        .join_from(last, history, history.c.seq == last.c.seq)
+        select(history, pk, ends.c.began, place(ends.c.began), scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id)
+        .join_from(ends, history, history.c.seq == ends.c.seq)
         .join(scopes, history.c.scope_id == scopes.c.id)
-        .where(history.c.is_deleted == 0)
-        .order_by(*newest(history.c.created_at, pk))
+        .where(ends.c.place == 1, history.c.is_deleted == 0, _lasts(history.c.valid_to, when.as_of))
+        .order_by(*newest(ends.c.began, pk))
     )
-    if include_expired:
-        return query
-    return query.where(or_(history.c.expires_at.is_(None), history.c.expires_at > moment))
+    return query if include_expired else query.where(_lasts(history.c.expires_at, when.as_of or when.known_at))
+
+
+def _ends(scope: Scope, when: Then) -> Subquery:
+    """The rows that were known and had begun, the last one of each course first, and when each course began."""
+    begins = history.c.valid_from
+    order = func.row_number().over(partition_by=COURSE, order_by=(begins.desc(), history.c.seq.desc()))
+    began = func.min(case((history.c.is_deleted == 0, begins))).over(partition_by=COURSE)
+    rows = select(history.c.seq, order.label("place"), began.label("began")).where(
+        history.c.scope_id.in_(select(scopes.c.id).where(within(scope))),
+        *([] if when.known_at is None else [history.c.recorded_at <= when.known_at]),
+        *([] if when.as_of is None else [begins <= when.as_of]),
+    )
+    return rows.subquery()
+
+
+def _lasts(end: ColumnElement[datetime | None], moment: datetime | None) -> ColumnElement[bool]:
+    return end.is_(None) if moment is None else or_(end.is_(None), end > moment)
 
 
 def _known(connection: Connection, query: Select[Any], filters: Filter) -> Iterator[Known]:
@@ -169,8 +206,8 @@ def _item(row: AnyRow) -> MemoryItem:
         memory_type=row.memory_type,
         actor_id=row.actor_id,
         role=row.role,
-        created_at=row.created_at,
-        updated_at=row.updated_at or row.created_at,
+        created_at=row.began,
+        updated_at=row.valid_from,
         expires_at=row.expires_at,
         revision=row.revision,
         hash=text_hash(row.new_memory),

@@ -142,7 +142,11 @@ history: Final = Table(
     Column("metadata", Json, nullable=False),
     Column("memory_type", String(64)),
     Column("expires_at", UTCDateTime),
+    Column("valid_from", UTCDateTime, nullable=False),
+    Column("valid_to", UTCDateTime),  # where it was over when it was written
+    Column("past_of", String(64)),  # the memory that stood, where the row was dated before it: see storage/courses.py
     Index("ix_history_memory", "memory_id", "seq"),
+    Index("ix_history_past", "past_of"),
     Index("ix_history_scope", "scope_id", "seq"),
 )
 

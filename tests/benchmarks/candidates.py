@@ -44,8 +44,8 @@ __all__ = [
 ]
 
 OFFLINE: Final = "hash"
-OFFLINE_GOAL: Final = 0.6
-MODEL_GOAL: Final = 0.9
+OFFLINE_GOAL: Final = 0.65
+MODEL_GOAL: Final = 0.93
 LANGUAGES: Final = {"English": "en", "Chinese": "zh"}
 MANY, FEW, QUICK_PAIRS, QUICK_MANY = 300, 20, 4, 40
 SENT_BEFORE: Final = {

@@ -27,6 +27,7 @@ from tests.benchmarks.measure import QUICK, Size, ratio, report
 from tests.benchmarks.oracle import bench_oracle
 from tests.benchmarks.search import bench_search
 from tests.benchmarks.store import bench_store
+from tests.benchmarks.updates import bench_updates
 from tests.benchmarks.writing import bench_add, bench_apply, bench_growth, bench_many, bench_shared_commits
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         bench_cost(report, messages=size.many)
         bench_candidates(quick=size is QUICK)
         bench_oracle(quick=size is QUICK)
+        bench_updates(quick=size is QUICK)
         bench_apply(small, size)
         bench_add(small, size)
         bench_growth(Path(folder), size)

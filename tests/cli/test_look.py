@@ -57,6 +57,21 @@ def test_list_pages_to_the_end(data: Data, alice: list[str]) -> None:
     assert second["next"] is None
 
 
+def test_what_was_true_then_is_not_what_was_known_then(data: Data, cli: Cli, alice: list[str]) -> None:
+    data("update", alice[0], "Lives in Lyon", "-u", "alice")
+    then = "-u", "alice", "--as-of", "2024-01-02"
+    assert [row["text"] for row in data("list", *then)["data"]] == ["Has a dog", "Lives in Kyoto"]
+    assert {row["text"] for row in data("search", "home", *then)["data"]} == {"Has a dog", "Lives in Kyoto"}
+    first, second = data("history", alice[0])["data"]
+    assert (first["valid_from"], first["valid_to"]) == ("2024-01-01T00:00:00+00:00", second["valid_from"])
+    assert second["valid_to"] is None
+    known = "-u", "alice", "--known-at"
+    assert data("list", *known, "2024-01-02")["data"] == []
+    assert data("search", "home", *known, "2024-01-02", code=3)["data"] == []
+    assert len(data("list", *known, "2100-01-01")["data"]) == 3
+    assert "as_of" in cli("list", "-u", "alice", "--as-of", "soon", code=2).stderr
+
+
 def test_list_tells_the_cursor_on_stderr(cli: Cli, alice: list[str]) -> None:
     assert "more: --after " in cli("list", "-u", "alice", "--limit", "2").stderr
 

@@ -1,6 +1,13 @@
 import random
+from datetime import UTC, datetime
 
-from langmem_adapter.cli.pictures import word_diff
+from langmem_adapter.cli.pictures import changed, word_diff
+from langmem_adapter.records.work import Change
+
+
+def test_what_was_over_when_it_was_told_says_until_when_it_held() -> None:
+    late = Change("1", "Lives in Kyoto", "ADD", valid_to=datetime(2026, 5, 1, tzinfo=UTC))
+    assert changed(late, marks=True).plain == "Lives in Kyoto (held until 2026-05-01 00:00)"
 
 
 def test_the_longest_memories_are_compared_at_once() -> None:

@@ -164,7 +164,7 @@ def test_a_thread_takes_one_conversation_after_the_other(memory: Memory, saver: 
     ]
     results = [graph.invoke({**given, "scope": ANN}, thread())["result"]["results"] for given in said]
     assert [[change["event"] for change in result] for result in results] == [
-        ["UPDATE"], ["UPDATE"], ["ADD", "ADD"], ["ADD"], ["ADD"],
+        ["ADD"], ["UPDATE"], ["ADD", "ADD"], ["ADD"], ["ADD"],
     ]  # fmt: skip
     assert texts(memory) == {"Lives in Oslo", "Likes tea", "Likes chess", "I said this.", "Owns a red bicycle"}
     tea = memory.search("tea", **ANN)[0].item

@@ -78,7 +78,9 @@ def test_a_replay_thinks_again_and_writes_nothing(memory: Memory) -> None:
     memory.add("I live in Oslo.", user_id="a")
     before = memory.stats()
     again = memory.replay(str(result.trace_id))
-    assert [(c.event, c.previous_text) for c in again.results] == [("UPDATE", "Lives in Oslo")]
+    assert [(c.event, c.text, c.reason) for c in again.results] == [
+        ("ADD", "Lives in Rome", "what was said later stands")
+    ]
     assert again.notes == ("a dry run: nothing was written",)
     assert (memory.stats().memories, memory.stats().changes) == (before.memories, before.changes)
 

@@ -35,7 +35,7 @@ def asking(*texts: str, about: str = "user", graph: KnownNames | None = KNOWN, p
 
 
 def relation(source: str, name: str, target: str, fact: int | None, **other: Any) -> dict[str, Any]:
-    usual = {"valid_from": None, "valid_to": None, "ended": False, "confidence": 1}
+    usual = {"valid_from": None, "valid_to": None, "ended": False}
     return {"source": source, "relation": name, "target": target, "fact": fact, **usual, **other}
 
 
@@ -43,23 +43,24 @@ ENGLISH = (
     asking("I moved to Zürich in May 2024.", "Anna no longer manages Ben."),
     {
         "facts": ["Moved to Zürich in May 2024", "Anna no longer manages Ben"],
-        "entities": [{"name": "Anna", "type": "person"}, {"name": "Zürich", "type": "City"}],
         "relations": [
-            relation("user", "lives_in", "Zürich", 0, valid_from="2024-05"),
-            relation("Anna", "manages", "Ben", 1, ended=True, confidence=0.9),
+            relation("user", "lives_in", "Zürich", 0, valid_from="2024-05", target_type="City"),
+            relation("Anna", "manages", "Ben", 1, ended=True, source_type="person"),
         ],
     },
     [
         (Triple("user", "lives_in", "Zürich", "", "city", valid_from=datetime(2024, 5, 1, tzinfo=UTC)),),
-        (Triple("Anna", "manages", "Ben", "person", ended=True, confidence=0.9),),
+        (Triple("Anna", "manages", "Ben", "person", ended=True),),
     ],
 )
 CHINESE = (
     asking("我住在杭州，我姐姐小丽在阿里巴巴工作。"),
     {
         "facts": ["住在杭州", "姐姐小丽在阿里巴巴工作"],
-        "entities": [{"name": "小丽", "type": "人"}, {"name": "阿里巴巴", "type": "公司"}],
-        "relations": [relation("用户", "居住在", "杭州", 0), relation("小丽", "就职于", "阿里巴巴", 1)],
+        "relations": [
+            relation("用户", "居住在", "杭州", 0),
+            relation("小丽", "就职于", "阿里巴巴", 1, source_type="人", target_type="公司"),
+        ],
     },
     [(Triple("user", "住在", "杭州"),), (Triple("小丽", "工作于", "阿里巴巴", "人", "公司"),)],
 )
@@ -119,7 +120,7 @@ async def test_async_and_batch_give_the_same() -> None:
 
 
 def asked(question: Question, mode: Any = "plain", **options: Any) -> tuple[list[BaseMessage], dict[str, Any]]:
-    model = ScriptedChatModel(replies=['{"facts": [], "entities": [], "relations": []}'], modes=mode)
+    model = ScriptedChatModel(replies=['{"facts": [], "relations": []}'], modes=mode)
     LLMReasoner(model, **options).extract.invoke(question)
     return model.calls[0], model.options[0]
 
@@ -194,7 +195,7 @@ def test_names_and_words_of_others_reach_the_model_as_data_only(entities: Any, r
 
 
 def found_in(question: Question, facts: list[str], *relations: dict[str, Any]) -> Extraction:
-    reply = json.dumps({"facts": facts, "entities": [], "relations": relations}, ensure_ascii=False)
+    reply = json.dumps({"facts": facts, "relations": relations}, ensure_ascii=False)
     return LLMReasoner(ScriptedChatModel(replies=[reply])).extract.invoke(question)
 
 

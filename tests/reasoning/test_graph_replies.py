@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from datetime import UTC, date, datetime
@@ -15,11 +16,11 @@ from langchain_core.messages import AIMessage
 from langmem_adapter.errors import ModelReplyError
 from langmem_adapter.names import LONGEST_NAME, LONGEST_RELATION, entity_key, relation_name
 from langmem_adapter.reasoning.base import Extraction, KnownNames, Question
+from langmem_adapter.reasoning.dates import interval, period
+from langmem_adapter.reasoning.json_text import UnusableReplyError
 from langmem_adapter.reasoning.llm import LLMReasoner
-from langmem_adapter.reasoning.reading import read_reply
+from langmem_adapter.reasoning.messages import read_reply
 from langmem_adapter.reasoning.replies import GraphReply
-from langmem_adapter.reasoning.said import degree, flag, interval, period
-from langmem_adapter.reasoning.salvage import UnusableReplyError
 from langmem_adapter.records.work import Turn
 from langmem_adapter.testing import ScriptedChatModel
 
@@ -82,71 +83,34 @@ READ: list[tuple[str, str, dict[str, list[str]]]] = [
     ("key triples", reply([ANNA], triples=[MANAGES]), ONE),
     ("key relationships", reply([ANNA], relationships=[MANAGES]), ONE),
     ("two keys", reply([ANNA, LYON], [MANAGES], relationships=[LIVES]), BOTH),
-    ("singular keys", json.dumps({"fact": [ANNA], "relation": MANAGES, "entity": {"name": "Anna"}}), ONE),
     ("keys in capitals", json.dumps({"FACTS": [ANNA], "Relations": [MANAGES], "Entities": []}), ONE),
     ("member keys in capitals", reply([ANNA], [{key.upper(): value for key, value in MANAGES.items()}]), ONE),
-    ("facts under an alias", json.dumps({"results": [ANNA], "edges": [MANAGES]}), ONE),
     ("one relation as an object", reply([ANNA], MANAGES, {"name": "Anna", "type": "person"}), ONE),
-    ("relations by number", reply([ANNA, LYON], {"0": MANAGES, "1": LIVES}), BOTH),
     ("list as a string", reply([ANNA], json.dumps([MANAGES]), "[]"), ONE),
     ("facts as a string", reply(json.dumps([ANNA]), [MANAGES]), ONE),
-    ("relations as strings", reply([ANNA], [json.dumps(MANAGES)]), ONE),
     ("nulls in the list", reply([ANNA], [None, MANAGES, None]), ONE),
-    ("triples as lists", reply([ANNA], [["Anna", "manages", "Ben"]]), ONE),
-    ("one triple in a list of lists", reply([ANNA], [[MANAGES]]), ONE),
     ("fence", f"```json\n{reply([ANNA], [MANAGES], [])}\n```", ONE),
-    ("python", repr({"facts": [ANNA], "relations": [MANAGES], "entities": None}), ONE),
-    ("wrapped", json.dumps({"data": {"facts": [ANNA], "relations": [MANAGES]}}), ONE),
-    ("wrapped facts only", json.dumps({"data": {"facts": [ANNA]}, "relations": [MANAGES]}), ONE),
     ("tool call as text", json.dumps({"name": "x", "arguments": {"facts": [ANNA], "relations": [MANAGES]}}), ONE),
-    (
-        "one object per list",
-        f"{reply([ANNA])}\n{json.dumps({'entities': []})}\n{json.dumps({'relations': [MANAGES]})}",
-        ONE,
-    ),
-    ("a list of objects", f"[{reply([ANNA])}, {json.dumps({'relations': [MANAGES]})}]", ONE),
     ("relations inside of facts", reply([{"fact": ANNA, "relations": [{**MANAGES, "fact": 9}]}, LYON], [LIVES]), BOTH),
-    ("relations inside of a single fact", json.dumps({"fact": ANNA, "relations": [MANAGES]}), ONE),
     ("a fact that is a relation too", reply([{**MANAGES, "fact": ANNA}]), ONE),
-    ("a relation in the place of a fact", reply([MANAGES]), ONE),
-    (
-        "by kind, with relations",
-        reply({"people": [{"text": ANNA, "triples": [MANAGES]}], "home": [LYON]}, [LIVES]),
-        BOTH,
-    ),
     ("mem0's words", one(relation=..., target=..., relationship="manages", destination="Ben"), ONE),
     (
         "mem0's list",
         reply([ANNA], entities=[{"source": "Anna", "relationship": "manages", "destination": "Ben"}], relations=[]),
         ONE,
     ),
-    ("mem0's nodes", one(source=..., target=..., source_node="Anna", destination_node="Ben"), ONE),
-    (
-        "subject and object",
-        one(source=..., relation=..., target=..., subject="Anna", predicate="manages", object="Ben"),
-        ONE,
-    ),
-    ("from and to", one(source=..., target=..., **{"from": "Anna", "to": "Ben"}), ONE),
-    ("mem0's user id", reply([LYON], [{**LIVES, "source": "USER_ID"}]), {LYON: ["user lives_in Lyon"]}),
+    ("mem0's user id", reply([LYON], [{**LIVES, "fact": 0, "source": "USER_ID"}]), {LYON: ["user lives_in Lyon"]}),
     (
         "other words for a relation",
-        reply([LYON], [{**LIVES, "relation": "Resides In"}]),
+        reply([LYON], [{**LIVES, "fact": 0, "relation": "Resides In"}]),
         {LYON: ["user lives_in Lyon"]},
     ),
     ("names with blanks", one(source="  Anna\n", target=" Ben "), ONE),
-    ("names as objects", one(source={"name": "Anna", "type": "person"}), ONE),
-    (
-        "a number as target",
-        reply(["Is 42"], [{**LIVES, "relation": "age", "target": 42}]),
-        {"Is 42": ["user has_age 42"]},
-    ),
     ("index as text", one(fact="0"), ONE),
     ("index decorated", one(fact="[0]"), ONE),
     ("index as 0.0", one(fact=0.0), ONE),
     ("no index", one(fact=...), ONE),
     ("the fact's text", one(fact=ANNA), ONE),
-    ("index out of range", one(fact=7), ONE),
-    ("negative index", one(fact=-1), ONE),
     ("index of a list", one(fact=[]), ONE),
     ("index true", one(fact=True), ONE),
     (
@@ -162,7 +126,6 @@ READ: list[tuple[str, str, dict[str, list[str]]]] = [
     ),
     ("of a fact that is not there", reply([LYON], [MANAGES]), {LYON: ["Anna manages Ben"]}),
     ("shares no word", reply([LYON], [{**MANAGES, "fact": None}]), {LYON: [], ANNA: ["Anna manages Ben"]}),
-    ("relations without facts", reply([], [MANAGES, LIVES]), BOTH),
     ("said twice", reply([ANNA], [MANAGES, {**MANAGES, "source": "ANNA", "relation": "Manages"}]), ONE),
     ("the whole twice", f"{one()}\n{one()}", ONE),
     ("punctuation around a name", reply([ANNA], [{**MANAGES, "source": "Anna."}]), {ANNA: ["Anna. manages Ben"]}),
@@ -185,6 +148,7 @@ READ: list[tuple[str, str, dict[str, list[str]]]] = [
     ("our own form", json.dumps({"facts": [{"text": ANNA, "turn": 0, "date": None, "relations": [MANAGES]}]}), ONE),
     ("entities of names", reply([ANNA], [MANAGES], ["Anna", "Ben"]), ONE),
     ("entities by name", reply([ANNA], [MANAGES], {"Anna": "person", "Ben": "person"}), ONE),
+    ("one relation 2,001 times", reply([ANNA], [MANAGES] * 2001), ONE),
     (
         "2,000 relations",
         reply([ANNA], [{**MANAGES, "target": f"B{n}"} for n in range(2000)]),
@@ -205,19 +169,11 @@ def test_read_in_one_call_without_a_note(mode: Mode, text: str, expected: dict[s
 NOTED: list[tuple[str, str, dict[str, list[str]], str]] = [
     ("to itself", one(target="ANNA"), NONE, "to itself"),
     ("the user to themself", one(source="I", target="the user"), NONE, "to itself"),
-    ("confidence too high", one(confidence=7), ONE, "read as 1.0"),
-    ("confidence zero", one(confidence=0), ONE, "read as 0.01"),
-    ("confidence negative", one(confidence=-0.5), ONE, "read as 0.01"),
-    ("confidence infinite", one(confidence=1e308 * 10), ONE, "read as 1.0|Infinity"),
-    ("confidence in words", one(confidence="high"), ONE, "no number"),
-    ("confidence as a list", one(confidence=[1]), ONE, "no number"),
 ]
 
 
 @pytest.mark.parametrize(("text", "expected", "note"), [pytest.param(*row[1:], id=row[0]) for row in NOTED])
 def test_trifles_are_noted_and_cost_no_repair(text: str, expected: dict[str, list[str]], note: str) -> None:
-    if "Infinity" in text:
-        text = text.replace("Infinity", "1e999")
     model, found = asked(text)
     assert told(found) == expected
     assert len(model.calls) == 1
@@ -227,22 +183,21 @@ def test_trifles_are_noted_and_cost_no_repair(text: str, expected: dict[str, lis
 LONG = "x" * 10_000
 UNREADABLE: list[tuple[str, str, dict[str, list[str]], str]] = [
     ("no key for relations", reply([ANNA]), NONE, 'no "relations"'),
-    ("only facts, as a list", json.dumps([ANNA]), NONE, 'no "relations"'),
     ("relations a number", reply([ANNA], 5), NONE, "must be an object"),
     ("relations true", reply([ANNA], relations=True), NONE, "must be an object"),
     ("relations prose", reply([ANNA], "Anna manages Ben"), NONE, "must be an object"),
     ("a broken string", reply([ANNA], '[{"source": "Anna"'), NONE, "must be an object"),
     ("a text as relation", reply([ANNA], ["Anna -- manages -- Ben", MANAGES]), ONE, "must be an object"),
     ("a list of two", reply([ANNA], [["Anna", "Ben"], MANAGES]), ONE, "must be an object"),
-    ("by kind", reply([ANNA], {"manages": [{"source": "Anna", "target": "Ben"}]}), NONE, "source must be a name"),
-    ("no source", one(source=...), NONE, "source must be a name"),
-    ("null source", one(source=None), NONE, "source must be a name"),
-    ("number as source", one(source=3), NONE, "source must be a name"),
-    ("list as target", one(target=["Ben", "Cem"]), NONE, "target must be a name"),
+    ("by kind", reply([ANNA], {"manages": [{"source": "Anna", "target": "Ben"}]}), NONE, "source must be a str"),
+    ("no source", one(source=...), NONE, "source must be a str"),
+    ("null source", one(source=None), NONE, "source must be a str"),
+    ("number as source", one(source=3), NONE, "source must be a str"),
+    ("list as target", one(target=["Ben", "Cem"]), NONE, "target must be a str"),
     ("empty target", one(target=" "), NONE, "target is empty"),
     ("target of signs", one(target="?!"), NONE, "target is empty"),
-    ("empty object as source", one(source={}), NONE, "source must be a name"),
-    ("no relation", one(relation=...), NONE, "relation must be a name"),
+    ("empty object as source", one(source={}), NONE, "source must be a str"),
+    ("no relation", one(relation=...), NONE, "relation must be a str"),
     ("empty relation", one(relation=""), NONE, "relation is empty"),
     ("relation of signs", one(relation="->"), NONE, "relation is empty"),
     ("long source", one(source=LONG), NONE, "at most 200"),
@@ -260,6 +215,9 @@ UNREADABLE: list[tuple[str, str, dict[str, list[str]], str]] = [
     ("year 0", one(valid_from="0000"), ONE, "is no date"),
     ("a date as a list", one(valid_from=[2021]), ONE, "is no date"),
     ("a date of true", one(valid_from=True), ONE, "is no date"),
+    ("a date with slashes", one(valid_from="2019/5/31"), ONE, "is no date"),
+    ("a date in chinese", one(valid_from="2019年5月31日"), ONE, "is no date"),
+    ("the year of no end", one(valid_to="9999-12-31"), ONE, "is no date"),
     ("seconds", one(valid_from=1_735_689_600), ONE, "is no date"),
     ("before the beginning of time", one(valid_from="0001-01-01T00:00:00+14:00"), ONE, "is no date"),
     ("over before it begins", one(valid_from="2020", valid_to="2019"), ONE, "is not after"),
@@ -277,13 +235,50 @@ UNREADABLE: list[tuple[str, str, dict[str, list[str]], str]] = [
     ),
     ("a pronoun", one(source="She"), NONE, "source is a pronoun"),
     ("a chinese pronoun", one(target="他们"), NONE, "target is a pronoun"),
-    ("2,001 relations", reply([ANNA], [MANAGES] * 2001), ONE, "only 2,000"),
     (
         "mem0's result",
         reply([ANNA], {"added_entities": [[MANAGES]], "deleted_entities": []}),
         NONE,
-        "source must be a name",
+        "source must be a str",
     ),
+    (
+        "relations by number",
+        reply([ANNA, LYON], {"0": MANAGES, "1": LIVES}),
+        {ANNA: [], LYON: []},
+        "source must be a str",
+    ),
+    ("relations as strings", reply([ANNA], [json.dumps(MANAGES)]), NONE, "must be an object"),
+    ("triples as lists", reply([ANNA], [["Anna", "manages", "Ben"]]), NONE, "must be an object"),
+    ("one triple in a list of lists", reply([ANNA], [[MANAGES]]), NONE, "must be an object"),
+    (
+        "one object per list",
+        f"{reply([ANNA])}\n{json.dumps({'entities': []})}\n{json.dumps({'relations': [MANAGES]})}",
+        NONE,
+        'no "relations"',
+    ),
+    (
+        "mem0's nodes",
+        one(source=..., target=..., source_node="Anna", destination_node="Ben"),
+        NONE,
+        "source must be a str",
+    ),
+    (
+        "subject and object",
+        one(source=..., relation=..., target=..., subject="Anna", predicate="manages", object="Ben"),
+        NONE,
+        "source must be a str",
+    ),
+    ("from and to", one(source=..., target=..., **{"from": "Anna", "to": "Ben"}), NONE, "source must be a str"),
+    ("names as objects", one(source={"name": "Anna", "type": "person"}), NONE, "source must be a str"),
+    (
+        "a number as target",
+        reply(["Is 42"], [{**LIVES, "relation": "age", "target": 42}]),
+        {"Is 42": []},
+        "which is not there",
+    ),
+    ("index out of range", one(fact=7), ONE, "which is not there"),
+    ("negative index", one(fact=-1), ONE, "which is not there"),
+    ("relations without facts", reply([], [MANAGES, LIVES]), BOTH, "which is not there"),
 ]
 
 
@@ -309,10 +304,24 @@ REFUSED: list[tuple[str, str, str]] = [
     ("a list of relations", json.dumps([MANAGES]), 'the key "facts"'),
     ("one relation", json.dumps({**MANAGES, "fact": ANNA}), 'the key "facts"'),
     ("a fact that is a number", reply([7], [MANAGES]), "must be a string"),
-    ("cut off", one()[:-20], "middle"),
+    ("cut off", one()[:-20], "broken or not complete"),
     ("key twice", one().replace('"target"', '"source"'), "twice"),
-    ("1,001 facts", reply([str(n) for n in range(1001)], []), "too many"),
+    ("1,001 facts", reply([str(n) for n in range(1001)], []), "at most 1000"),
     ("prose", "I found nothing.", 'the key "facts"'),
+    ("singular keys", json.dumps({"fact": [ANNA], "relation": MANAGES, "entity": {"name": "Anna"}}), 'the key "facts"'),
+    ("facts under an alias", json.dumps({"results": [ANNA], "edges": [MANAGES]}), 'the key "facts"'),
+    ("python", repr({"facts": [ANNA], "relations": [MANAGES], "entities": None}), "broken or not complete"),
+    ("wrapped", json.dumps({"data": {"facts": [ANNA], "relations": [MANAGES]}}), 'the key "facts"'),
+    ("wrapped facts only", json.dumps({"data": {"facts": [ANNA]}, "relations": [MANAGES]}), 'the key "facts"'),
+    ("a list of objects", f"[{reply([ANNA])}, {json.dumps({'relations': [MANAGES]})}]", 'the key "facts"'),
+    ("relations inside of a single fact", json.dumps({"fact": ANNA, "relations": [MANAGES]}), 'the key "facts"'),
+    ("a relation in the place of a fact", reply([MANAGES]), 'one "text"'),
+    (
+        "by kind, with relations",
+        reply({"people": [{"text": ANNA, "triples": [MANAGES]}], "home": [LYON]}, [LIVES]),
+        "valid list",
+    ),
+    ("only facts, as a list", json.dumps([ANNA]), 'the key "facts"'),
 ]
 
 
@@ -350,24 +359,29 @@ def test_a_repaired_relation_stands_in_the_place_of_the_first() -> None:
     assert found.notes == ()
 
 
+def called(*arguments: dict[str, Any]) -> AIMessage:
+    calls = [{"name": "graph_found", "args": each, "id": str(place)} for place, each in enumerate(arguments)]
+    return AIMessage("", tool_calls=calls)
+
+
+def test_parallel_calls_are_joined() -> None:
+    each = ({"facts": [{"text": ANNA, "relations": [MANAGES]}]}, {"facts": [{"text": LYON, "relations": [LIVES]}]})
+    found = LLMReasoner(ScriptedChatModel(replies=[called(*each)], modes="tools")).extract.invoke(QUESTION)
+    assert (told(found), found.notes) == (BOTH, ())
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
-        [{"facts": [ANNA]}, {"facts": [LYON]}, {"relations": [MANAGES, LIVES]}],
+        [{"facts": [ANNA, LYON]}, {"relations": [MANAGES, LIVES]}],
         [{"facts": [ANNA], "relations": [MANAGES]}, {"facts": [LYON], "relations": [{**LIVES, "fact": 0}]}],
-        [
-            {"facts": [ANNA, LYON]},
-            {"entities": [{"entity": "Anna", "entity_type": "Person"}]},
-            {"relations": [MANAGES, LIVES]},
-        ],
-        [{"facts": [ANNA, LYON], "entities": [MANAGES]}, {"relations": json.dumps([LIVES])}],
     ],
 )
-def test_parallel_calls_are_joined(arguments: list[dict[str, Any]]) -> None:
-    calls = [{"name": "graph_found", "args": each, "id": str(place)} for place, each in enumerate(arguments)]
-    model = ScriptedChatModel(replies=[AIMessage("", tool_calls=calls)], modes="tools")
-    found = LLMReasoner(model).extract.invoke(QUESTION)
-    assert (told(found), found.notes) == (BOTH, ())
+def test_parallel_calls_of_which_each_counts_for_itself_are_asked_for_as_one(arguments: list[dict[str, Any]]) -> None:
+    both = {"facts": [ANNA, LYON], "relations": [MANAGES, LIVES]}
+    model = ScriptedChatModel(replies=[called(*arguments), called(both)], modes="tools")
+    assert told(LLMReasoner(model).extract.invoke(QUESTION)) == BOTH
+    assert "make one call" in str(model.calls[1][-1].content)
 
 
 def triple_of(**other: Any) -> Triple:
@@ -385,18 +399,10 @@ DATES: list[tuple[Any, datetime | None]] = [
     (" null ", None),
     ("unknown", None),
     ("present", None),
-    ("9999-12-31", None),
-    ("9999-12-31T23:59:59Z", None),
     ("2019", at(2019, 1, 1)),
     (2019, at(2019, 1, 1)),
-    (2019.0, at(2019, 1, 1)),
-    ("２０１９", at(2019, 1, 1)),
     ("2019-05", at(2019, 5, 1)),
     ("2019-05-31", at(2019, 5, 31)),
-    ("2019/5/31", at(2019, 5, 31)),
-    ("2019年5月", at(2019, 5, 1)),
-    ("2019年", at(2019, 1, 1)),
-    ("2019年5月31日", at(2019, 5, 31)),
     ("20190531", at(2019, 5, 31)),
     ("2019-05-31T10:00:00Z", at(2019, 5, 31, 10)),
     ("2019-05-31 10:00", at(2019, 5, 31, 10)),
@@ -427,33 +433,17 @@ def test_one_period_named_twice_lasts_for_all_of_it() -> None:
         (None, False),
         ("true", True),
         ("False", False),
-        ("", False),
-        (1, True),
-        ("no", False),
-        ("是", True),
+        ("none", False),
     ],
 )
 def test_ended_in_every_shape(value: Any, ended: Any) -> None:
     assert triple_of(ended=value).ended is ended
 
 
-@pytest.mark.parametrize(
-    ("value", "sure"), [(None, 1), (1, 1), (0.25, 0.25), ("0.25", 0.25), ("80%", 0.8), (" 5 % ", 0.05), ("", 1)]
-)
-def test_confidence_in_every_shape(value: Any, sure: float) -> None:
-    assert triple_of(confidence=value).confidence == sure
-
-
-def test_types_come_from_the_entities_by_their_names() -> None:
-    entities = [
-        {"name": "ANNA", "type": " Person "},
-        {"entity": "ben.", "entity_type": "x" * 60},
-        {"name": "Zed", "type": "city"},
-    ]
-    (fact,) = asked(reply([ANNA], [MANAGES], entities))[1].facts
-    assert [(t.source_type, t.target_type) for t in fact.relations] == [("person", "x" * 50)]
-    (fact,) = asked(reply([LYON], [{**LIVES, "target_type": "City"}], [{"name": "I", "type": "person"}]))[1].facts
-    assert [(t.source_type, t.target_type) for t in fact.relations] == [("person", "city")]
+def test_types_are_those_of_the_relation() -> None:
+    triple = triple_of(source_type=" Person ", destination_type="x" * 60)
+    assert (triple.source_type, triple.target_type) == ("person", "x" * 50)
+    assert triple_of(target_type=["city"]).target_type == ""
 
 
 # ── whatever comes ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -524,7 +514,7 @@ NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=
 def test_every_readable_relation_stands_at_exactly_one_fact(
     pairs: list[Any], facts: list[str], data: st.DataObject
 ) -> None:
-    indices = st.none() | st.integers(0, max(0, len(facts) - 1))
+    indices = st.none() | (st.integers(0, len(facts) - 1) if facts else st.none())
     relations = [
         {"source": a, "relation": f"r{n}", "target": b, "fact": data.draw(indices)} for n, (a, b) in enumerate(pairs)
     ]
@@ -545,12 +535,9 @@ def test_a_cut_reply_is_never_taken_for_a_whole_one(facts: list[str], data: st.D
 
 
 @given(JSON)
-def test_fields_raise_nothing_but_value_errors(value: Any) -> None:
-    for read in (period, flag, degree):
-        try:
-            read(value)
-        except ValueError:
-            continue
+def test_a_date_raises_nothing_but_value_errors(value: Any) -> None:
+    with contextlib.suppress(ValueError):
+        period(value)
 
 
 def test_an_interval_never_ends_before_it_begins() -> None:

@@ -44,10 +44,11 @@ def rewriting(messages: list[BaseMessage]) -> str:
     """Rewrites every memory, deletes the last one, in bad JSON."""
     data = data_of(messages)
     if "conversation" in data:
-        return "Sure! {'facts': ['Is here',],}"
+        return 'Sure! {"facts": ["Is here",],}'
     *first, last = data["memories"]
     changed = [{"id": known["id"], "text": f"{known['text']}, really", "event": "update", "fact": 0} for known in first]
-    return f"```json\n{json.dumps([*changed, {'id': last['id'], 'event': 'remove', 'fact': 0}])}\n```"
+    decided = json.dumps([*changed, {"id": last["id"], "event": "delete", "fact": 0}])
+    return f'```json\n{{"memory": {decided},}}\n```'
 
 
 class TestLLMReasoner(ReasonerConformance):

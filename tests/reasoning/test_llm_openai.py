@@ -151,11 +151,12 @@ def test_bad_replies_are_repaired_once(supports: tuple[str, ...], bad: dict[str,
     assert found.usage == Usage(2, 20, 10)
 
 
-def test_arguments_encoded_twice_are_read_although_the_client_raises() -> None:
-    reply = {"tool_calls": [_call('"{\\"facts\\": [\\"Loves tea\\"]}"')]}
-    with OpenAIServer([reply], supports=("tools",)) as server:
-        found = resolve_model("openai:gpt-5-mini", at(server)).extract.invoke(QUESTION)
-    assert [fact.text for fact in found.facts] == ["Loves tea"]
+def test_a_server_that_encodes_arguments_twice_is_asked_without_tools() -> None:
+    twice = {"tool_calls": [_call('"{\\"facts\\": [\\"Loves tea\\"]}"')]}
+    with OpenAIServer([twice, FACTS, FACTS], supports=("tools",)) as server:
+        reasoner = resolve_model("openai:gpt-5-mini", at(server))
+        assert [len(reasoner.extract.invoke(QUESTION).facts) for _ in range(2)] == [2, 2]
+        assert ["tools" in request.body for request in server.requests[1:]] == [True, False, False]
 
 
 @pytest.mark.parametrize("reply", [{"refusal": "I will not."}, {"content": "", "finish_reason": "content_filter"}])

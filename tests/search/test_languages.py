@@ -169,7 +169,7 @@ def test_the_past_is_asked_in_the_language_too() -> None:
     with Memory(":memory:", settings=tuned("german")) as memory:
         told(memory, "Alte Häuser")
         then = datetime.now(UTC) + timedelta(seconds=1)
-        assert found(memory, "HAUS", as_of=then) == ["Alte Häuser"]
+        assert found(memory, "HAUS", known_at=then) == ["Alte Häuser"]
 
 
 def test_async_search_reads_the_question_alike() -> None:

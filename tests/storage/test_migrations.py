@@ -11,7 +11,7 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
-from sqlalchemy import text
+from sqlalchemy import text, update
 
 from langmem_adapter.errors import StorageError
 from langmem_adapter.memory import Memory
@@ -23,11 +23,14 @@ from langmem_adapter.storage.items import items
 from langmem_adapter.storage.lexical import postings
 from langmem_adapter.storage.meta import get, prepare, put
 from langmem_adapter.storage.migrations.runner import HEAD, schema_version
-from langmem_adapter.storage.tables import metadata
+from langmem_adapter.storage.tables import history, memories, metadata
 from langmem_adapter.text import TOKENIZER
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
+
+
+_UPDATES = update(history).where(history.c.event == "UPDATE")
 
 
 def empty(connection: Connection) -> None:
@@ -45,8 +48,8 @@ def alembic(connection: Connection) -> Config:
 
 
 def begin(connection: Connection) -> None:
-    """Make the tables of the first revision, as the first program that ever opened a database did."""
-    command.upgrade(alembic(connection), "0001")
+    """Make the tables of the first revision, which has a document of its own."""
+    command.upgrade(alembic(connection), "0012")
 
 
 @pytest.mark.parametrize("grown", [False, True], ids=["at once", "revision by revision"])
@@ -63,14 +66,40 @@ def test_a_database_has_exactly_the_tables_of_the_code(database_url: str, grown:
     database.close()
 
 
-def test_a_database_of_the_revision_before_keeps_what_it_holds(database_url: str) -> None:
+def test_a_database_of_the_revision_before_keeps_what_it_holds_and_dates_it(database_url: str) -> None:
     with Memory(database_url) as memory:
-        first = memory.add("I like tea.", user_id="a")
+        added = memory.add("I live in Lyon.", user_id="a", timestamp="2024-05-01")
+        home = str(added.results[0].id)
+        memory.update(home, "Lives in Oslo")
+        memory.add("I like tea.", user_id="a", timestamp="2022-05-01")
+        before = memory.get_all(user_id="a"), memory.history(home)
         memory.engine.database.setup(lambda connection: command.downgrade(alembic(connection), "-1"))
         prepare(memory.engine.database)
-        second = memory.add("I like jazz.", user_id="a")
-        for result in (first, second):
-            assert memory.trace(str(result.trace_id), user_id="a").result.results == result.results
+        assert (memory.get_all(user_id="a"), memory.history(home)) == before
+        assert memory.trace(str(added.trace_id), user_id="a").result.results == added.results
+        then = {year: memory.get_all(user_id="a", as_of=f"{year}-06-01") for year in (2021, 2022, 2024)}
+        assert [[item.text for item in page] for page in then.values()] == [
+            [],
+            ["Likes tea"],
+            ["Lives in Lyon", "Likes tea"],
+        ]
+        memory.add("I like jazz.", user_id="a")
+        memory.delete(home)
+        assert [revision.event for revision in memory.history(home)] == ["ADD", "UPDATE", "DELETE"]
+
+
+def test_no_revision_of_before_begins_earlier_than_the_one_that_it_followed(database_url: str) -> None:
+    with Memory(database_url) as memory:
+        home = str(memory.add("Lives in Lyon", user_id="a", infer=False, timestamp="2024-05-01").results[0].id)
+        memory.update(home, "Lives in Oslo")
+        database = memory.engine.database
+        database.setup(lambda connection: command.downgrade(alembic(connection), "-1"))
+        early = {"updated_at": datetime(2020, 1, 1, tzinfo=UTC)}  # what was told late had won
+        database.write(lambda connection: connection.execute(update(memories).values(early)))
+        database.write(lambda connection: connection.execute(_UPDATES.values(early)))
+        prepare(database)
+        assert [item.text for item in memory.get_all(user_id="a", as_of="2024-06-01")] == ["Lives in Oslo"]
+        assert memory.get_all(user_id="a", known_at="2100-01-01").items == memory.get_all(user_id="a").items
 
 
 def test_the_seeds_columns_stand_in_the_history(database: Database) -> None:
@@ -79,11 +108,12 @@ def test_the_seeds_columns_stand_in_the_history(database: Database) -> None:
         assert connection.execute(text(f"select {seed.replace(' ', ', ')} from history")).all() == []
 
 
-def test_a_database_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("version", "told"), [("9999", "newer"), ("0011", "never released")])
+def test_a_database_of_a_version_that_is_not_known_is_refused(tmp_path: Path, version: str, told: str) -> None:
     database = Database(tmp_path / "m.db")
     prepare(database)
-    database.write(lambda c: c.execute(text("UPDATE alembic_version SET version_num = '9999'")))
-    with pytest.raises(StorageError, match="newer"):
+    database.write(lambda c: c.execute(text(f"UPDATE alembic_version SET version_num = '{version}'")))
+    with pytest.raises(StorageError, match=told):
         prepare(database)
     database.close()
 

@@ -59,7 +59,7 @@ def _everything(memory: Memory) -> dict[str, Any]:
         "list": ids,
         "get": [memory.get(id_).text for id_ in ids],
         "history": [[revision.event for revision in memory.history(id_)] for id_ in ids],
-        "known": len(_paged(memory, as_of=later)),
+        "known": len(_paged(memory, known_at=later)),
         "search": len(memory.search("tea", user_id="alice")),
         "relations": sorted(relation.text for relation in memory.graph.relations(user_id="alice", history=True)),
         "turns": len(SQLChatMessageHistory("s", memory, user_id="alice").messages),

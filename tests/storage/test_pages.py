@@ -126,7 +126,7 @@ def test_no_forged_cursor_is_more_than_no_cursor(shared_url: Callable[[str], str
         memory.add("I live in Lyon.", user_id="a")
         reads: list[Callable[..., object]] = [
             memory.get_all,
-            partial(memory.get_all, as_of=START),
+            partial(memory.get_all, known_at=START),
             memory.graph.relations,
             memory.graph.entities,
         ]

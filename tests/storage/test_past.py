@@ -21,7 +21,7 @@ from langmem_adapter.records.work import Decision
 from langmem_adapter.storage.erasure import remove
 from langmem_adapter.storage.ledger import Ledger
 from langmem_adapter.storage.memories import page
-from langmem_adapter.storage.past import as_of, page_as_of, standing_vectors
+from langmem_adapter.storage.past import Then, page_then, standing_vectors, then
 from langmem_adapter.storage.tables import history
 from langmem_adapter.storage.writes import Write
 
@@ -61,7 +61,7 @@ class Diary:
 
     def at(self, moment: datetime, scope: Scope | None = None, **how: Any) -> list[MemoryItem]:
         with self.database.read() as connection:
-            return [known.item for known in as_of(connection, scope or self.scope, moment, **how)]
+            return [known.item for known in then(connection, scope or self.scope, Then(known_at=moment), **how)]
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ def test_vectors_of_texts_that_still_stand_are_at_hand(diary: Diary) -> None:
     moment = datetime.now(UTC)
     diary.apply(Decision("UPDATE", changes, "Lives in Rome"), Decision("DELETE", goes, None))
     with diary.database.read() as connection:
-        found = as_of(connection, ALICE, moment)
+        found = then(connection, ALICE, Then(known_at=moment))
         vectors = standing_vectors(connection, found)
     pks = {known.item.id: known.pk for known in found}
     assert set(pks) == {stays, changes, goes}
@@ -184,13 +184,13 @@ def test_pages_of_the_past_hold_everything_once_in_the_order_of_the_present(diar
     after: str | None = None
     with diary.database.read() as connection:
         for _ in range(10):
-            items, after = page_as_of(connection, ALICE, moment, k=3, after=after, filters=filters)
+            items, after = page_then(connection, ALICE, Then(known_at=moment), k=3, after=after, filters=filters)
             seen += items
             if after is None:
                 break
-        assert page_as_of(connection, ALICE, moment, k=100, include_expired=True) == (with_expired, None)
+        assert page_then(connection, ALICE, Then(known_at=moment), k=100, include_expired=True) == (with_expired, None)
         with pytest.raises(InvalidInputError, match="cursor"):
-            page_as_of(connection, ALICE, moment, k=3, after="nonsense")
+            page_then(connection, ALICE, Then(known_at=moment), k=3, after="nonsense")
     assert seen == whole
     assert len(whole) == (9 if filtered else 19)
 
@@ -247,8 +247,8 @@ def test_after_any_changes_each_moment_is_as_it_was_shown(memory: Memory, steps:
         shown.append((datetime.now(UTC), tuple(memory.get_all(user_id=user))))
     with memory.engine.database.read() as connection:
         for moment, items in shown:
-            assert tuple(known.item for known in as_of(connection, Scope(user_id=user), moment)) == items
-            assert tuple(page_as_of(connection, Scope(user_id=user), moment, k=100)[0]) == items
+            assert tuple(known.item for known in then(connection, Scope(user_id=user), Then(known_at=moment))) == items
+            assert tuple(page_then(connection, Scope(user_id=user), Then(known_at=moment), k=100)[0]) == items
 
 
 @given(steps=STEPS, clocks=st.lists(st.integers(0, 3), min_size=8, max_size=8))
@@ -273,7 +273,7 @@ def test_writers_whose_clocks_disagree_leave_a_past_that_can_be_read(
             written = [each for each in memory.history(memory_id) if each.created_at <= moment]
             if written and not written[-1].is_deleted:
                 known[memory_id] = written[-1].new_text
-        first = memory.get_all(user_id=user, as_of=moment, k=1)
-        rest = memory.get_all(user_id=user, as_of=moment, after=first.next) if first.next else []
+        first = memory.get_all(user_id=user, known_at=moment, k=1)
+        rest = memory.get_all(user_id=user, known_at=moment, after=first.next) if first.next else []
         assert {item.id: item.text for item in (*first, *rest)} == known
-        assert {hit.id: hit.text for hit in memory.search("tea", user_id=user, as_of=moment)} == known
+        assert {hit.id: hit.text for hit in memory.search("tea", user_id=user, known_at=moment)} == known

@@ -11,26 +11,22 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.reasoning.rules.sentences import LONGEST, Sentence, commands
-from langmem_adapter.statements.dates import TIME_WORDS, timed
-from langmem_adapter.statements.english import GIVEN
+from langmem_adapter.reasoning.rules.worth import NAMED, TALK, is_fact, leans, tense
+from langmem_adapter.statements.dates import TIME_WORDS
 from langmem_adapter.statements.reading import read
-from langmem_adapter.statements.tables import patterns
-from langmem_adapter.statements.words import ADJECTIVES, DEMONYMS, FORMS, INNER, KINDS, LASTING, PLURAL, third
+from langmem_adapter.statements.words import ADJECTIVES, DEMONYMS, FORMS, LASTING, WORDS, third
 from langmem_adapter.text import content_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from langmem_adapter.statements.statement import Statement
 
 __all__ = ["english_facts"]
 
 # ── clauses ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 """A memory holds until it is changed: "now" at the end of one would be wrong tomorrow."""
-_P: Final = patterns(
-    "english-talk", GIVEN | {"CLOSE": "|".join(sorted(KINDS - PLURAL - set("friend fish bird partner".split())))}
-)
+_P: Final = TALK
 _MARKS: Final = " ,;:—–-~*\"'(["
 
 
@@ -79,9 +75,7 @@ def _clauses(body: str) -> list[str]:
         piece = body[start : cut.start() if cut else len(body)]
         if shared:  # "I live in Paris and work at Acme": the second half borrows the subject
             owner = _P["PRONOUN"].match(clauses[-1]) if clauses else None
-            if clauses and (
-                owner is None or (FORMS.get(_split(piece)[0], ("", ""))[1] == "base" and _governs(clauses[-1]))
-            ):
+            if clauses and (owner is None or (tense(piece) == "base" and _governs(clauses[-1]))):
                 clauses[-1] += f" {shared} {piece}"
             else:
                 clauses.append(f"{owner.group()} {piece}" if owner else piece)
@@ -98,8 +92,7 @@ def _governs(clause: str) -> bool:
     """Whether what follows "and" is still what one will do, or wants to: "I want to rest and enjoy the sun"."""
     modal = re.search(r"(?:'ll|'d|\b(?:will|would|can|could|should|might|must|let|help)) ", clause)
     return modal is not None or any(
-        FORMS.get(verb, ("", ""))[1] == "base" or verb in {"try", "find", "be"}
-        for verb in re.findall(r"\bto (\w+)", clause)
+        tense(verb) == "base" or verb in {"try", "find", "be"} for verb in re.findall(r"\bto (\w+)", clause)
     )
 
 
@@ -113,16 +106,10 @@ def _trimmed(text: str, marks: str) -> str:
 
 def _read(clause: str, *, first: bool, seen: str) -> Iterator[str]:
     """The facts of a clause by its subject."""
-    if found := _P["CALL"].match(clause):
-        yield f"Name is {found['name']}"
-    elif found := _P["NICK"].match(clause):
-        yield f"Nickname is {found['name']}"
+    if naming := _named(clause, first=first):
+        yield naming
     elif _P["YOU"].search(clause):
         return  # talk with the assistant, not about the speaker
-    elif first and (found := _P["THIS_IS"].match(clause)) and found["name"].split()[0].lower() not in TIME_WORDS:
-        yield f"Name is {found['name']}"
-    elif found := _P["MY_KIN"].match(clause):
-        yield f"Has a {found['kin']} named {found['name']}"
     elif found := _P["WITH_ME"].match(clause):
         yield from (f"{fact} with {found['who']}" for fact in _predicate(found["rest"]))
     elif found := _P["FIRST"].match(clause):
@@ -130,45 +117,57 @@ def _read(clause: str, *, first: bool, seen: str) -> Iterator[str]:
     elif found := _P["MINE"].match(clause):
         told = re.sub(r"^((?:[\w-]+ )?name)'s (?=\w)", r"\1 is ", found["rest"], flags=re.IGNORECASE)
         yield from _of_others(re.sub(r"^([\w-]+)'s (?=(?:an?|called|named|allergic|from|in)\b)", r"\1 is ", told))
-    elif _P["OTHER"].match(clause):
-        yield from _of_others(clause)
     elif _P["BARE"].match(clause):
         yield from _predicate(clause if clause.lower().startswith("just ") else f"am {clause}")
-    elif (name := clause.partition(" ")[0]) in set(_P["NAMES"].findall(seen)) or re.match(
-        r"[A-Z]\w+ (?:died|passed away)\b", clause
-    ):
-        yield from _of_others(clause) if name else ()
+    elif _P["OTHER"].match(clause) or clause.partition(" ")[0] in _P["NAMES"].findall(seen) or _P["DIED"].match(clause):
+        yield from _of_others(clause)
+
+
+def _named(clause: str, *, first: bool) -> str:
+    """What says a name: "Call me Al", "This is Ann", "Anna is my sister"."""
+    for key, told in (("CALL", "Name is {name}"), ("NICK", "Nickname is {name}")):
+        if found := _P[key].match(clause):
+            return told.format(name=found["name"])
+    if _P["YOU"].search(clause):
+        return ""
+    if first and (found := _P["THIS_IS"].match(clause)) and found["name"].split()[0].lower() not in TIME_WORDS:
+        return f"Name is {found['name']}"
+    found = _P["MY_KIN"].match(clause)
+    return f"Has a {found['kin']} named {found['name']}" if found else ""
 
 
 def _of_others(told: str) -> Iterator[str]:
     """What is said of somebody else, or of something of the speaker's: only what a row understands, and what kin did."""
-    text = _sentence(told)
+    told = _P["NOW"].sub("", told)
+    text, other = _sentence(told), _P["OTHER"].match(told) is not None
     said = read(text)
-    other = _P["OTHER"].match(told) is not None
-    if FORMS.get(text.partition(" ")[0].lower()) and not said.subject:  # "loved ones are …"
+    misread = not said.subject and text.partition(" ")[0].lower() in FORMS  # "loved ones are …"
+    thing = said.subject in {"it", "its", "this", "that"} and said.attribute != "name"
+    if misread or thing or leans(re.sub("^(?:he|she|they|it)\\b", "", text, flags=re.IGNORECASE), said):
         return
-    if said.subject in _NOT_MINE and said.attribute != "name" or _leans(re.sub(_P["OTHER_WORD"], "", text), said):
-        return
-    named = said.attribute in _NAMED | {"favorite", "detail", "like", "goal", "religion"} or (
-        said.ended and said.attribute != "any"
-    )
-    of_kin = bool(said.people) and said.attribute in {"habit", "event", "trait", "skill", "prefer"} and not other
-    gone = said.attribute == "any" and not other
-    if named or gone or (of_kin and (len(text.split()) > 3 or re.search(r"\d|died|passed away", text))):  # noqa: PLR2004
+    deed = said.people and said.attribute in {"habit", "event", "trait", "skill", "prefer"} and _P["DEED"].match(text)
+    known = WORDS["TOLD_OF_OTHERS"] if other else NAMED | {"favorite", "detail", "like", "goal", "religion", "any"}
+    understood = said.attribute in known or (deed and not other)
+    if understood or (said.ended and said.attribute != "any"):
         yield told
 
-
-_NOT_MINE: Final = frozenset("it its this that".split())
 
 # ── the third person ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _SHORT: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), put)
     for pattern, put in (
-        (r"^'?m\b", "am"), (r"^'re\b", "are"), (r"^'?ve\b", "have"), (r"^'?ll\b", "will"), (r"^'d\b", "would"), (r"^'s\b", "is"),
-        (r"\b(?:can't|can not)\b", "cannot"), (r"\bwon't\b", "will not"), (r"^(do|does|did|is|are|was|were|has|have|would)n'?t\b", r"\1 not"),
+        (r"^'?m\b", "am"),
+        (r"^'re\b", "are"),
+        (r"^'?ve\b", "have"),
+        (r"^'?ll\b", "will"),
+        (r"^'d\b", "would"),
+        (r"^'s\b", "is"),
+        (r"\b(?:can't|can not)\b", "cannot"),
+        (r"\bwon't\b", "will not"),
+        (r"^(do|does|did|is|are|was|were|has|have|would)n'?t\b", r"\1 not"),
     )
-)  # fmt: skip
+)
 _NO_NAME: Final = ADJECTIVES | DEMONYMS | TIME_WORDS | frozenset("team also currently".split())
 
 
@@ -182,8 +181,8 @@ def _predicate(rest: str) -> Iterator[str]:
         yield f"Name is {found['name'].rstrip('.')}"
         if found["what"] or found["home"]:
             yield f"Is {found['what'] or 'from ' + found['home']}"
-    elif fact := _standing(_third(verb.lower(), after)):
-        if FORMS.get(verb.lower(), ("", ""))[1] == "base" and " to " not in fact:
+    elif (kept, verb) != ("Recently ", "read") and (fact := _standing(_third(verb.lower(), after))):
+        if tense(verb) == "base" and " to " not in fact:
             fact = _P["AND"].sub(lambda found: f"and {third(found[1])}", fact)
         yield f"{kept}{fact[0].lower()}{fact[1:]}" if kept else fact
 
@@ -193,7 +192,7 @@ def _standing(fact: str) -> str:
     joints = [found.start() for found in _P["JOINT"].finditer(fact)][::-1]
     for place in (len(fact), *joints):
         text = _sentence(fact[:place])
-        if text and _is_fact(text, read(text)):
+        if text and is_fact(text, read(text)):
             return text
         if not _P["LEANS"].search(text):
             break
@@ -219,44 +218,50 @@ def _third(verb: str, after: str) -> str:
     after = _P["ENDED"].sub("", after)
     denied = re.match(r"(?:not|never|no longer) ", after)
     if verb in {"am", "are"}:
-        if denied:
-            return f"Is {'no longer' if over or denied.group() == 'no longer ' else denied.group().strip()} {_years(after[denied.end() :])}"
-        after = re.sub(r"^(?:still|now|only|really) (?=\w+ing\b)", "", after)
-        return _capital(after) if _progressive(after) else f"Is {_years(after)}"
-    if verb in {"do", "does"} and denied:
-        return f"No longer {_verb_third(after[4:])}" if over else f"Doesn't {after[4:]}"
-    if verb == "did" and denied:
-        return ""
-    if verb == "no" and after.startswith("longer "):
-        inner = _third(*_split(after[7:]))
-        return inner and (
-            f"Is no longer {inner[3:]}" if inner.startswith("Is ") else f"No longer {inner[0].lower()}{inner[1:]}"
+        return _being(
+            after,
+            "no longer" if over else denied.group().strip() if denied else "",
+            after[denied.end() :] if denied else after,
         )
-    if verb == "never":
-        head, tail = _split(after)
-        inner = _third(head, tail)
-        return inner and f"Never {inner[0].lower()}{inner[1:]}"
+    if verb in {"do", "does", "did"} and denied:
+        told = f"No longer {_verb_third(after[4:])}" if over else f"Doesn't {after[4:]}"
+        return "" if verb == "did" else told
+    if verb == "never" or (verb == "no" and after.startswith("longer ")):
+        word, inner = (
+            ("Never", _third(*_split(after))) if verb == "never" else ("No longer", _third(*_split(after[7:])))
+        )
+        return inner and (
+            f"Is {word.lower()} {inner[3:]}" if inner.startswith("Is ") else f"{word} {inner[0].lower()}{inner[1:]}"
+        )
+    return _stated(verb, after, " anymore" if over else "")
+
+
+def _being(after: str, denied: str, what: str) -> str:
+    if denied:
+        return f"Is {denied} {_years(what)}"
+    after = re.sub(r"^(?:still|now|only|really) (?=\w+ing\b)", "", after)
+    progressive = tense(after) == "ing" or after.startswith("going to ")
+    return _capital(after) if progressive else f"Is {_years(after)}"
+
+
+def _stated(verb: str, after: str, over: str) -> str:
+    after = after.removeprefix("got ") if verb in {"have", "had"} else after
     if verb == "cannot":
-        return f"Can't {after}{' anymore' if over else ''}"
-    if verb in {"have", "had"} and re.match(r"got ", after):
-        after = after[4:]
-    fixed = {
-        "have": "Has",
-        "was": "Was",
-        "were": "Was",
-        "will": "Will",
-        "shall": "Will",
-        "would": "Would",
-        "can": "Can",
-        "used": "Used",
-        "had": "Had",
-    }
-    if verb in fixed:
-        return f"No longer has {after}" if verb == "have" and over else f"{fixed[verb]} {after}"
+        return f"Can't {after}{over}"
+    if verb in _FIXED:
+        return f"No longer has {after}" if verb == "have" and over else f"{_FIXED[verb]} {after}"
     if verb in LASTING:
-        return f"{third(verb).capitalize()} {after}{' anymore' if over else ''}".strip()
-    form = FORMS.get(verb)
-    return f"{verb.capitalize()} {after}".strip() if form and form[1] in {"past", "base"} else ""
+        return f"{third(verb).capitalize()} {after}{over}".strip()
+    return f"{verb.capitalize()} {after}".strip() if tense(verb) in {"past", "base"} else ""
+
+
+_FIXED: Final = {
+    verb: third.capitalize()
+    for verb, third in (
+        pair.split(":")
+        for pair in "have:has was:was were:was will:will shall:will would:would can:can used:used had:had".split()
+    )
+}
 
 
 def _split(told: str) -> tuple[str, str]:
@@ -267,12 +272,6 @@ def _split(told: str) -> tuple[str, str]:
 def _verb_third(told: str) -> str:
     head, tail = _split(told)
     return f"{third(head)} {tail}".strip() if head in FORMS else told
-
-
-def _progressive(after: str) -> bool:
-    return FORMS.get(re.sub(r"^(?:still|now|only|really) ", "", after).partition(" ")[0].lower(), ("", ""))[
-        1
-    ] == "ing" or after.startswith("going to ")
 
 
 def _years(told: str) -> str:
@@ -300,165 +299,3 @@ def _shown(fact: str, when: str) -> Iterator[str]:
     if when and when.lower() not in _JUST and when.lower() not in text.lower():
         text = f"{text} {when if when[:1].isdigit() else when[0].lower() + when[1:]}"
     yield _capital(text)
-
-
-# ── what is a fact ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-"""What speaks of the conversation or leans on what was said before."""
-"""What is said of the moment: feelings, talk, and verbs that say little by themselves."""
-_NAMED: Final = frozenset(
-    "name nickname age birthday birthplace origin nationality gender home employer job school partner diet religion phone email language height weight salary commute device "
-    "family pet friend allergy health study vehicle speak hobby group visit".split()
-)
-
-
-def _leans(text: str, said: Statement) -> bool:
-    """Whether a text leans on what was said before it."""
-    found = _P["LEANS"].search(text.replace("the US", "the States"))
-    known = said.attribute in {"home", "partner"} and found and found.group().lower() in {"someone", "here"}
-    whose = re.search(r"(?<!^)\b(?:his|her|their|its)\b", text) and not said.people
-    return bool((found and not known) or whose)
-
-
-def _is_fact(text: str, said: Statement) -> bool:
-    """Whether a statement of the speaker is worth remembering: it says something lasting or done, and stands on its own."""
-    text = _sentence(text)
-    told = text.split()
-    if (
-        text.count('"') % 2
-        or _P["MOOD"].match(text)
-        and said.attribute not in {"health", "pet", "home", "employer", "job"}
-        and not (said.attribute == "like" and told[0] == "Is")
-    ):
-        return False
-    if said.attribute == "like" and re.search(r"\b(?:answer|response|idea|question)s?$", text):
-        return False
-    if _leans(text, said):
-        return False
-    if (
-        said.attribute == "hobby"
-        and not said.ended
-        and (
-            len(told) == 1
-            and not _alone(told)
-            or FORMS.get(told[0].lower(), ("", ""))[1] == "past"
-            and told[0] not in {"Started", "Took"}
-        )
-    ):
-        return _alone(told) or _P["ANCHOR"].search(text) is not None
-    if said.attribute in _NAMED:
-        return (
-            bool(content_words(text))
-            and told[-1] not in {"well", "hard", "too", "much", "lot"}
-            and (said.ended or bool(said.value) or said.attribute == "home")
-            and not re.search(r" (?:of|with|in|at|to|for|the|and)$", text)
-        )
-    if _P["LOOSE_END"].search(text) and not said.ended:
-        return False
-    if told[0] == "Has" and said.attribute in {"own", "plan"} and told[1:2] != ["to"]:
-        return _owned(text[4:])
-    if (said.attribute == "plan" and not (said.ended and not said.empty)) or _P["TALK"].match(text):
-        if INNER.intersection(word.lower() for word in told) or re.search(r"\b(?:soon|again|someday|sometime)$", text):
-            return False
-        return (
-            not _P["TALK"].match(text)
-            and len(told) > 3
-            and (bool(_P["AHEAD"].match(_capital(text.removeprefix("No longer ")))) or bool(_P["GOING_ON"].match(text)))
-        )  # noqa: PLR2004
-    if said.attribute in {"like", "prefer"}:
-        return bool(content_words(said.value)) and len(told) > 1 and not _P["PRAISE"].search(text)
-    if said.attribute in {"any"} or said.ended:
-        return len(told) > 1
-    if said.attribute in {"trait", "skill"}:
-        return (
-            len(told) > 1
-            and told[-1].lower() not in INNER
-            and not re.search(
-                r"\b(?:believer|thing|person|way|fan of yours|reminder|dream|mess|work in progress)\b", text
-            )
-        )
-    if re.match(r"(?:Is|Was|Has)\b", text):
-        return _state(text)
-    if FORMS.get(told[0].lower(), ("", ""))[1] == "ing":
-        return len(told) > 2 and bool(_P["GOING_ON"].match(text))  # noqa: PLR2004
-    return said.attribute in {"habit", "event"} and _deed(text, told)
-
-
-"""What pays a compliment: "I love the colours!" """
-_VAGUE: Final = frozenset(
-    "make keep need get want take see go come do believe follow bring manage support care have share stay avoid".split()
-)
-
-
-def _owned(value: str) -> bool:
-    head = re.split(r"\b(?:about|for|with|on|in|of|that|who|to|regarding)\b|,", value, maxsplit=1)[0].split()
-    return (
-        bool(head)
-        and not INNER.intersection(word.lower() for word in head)
-        and bool(
-            re.match(
-                r"(?:an?|no|the|\d\S*|two|three|four|five|six)\b|\w+ (?:car|bike|sister)|(?-i:[A-Z]\w+(?: [A-Z]\w+)*$)",
-                value,
-            )
-        )
-        or head[:1] == ["anything"]
-    )
-
-
-def _state(text: str) -> bool:
-    if re.match(
-        r"Was (?:born|raised|diagnosed|promoted|hired|fired|laid off|married|elected|admitted|accepted)\b", text
-    ):
-        return True
-    if done := re.match(
-        r"Has (?:recently |just )?(?:been to|visited|lived|worked|studied|graduated|moved|bought|adopted|published|climbed|written|won|retired|started|joined) ",
-        text,
-    ):
-        return len(text) > done.end()
-    return bool(
-        re.match(
-            r"Is (?:not )?(?:from|in (?:the|an?) (?:band|army|navy|choir|club|team)|on (?:an? )?(?:diet|medication|parental leave|maternity leave)|part of)\b",
-            text,
-        )
-    )
-
-
-"""What ties a deed to a day, a name or somebody: without one nobody knows later what it was."""
-
-
-def _alone(told: list[str]) -> bool:
-    return told[0] in _WHOLE
-
-
-_WHOLE: Final = frozenset(
-    third(verb).capitalize()
-    for verb in "smoke vape hike run swim cycle volunteer meditate sing ski surf sew knit paint jog dance garden climb".split()
-)
-"""Verbs that are a statement on their own: "I smoke"."""
-
-
-def _deed(text: str, told: list[str]) -> bool:
-    """Whether something done, or done again and again, is told with what it was done to."""
-    if told[0] == "Doesn't":
-        return (
-            re.match(
-                r"Doesn't (?:eat|drink|smoke|vape|drive|speak|use|watch|wear|work|play|cook|exercise|own|celebrate|listen|read|believe in|write|travel|fly|swim|run|sleep)\b",
-                text,
-            )
-            is not None
-        )
-    if told[0] in {"Never", "No"} or told[0].lower() in {"eats", "drinks"}:
-        return len(told) > 1
-    cut = timed(text)
-    if len(told) == 1 or (cut and " " not in cut[0]):
-        return _alone(told)
-    words = [word.lower().strip(",") for word in told[1:]]
-    if INNER.intersection(words) or re.search(
-        r"\b(?:errors?|exception|traceback|message|output|response|that)\b", text
-    ):
-        return False
-    if FORMS.get(told[0].lower(), ("", ""))[1] == "past" and not (
-        _P["ANCHOR"].search(text, len(told[0])) or _P["LASTING_DEED"].match(text)
-    ):
-        return False
-    return len(told) > 2 or told[1][0].isupper() or FORMS.get(told[0].lower(), ("", ""))[0] in LASTING - _VAGUE  # noqa: PLR2004

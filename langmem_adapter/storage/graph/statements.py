@@ -126,7 +126,9 @@ SUPPORT: Final = Prepared(
     .order_by(relation_memories.c.created_at, relation_memories.c.memory_id)
 )
 SAID: Final = Prepared(
-    select(history.c.recorded_at, history.c.old_memory).where(history.c.memory_id == bindparam("memory"))
+    select(history.c.recorded_at, history.c.old_memory).where(
+        history.c.memory_id == bindparam("memory"), history.c.past_of.is_(None)
+    )
 )
 
 # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 __all__ = ["HEAD", "migrate", "schema_version"]
 
-HEAD: Final = "0012"
+HEAD: Final = "0013"
 """The schema that this code speaks."""
 
-_KNOWN: Final = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0012")
+_KNOWN: Final = ("0012", "0013")
 _VERSION: Final = "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"
 
 
@@ -43,7 +43,7 @@ def migrate(database: Database) -> None:
     """Bring the schema to `HEAD`.
 
     Raises:
-        StorageError: The database belongs to something else, or is newer than this code.
+        StorageError: The database belongs to something else, is newer than this code, or was never meant to be kept.
     """
     with database.read() as connection:
         if schema_version(connection) == HEAD:
@@ -85,6 +85,11 @@ def _schema(dialect_name: str) -> tuple[str, ...]:
 
 
 def _climb(connection: Connection, version: str) -> None:
+    if version < _KNOWN[0]:
+        raise StorageError(
+            f"the database has schema {version} of a langmem_adapter that was never released; nothing reads it: give another "
+            "database, and add to it what this one was made from"
+        )
     if version not in _KNOWN:
         raise StorageError(
             f"the database has schema {version} of a newer langmem_adapter; this one knows {HEAD}: upgrade the package"

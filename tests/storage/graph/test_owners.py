@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import json
-from itertools import permutations
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from alembic import command
-from alembic.config import Config
-from sqlalchemy import func, select, update
 
 from langmem_adapter.memory import Memory
-from langmem_adapter.storage import migrations
 from langmem_adapter.storage.graph.known_names import known_names
-from langmem_adapter.storage.graph.tables import entity_names, merges
-from langmem_adapter.storage.meta import prepare
 from langmem_adapter.testing.fakes import ScriptedChatModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sqlalchemy import Connection
-
-    from langmem_adapter.storage.database import Database
     from tests.storage.graph.small_graph import Graph
 
 
@@ -127,51 +116,3 @@ def test_a_speakers_text_goes_without_his_name(memory: Memory) -> None:
     memory.delete(boston.id)
     memory.restore(boston.id, 2)
     assert texts(memory, user_id="talk") == {"Nate lives in Boston"}
-
-
-# ── databases of before ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def step_back(connection: Connection) -> None:
-    """The database as it was: whoever a scope belongs to is known by the spelling of his id."""
-    config = Config()
-    config.set_main_option("script_location", str(Path(migrations.__file__).parent))
-    config.attributes["connection"] = connection
-    command.downgrade(config, "0011")
-    for row in connection.execute(select(entity_names).where(func.substr(entity_names.c.key, 1, 1) == "_")).all():
-        spelled = row.name.casefold()
-        same = entity_names.c.scope_id == row.scope_id, entity_names.c.key == row.key
-        connection.execute(update(entity_names).where(*same).values(key=spelled))
-        for pk, moved in connection.execute(select(merges.c.pk, merges.c.moved)).all():
-            keys = [spelled if key == row.key else key for key in moved["keys"]]
-            connection.execute(update(merges).where(merges.c.pk == pk).values(moved={**moved, "keys": keys}))
-
-
-def test_the_users_of_a_database_of_before_are_found(database_url: str) -> None:
-    with Memory(database_url, graph=True) as memory:
-        for user, run in permutations(("Ada", "Eve"), 2):
-            memory.add("I live in Lyon.", user_id=user, run_id=run)
-        memory.graph.add("assistant", "named", "Max", user_id="Ada", agent_id="bot")
-        memory.graph.add("Bob", "likes", "tea", run_id="lone")
-        memory.graph.add("me", "likes", "cake", run_id="lone")
-        memory.graph.merge("me", "Bob", run_id="lone")
-        database: Database = memory.engine.database
-        database.setup(step_back)
-        prepare(database)
-        memory.add("I moved to Rome.", user_id="Ada", run_id="Eve")
-        assert texts(memory, user_id="Ada", entity="me") == {"Ada lives in Rome"}
-        assert texts(memory, user_id="Eve", entity="me") == {"Eve lives in Lyon"}
-        assert texts(memory, agent_id="bot", entity="assistant") == {"bot named Max"}
-        assert texts(memory, run_id="lone", entity="me") == {"Bob likes tea", "Bob likes cake"}
-        memory.graph.split("me", run_id="lone")
-        assert texts(memory, run_id="lone", entity="me") == {"user likes cake"}
-
-
-def test_a_namesake_of_a_database_of_before_stays_one(database_url: str) -> None:
-    with Memory(database_url, graph=True) as memory:
-        memory.graph.add("ADA", "likes", "cake", user_id="ada")
-        database: Database = memory.engine.database
-        database.setup(step_back)
-        prepare(database)
-        assert texts(memory, user_id="ada", entity="me") == set()
-        assert texts(memory, user_id="ada", entity="Ada") == {"ADA likes cake"}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import BaseMessage, HumanMessage
 
 from langmem_adapter.errors import ModelReplyError
 from langmem_adapter.reasoning.base import Description, Extraction
-from langmem_adapter.reasoning.calls import usage_of
+from langmem_adapter.reasoning.messages import usage_of
 from langmem_adapter.reasoning.prompts import DESCRIBE, record_messages
 from langmem_adapter.records.work import Fact
 
@@ -18,64 +18,38 @@ if TYPE_CHECKING:
     from langmem_adapter.reasoning.structured import Channel
     from langmem_adapter.twins import Plan
 
-__all__ = ["description", "record", "without_fences"]
+__all__ = ["description", "record"]
 
 _FENCE: Final = re.compile(r"\A\s*```[\w-]*[ \t]*\n(.*?)\n?[ \t]*```\s*\Z", re.DOTALL)
 _THOUGHT: Final = re.compile(r"<think>.*?</think>", re.DOTALL | re.IGNORECASE)
 
 
 def record(channel: Channel, question: Question) -> Plan[Extraction]:
-    """Turns to one step-by-step record, as a single verbatim fact.
-
-    Args:
-        channel: To who writes it.
-        question: The turns.
-
-    Raises:
-        ModelReplyError: When the plan is carried out: the model wrote nothing.
-    """
+    """Turns to one step-by-step record, as a single verbatim fact; `ModelReplyError` where the model writes nothing."""
     messages = record_messages(question)
 
     def read(reply: BaseMessage) -> Extraction:
-        fact = Fact(_told(reply, channel.name, "a record"), len(question.turns) - 1, verbatim=True)
+        fact = Fact(_plain_text(reply, channel.name, "a record"), len(question.turns) - 1, verbatim=True)
         return Extraction((fact,), usage_of("record steps", messages, reply))
 
     return channel.say(messages).then(read)
 
 
 def description(channel: Channel, image: dict[str, Any]) -> Plan[Description]:
-    """An image part to words.
-
-    Args:
-        channel: To who looks at it.
-        image: The part.
-
-    Raises:
-        ModelReplyError: When the plan is carried out: the model said nothing.
-    """
+    """An image part to words; `ModelReplyError` where the model says nothing."""
 
     def read(reply: BaseMessage) -> Description:
-        text = _told(reply, channel.name, "what an image shows")
+        text = _plain_text(reply, channel.name, "what an image shows")
         return Description(text, usage_of("describe image", [HumanMessage(DESCRIBE)], reply))
 
     return channel.say([HumanMessage([{"type": "text", "text": DESCRIBE}, image])]).then(read)
 
 
-def without_fences(text: str) -> str:
-    r"""A text without a code fence around it and without a model's audible thinking.
-
-    Example:
-        >>> without_fences("<think>hm</think>```markdown\n1. Opened the page\n```")
-        '1. Opened the page'
-    """
-    plain = _THOUGHT.sub("", text).strip()
-    fenced = _FENCE.match(plain)
-    return fenced[1].strip() if fenced else plain
-
-
-def _told(reply: BaseMessage, name: str, what: str) -> str:
-    refusal = reply.additional_kwargs.get("refusal") if isinstance(reply, AIMessage) else None
-    text = without_fences(reply.text)
+def _plain_text(reply: BaseMessage, name: str, what: str) -> str:
+    """The text without a code fence around it and without a model's audible thinking."""
+    refusal = reply.additional_kwargs.get("refusal")
+    plain = _THOUGHT.sub("", reply.text).strip()
+    text = _FENCE.sub(r"\1", plain).strip()
     if refusal or not text:
         raise ModelReplyError(f"{name} did not say {what}; nothing was changed", reply=str(refusal or reply.text))
     return text

@@ -1,0 +1,129 @@
+"""What is told late: a statement from before what stands takes its place in the past, and what stands stays.
+
+The dates of the turns decide, where they were given, and no reasoner does: of statements with the same date, and of those
+without one, the one told later wins. So dated statements may be told in any order, in one add or in many.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final
+
+from langmem_adapter.names import entity_key
+from langmem_adapter.records.work import FORGET, UNCLEAR, Event, Fact
+from langmem_adapter.statements.reading import read
+from langmem_adapter.statements.statement import MANY
+from langmem_adapter.text import refers_back
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+    from langmem_adapter.records.graph import Triple
+
+__all__ = ["SAID_LATER", "Placed", "in_course", "older"]
+
+SAID_LATER: Final = "what was said later stands"
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A verdict whose fact and memory are places in the state, not in what the reasoner was shown.
+
+    Attributes:
+        fact: Place of the fact.
+        event: What becomes of it.
+        text: The text to keep, or the fact's.
+        reason: Why.
+        known: Place of the memory concerned.
+        relations: What the text says of relations, where that is not what the fact says.
+        past: The memory named stands; what is said was true before it.
+        after: Place of the fact that was said later, whose memory stands.
+    """
+
+    fact: int
+    event: Event
+    text: str
+    reason: str
+    known: int | None = None
+    relations: tuple[Triple, ...] | None = None
+    past: bool = False
+    after: int | None = None
+
+
+def older(facts: Sequence[Fact], turns: Sequence[Mapping[str, Any]]) -> dict[int, int]:
+    """The facts that another fact of the same run has replaced, each with the place of the latest such fact.
+
+    These are dated statements of one speaker about one attribute that has one value at a time: which of them stands needs
+    no judgement.
+    """
+    latest: dict[tuple[str, str, str], int] = {}
+    about = {place: key for place, fact in enumerate(facts) if (key := _about(fact)) is not None}
+    for place, key in about.items():
+        if key not in latest or _time(facts[place], turns) >= _time(facts[latest[key]], turns):
+            latest[key] = place
+    return {
+        place: latest[key]
+        for place, key in about.items()
+        if turns[facts[place].turn].get("dated") and _time(facts[place], turns) < _time(facts[latest[key]], turns)
+    }
+
+
+def _about(fact: Fact) -> tuple[str, str, str] | None:
+    if fact.unattributed or fact.text.startswith(FORGET) or refers_back(fact.text):
+        return None
+    told = read(fact.text)
+    return (entity_key(fact.speaker), told.subject, told.attribute) if told.single and told.positive else None
+
+
+def in_course(
+    verdicts: Sequence[Placed],
+    facts: Sequence[Fact],
+    turns: Sequence[Mapping[str, Any]],
+    known: Sequence[Mapping[str, Any]],
+) -> list[Placed]:
+    """Verdicts that change nothing which was said after their fact.
+
+    Args:
+        verdicts: In the order of the facts.
+        facts: All of the run.
+        turns: Their turns.
+        known: The memories that they name, with the date since which each stands.
+    """
+    told: list[Placed] = []
+    for place, of_fact in groupby(verdicts, key=attrgetter("fact")):
+        turn, own = turns[facts[place].turn], list(of_fact)
+        late = {
+            verdict.known
+            for verdict in own
+            if verdict.event in {"UPDATE", "DELETE"}
+            and verdict.known is not None
+            and turn.get("dated")
+            and _time(facts[place], turns) < datetime.fromisoformat(known[verdict.known]["since"])
+        }
+        told += _told_late(own, facts[place], late) if late else own
+    return told
+
+
+def _told_late(verdicts: Sequence[Placed], fact: Fact, late: set[int]) -> Iterator[Placed]:
+    """What becomes of a fact beside memories that were said later."""
+    stands = next(verdict for verdict in verdicts if verdict.known in late)
+    states = next((verdict for verdict in verdicts if verdict.event in {"ADD", "UPDATE"}), None)
+    plain = replace(stands, event="ADD", text=fact.text, reason=SAID_LATER, relations=None)
+    if fact.text.startswith(FORGET):
+        yield replace(stands, event="NONE", text=fact.text, reason=UNCLEAR, known=None)
+    elif states is None:
+        yield from (replace(verdict, reason=SAID_LATER, past=verdict.known in late) for verdict in verdicts)
+    elif stands.event == "UPDATE" and read(fact.text).attribute in MANY:
+        yield replace(plain, known=None, reason="both can be true")
+    else:
+        before = (verdict for verdict in verdicts if verdict.known is not None and verdict.known not in late)
+        yield from (replace(verdict, event="DELETE", relations=None) for verdict in before if verdict.event != "NONE")
+        yield replace(plain, past=True)
+
+
+def _time(fact: Fact, turns: Sequence[Mapping[str, Any]]) -> datetime:
+    return datetime.fromisoformat(turns[fact.turn]["time"])

@@ -1,0 +1,115 @@
+"""Dated statements may be told in any order and in any number of adds: what is live, and what was true when, are the same."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from langmem_adapter.memory import Memory
+from langmem_adapter.settings import Settings
+from langmem_adapter.testing.fakes import ScriptedChatModel
+from tests.benchmarks.material import requested
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from langmem_adapter.records.graph import Relation
+
+YEARS: Final = range(2001, 2013)
+SAID: Final = {
+    "I live in {}.": ("Rome", "Oslo", "Lyon"),
+    "I work at {}.": ("Acme", "Globex", "Initech"),
+    "My favourite colour is {}.": ("blue", "green", "red"),
+    "我住在{}。": ("罗马", "奥斯陆", "里昂"),
+}
+
+Statement = tuple[int, str]
+
+
+@st.composite
+def tellings(draw: st.DrawFn) -> tuple[list[Statement], list[list[Statement]], bool]:
+    """Statements in the order of their dates; the same in another order, in several adds; whether by `add_many`."""
+    wording, values = draw(st.sampled_from(sorted(SAID.items())))
+    years = sorted(draw(st.sets(st.sampled_from(YEARS), min_size=1, max_size=6)))
+    statements = [(year, wording.format(draw(st.sampled_from(values)))) for year in years]
+    mixed = draw(st.permutations(statements))
+    cuts = sorted(draw(st.sets(st.integers(1, len(mixed)), max_size=3)) | {0, len(mixed)})
+    return statements, [mixed[start:end] for start, end in itertools.pairwise(cuts)], draw(st.booleans())
+
+
+def obeying(messages: list[Any]) -> str:
+    """A model that keeps what was said, in its own words, and takes each new value for an update of the old one."""
+    shown = requested(messages)
+    if "conversation" in shown:
+        facts = [
+            {
+                "text": turn["text"].removeprefix("I ").strip(".。").capitalize(),
+                "turn": turn["turn"],
+                "date": None,
+                "relations": [],
+            }
+            for turn in shown["conversation"]
+        ]
+        return json.dumps({"facts": facts})
+    known = {memory["text"]: memory["id"] for memory in shown["memories"]}
+    entries = []
+    for fact in shown["facts"]:
+        event = "NONE" if fact["text"] in known else "UPDATE" if known else "ADD"
+        number = known.get(fact["text"], next(iter(known.values()), None))
+        entries.append({"fact": fact["number"], "event": event, "id": number, "text": fact["text"]})
+    return json.dumps({"memory": entries})
+
+
+@dataclass
+class Lives:
+    """A memory in which every telling has a user of its own."""
+
+    memory: Memory
+    count: int = 0
+
+    def told(self, parts: Sequence[Sequence[Statement]], *, many: bool = False) -> Any:
+        """What stands after all was told, with its dates; what was true in each year; the relations, with their dates."""
+        self.count += 1
+        ann: dict[str, Any] = {"user_id": f"ann {self.count}"}
+        for part in parts:
+            messages = [{"role": "user", "content": text, "timestamp": f"{year}-01-01"} for year, text in part]
+            if many:
+                self.memory.add_many([{"messages": [message], **ann} for message in messages])
+            else:
+                self.memory.add(messages, **ann)
+        live = [(item.text, item.created_at, item.updated_at) for item in self.memory.get_all(**ann)]
+        moments = [datetime(year, 7, 1, tzinfo=UTC) for year in (YEARS[0] - 1, *YEARS)]
+        then = [[item.text for item in self.memory.get_all(**ann, as_of=moment)] for moment in moments]
+        stated = self.memory.graph.relations(**ann, history=True)
+        return live, then, {_shown(each) for each in stated if each.retired_at is None}
+
+
+def _shown(relation: Relation) -> tuple[str, str, datetime | None, datetime | None]:
+    return relation.relation, relation.target, relation.valid_from, relation.valid_to
+
+
+@pytest.fixture(scope="module", params=["rules", "rules and graph", "chat model"])
+def lives(request: pytest.FixtureRequest) -> Iterator[Lives]:
+    model = ScriptedChatModel(replies=[obeying] * 100_000) if request.param == "chat model" else None
+    graph, settings = request.param == "rules and graph", Settings(trace_days=0)
+    with Memory(":memory:", model=model, embeddings="hash", graph=graph, settings=settings) as memory:
+        yield Lives(memory)
+        assert memory.verify().ok
+
+
+@given(told=tellings())
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whatever_is_told_first_the_same_comes_of_it(
+    lives: Lives, told: tuple[list[Statement], list[list[Statement]], bool]
+) -> None:
+    statements, parts, many = told
+    in_order = lives.told([[statement] for statement in statements])
+    assert lives.told(parts, many=many) == in_order
+    assert [text for text, _, _ in in_order[0]] == [in_order[1][-1][0]]

@@ -1,0 +1,199 @@
+"""A statement that is told late is a memory of the past: it is found there, and stands nowhere else."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from langmem_adapter.errors import ConflictError, InvalidInputError, MemoryNotFoundError
+from langmem_adapter.memory import Memory
+from langmem_adapter.records.scope import Scope
+from langmem_adapter.records.work import Change, Decision
+from langmem_adapter.storage.writes import Write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def year(number: int) -> datetime:
+    return datetime(number, 5, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def memory(database_url: str) -> Iterator[Memory]:
+    with Memory(database_url) as opened:
+        yield opened
+
+
+def apply(memory: Memory, *decisions: Decision, **options: Any) -> tuple[Change, ...]:
+    embed = memory.engine.embedder.vectors
+    texts = [decision.text for decision in decisions if decision.text and decision.past_of is None]
+    vectors = dict(zip(texts, embed(texts), strict=True))
+    return memory.engine.ledger.apply(Write(decisions, **{"scope": Scope("ann"), "vectors": vectors, **options}))
+
+
+def home_of(memory: Memory) -> str:
+    added = memory.add("Lives in Oslo", user_id="ann", infer=False, timestamp=year(2026))
+    return str(added.results[0].id)
+
+
+def late(home: str, text: str = "Lives in Kyoto", when: int = 2020, **more: Any) -> Decision:
+    return Decision("ADD", None, text, "told late", time=year(when), past_of=home, **more)
+
+
+def texts(memory: Memory, **when: Any) -> list[str]:
+    return [item.text for item in memory.get_all(user_id="ann", **when)]
+
+
+def test_it_is_found_in_its_time_and_not_among_what_stands(memory: Memory) -> None:
+    home = home_of(memory)
+    (change,) = apply(memory, late(home, metadata={"from": "a letter"}, actor_id="Bob"))
+    assert (change.event, change.text, change.reason) == ("ADD", "Lives in Kyoto", "told late")
+    assert change.valid_to == year(2026)
+    assert Change.from_json(change.to_json()) == change
+    assert texts(memory) == ["Lives in Oslo"]
+    assert texts(memory, as_of=year(2019)) == []
+    [then] = memory.get_all(user_id="ann", as_of=year(2021), filters={"from": "a letter"})
+    assert (then.id, then.text, then.actor_id) == (change.id, "Lives in Kyoto", "Bob")
+    assert [hit.text for hit in memory.search("Kyoto", user_id="ann", as_of=year(2021))] == ["Lives in Kyoto"]
+    assert [hit.text for hit in memory.search("Kyoto", user_id="ann")] == ["Lives in Oslo"]
+    with pytest.raises(MemoryNotFoundError):
+        memory.get(str(change.id))
+
+
+def test_what_stands_began_then_and_is_found_by_that_date(memory: Memory) -> None:
+    home = home_of(memory)
+    seen = memory.search("May 2020", user_id="ann", explain=True)[0].explanation
+    apply(memory, late(home))
+    item = memory.get(home)
+    assert (item.created_at, item.updated_at, item.revision) == (year(2020), year(2026), 1)
+    found = memory.search("May 2020", user_id="ann", explain=True)[0].explanation
+    assert seen is not None and found is not None
+    assert found.words > seen.words
+    assert memory.verify().ok
+
+
+def test_the_history_says_when_each_was_true(memory: Memory) -> None:
+    home = home_of(memory)
+    first, second = (apply(memory, late(home, text, when))[0] for text, when in (("A", 2020), ("B", 2022)))
+    spans = {
+        revision.new_text: (revision.valid_from, revision.valid_to)
+        for memory_id in (home, str(first.id), str(second.id))
+        for revision in memory.history(memory_id)
+    }
+    assert spans == {
+        "Lives in Oslo": (year(2026), None),
+        "A": (year(2020), year(2022)),
+        "B": (year(2022), year(2026)),
+    }
+
+
+def test_what_comes_back_does_not_begin_before_it_went(memory: Memory) -> None:
+    added = memory.add("Lives in Oslo", user_id="ann", infer=False, timestamp=year(2100))
+    home = str(added.results[0].id)
+    memory.update(home, metadata={"seen": True})
+    memory.delete(home)
+    memory.restore(home, 2)
+    assert [revision.valid_from for revision in memory.history(home)] == [year(2100)] * 4
+    assert memory.get_all(user_id="ann", known_at=year(2099)).items == memory.get_all(user_id="ann").items
+
+
+def test_restored_it_stands_from_now_on_beside_the_other(memory: Memory) -> None:
+    home = home_of(memory)
+    (change,) = apply(memory, late(home))
+    restored = memory.restore(str(change.id), 1)
+    assert (restored.id, restored.event) == (change.id, "ADD")
+    assert sorted(texts(memory)) == ["Lives in Kyoto", "Lives in Oslo"]
+    assert texts(memory, as_of=year(2021)) == ["Lives in Kyoto"]
+    assert memory.get(str(change.id)).created_at > year(2026).replace(year=2021)
+    memory.delete(str(change.id))
+    assert [revision.event for revision in memory.history(str(change.id))] == ["ADD", "ADD", "DELETE"]
+    memory.restore(home, 1)
+    assert texts(memory) == ["Lives in Oslo"]
+
+
+def test_it_is_compared_with_what_stood_when_it_was_seen(memory: Memory) -> None:
+    home = home_of(memory)
+    seen = memory.history(home)[-1].seq
+    apply(memory, late(home, seen=seen))
+    with pytest.raises(ConflictError):
+        apply(memory, late(home, "Lives in Nara", 2021, seen=seen))
+    with pytest.raises(MemoryNotFoundError):
+        apply(memory, late(home), within=Scope("bob"))
+    with pytest.raises(MemoryNotFoundError):
+        apply(memory, late("nobody"))
+
+
+@pytest.mark.parametrize("when", [2026, 2027])
+def test_what_is_not_older_has_no_place_in_the_past(memory: Memory, when: int) -> None:
+    home = home_of(memory)
+    for decision in (late(home, when=when), Decision("DELETE", home, None, past_of=home, time=year(when))):
+        with pytest.raises(InvalidInputError, match="not before the last statement"):
+            apply(memory, decision)
+    with pytest.raises(InvalidInputError, match="date"):
+        apply(memory, Decision("ADD", None, "Lives in Kyoto", past_of=home))
+
+
+def test_told_twice_it_is_written_once(memory: Memory) -> None:
+    home = home_of(memory)
+    (first,) = apply(memory, late(home))
+    (second,) = apply(memory, late(home))
+    assert (second.event, second.id) == ("NONE", first.id)
+    again = Decision("NONE", home, "Lives in Oslo", time=year(2021), dated=True)
+    for _ in range(2):
+        apply(memory, again)
+    told = [(revision.event, revision.new_text, revision.valid_from.year) for revision in memory.history(home)]
+    assert told == [("ADD", "Lives in Oslo", 2026), ("NONE", "Lives in Oslo", 2021)]
+    apply(memory, Decision("NONE", home, "Lives in Oslo"))
+    assert len(memory.history(home)) == 2
+
+
+def test_several_statements_of_one_memory_stand_in_one_write(memory: Memory) -> None:
+    home = home_of(memory)
+    apply(
+        memory,
+        late(home, "A", 2020),
+        Decision("UPDATE", home, "Lives in Rome", time=year(2028)),
+        late(home, "B", 2022),
+        Decision("NONE", home, "Lives in Oslo", time=year(2018), dated=True),
+    )
+    assert [texts(memory, as_of=year(number)) for number in (2019, 2021, 2023, 2027, 2029)] == [
+        ["Lives in Oslo"],
+        ["A"],
+        ["B"],
+        ["Lives in Oslo"],
+        ["Lives in Rome"],
+    ]
+    item = memory.get(home)
+    assert (item.text, item.created_at, item.updated_at) == ("Lives in Rome", year(2018), year(2028))
+    assert memory.verify().ok
+
+
+def test_an_end_that_is_told_late_ends_what_was_true_then(memory: Memory) -> None:
+    home = home_of(memory)
+    apply(memory, late(home))
+    (change,) = apply(memory, Decision("DELETE", home, None, past_of=home, time=year(2022)))
+    assert (change.event, change.text, change.valid_to) == ("DELETE", "Lives in Kyoto", year(2022))
+    assert [texts(memory, as_of=year(number)) for number in (2021, 2023)] == [["Lives in Kyoto"], []]
+    assert texts(memory) == ["Lives in Oslo"]
+    apply(memory, Decision("DELETE", home, "left Rome", past_of=home, time=year(2015)))
+    assert memory.get(home).created_at == year(2020)
+    assert [item.created_at for item in memory.get_all(user_id="ann", as_of=year(2021))] == [year(2020)]
+    (early,) = apply(memory, late(home, "Lives in Nara", 2018))
+    assert early.valid_to == year(2020)
+
+
+def test_a_purge_erases_the_past_as_well(memory: Memory) -> None:
+    apply(memory, late(home_of(memory)))
+    assert memory.purge(user_id="ann").revisions == 2
+    assert texts(memory, as_of=year(2021)) == []
+
+
+def test_it_expires_by_the_time_that_is_asked_about(memory: Memory) -> None:
+    home = home_of(memory)
+    apply(memory, late(home, expires_at=year(2022), keep_expiry=False))
+    assert texts(memory, as_of=year(2021)) == ["Lives in Kyoto"]
+    assert texts(memory, as_of=year(2023)) == []
+    assert texts(memory, as_of=year(2023), include_expired=True) == ["Lives in Kyoto"]
