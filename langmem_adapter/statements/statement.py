@@ -17,12 +17,12 @@ LONGEST: Final = 300
 
 SINGLE: Final = frozenset(
     "name nickname age birthday birthplace origin nationality gender home employer job school partner diet religion "
-    "phone email language height weight salary commute device car hours major goal favorite detail".split()
+    "phone email language height weight salary commute device car hours major favorite detail".split()
 )
 """Attributes that have one value at a time; a newer statement ends the older one."""
 
 MANY: Final = frozenset(
-    "family pet friend like prefer allergy health habit hobby group visit skill speak study vehicle own trait plan event "
+    "family pet friend like prefer allergy health habit hobby group visit skill speak study vehicle own trait plan event goal "
     "any".split()
 )
 """Attributes of which one has several values; no statement ends another's for its date. `any` is said of what ends only: it
