@@ -77,7 +77,7 @@ _DENIALS: Final = tuple(
         ("CANNOT", "can "),
     )
 )
-_DEEDS: Final = frozenset("habit hobby like prefer study skill goal plan speak".split())
+_DEEDS: Final = frozenset("habit hobby like prefer study skill goal plan speak allergy health group commute".split())
 """What one did, liked or wanted: that it is over is worth a memory of its own."""
 _OPENERS: Final = (
     ADJECTIVES | DEMONYMS | frozenset("from based called named born divorced engaged between unemployed".split())
@@ -358,6 +358,8 @@ def _kin(who: _Who, v: str, last: str, subject: str) -> Statement | None:
     )
     people = tuple(Person(kin.kind, name) for name in names)
     attribute, value = _role(kin.kind, v)
+    if kin.kind == "boss":
+        attribute, value, owner = "detail", v, f"{owner}boss"
     return Statement(
         "", owner.strip() if owner else "", attribute, value, people=people, relations=triples if kin.owner else ()
     )
@@ -464,7 +466,7 @@ def _read(told: _Told, row: Row, found: re.Match[str], head: str, tail: str) -> 
     also = tuple(told.says(_EXTRA[name][0], groups[name], ended=ended) for name in _EXTRA if name in groups)
     if "new" in groups:
         also = (told.says("habit", groups["new"], positive=True, ended=False),)
-    kind = "car" if row.attribute == "vehicle" else groups.get("kind", "").lower()
+    kind = "car" if row.attribute in {"vehicle", "car"} else groups.get("kind", "").lower()
     people = (Person(kind, groups.get("v", "") if "kind" in groups else ""),) if kind else ()
     triples = tuple(
         dict.fromkeys(
@@ -508,7 +510,7 @@ def _of_row(told: _Told, row: Row, found: re.Match[str], groups: dict[str, str],
 _AFTER: Final = {
     "place": re.compile(r",? (?:with|where|as|for|but|near|because|while|by|to|and (?=[a-z]))\b.*"),
     "organization": re.compile(
-        r",? (?:as|in|on|with|for|from|where|doing|by|to|near|but|because|part|remotely|which|who|and (?=[a-z]))\b.*"
+        r",? (?:as|in|on|with|for|from|where|doing|by|to|near|but|because|part|full|remotely|which|who|and (?=[a-z]))\b.*"
     ),
     "": re.compile(r",? (?:because|since|unfortunately|especially|so|for|as)\b.*"),
 }
@@ -644,4 +646,4 @@ def _verbal(told: _Told, head: str, tail: str) -> Statement:
         relation = "listens_to" if head == "listen" else third(head)
         value = re.split(" (?:with|for|on|at|in) ", tail.removeprefix("to "))[0]
         triples += _triples(who, relation, "", value, told.span, over=form.ended)
-    return told.says(attribute, form.text, relations=tuple(triples))
+    return told.says(attribute, f"{head} {tail}".strip() if form.ended else form.text, relations=tuple(triples))

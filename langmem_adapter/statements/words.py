@@ -91,7 +91,9 @@ trying try ing
 cancelled cancel past
 travelled travel past
 travelling travel ing
-enrolled enroll past"""
+enrolled enroll past
+split split past
+transferred transfer past"""
 
 FORMS: Final[dict[str, tuple[str, str]]] = {
     **{gerund(verb): (verb, "ing") for verb in DONE},

@@ -138,6 +138,7 @@ def _named(clause: str, *, first: bool) -> str:
 
 def _of_others(told: str) -> Iterator[str]:
     """What is said of somebody else, or of something of the speaker's: only what a row understands, and what kin did."""
+    told = _P["NOW"].sub("", told)
     text, other = _sentence(told), _P["OTHER"].match(told) is not None
     said = read(text)
     misread = not said.subject and text.partition(" ")[0].lower() in FORMS  # "loved ones are …"

@@ -93,6 +93,7 @@ def _valued(new: Statement, old: Statement) -> Link:
 def _ends(over: Statement, old: Statement) -> bool:
     """Whether what *over* says is over is what *old* says: "sold the car" ends "has a red car", not "likes cars"."""
     named_pet = over.attribute == "pet" and old.attribute == "own" and over.value[:1].isupper()
+    named_pet = named_pet or (over.attribute, old.attribute) == ("vehicle", "car")
     anything = over.attribute == "any" and old.attribute in _WORDS["ENDABLE"]
     if over.attribute != old.attribute and not named_pet and not anything:
         return False
