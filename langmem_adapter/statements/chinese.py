@@ -214,7 +214,7 @@ def _also(attribute: str, value: str, groups: Mapping[str, str | None], subject:
         return (over(f"{subject} 年级".strip(), "detail"),)
     if attribute == "like" and (groups.get("doing") or value[:1] in set("打玩听看踢")):
         return (Statement("", subject, "habit", f"{groups.get('doing') or ''}{value}"),)
-    if attribute == "study":
+    if attribute in {"study", "skill"}:
         return (over(subject, "plan", f"学{value}"),)
     return (over(subject, "employer"),) if value == "退休" else ()
 
