@@ -45,7 +45,7 @@ def terms(value: str) -> tuple[str, ...]:
 def named_terms(said: Statement) -> tuple[str, ...]:
     """The terms by which others are found: of an end only what it names, so that "gym membership" ends "goes to the gym"."""
     told = terms(said.value)
-    return tuple(term for term in told if term not in _WORDS["ROLES"]) if said.ended else told
+    return (said.ended and tuple(term for term in told if term not in _WORDS["ROLES"])) or told
 
 
 def counted(said: Statement) -> tuple[str, ...]:
@@ -99,7 +99,7 @@ def _ends(over: Statement, old: Statement) -> bool:
         return False
     gone, told = set(terms(over.value)), set(terms(old.value))
     if over.attribute not in {"habit", "hobby"}:
-        gone -= _WORDS["ROLES"]
+        gone = gone - _WORDS["ROLES"] or (gone if over.attribute in {"any", "plan"} else set())
     if over.attribute == "partner":
         told -= _WORDS["ROLES"]
     if not over.value or not gone:
