@@ -16,6 +16,7 @@ The house, from the ground up; a room imports only from the rooms above it in th
     languages   owns whose rules a word is stemmed by.
     text        owns what counts as a word, and when two texts are the same.
     filters     owns the filter language.
+    statements  owns the table of what short statements say: whose attribute, which value, which relation.
     twins       owns how a method is written once and called sync and async.
     providers   owns how models are made by name: server, key, errors.
     limits      owns how long a model may take, and how often it is asked again.

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import defaultdict
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
@@ -222,7 +223,7 @@ def topics(told: Iterable[str], language: str = ENGLISH) -> set[str]:
         >>> topics(words("Called off the wedding")), topics(words("Ha cancelado la boda"))
         ({'~partner'}, set())
     """
-    known = _lists(language).topics
+    known = _topics(english=reads_english(language))
     return {topic for word in told for topic in known.get(word, ())}
 
 
@@ -394,22 +395,13 @@ class _Lists:
     times: frozenset[str]
     kin: frozenset[str]
     light: frozenset[str]
-    topics: Mapping[str, tuple[str, ...]]
     members: Mapping[str, tuple[str, ...]]
     group: Mapping[str, str]
 
 
 def _read_lists(*, english: bool) -> _Lists:
-    def terms(listed: Iterable[str]) -> list[str]:
-        # Of a Chinese word the pair, where it has one.
-        return [words(word)[-1] for word in listed if english or is_cjk(word)]
-
+    terms = partial(_terms, english=english)
     function_words = STOPWORDS_CJK | STOPWORDS if english else STOPWORDS_CJK
-    topics: dict[str, dict[str, None]] = {}
-    for line in re.split(r"\n(?! )", TOPICS.strip()):
-        topic, _, listed = line.partition(":")
-        for term in set(terms(listed.split())) - function_words:
-            topics.setdefault(term, {})[f"~{topic}"] = None
     members = {f"={line.split()[0]}": tuple(dict.fromkeys(terms(line.split()))) for line in RELATED}
     members = {name: tuple(term for term in listed if term not in function_words) for name, listed in members.items()}
     return _Lists(
@@ -417,10 +409,14 @@ def _read_lists(*, english: bool) -> _Lists:
         times=frozenset(terms(TIMES)),
         kin=frozenset(terms(KIN)),
         light=LIGHT if english else frozenset(),
-        topics={term: tuple(named) for term, named in topics.items()},
         members=members,
         group={term: group for group, listed in reversed(members.items()) for term in listed},
     )
+
+
+def _terms(listed: Iterable[str], *, english: bool) -> list[str]:
+    # Of a Chinese word the pair, where it has one.
+    return [words(word)[-1] for word in listed if english or is_cjk(word)]
 
 
 _FOR_ENGLISH: Final = _read_lists(english=True)
@@ -430,3 +426,13 @@ _FOR_OTHERS: Final = _read_lists(english=False)  # "Art" is no painting in Germa
 @cache
 def _lists(language: str) -> _Lists:
     return _FOR_ENGLISH if reads_english(language) else _FOR_OTHERS
+
+
+@cache
+def _topics(*, english: bool) -> Mapping[str, frozenset[str]]:
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for line in re.split(r"\n(?! )", TOPICS.read_text(encoding="utf-8").strip()):
+        topic, _, listed = line.partition(":")
+        for term in set(_terms(listed.split(), english=english)) - (STOPWORDS | STOPWORDS_CJK):
+            found[term].add(f"~{topic}")
+    return {term: frozenset(topics) for term, topics in found.items()}

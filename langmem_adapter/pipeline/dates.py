@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.names import entity_key
 from langmem_adapter.records.work import FORGET, UNCLEAR, Event, Fact
+from langmem_adapter.statements.attributes import single_valued
 from langmem_adapter.statements.reading import read
 from langmem_adapter.statements.statement import MANY
-from langmem_adapter.text import refers_back
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -73,10 +73,8 @@ def older(facts: Sequence[Fact], turns: Sequence[Mapping[str, Any]]) -> dict[int
 
 
 def _about(fact: Fact) -> tuple[str, str, str] | None:
-    if fact.unattributed or fact.text.startswith(FORGET) or refers_back(fact.text):
-        return None
-    told = read(fact.text)
-    return (entity_key(fact.speaker), told.subject, told.attribute) if told.single and told.positive else None
+    told = None if fact.unattributed or fact.text.startswith(FORGET) else single_valued(fact.text)
+    return told and (entity_key(fact.speaker), *told)
 
 
 def in_course(

@@ -22,6 +22,7 @@ from langmem_adapter.search.query import Query
 from langmem_adapter.search.ranking import Evidence, Groups, Ranked, Weights, fuse
 from langmem_adapter.search.shelves import Shelves, loader
 from langmem_adapter.search.versions import newest_first
+from langmem_adapter.statements.attributes import attributes
 from langmem_adapter.storage import memories
 from langmem_adapter.storage.graph.rivals import rivals
 from langmem_adapter.storage.roll import last_change
@@ -144,7 +145,7 @@ class Searcher:
         return (
             ranked.pks[meant].tolist(),
             ranked.pks[told[ranked.words[told] > 0]].tolist(),
-            self._holding(connection, standing, topics(asked.terms, language)),
+            self._holding(connection, standing, topics(asked.terms, language) | attributes(query.text)),
         )
 
     def spoken_of(self, texts: Sequence[str], scope: Scope, *, most: int, letters: int) -> list[list[Any]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.languages import ENGLISH
+from langmem_adapter.statements.attributes import single_valued
 from langmem_adapter.text import asks, is_cjk, kin, subjects, tells_change, text_hash
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ __all__ = ["newest_first"]
 
 _SHARED: Final = 0.25  # of the subjects of the shorter statement
 _ALIKE: Final = 0.65  # cosine
+_SAME: Final = 2.0  # more than any likeness: the same attribute, which has one value at a time
 
 
 def newest_first(
@@ -31,10 +33,11 @@ def newest_first(
 ) -> list[int]:
     """The order in which hits are shown: each newer version of a statement right before the older one.
 
-    A statement is a newer version of another where the same speaker made it later, about the same people, it shares a
+    A statement is a newer version of another where the same speaker made it later, about the same people, and it gives
+    another value of the same attribute, which has one value at a time ("moved to Oslo", "lives in Rome"), or it shares a
     quarter of the subjects of the shorter one or is close to it in meaning, and it answers the question as well: it is about
     all in the question that the older one is about, or, where it says that something changed ("I sold my car"), about one
-    thing in it. Of several the closest one moves.
+    thing in it. Of several the closest one moves, and of those the latest.
 
     Args:
         items: The hits, best first.
@@ -51,22 +54,21 @@ def newest_first(
     told = [_Statement(item, language) for item in items]
     for older, before in enumerate(told):
         newer = [
-            (closeness, place)
+            (closeness, after.time, place)
             for place in range(older + 1, len(told))
             if (after := told[place]).time > before.time
             and after.replaces(before)
-            and (closeness := _closeness(before.subjects, after.subjects, alike[older][place])) > 0
-            and _answers(after.text, after.subjects, wanted & before.subjects)
+            and (closeness := before.closeness(after, alike[older][place], wanted)) > 0
         ]
         if newer and items[older].hash != text_hash(question):  # who asks for these very words gets them first
-            _put_before(order, max(newer)[1], older)
+            _put_before(order, max(newer)[2], older)
     return order
 
 
 class _Statement:
     """What one hit says, read once."""
 
-    __slots__ = ("kin", "said", "subjects", "text", "time", "whose")
+    __slots__ = ("about", "kin", "said", "subjects", "text", "time", "whose")
 
     def __init__(self, item: MemoryItem, language: str) -> None:
         self.text: Final = item.text
@@ -75,12 +77,20 @@ class _Statement:
         self.said: Final = not asks(item.text)
         self.subjects: Final = subjects(item.text, language)
         self.kin: Final = kin(item.text, language)
+        self.about: Final = single_valued(item.text)
 
     def replaces(self, older: _Statement) -> bool:
         """Whether the same speaker says it of the same people; that it is later was seen before."""
         if not self.said or self.whose != older.whose:
             return False
         return self.kin == older.kin or (bool(older.kin) and older.kin <= self.kin and tells_change(self.text))
+
+    def closeness(self, newer: _Statement, cosine: float, wanted: frozenset[str]) -> float:
+        """How close a newer statement is to this one; 0 where it is no newer version, or does not answer as well."""
+        if self.about is not None and self.about == newer.about:
+            return _SAME
+        answers = _answers(newer.text, newer.subjects, wanted & self.subjects)
+        return _closeness(self.subjects, newer.subjects, cosine) if answers else 0.0
 
 
 def _closeness(one: frozenset[str], other: frozenset[str], cosine: float) -> float:

@@ -35,8 +35,8 @@ _MARRIED: Final = frozenset("妻子 老婆 太太 媳妇 丈夫 老公 先生 �
 _CHILDREN: Final = frozenset("儿子 女儿 宝宝 双胞胎".split())
 _SAME_KIN: Final = dict(
     pair.split("=")
-    for pair in "妈妈=母亲 爸爸=父亲 妈=母亲 爸=父亲 姐=姐姐 妹=妹妹 哥=哥哥 弟=弟弟 小狗=狗 狗狗=狗 小猫=猫 猫咪=猫 女友=女朋友 男友=男朋友 好朋友=朋友 "
-    "最好的朋友=朋友 老婆=妻子 太太=妻子 媳妇=妻子 老公=丈夫".split()
+    for pair in "妈妈=母亲 爸爸=父亲 妈=母亲 爸=父亲 姐=姐姐 妹=妹妹 哥=哥哥 弟=弟弟 小狗=狗 狗狗=狗 小猫=猫 猫咪=猫 "
+    "女友=女朋友 男友=男朋友 好朋友=朋友 最好的朋友=朋友 老婆=妻子 太太=妻子 媳妇=妻子 老公=丈夫".split()
 )
 _STATES: Final = frozenset("employer vehicle own diet pet family home any".split())  # 不再有车 says nothing else
 
@@ -171,15 +171,12 @@ def _sign(body: str) -> tuple[str, bool, bool]:
     """What is affirmed, denied or over; whether it is affirmed; whether it is over."""
     if found := _P["DENIED_WITHIN"].fullmatch(body):
         return found["v"] + found["w"].removeprefix("再"), False, found["w"].startswith("再")
-    for pattern, ended in ((_P["OVER"], True), (_P["FORMER"], True), (_P["DENIED"], False)):
-        if found := pattern.fullmatch(body):
-            groups = found.groupdict()
-            has = f"有{groups['x'].removeprefix('有')}" if groups.get("x") else ""
-            return (
-                groups.get("v") or groups.get("u") or has or f"{'喜欢' * bool(groups.get('hates'))}{groups['w']}",
-                False,
-                ended,
-            )
+    for name, ended in (("OVER", True), ("FORMER", True), ("DENIED", False)):
+        if found := _P[name].fullmatch(body):
+            told = found.groupdict()
+            has = f"有{told['x'].removeprefix('有')}" if told.get("x") else ""
+            hated = f"喜欢{told['w']}" if told.get("hates") else told.get("w") or ""
+            return told.get("v") or told.get("u") or has or hated, False, ended
     return body, True, False
 
 
@@ -217,7 +214,7 @@ def _also(attribute: str, value: str, groups: Mapping[str, str | None], subject:
         return (over(f"{subject} 年级".strip(), "detail"),)
     if attribute == "like" and (groups.get("doing") or value[:1] in set("打玩听看踢")):
         return (Statement("", subject, "habit", f"{groups.get('doing') or ''}{value}"),)
-    if attribute == "study":
+    if attribute in {"study", "skill"}:
         return (over(subject, "plan", f"学{value}"),)
     return (over(subject, "employer"),) if value == "退休" else ()
 
@@ -267,7 +264,7 @@ def _triples(
         yield replace(link, relation="职业", target=job, target_type="occupation")
 
 
-def _edges(row: Row, groups: Mapping[str, str | None], value: str) -> tuple[str, tuple[str, ...]]:
+def _edges(row: Row, groups: Mapping[str, str | None], value: str) -> tuple[str, tuple[str, ...]]:  # noqa: PLR0911 - a kind each
     """The relation that a row states, and the names of what is at its other end."""
     noun = groups.get("n") or ""
     match row.attribute:

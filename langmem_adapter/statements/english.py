@@ -79,6 +79,8 @@ _DENIALS: Final = tuple(
 )
 _DEEDS: Final = frozenset("habit hobby like prefer study skill goal plan speak allergy health group commute".split())
 """What one did, liked or wanted: that it is over is worth a memory of its own."""
+_AGAIN: Final = re.compile("(?:has )?started (\\w+ing\\b.*) again|(?:is|am) back to (\\w+ing\\b.*)")
+_ABSTAINED: Final = re.compile("(?:has|have) not (\\w+(?: .*?)?) (?:since|in) .*")
 _OPENERS: Final = (
     ADJECTIVES | DEMONYMS | frozenset("from based called named born divorced engaged between unemployed".split())
 )
@@ -134,7 +136,10 @@ def _verb(told: list[str]) -> int | None:
         if plain in WORDS["FINITE"] or plain in _HEADS or (plain.endswith("n't") and place < 5):  # noqa: PLR2004
             return place
         known = FORMS.get(plain)
-        if known and (place == 0 or known[1] in {"now", "past"}):
+        noun = (
+            known and known[1] == "base" and told[1:2] and told[1].lower() in {"is", "are", "was"}
+        )  # "rent is 900 dollars"
+        if known and not noun and (place == 0 or known[1] in {"now", "past"}):
             return place
         if place == 0 and (plain in _OPENERS or plain in _OPENING_VERBS or _P["ADVERBS"].fullmatch(f"{plain} ")):
             return 0
@@ -151,6 +156,10 @@ def _form(rest: str) -> _Form:
         told = told.replace(short, long)
     told = _bare(told)
     told = re.sub(r"^(is|are|am|was|were|has|have|had|does|do) no longer ", r"no longer \1 ", told)
+    if (again := _AGAIN.match(told)) and (again[2] or told.endswith(" again")):
+        told = f"is {again[1] or again[2]} again"
+    if abstained := _ABSTAINED.match(told):
+        told, form.ended, form.positive = abstained[1], True, False
     if told.startswith("no longer "):
         told, form.ended, form.empty, form.positive = _bare(told[10:]), True, True, False
     if found := _P["USED_TO"].match(told) or _P["GAVE_UP"].match(told):
@@ -192,7 +201,7 @@ def _lemma(told: str) -> tuple[str, str]:
         return _was(rest, "past" if low[0] == "w" else "now")
     if low in {"has", "have", "had", "got"}:
         return _had(low, rest.removeprefix("got "))
-    if low in _OPENERS and not re.match(r"(?:married|divorced) [A-Z]", told):
+    if low in _OPENERS and not re.match("(?:married|divorced) [A-Z]|called off", told):
         return f"be {told}", "now"
     base, tense = FORMS.get(low, (low, "now"))
     return f"{base} {rest}".strip(), "past" if tense == "past" else "now"
@@ -409,17 +418,18 @@ def _said(who: _Who, rest: str) -> Statement:
     if cut is None or form.tense == "plan":
         return told.says("plan", form.text)
     head, _, tail = cut[0].partition(" ")
-    if head in {"die", "pass"} and who.key:
+    if (head in {"die", "pass"} or cut[0] == "run away") and who.key:
         return _died(told, f"{head} {tail}")
-    if who.key and not who.people and _P["GONE"].fullmatch(cut[0]):
+    if who.key and not who.kind and _P["GONE"].fullmatch(cut[0]):
         return Statement("", "", "any", who.key, positive=False, ended=True)
     for row in _BY_HEAD.get(head, ()):
         found = row.pattern.fullmatch(tail)
-        if (
-            found
-            and not (row.attribute == "visit" and form.tense == "now")
-            and not (head == "know" and not form.positive)
-        ):
+        ongoing = form.tense == "now" and (
+            row.attribute == "visit"
+            or (head == "move" and " moving " in f" {rest} ")
+            or (row.attribute, head) == ("skill", "learn")
+        )
+        if found and not ongoing and not (head == "know" and not form.positive):
             return _read(told, row, found, head, form.text[len(cut[0]) :])
     return _have(told, tail) if head == "have" else _verbal(told, head, tail)
 
@@ -433,7 +443,7 @@ def _died(told: _Told, how: str) -> Statement:
 
 
 _STATES_OF: Final = frozenset({"home", "employer", "job", "school"})
-_ACTS: Final = frozenset("become get marry rent divorce adopt buy".split())
+_ACTS: Final = frozenset("become get marry rent divorce adopt buy go turn".split())
 
 
 def _read(told: _Told, row: Row, found: re.Match[str], head: str, tail: str) -> Statement:

@@ -22,6 +22,7 @@ from langmem_adapter.storage.found import courses_of, past_lives, targets
 from langmem_adapter.storage.graph.beliefs import Home
 from langmem_adapter.storage.graph.rows import Rows
 from langmem_adapter.storage.graph.said import Said, relates_two
+from langmem_adapter.storage.graph.spans import Span
 from langmem_adapter.storage.graph.writes import carry_out
 from langmem_adapter.storage.prepared import Prepared, any_of
 from langmem_adapter.storage.scopes import between, expand, key_of
@@ -241,9 +242,9 @@ class Entry:
     def _until_another(self, decision: Decision, text: str) -> tuple[Triple, ...]:
         """What is said of relations, until something else was said."""
         course, time = self._courses[str(decision.memory_id)], decision.time or self.now
-        following = next((step for step in course.steps if step.valid_from > time), None)
-        another = following is not None and following.text != text
-        return _closed(decision.relations, following.valid_from) if following and another else decision.relations
+        others = (step.valid_from for step in course.steps if step.valid_from > time and step.text != text)
+        until = next(others, None)
+        return decision.relations if until is None else _closed(decision.relations, until)
 
     # ── a statement of another date ─────────────────────────────────────────────────────────────────────────────────
 
@@ -285,19 +286,22 @@ class Entry:
             return Change(known.memory_id, decision.text or "", "NONE", reason=decision.reason)
         row = {**old, "seq": self._draw(), "revision": old["revisions"] + 1, "created_at": time, "updated_at": time}
         if text is None:
-            return self._end_in_past(decision, old, row, None if before is None else before.text)
+            return self._end_in_past(decision, old, row, Span(time, until), None if before is None else before.text)
         row |= {"id": self._born(decision).memory_id, "revision": 1, "text": text, "context": decision.context or ""}
         row |= {name: getattr(decision, name) for name in ("memory_type", "actor_id", "role", "expires_at")}
         row["metadata"] = dict(decision.metadata or {})
         self._put(old, {**old, "seq": row["seq"], "created_at": min(old["created_at"], time)})
         self._record(row, "ADD", None, text, decision, until=until)
-        self._tell(replace(decision, memory_id=past_of, relations=_closed(decision.relations, until)), row, None, None)
+        told = replace(decision, memory_id=past_of, relations=_closed(decision.relations, until))
+        self._tell(told, row, None, None, gap=Span(time, until))
         return Change(row["id"], text, "ADD", reason=decision.reason, valid_to=until)
 
-    def _end_in_past(self, decision: Decision, old: dict[str, Any], row: dict[str, Any], ended: str | None) -> Change:
+    def _end_in_past(
+        self, decision: Decision, old: dict[str, Any], row: dict[str, Any], gap: Span, ended: str | None
+    ) -> Change:
         self._put(old, {**old, "seq": row["seq"]}, revisions=row["revision"])
         self._record(row, "DELETE", ended, None, decision)
-        self._tell(replace(decision, memory_id=row["id"]), row, None, None)
+        self._tell(replace(decision, memory_id=row["id"]), row, None, None, gap=gap)
         text = ended or decision.text or row["text"]
         return Change(row["id"], text, "DELETE", reason=decision.reason, valid_to=decision.time)
 
@@ -347,6 +351,7 @@ class Entry:
         after: str | None,
         *,
         returns: bool = False,
+        gap: Span | None = None,
     ) -> None:
         home = _home(row)
         said = Said(
@@ -359,6 +364,7 @@ class Entry:
             by_hand=decision.time is None,
             returns=returns,
             heir=decision.heir,
+            gap=gap,
             speaker=named_speaker(row["actor_id"], row["role"], home.scope),
         )
         if said.triples or said.unsays:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from langmem_adapter.languages import ENGLISH
+from langmem_adapter.statements.attributes import attributes
 from langmem_adapter.storage.prepared import Prepared, any_of
 from langmem_adapter.storage.tables import memories, scopes, words
 from langmem_adapter.text import marks, text_hash
@@ -101,7 +102,7 @@ def postings(
     time = time.astimezone(UTC)  # as it comes back from the database
     _count(counts, terms_of(f"{time.day} {_MONTHS[time.month - 1]} {time.year}", language), _DATE_WEIGHT)
     length = counts.total()
-    counts.update(marks(text, language, own))
+    counts.update(marks(text, language, own) | attributes(text))
     return [
         {"scope_id": scope_id, "term": term, "memory_pk": pk, "count": count, "length": length}
         for term, count in counts.items()

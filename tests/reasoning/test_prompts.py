@@ -26,7 +26,7 @@ SNAPSHOTS = {
     "user": "e4085316ba26",
     "assistant": "e8b8eaaca945",
     "graph": "91c8fff5d5b5",
-    "decide": "f87fc95f673f",
+    "decide": "5f1b8427d18f",
     "record": "43adbe049215",
 }
 CEILINGS = {"user": 740, "assistant": 700, "graph": 360, "decide": 800, "record": 340}  # tokens, of four letters each

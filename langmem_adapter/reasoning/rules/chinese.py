@@ -144,11 +144,8 @@ class _Run:
         """A piece without a subject: a statement of its own, or the rest of the one before it."""
         if self.noun and (found := _P["NEW_ONE"].fullmatch(piece)):
             return f"{self.noun}是{found['value']}"
-        if found := _P["AT"].fullmatch(piece):
-            if _P["WORK"].search(self.before):
-                return f"在{found['where']}工作"
-            if "搬" in self.before:
-                return f"住在{found['where']}"
+        if (found := _P["AT"].fullmatch(piece)) and _P["MOVED"].search(self.before):
+            return f"在{found['where']}工作" if _P["WORK"].search(self.before) else f"住在{found['where']}"
         last = chinese_statement(self.facts[-1]) if self.kept and self.facts else None
         if last and _joins(piece, last):
             return f"{self.facts.pop()}，{piece}"

@@ -125,15 +125,24 @@ def _read(clause: str, *, first: bool, seen: str) -> Iterator[str]:
 
 def _named(clause: str, *, first: bool) -> str:
     """What says a name: "Call me Al", "This is Ann", "Anna is my sister"."""
-    for key, told in (("CALL", "Name is {name}"), ("NICK", "Nickname is {name}")):
-        if found := _P[key].match(clause):
-            return told.format(name=found["name"])
+    for key, told in _NAMING:
+        if found := _P[key].fullmatch(_P["NOW"].sub("", clause)):
+            return told.format(**found.groupdict())
     if _P["YOU"].search(clause):
         return ""
     if first and (found := _P["THIS_IS"].match(clause)) and found["name"].split()[0].lower() not in TIME_WORDS:
         return f"Name is {found['name']}"
     found = _P["MY_KIN"].match(clause)
     return f"Has a {found['kin']} named {found['name']}" if found else ""
+
+
+_NAMING: Final = (
+    ("CALL", "Name is {name}"),
+    ("NICK", "Nickname is {name}"),
+    ("DUMPED", "Broke up with {name}"),
+    ("LET_GO", "Got let go"),
+    ("FAVOURITE", "{what} is {name}"),
+)
 
 
 def _of_others(told: str) -> Iterator[str]:

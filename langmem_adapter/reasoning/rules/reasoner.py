@@ -27,6 +27,7 @@ from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+
     from langchain_core.runnables import Runnable
 
     from langmem_adapter.records.graph import Triple

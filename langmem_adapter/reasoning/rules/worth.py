@@ -117,4 +117,5 @@ def _vague_hobby(text: str) -> bool:
 
 def _inner(text: str) -> bool:
     """Whether a text names what one has only within the conversation."""
-    return not INNER.isdisjoint(word.lower().strip(",") for word in text.split())
+    told = re.sub(r"\b(?:a lot|lots|a bit|a few|a couple|a ton) of\b", "", text)
+    return not INNER.isdisjoint(word.lower().strip(",") for word in told.split())

@@ -32,6 +32,8 @@ class Said:
         by_hand: It was edited or deleted by hand: then what it no longer says was never so, instead of being over.
         returns: It was there before, and comes back.
         heir: The memory that says from now on what this one said.
+        gap: While the memory said something else, or nothing: it is told of a time that was over before it began to say what it
+            says now.
         speaker: Whose statement the memory is, where somebody is named (`names.named_speaker`); its text goes without him.
     """
 
@@ -44,12 +46,14 @@ class Said:
     by_hand: bool = False
     returns: bool = False
     heir: str | None = None
+    gap: Span | None = None
     speaker: str = ""
 
     @property
     def unsays(self) -> bool:
         """Whether the memory may no longer say what it said, or say again what it did not."""
-        return self.memory_id is not None and (self.returns or self.before not in {None, self.after})
+        changes = self.returns or self.gap is not None or self.before not in {None, self.after}
+        return self.memory_id is not None and changes
 
 
 def normal(triple: Triple) -> Triple:

@@ -132,6 +132,8 @@ class _Writer:
         """What one decision does."""
         if said.before not in {None, said.after}:
             self._unsay(said)
+        if said.gap is not None:
+            self._interrupt(said, said.gap)
         if said.returns or (said.by_hand and said.after is not None):
             self._say_again(said)
         for triple in said.triples:
@@ -177,6 +179,14 @@ class _Writer:
                 self.become(belief)
             else:
                 self.end(belief, said.time)
+
+    def _interrupt(self, said: Said, gap: Span) -> None:
+        """What this memory alone says did not hold for a while."""
+        for link in self._rows.sayings(str(said.memory_id)):
+            belief = self._rows.beliefs.of_id(link.relation_id)
+            alone = link.dropped_at is None and belief is not None and len(self._rows.speakers(link.relation_id)) == 1
+            if alone and belief is not None and belief.span.overlaps(gap):
+                self.become(belief, *belief.span.without(gap))
 
     def end(self, belief: Belief, at: datetime) -> None:
         """End a relation; it is withdrawn where it would begin then or later."""
