@@ -4,36 +4,20 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from langmem_adapter.statements.dates import Span
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from langmem_adapter.statements.tables import patterns
 
 __all__ = ["WHEN", "chinese_number", "chinese_span", "dated_chinese"]
 
-_DIGITS: Final[Mapping[str, int]] = {"零": 0, "半": 0, "两": 2} | {
-    digit: number for number, digit in enumerate("〇一二三四五六七八九")
-}
-_NUMBER: Final = r"(?:\d{1,4}|[零〇一二两三四五六七八九十百]{1,5})"
+_DIGITS: Final = {"两": 2} | {digit: number for number, digit in enumerate("零一二三四五六七八九")}
 _WEEKDAYS: Final = "一二三四五六日"
-_DAYS: Final = {
-    "大前": -3, "前": -2, "昨": -1, "今": 0, "当": 0, "明": 1, "后": 2, "大后": 3,
-}  # fmt: skip
+_DAYS: Final = {"大前": -3, "前": -2, "昨": -1, "今": 0, "明": 1, "后": 2, "大后": 3}
 _YEARS: Final = {"前": -2, "去": -1, "今": 0, "明": 1, "后": 2}
 _STEPS: Final = {"上上": -2, "上": -1, "这": 0, "本": 0, "下": 1, "下下": 2}
-_RELATIVE: Final = re.compile(
-    rf"(?<![目以每之当改])(?P<day>大前|大后|前|昨|今|明|后)[天日](?!气)|(?P<part>昨|今|明)(?P<time>晚上?|早上?)"
-    rf"|(?P<week>上上|上|这|本|下下|下)(?:个)?(?:周|星期|礼拜)(?P<weekday>[一二三四五六日天末])?"
-    rf"|(?P<month>上上|上|本|下)(?:个)?月(?:(?P<of>{_NUMBER})[号日])?"
-    rf"|(?P<year>前|去|今|明|后)年(?!.{{0,4}}岁)(?:的?(?P<in>{_NUMBER})月(?:份|(?P<on>{_NUMBER})[号日])?)?"
-    rf"|(?P<half>半)年前|(?P<count>{_NUMBER})(?P<half2>个半)?(?P<unit>天|周|个?星期|个?礼拜|个?月|年)(?:以|之)?前(?!后)"
-)
-WHEN: Final = (
-    r"(?:(?:\d{4}年(?:\d{1,2}月)?(?:份|\d{1,2}[号日])?|\d{4}-\d\d-\d\d(?:那周|那个周末|晚上|早上)?|(?:大前|大后|前|昨|今|明|后)[天日]|[昨今明][晚早]上?"
-    r"|[上这本下]{1,2}个?(?:周|星期|礼拜)[一二三四五六日天末]?|[上本下]{1,2}个?月|[前去今明后]年|刚才|刚刚|最近|近来|近期|前几天|前不久|前段时间|这几天|这段时间|这两天)[，,]?)"
-)
+_P: Final = patterns("chinese-dates", {}, flags=0)
+WHEN: Final = _P["WHEN"].pattern
 """A time with which a clause opens."""
 
 
@@ -68,7 +52,7 @@ def dated_chinese(text: str, today: date) -> str:
         except (ValueError, OverflowError):  # no such day, or beyond the calendar: as it was said
             return found.group()
 
-    return _RELATIVE.sub(put, text)
+    return _P["RELATIVE"].sub(put, text)
 
 
 def _told(found: re.Match[str], today: date) -> str:
@@ -113,16 +97,6 @@ def _ago(today: date, count: int, unit: str) -> str:
     return _month(today, -count, None) if unit.endswith("月") else _week(today - timedelta(7 * count), None)
 
 
-_DATE: Final = r"(?:(?:19|20)\d{2}年(?:\d{1,2}月(?:份|\d{1,2}[日号])?)?|(?:19|20)\d\d-\d\d-\d\d(?:那周|那个周末)?)"
-_SPANS: Final = (
-    re.compile(rf"[，,]?(?:从|自)?(?P<since>{_DATE})(?:到|至)(?P<until>{_DATE})(?:期间|之间)?[，,]?"),
-    re.compile(
-        rf"[，,]?(?:(?:自从|自|从)(?P<since>{_DATE})|(?P<then>{_DATE})(?=起|开始|以来|至今))(?:起|开始|以来|之后|后|至今)*[，,]?(?:就|一直)*"
-    ),
-    re.compile(rf"[，,]?(?:在|于)?(?P<at>{_DATE})(?:的时候|晚上|早上)?[，,]?"),
-)
-
-
 def chinese_span(text: str) -> tuple[str, Span]:
     """A statement without its dates, and these.
 
@@ -132,9 +106,9 @@ def chinese_span(text: str) -> tuple[str, Span]:
         ('住在杭州', 2019)
     """
     dates: dict[str, datetime | None] = {}
-    for pattern in _SPANS:
-        if found := pattern.search(text):
-            dates |= {name: _day(value) for name, value in found.groupdict().items() if value}
+    for name in ("FROM_TO", "SINCE", "AT"):
+        if found := _P[name].search(text):
+            dates |= {key: _day(value) for key, value in found.groupdict().items() if value}
             text = text[: found.start()] + text[found.end() :]
     return text, Span(dates.get("since") or dates.get("then"), dates.get("until"), dates.get("at"))
 

@@ -7,67 +7,30 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
+from langmem_adapter.statements.tables import patterns
+from langmem_adapter.statements.words import FORMS
+
 __all__ = ["MONTHS", "NUMBERS", "TIME_WORDS", "Span", "dated", "day", "is_date", "timed"]
 
 MONTHS: Final = tuple("January February March April May June July August September October November December".split())
 _WEEKDAYS: Final = tuple("Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split())
 NUMBERS: Final = {
-    **{word: n for n, word in enumerate("zero one two three four five six seven eight nine ten eleven twelve".split())},
-    **{"a": 1, "an": 1, "fifteen": 15, "twenty": 20, "thirty": 30},
-}
+    word: n for n, word in enumerate("zero one two three four five six seven eight nine ten eleven twelve".split())
+} | {"a": 1, "an": 1, "fifteen": 15, "twenty": 20, "thirty": 30}
 TIME_WORDS: Final = frozenset(
     f"{' '.join(MONTHS)} {' '.join(_WEEKDAYS)} today tomorrow tonight yesterday weekend morning afternoon evening night noon"
     " christmas easter".lower().split()
 )
 """Words of time: never a person's name, and no head of a compound noun."""
 
-_MONTH: Final = rf"(?:{'|'.join(MONTHS)}|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)\.?"
-_YEAR: Final = r"(?:19|20)\d{2}"
-_DATE: Final = (
-    rf"(?:{_YEAR}-\d\d-\d\d|{_MONTH} \d{{1,2}}(?:st|nd|rd|th)?,? {_YEAR}|\d{{1,2}}(?:st|nd|rd|th)? (?:of )?{_MONTH},? "
-    rf"{_YEAR}|{_MONTH},? {_YEAR}|{_YEAR})"
-)
-_WEEKDAY: Final = rf"(?:{'|'.join(_WEEKDAYS)})s?"
-_UNIT: Final = r"(?:day|night|morning|afternoon|evening|week|weekend|month|year|spring|summer|autumn|fall|winter)s?"
-_COUNT: Final = (
-    r"(?:\d+|an?|one|two|three|four|five|six|seven|eight|nine|ten|twelve|fifteen|twenty|thirty|many|several|some"
-    r"|a few|a couple of|a long)"
-)
-
-# ── what stands at the end of a statement ───────────────────────────────────────────────────────────────────────────────
-
-_AHEAD: Final = (
-    rf"(?P<ahead>(?:next|this|coming|the coming) (?:{_UNIT}|{_WEEKDAY})(?: \w+ing)?|tomorrow|tonight|soon|later)"
-)
-_SINCE: Final = (
-    rf"(?P<goes>(?:ever )?since (?:(?P<since>{_DATE})|{_MONTH}|last {_UNIT}|childhood|birth|college|school|university|then|i was .+)"
-    rf"|for (?:about |almost |nearly |over |more than )?(?:the (?:last|past) )?(?:{_COUNT} )?(?:years?|months?|weeks?|days?|decades?|ages)"
-    r"(?: now)?)"
-)
-_SPANS: Final = (
-    rf"(?:from|between) (?P<begin>{_DATE})(?:-| (?:to|until|till|and) )(?P<end>{_DATE})|(?:until|till) (?P<until>{_DATE})"
-    rf"|(?:in|on)(?: about)? (?:the \w+ of |spring |summer |autumn |fall |winter )?(?P<at>{_DATE})"
-)
-_SOMETIMES: Final = (
-    rf"(?P<partly>(?:over|in) (?:the (?:last|past) )?(?:{_COUNT} )?(?:years?|months?|weeks?|days?|time)"
-    rf"|(?:every|each) (?:other |single |second )?(?:{_UNIT}|{_WEEKDAY})(?: (?:morning|afternoon|evening|night))?"
-    rf"|(?:on|at) (?:the )?(?:{_WEEKDAY}|weekends?|nights?)(?: (?:morning|afternoon|evening|night)s?)?"
-    rf"|in (?:{_MONTH}|(?:the )?(?:mornings?|afternoons?|evenings?|spring|summer|autumn|fall|winter)s?)"
-    rf"|on {_MONTH} \d{{1,2}}(?:st|nd|rd|th)?|(?:once|twice|{_COUNT} times|{_COUNT} (?:hours?|minutes?)) (?:an?|per|every) \w+"
-    rf"|last (?:{_UNIT}|{_WEEKDAY})|{_COUNT} (?:days?|weeks?|months?|years?) (?:ago|before \S+)|\d{{4}}-\d\d-\d\d"
-    r"|daily|weekly|monthly|yearly|yesterday|today|always|sometimes|often|regularly|all the time|for fun|full[- ]time|part[- ]time)"
-)
-_DEGREES: Final = (
-    r"a lot|(?:very |so |too |that |all that )?much|too|as well|the most|most|most of all|best|now|right now|nowadays|these days"
-    r"|at the moment|at present|currently|recently|for a living|already|though|by the way|of course"
-    r"|(?:un)?fortunately|sadly|luckily|honestly|actually|obviously|apparently"
-)
-_CLOSING: Final = re.compile(rf"(?<=\S),?\s+(?:{_AHEAD}|{_SINCE}|{_SPANS}|{_SOMETIMES}|(?:{_DEGREES}))$", re.IGNORECASE)
-_LAST_WORD: Final = re.compile(
-    rf" ?\S*?(?:\d|(?:{_UNIT}|{_WEEKDAY}|{_MONTH}|{_DEGREES}|hours?|minutes?|now|decades?|ages|ago|living|daily|weekly|monthly|yearly|soon|later"
-    r"|yesterday|today|tomorrow|tonight|always|sometimes|often|regularly|time|fun|childhood|birth|college|school|university|then|much|all"
-    r"|\w+ing))",
-    re.IGNORECASE,
+_SHORT_DAYS: Final = {day[:length].lower(): day for day in _WEEKDAYS for length in (3, 4, 5)}
+_P: Final = patterns(
+    "times",
+    {
+        "MONTHS": "|".join(MONTHS),
+        "WEEKDAYS": "|".join(_WEEKDAYS),
+        "DAYS": "|".join((*_WEEKDAYS, *MONTHS, *_SHORT_DAYS)),
+    },
 )
 
 
@@ -101,7 +64,7 @@ def timed(text: str) -> tuple[str, Span] | None:
     """
     times: dict[str, datetime | None] = {}
     lasting = partly = False
-    while _LAST_WORD.fullmatch(text, _word(text, 1)) and (found := _CLOSING.search(text, _word(text, 8))):
+    while _P["LAST_WORD"].fullmatch(text, _word(text, 1)) and (found := _P["CLOSING"].search(text, _word(text, 8))):
         if found["ahead"]:
             return None
         told = {name: day(found[name]) for name in ("since", "begin", "end", "until", "at") if found[name]}
@@ -131,7 +94,7 @@ def day(text: str) -> datetime | None:
     """
     if iso := re.fullmatch(r"(\d{4})-(\d\d)-(\d\d)", text):
         return _moment(int(iso[1]), int(iso[2]), int(iso[3]))
-    year = re.search(_YEAR, text)
+    year = _P["YEAR"].search(text)
     if year is None:
         return None
     rest = (text[: year.start()] + text[year.end() :]).lower()
@@ -147,12 +110,6 @@ def _moment(year: int, month: int, number: int) -> datetime | None:
         return None
 
 
-_DAY_OF_YEAR: Final = re.compile(
-    rf"(?:the )?(?:\d{{1,2}}(?:st|nd|rd|th)? (?:of )?)?{_MONTH}(?: \d{{1,2}}(?:st|nd|rd|th)?)?(?:,? {_YEAR})?|{_DATE}",
-    re.IGNORECASE,
-)
-
-
 def is_date(text: str) -> bool:
     """Whether a text is a day, with or without its year, or a year.
 
@@ -160,20 +117,11 @@ def is_date(text: str) -> bool:
         >>> is_date("May 5"), is_date("3rd of March 1990"), is_date("London")
         (True, True, False)
     """
-    return _DAY_OF_YEAR.fullmatch(text) is not None and any(map(str.isdigit, text))
+    return _P["DAY_OF_YEAR"].fullmatch(text) is not None and any(map(str.isdigit, text))
 
 
 # ── times that are counted from the day of the conversation ────────────────────────────────────────────────────────────
 
-_RELATIVE: Final = re.compile(
-    r"(?P<before>\b(?:by|until|till|from|before|after|since|for|on|in|of|during|around) )?\b(?:"
-    r"(?P<day>the day before yesterday|the day after tomorrow|yesterday|tomorrow|today|tonight|last night)"
-    r"(?: (?P<part>morning|afternoon|evening|night)\b)?|this (?P<now>morning|afternoon|evening)"
-    rf"|(?P<way>last|next|this past|this coming|this) (?P<unit>week|weekend|month|year|{'|'.join(_WEEKDAYS)}|{'|'.join(MONTHS)}"
-    r"|spring|summer|autumn|fall|winter)"
-    rf"|(?:about |almost |over )?(?P<count>{_COUNT}) (?P<units>day|week|month|year)s? ago)\b(?!')",
-    re.IGNORECASE,
-)
 _DAYS: Final = {
     "the day before yesterday": -2, "yesterday": -1, "last night": -1, "today": 0, "tonight": 0, "tomorrow": 1,
     "the day after tomorrow": 2,
@@ -188,8 +136,10 @@ def dated(text: str, today: date) -> str:
         >>> dated("Flying to Rome tomorrow", date(2025, 5, 1)), dated("Moved to Oslo last month", date(2025, 5, 1))
         ('Flying to Rome on 2025-05-02', 'Moved to Oslo in April 2025')
     """
+    told = FORMS.get(text.partition(" ")[0].lower(), ("", ""))[1] == "past"
+    text = _P["ON_DAY"].sub(rf"{'last' if told else 'this'} \1", text) if told or _P["AHEAD_VERB"].match(text) else text
     try:
-        return _RELATIVE.sub(lambda found: _put(found, today), text)
+        return _P["RELATIVE"].sub(lambda found: _put(found, today), text)
     except (OverflowError, ValueError):  # the calendar ends there; the words stay as they were said
         return text
 
@@ -224,24 +174,26 @@ def _ago(count: str, unit: str, today: date) -> tuple[str, str]:
 
 def _unit(way: str, unit: str, today: date) -> tuple[str, str]:
     step = {"last": -1, "past": -1, "next": 1, "coming": 1}.get(way, 0)
-    if unit == "week":
-        return "in", _week(today + timedelta(weeks=step))
+    months = today.year * 12 + today.month - 1
     if unit == "weekend":
         return "on", f"the weekend of {_saturday(today, way).isoformat()}"
-    if unit == "month":
-        return "in", _of_month(today.year * 12 + today.month - 1 + step)
-    if unit == "year":
-        return "in", str(today.year + step)
-    if unit.capitalize() in _WEEKDAYS:
-        ahead = (_WEEKDAYS.index(unit.capitalize()) - today.weekday()) % 7 or (7 if step else 0)
-        return "on", (today + timedelta(days=ahead if step >= 0 else ahead - 7 if ahead < 7 else -7)).isoformat()  # noqa: PLR2004
-    if unit.capitalize() in MONTHS:
-        month = MONTHS.index(unit.capitalize()) + 1
-        late = (step < 0 and month >= today.month) or (step > 0 and month <= today.month)
-        return "in", f"{unit.capitalize()} {today.year + (step if late else 0)}"
-    begins = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}[unit]
-    late = (step < 0 and today.month < begins + 3) or (step > 0 and today.month >= begins)
-    return "in", f"{unit} {today.year + (step if late else 0)}"
+    whole = {
+        "week": _week(today + timedelta(weeks=step)),
+        "month": _of_month(months + step),
+        "year": str(today.year + step),
+    }
+    return ("in", whole[unit]) if unit in whole else _named(step, _SHORT_DAYS.get(unit, unit).capitalize(), today)
+
+
+def _named(step: int, name: str, today: date) -> tuple[str, str]:
+    """A weekday, a month or a season, before or after today."""
+    if name in _WEEKDAYS:
+        ahead = (_WEEKDAYS.index(name) - today.weekday()) % 7
+        return "on", (today + timedelta(days=ahead - 7 if step < 0 else ahead or 7 * step)).isoformat()
+    begins = MONTHS.index(name) + 1 if name in MONTHS else {"Spring": 3, "Summer": 6, "Winter": 12}.get(name, 9)
+    ends = begins + (1 if name in MONTHS else 3)
+    late = (step < 0 and today.month < ends) or (step > 0 and today.month >= begins)
+    return "in", f"{name if name in MONTHS else name.lower()} {today.year + (step if late else 0)}"
 
 
 def _saturday(today: date, way: str) -> date:

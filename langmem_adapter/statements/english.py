@@ -9,177 +9,47 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.records.graph import SELF, Triple
 from langmem_adapter.statements.dates import TIME_WORDS, Span, is_date, timed
-from langmem_adapter.statements.statement import SINGLE, Person, Row, Statement, rows
+from langmem_adapter.statements.statement import Person, Row, Statement
+from langmem_adapter.statements.tables import patterns, rows
 from langmem_adapter.statements.things import bare, proper, thing, things
 from langmem_adapter.statements.words import (
     ADJECTIVES,
     DEMONYMS,
-    FEMALE,
+    DONE,
     FORMS,
-    JOBS,
-    MALE,
-    OTHERS,
+    KINDS,
     PETS,
     PLURAL,
+    WORDS,
     gerund,
     third,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from datetime import datetime
 
-__all__ = ["KINDS", "NAME", "english_statement"]
+__all__ = ["GIVEN", "english_statement"]
 
-KINDS: Final = FEMALE | MALE | PLURAL | OTHERS | PETS
-"""Words for those who belong to somebody."""
-NAME: Final = r"[A-Z][\w'-]*(?<!'s)(?: [A-Z][\w.-]*){0,2}"
-_LISTED: Final = rf"{NAME}(?:(?:, and|,| and| &) {NAME})*"
-_KIND: Final = "|".join(sorted(map(re.escape, KINDS), key=len, reverse=True))
-_DIET: Final = (
-    r"(?:vegetarian|vegan|pescatarian|omnivore|carnivore|flexitarian|keto|halal|kosher|gluten-free|dairy-free)"
-)
-_HOUSE: Final = r"(?:house|flat|apartment|condo|studio|cottage|bungalow|houseboat|farm|loft)"
-_VEHICLE: Final = r"(?:car|van|truck|motorcycle|motorbike|scooter|moped|bicycle|bike|e-bike|boat)"
-_ILL: Final = (
-    r"(?:diabet\w+|asthma\w*|cancer|migraines?|arthritis|adhd|autism|celiac disease|depression|anxiety|insomnia|epilepsy|anemia|hypertension"
-    r"|hay fever|eczema|ibs|dyslexi\w+|high blood pressure|low blood pressure|(?:[\w-]+ )?(?:disease|disorder|syndrome|pain|aches?|injury|"
-    r"intolerance|condition)|a bad (?:back|knee|shoulder|hip)|tinnitus|covid|the flu|headaches?)"
-)
-
-_TABLE: Final = rf"""
-name | named | [be] (?:called|named) <W>
-name | named | [go] by <W>
-name + | named | [change] (?:the |my )?(?:last |first |sur)?name to <W>
-age | has_age | [be turn] (?P<v>\d{{1,3}})(?:[ -]years?[ -]olds?)?(?:, .*)?
-age | | [be turn] (?P<v>(?:twenty|thirty|forty|fifty|sixty|seventy|eighty)(?:[ -]\w+)?)(?: years old)?
-birthday | born_on | [be] born (?:(?:in|at) (?P<place>(?-i:[A-Z])[^\d]*?),? )?(?:in|on) (?P<v>.*\d.*|(?:{"|".join(TIME_WORDS)})\b.*)
-birthplace | born_in:place | [be] born (?:in|at) <V>
-origin | comes_from:place | [be come] (?:originally )?from <V>
-origin ~ | | [be grow] (?:raised|up) (?:in|on|near) <V>
-nationality | is | [be become] (?:an? )?(?P<v>{"|".join(DEMONYMS)})(?: citizen| national)?
-gender | is | [be] (?:an? )?(?P<v>man|woman|male|female|non-binary|nonbinary|transgender|trans(?: (?:man|woman))?)
-home | lives_in:place | [live reside] (?:alone |together |right )?(?:in|at) <V>
-home | lives_in:place | [be] (?:based|settled|located) in <V>
-home | | [live] (?:with|near|alone|on|by|outside|off|next|together|between|above|under|abroad|somewhere)\b ?<O>
-home + | lives_in:place | [move relocate] (?:back |over |out |house |here |away |in |down |up )*(?:from (?P<old>.+?) )?(?:back |over |out |up |down )?to (?!be\b|get\b|live\b)(?:the |a |an )?(?-i:(?P<v>[A-Z].*))
-home + | | [move] (?:to|into|in with|in together|out to|back in with|back with|back to) <O>
-home + | lives_in:place | [settle] (?:down )?in <V>
-home - | | [move] (?:out|away)(?: (?:of|from) <O>)?
-home | lives_in:place | [rent] .*?in (?-i:(?P<v>[A-Z].*))
-home ~ | | [rent buy own share purchase have sell get renovate find] (?:an? |the |our |new |own |my )*(?:[\w-]+ ){{0,3}}{_HOUSE}\b(?! plant| work).*
-employer | works_at:organization | [work] (?!as )(?:[\w-]+ ){{0,3}}?(?:at|for|with) (?!home\b|night|week|python|myself|a living)(?P<v>.+?)(?: as (?P<job>an? .+))?
-employer + | works_at:organization | [start] (?:working |a (?:new )?(?:job|position|role) |work |my new job )?(?:at|for|with) <V>
-employer + | works_at:organization | [join] (?:the (?:team|company) at )?(?-i:(?P<v>(?!the\b)[A-Z].*))
-employer + | works_at:organization | [get land find accept take start] (?:an? |the |my )(?:[\w-]+ ){{0,2}}?(?:job|position|role|offer|gig)(?: (?:at|with|for) <V>)?
-employer + | works_at:organization | [switch move change transfer] (?:jobs|companies|employers)?(?: from (?P<oldjob>.+?))? ?to (?:a (?:new )?(?:job|position) at )(?P<v>.+)
-employer | works_at:organization | [be] (?:employed|hired|working) (?:by|at|for) <V>
-employer | | [be] (?:currently )?(?:unemployed|jobless|between jobs|out of work|self-employed|a freelancer) | none
-employer - | !works_at:organization | [quit leave lose resign] (?:from )?(?:an? |the |my |his |her |\w+ )?(?:job|position|role|post|work)(?: (?:at|with|in|as) <V>)?
-employer - | !works_at:organization | [resign] from <V>
-employer - | !works_at:organization | [be get] (?:fired|laid off|let go|sacked|made redundant)(?: (?:from|by|at) (?:the |my )?(?:job (?:at|in) )?<V>)?
-employer - | | [hand give] in (?:the |my )?notice.*
-job | works_as:occupation | [work] as <A><J>
-job | works_as:occupation | [be become] (?!(?:an? |the )?(?:aspiring|former|ex|future|budding)\b)<A>(?P<v>(?!of\b)(?:(?!of\b|with\b|to\b|and\b|for\b|in\b|who\b|at\b)[\w-]+ ){{0,4}}?(?:{JOBS})\b(?! (?:of (?:an?|the|my)|who)|['’]s)(?: of \w+)?)(?: (?:at|for|in|with) (?P<org>.+?))?(?:,? (?:and|but|who|from|by) .*)?
-job + | works_as:occupation | [be get] (?:promoted|made|appointed|elected)(?: to)? <J>
-job + | works_as:occupation | [start] (?:working |work |a (?:new )?job )?as <A><J>
-job + | works_as:occupation | [train retrain] as <A><J>
-job + | | [retire] <O> | retired
-job ~ | | [work] (?:in|on|from|remotely|part-time|full-time|nights?|shifts?|night shifts)\b.*
-school | studies_at:organization | [study] (?:(?P<what>.+?) )?at <V>
-school | studies_at:organization | [attend] (?P<v>.*(?:university|college|school|academy|institute)\b.*)
-school | studies_at:organization | [go] to (?P<v>(?:[\w.'-]+ ){{0,3}}(?:university|college|school|academy|institute|uni)\b.*)
-school | studies_at:organization | [be] (?:an? )?(?P<year>[\w-]+ )*?(?P<student>student)(?: (?:at|of) <V>)?
-school | studies_at:organization | [be] (?:in|a) (?P<v>(?:(?:my |the )?\w+ (?:year|grade)|college|university|high school|grad school|freshman|sophomore|junior|senior)\b.*)
-school + | studies_at:organization | [enroll enrol transfer switch] (?:at|in|to) <Proper>
-school + | | [get be] (?:accepted|admitted) (?:in)?to <V>
-school - | | [drop] out(?: of <O>)?
-school - | graduated_from:organization | [graduate] from <V>
-school - | | [graduate finish complete] (?:high school|college|university|school|the degree|my degree|in .*|with .*)?
-study | studies | [study] <V>
-study | learns | [learn] (?!about|that|how|from|to\b)<V>
-study | studies | [major] in <V>
-study | | [take have] (?P<v>(?:[\w-]+ )+(?:lessons|classes|courses?))\b.*
-study + | | [switch change] (?:my |the )?(?:major|course|degree)(?: from .+?)? to <V>
-partner + | married_to:person | [marry] <P> | married {{v}}
-partner | married_to:person | [be get] married(?: to <P>)?<O2> | married {{v}}
-partner | engaged_to:person | [be get] engaged(?: to <P>)?<O2> | engaged {{v}}
-partner | has_status | [be get become] (?P<v>single|divorced|widowed|separated|a widow|a widower)(?: again)?(?: (?:from|since|and|for|after|with) .*)?
-partner | has_status | [divorce] <P> | divorced
-partner | partner_of:person | [date] (?!back|from)<P><O2> | dating {{v}}
-partner | partner_of:person | [see] (?P<v>someone|a (?:guy|girl|man|woman).*) | dating
-partner | partner_of:person | [be] in (?:an? )?(?:\w+ )*?relationship(?: with <P>)?<O2> | dating {{v}}
-partner + | partner_of:person | [get] (?:back )?together with <P> | dating {{v}}
-partner - | | [break split] up(?: with (?:my |the )?<O>)?
-partner - | | [call] off (?:the |our |my )?(?P<gone>wedding|engagement)
-partner - | | [leave dump] (?:my |the )?(?P<v>(?:husband|wife|boyfriend|girlfriend|fianc\w+)\b.*)
-diet | follows_diet | [be become go turn] (?:an? )?(?:strict(?:ly)? |fully |mostly )?(?P<v>{_DIET}\b)(?! (?:restaurant|food|recipe|caf|dish|option)).*
-diet | follows_diet | [follow keep eat] (?:an? |strictly |only )*(?P<v>{_DIET}|low-carb|paleo|mediterranean)\b.*
-diet - | | [start begin] (?:to eat|eating) (?:meat|fish|chicken|dairy|eggs|animal products).*
-diet - | | [eat] (?:meat|fish|chicken|dairy|eggs|steak|bacon)(?: .*)? again.*
-religion | | [be become] (?:an? )?(?:devout |practising |practicing )?(?P<v>christian|catholic|muslim|jewish|jew|buddhist|hindu|atheist|agnostic|protestant|mormon|sikh)
-religion + | | [convert] to <V>
-height | | [be] (?P<v>\d[\d.,' ]*(?:cm|m|meters?|metres?|feet|foot|ft|'|")\b.*|.* (?:feet|cm) tall)
-weight | | [weigh] (?:about |around |in at )?(?P<v>\d.*)
-weight + | | [be] (?:down|up) to (?P<v>\d.*(?:kilos?|kg|pounds|lbs|stone).*)
-salary | | [earn make] (?:about |around )?(?P<v>[$€£]?\d.*)
-like | likes | [like love enjoy adore] (?!me\b|you\b|it\b|that\b|this\b|them\b|how\b|the way|when\b)(?:to )?(?:(?:eat|drink)(?:ing)? )?<V>
-like | likes | [be become get] (?:really |a |an |big |huge |great |very |also |super )*(?:fond of|into|keen on|passionate about|crazy about|obsessed with|(?:fan|lover) of|interested in) <V>
-prefer | prefers | [prefer] (?:to )?<V>
-allergy | allergic_to | [be] (?:\w+ly )?allergic to <V>
-allergy | allergic_to | [have] (?:an? )?(?:\w+ )?allergy to <V>
-allergy | allergic_to | [have] (?:an? )?(?:severe |bad |mild )?(?P<v>[\w-]+) (?:allergy|allergies)
-allergy - | | [outgrow lose] (?:the |my )?(?P<v>\w+) (?:allergy|intolerance)
-health | | [have get develop catch] (?:an? |the |been |really |bad |chronic |type \d )*(?P<v>{_ILL})(?: .*)?
-health | | [be] (?:recently )?diagnosed with (?P<v>.+)
-health | | [suffer] from <V>
-health | | [be] (?:an? )?(?P<v>diabetic|asthmatic|pregnant|expecting|deaf|blind|autistic|dyslexic|colou?r-?blind|sober|lactose intolerant|short-sighted|nearsighted|anemic)\b.*
-health - | | [recover] from <V>
-speak | speaks | [speak] (?!to\b|with\b|at\b|about\b|up\b|out\b)<V>
-speak | speaks | [be] (?:fluent|bilingual) in <V>
-skill | plays | [can] play (?:the )?<V>
-speak | speaks | [can] speak <V>
-skill | | [can] <V>
-skill | | [know] how to <V>
-vehicle | drives | [drive] (?:an? |the |my )(?P<v>(?!to\b).+?)(?: (?:to|for|when) .*)? | car {{v}}
-vehicle | | [own have buy get lease purchase] (?:an? |the |my |new |used |\d+ |two )*(?P<v>(?:[\w-]+ ){{0,3}}{_VEHICLE}s?)\b(?! (?:key|accident|crash|ride|trip|problem|issue|wash|sick|tour|trouble)).*
-vehicle - | | [sell crash total scrap] (?:the |my |an? |old |his |her )*(?P<v>(?:[\w-]+ )*?{_VEHICLE})\b.*
-plan | | [plan hope intend] (?:on )?(?:to )?<V>
-plan | | [look] for <V>
-plan - | | [cancel] (?:the |my |our |a )?(?P<v>(?:[\w-]+ )*(?:trip|vacation|holiday|journey|flight|visit|wedding|tour|party))\b(?: to (?P<where>.+))?
-plan - | | [decide] not to <V>
-goal | | [dream] of (?:becoming|being|opening|owning|living|having|starting|writing) <V>
-commute | | [take] (?:the |a )?(?P<v>(?:bus|train|subway|metro|tube|tram|ferry)) to (?:work|school|the office|campus)\b.*
-commute | | [bike cycle walk drive commute run] (?:in )?to (?:work|school|the office|campus)\b.*
-device | | [have use own] (?:an? |the |my |new |old )*(?P<v>(?:iPhone|Pixel|Samsung|Galaxy|Nokia|OnePlus|Xiaomi|Huawei|Motorola|Android|Blackberry)\b.*)
-device + | | [switch upgrade change move get buy] (?:over )?(?:to )?(?:an? |the |my |new )*(?P<v>(?:iPhone|Pixel|Samsung|Galaxy|Nokia|OnePlus|Xiaomi|Huawei|Motorola|Android)\b.*)
-trait | afraid_of | [be] (?:afraid|scared|terrified) of <V>
-trait | is | [be become] (?P<v>(?:an? )?(?:{"|".join(ADJECTIVES)})\b.*)
-trait | | [be] (?P<v>(?:proud|part|a member|the (?:mother|father)|a (?:proud |single )?(?:mom|mum|mother|dad|father|parent)|left-handed|right-handed)\b.*)
-trait | is | [be] (?P<v>an? (?!aspiring\b|former\b|ex-|bit\b|little\b|lot\b|few\b|second\b|mess\b|wreck\b|fool\b|great\b|good\b|big\b|real\b|huge\b|bad\b|tough\b|nice\b|wonderful\b|beautiful\b).+)
-any - | | [sell cancel quit donate scrap discontinue unsubscribe delete return] (?:from |up )?(?:the |my |our |an? |his |her )*(?P<v>.+?)(?: (?:because|since|after|due to|when|so|and|for|to|on|at)\b.*)?
-any - | | [leave] (?:the |my |our )?(?!for\b|early\b|late\b|at\b|town\b|it\b)<V>
-any - | | [switch change move] (?:over )?from (?P<v>.+?) to (?P<new>.+)
-pet - | | [lose give put] (?:away |up )?(?:the |my |our )?(?P<v>(?:[\w'-]+ )*?(?:{"|".join(sorted(PETS))})|(?-i:[A-Z]\w+))(?: (?:away|down|to sleep|up for adoption))?
-pet | | [adopt get buy foster] (?:an? |the |\w+ )(?:[\w-]+ ){{0,3}}?(?P<kind>{"|".join(sorted(PETS, key=len, reverse=True))})\b(?! food| bed| toy| house| sitter)(?:,? (?:named|called) (?-i:(?P<v>{_LISTED})))?.*
-friend | | [be] (?:good |best |close )?friends with <P><O2>
-"""
-
-_MACROS: Final = {
-    "V": "(?P<v>.+)",
-    "O": "(?P<v>.*)",
-    "O2": "(?:,? (?:for|since|in|last|again|now|and|but|on|from) .*)?",
-    "W": r"(?P<v>[\w'-]+(?: [\w'.-]+){0,2})",
-    "P": rf"(?:an? |my |the |\w+ )??(?:(?:guy|girl|man|woman|someone|boyfriend|girlfriend)(?: (?:named|called))? ?)?(?-i:(?P<v>{NAME})?)",
-    "Proper": "(?-i:(?P<v>[A-Z].*))",
-    "A": "(?:an? |the )?",
-    "J": r"(?P<v>(?!of\b).+?)(?: (?:at|for|with) (?P<org>.+?))?",
+GIVEN: Final = {
+    name: "|".join(sorted(map(re.escape, words), key=len, reverse=True))
+    for name, words in {
+        "KIND": KINDS,
+        "PETS": PETS,
+        "ADJECTIVES": ADJECTIVES,
+        "DEMONYMS": DEMONYMS,
+        "TIME_WORDS": TIME_WORDS,
+    }.items()
 }
-_ROWS: Final = rows(_TABLE, _MACROS, flags=re.IGNORECASE)
+"""Words that stand in patterns for their names in angle brackets."""
+_P: Final = patterns("english", GIVEN)
+GIVEN["NAME"] = _P["NAME"].pattern
+_ROWS: Final = rows("english", GIVEN)
+_NOUNS: Final = tuple(row for row in _ROWS if not row.heads)
 _BY_HEAD: Final[dict[str, list[Row]]] = defaultdict(list)
 for _row in _ROWS:
     for _head in _row.heads:
@@ -191,46 +61,26 @@ _EXTRA: Final = {
     "what": ("study", "studies", ""),
 }
 """Groups of a row that make a statement of their own."""
-_CONFLICT: Final = ("single", "divorced", "widowed", "separated", "none", "retired")
 
 # ── one form for all tenses ─────────────────────────────────────────────────────────────────────────────────────────────
 
-_USER: Final = re.compile(r"(?:(?:the )?user(?:'s)?|i|my|we|our)(?=['\s])\s*", re.IGNORECASE)
-_OVER: Final = re.compile(r"[\s,]+(?:any ?more|any longer)$", re.IGNORECASE)
 _SHORT: Final = (("can't", "cannot"), ("won't", "will not"), ("n't", " not"))
 _HEADS: Final = {"'m": "am", "'re": "are", "'ve": "have", "'ll": "will", "'d": "would", "'s": "is"}
-_ADVERBS: Final = re.compile(
-    r"(?:really|also|just|actually|currently|truly|absolutely|definitely|still|now|already|usually|often|always|sometimes|mostly|"
-    r"generally|normally|recently|especially|finally|newly|happily|very|so|quite|officially|totally|only|deeply|severely|probably|never ever)\s+",
-    re.IGNORECASE,
+_DENIALS: Final = tuple(
+    (_P[key], put)
+    for key, put in (
+        ("DISLIKES", "like "),
+        ("HAS_NO", "have "),
+        ("DOES_NOT", ""),
+        ("NO_FAN", "like "),
+        ("IS_NOT", "{be} "),
+        ("CANNOT", "can "),
+    )
 )
-_DENIALS: Final = (
-    (re.compile(r"(?:cannot (?:stand|bear|tolerate)|dislikes?|hates?|hated|detests?|despises?|loathes?)\s+(?:to )?"), "like "),
-    (re.compile(r"(?:has|have|had) (?:no|zero) (?=\w)"), "have "),
-    (re.compile(r"(?:does|do|did|never) (?:not )?(?=\w)"), ""),
-    (re.compile(r"(?:is|are|was|were|am) (?:not|never) (?:really |very |too |so )?(?:an? (?:big |huge )?(?:fan|lover) of|into|fond of|keen on)\s+"), "like "),
-    (re.compile(r"(?P<be>is|are|was|were|am|has|have|had|will|would|cannot) (?:not|never)\s+"), "{be} "),
-    (re.compile(r"(?:cannot|not|never)\s+"), "can "),
-)  # fmt: skip
-_GAVE_UP: Final = re.compile(
-    r"(?:(?:has|have|had) )?(?:to )?(?:quit|quits|stop|stopped|given up|gave up|give up|done with)(?: on| with)? (?:the |my )?(?P<what>\w+ing\b.*|.+)",
-    re.IGNORECASE,
-)
-_USED_TO: Final = re.compile(r"used to (?P<what>.+)", re.IGNORECASE)
-_INTENDS: Final = re.compile(
-    r"(?:will|would (?:like|love|prefer) to|wants? to|plans? (?:to|on)|hopes? to|needs? to|has to|have to|intends? to|might|may|should"
-    r"|(?:is |am |are )?(?:going|planning|hoping|about|thinking (?:about|of)|considering|looking)(?: on)? (?:to\b|(?=\w+ing\b)))\s*",
-    re.IGNORECASE,
-)
-_UNSURE: Final = re.compile(
-    r"[?\"“”;]|\b(?:if|maybe|perhaps|probably|possibly|might|could|would|should|will|shall|supposed|almost|nearly|rarely|seldom|hardly"
-    r"|barely|unless|whether|pretend\w*|dream\w*|wish\w*|hopes?|plans?|planning|intends?|going to|about to|thinks?|thinking"
-    r"|considering|neither|nor|either|claims?|says?|said|heard|seems?|wants?)\b",
-    re.IGNORECASE,
-)
-_FINITE: Final = frozenset(
-    "is are am was were has have had can cannot will would does do did never not no used isn't aren't doesn't don't".split()
-)
+_DEEDS: Final = frozenset("habit hobby like prefer study skill goal plan speak allergy health group commute".split())
+"""What one did, liked or wanted: that it is over is worth a memory of its own."""
+_AGAIN: Final = re.compile("(?:has )?started (\\w+ing\\b.*) again|(?:is|am) back to (\\w+ing\\b.*)")
+_ABSTAINED: Final = re.compile("(?:has|have) not (\\w+(?: .*?)?) (?:since|in) .*")
 _OPENERS: Final = (
     ADJECTIVES | DEMONYMS | frozenset("from based called named born divorced engaged between unemployed".split())
 )
@@ -267,34 +117,38 @@ def english_statement(text: str) -> Statement:
         [('user', 'works_at', 'Acme'), ('user', 'works_as', 'nurse')]
     """
     plain = " ".join(text.replace("’", "'").split()).rstrip(" .!…")
-    if opened := _USER.match(plain):
+    if opened := _P["USER"].match(plain):
         plain = plain[opened.end() :]
-    told = plain.split(" ")
+    told = _P["PRONOUN_IS"].sub(r"\1 is", plain).split(" ")
     place = _verb(told)
     if place is None:
         return Statement(text)
     who = _Who.of(" ".join(told[:place])) if place else _Who()
     rest = " ".join(told[place:])
-    return replace(_of_noun(who, rest) or _said(who, rest), text=text)
+    said = _of_noun(who, rest) or _said(who, rest)
+    return replace(said, text=text, empty=said.empty and said.attribute not in _DEEDS)
 
 
 def _verb(told: list[str]) -> int | None:
     """Index of the word that the predicate begins with."""
     for place, word in enumerate(told[:7]):
         plain = word.lower().strip(",;:")
-        if plain in _FINITE or plain in _HEADS or (plain.endswith("n't") and place < 5):  # noqa: PLR2004
+        if plain in WORDS["FINITE"] or plain in _HEADS or (plain.endswith("n't") and place < 5):  # noqa: PLR2004
             return place
         known = FORMS.get(plain)
-        if known and (place == 0 or known[1] in {"now", "past"}):
+        noun = (
+            known and known[1] == "base" and told[1:2] and told[1].lower() in {"is", "are", "was"}
+        )  # "rent is 900 dollars"
+        if known and not noun and (place == 0 or known[1] in {"now", "past"}):
             return place
-        if place == 0 and (plain in _OPENERS or plain in _OPENING_VERBS or _ADVERBS.fullmatch(f"{plain} ")):
+        if place == 0 and (plain in _OPENERS or plain in _OPENING_VERBS or _P["ADVERBS"].fullmatch(f"{plain} ")):
             return 0
     return None
 
 
 def _form(rest: str) -> _Form:
     """The predicate in its one form, its times included."""
-    told = _OVER.sub("", rest)
+    told = _P["OVER"].sub("", rest)
     form = _Form("", empty=told != rest, ended=told != rest, positive=told == rest)
     head, _, tail = told.partition(" ")
     told = f"{_HEADS[head.lower()]} {tail}" if head.lower() in _HEADS else told[:1].lower() + told[1:]
@@ -302,11 +156,15 @@ def _form(rest: str) -> _Form:
         told = told.replace(short, long)
     told = _bare(told)
     told = re.sub(r"^(is|are|am|was|were|has|have|had|does|do) no longer ", r"no longer \1 ", told)
+    if (again := _AGAIN.match(told)) and (again[2] or told.endswith(" again")):
+        told = f"is {again[1] or again[2]} again"
+    if abstained := _ABSTAINED.match(told):
+        told, form.ended, form.positive = abstained[1], True, False
     if told.startswith("no longer "):
         told, form.ended, form.empty, form.positive = _bare(told[10:]), True, True, False
-    if found := _USED_TO.match(told) or _GAVE_UP.match(told):
+    if found := _P["USED_TO"].match(told) or _P["GAVE_UP"].match(told):
         form.ended, form.positive = True, False
-        told = found["what"] if found.re is _USED_TO else _stopped(found["what"])
+        told = found["what"] if found.re is _P["USED_TO"] else _stopped(found["what"])
     for pattern, put in _DENIALS:
         if found := pattern.match(told):
             told, form.positive = f"{put.format(**found.groupdict())}{told[found.end() :]}", False
@@ -328,64 +186,51 @@ def _ing(told: str) -> bool:
 
 
 def _bare(told: str) -> str:
-    while found := _ADVERBS.match(told):
+    while found := _P["ADVERBS"].match(told):
         told = told[found.end() :]
     return told
 
 
 def _lemma(told: str) -> tuple[str, str]:
     """The text with its verb in the base form, and the tense that it had."""
-    if found := _INTENDS.match(told):
+    if found := _P["INTENDS"].match(told):
         return told[found.end() :], "plan"
     head, _, rest = told.partition(" ")
     low, rest = head.lower().strip(","), _bare(rest)
     if low in {"is", "are", "am", "was", "were", "be", "been", "being"}:
-        if rest.startswith(("going to ", "planning ", "thinking of ", "about to ")) or _INTENDS.match(rest):
-            return rest[rest.find(" ", 8) + 1 :], "plan"
-        past = "past" if low[0] == "w" else "now"
-        return (_lemma(rest)[0], past) if _ing(rest) else (f"be {rest}", past)
-    if low == "had" and rest.startswith("to "):
-        return rest[3:], "past"
+        return _was(rest, "past" if low[0] == "w" else "now")
     if low in {"has", "have", "had", "got"}:
-        rest = rest.removeprefix("got ")
-        verb, _, after = rest.partition(" ")
-        if verb == "been":
-            return (f"visit {after[3:]}", "done") if after.startswith("to ") else (_lemma(f"is {after}")[0], "done")
-        done = FORMS.get(verb.lower())
-        if done and done[1] == "past" and low in {"has", "have"}:
-            return f"{done[0]} {after}".strip(), "done"
-        return (f"have {rest}", "past" if low == "had" else "now") if low != "got" else (f"get {rest}", "past")
-    if low == "can":
-        return f"can {rest}", "now"
-    if low in _OPENERS and not re.match(r"(?:married|divorced) [A-Z]", told):
+        return _had(low, rest.removeprefix("got "))
+    if low in _OPENERS and not re.match("(?:married|divorced) [A-Z]|called off", told):
         return f"be {told}", "now"
     base, tense = FORMS.get(low, (low, "now"))
     return f"{base} {rest}".strip(), "past" if tense == "past" else "now"
 
 
+def _was(rest: str, time: str) -> tuple[str, str]:
+    if rest.startswith(("going to ", "planning ", "thinking of ", "about to ")) or _P["INTENDS"].match(rest):
+        return rest[rest.find(" ", 8) + 1 :], "plan"
+    return (_lemma(rest)[0], time) if _ing(rest) else (f"be {rest}", time)
+
+
+def _had(low: str, rest: str) -> tuple[str, str]:
+    verb, _, after = rest.partition(" ")
+    if low == "had" and verb == "to":
+        return after, "past"
+    if verb == "been":
+        return (f"visit {after[3:]}", "done") if after.startswith("to ") else (_lemma(f"is {after}")[0], "done")
+    base, tense = FORMS.get(verb.lower(), ("", ""))
+    if tense == "past" and low in {"has", "have"}:
+        return f"{base} {after}".strip(), "done"
+    return (f"get {rest}", "past") if low == "got" else (f"have {rest}", "past" if low == "had" else "now")
+
+
 # ── whom it is about ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-_QUALITY: Final = frozenset(
-    "my our the older younger elder little big best good old close dear twin oldest youngest eldest first second third half step new former "
-    "pet male female middle only late great other ex".split()
-)
-_SAME: Final = {
-    "mom": "mother", "mum": "mother", "mama": "mother", "dad": "father", "grandma": "grandmother", "grandpa": "grandfather", "kid": "child",
-    "kids": "child", "children": "child", "cats": "cat", "dogs": "dog", "sons": "son", "daughters": "daughter", "sisters": "sister",
-    "brothers": "brother", "siblings": "sibling", "twins": "twin", "friends": "friend", "neighbour": "neighbor", "bunny": "rabbit",
-}  # fmt: skip
-_RELATION: Final = {
-    "friend": "friend_of", "colleague": "colleague_of", "coworker": "colleague_of", "partner": "partner_of", "fiance": "engaged_to",
-    "fiancé": "engaged_to", "fiancee": "engaged_to", "fiancée": "engaged_to", "wife": "married_to", "husband": "married_to",
-    "girlfriend": "partner_of", "boyfriend": "partner_of", "sibling": "sibling_of",
-}  # fmt: skip
+_SAME: Final = {word: line.split()[0] for line in _P["SAME"].pattern.split("|") for word in line.split()[1:]}
+_RELATION: Final = {word: line.split()[0] for line in _P["RELATION"].pattern.split("|") for word in line.split()[1:]}
 _STATES: Final = {"married_to": "married", "engaged_to": "engaged", "partner_of": "dating"}
-_NO_NAME: Final = frozenset(FORMS) | ADJECTIVES | DEMONYMS | TIME_WORDS | _QUALITY | frozenset(
-    "name user favorite favourite nickname birthday email phone she he it they her his its their this that these those there the no job "
-    "company work mother father a an in on at and but everything nothing something everyone nobody what who one life things school "
-    "god god's congrats thanks sounds seems".split()
-)  # fmt: skip
-_PRONOUNS: Final = frozenset("he she it they this that these those there his her its their him them one".split())
+_NO_NAME: Final = frozenset(FORMS) | ADJECTIVES | DEMONYMS | TIME_WORDS | WORDS["QUALITY"] | WORDS["NO_NAME"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -427,16 +272,16 @@ class _Who:
         told = noun.split()
         low = [word.lower().strip(",") for word in told]
         key = " ".join(word for word in low if word not in {"my", "our", "the"})
-        if not told or low[0] in _PRONOUNS:
+        if not told or low[0] in WORDS["PRONOUNS"]:
             return cls(key, "")
         place = next((place for place, word in enumerate(low) if word in KINDS), None)
-        if place is not None and all(word in _QUALITY for word in low[:place]):
+        if place is not None and all(word in WORDS["QUALITY"] for word in low[:place]):
             kind, name = low[place], " ".join(told[place + 1 :])
             type_ = "" if kind in PLURAL else "animal" if kind in PETS else "person"
             if not name:
                 return cls(key, key, type_, kind)
-            return cls(name.lower(), name, type_, kind, named=True) if re.fullmatch(NAME, name) else cls(key, "")
-        named = re.fullmatch(NAME, noun) and low[0] not in _NO_NAME
+            return cls(name.lower(), name, type_, kind, named=True) if _P["NAME"].fullmatch(name) else cls(key, "")
+        named = _P["NAME"].fullmatch(noun) and low[0] not in _NO_NAME
         return cls(key, noun if named else "", "", "", bool(named))
 
     @property
@@ -455,62 +300,38 @@ def _kin_relation(kind: str) -> str:
 
 # ── "name is John", "favourite colour is blue", "sister's name is Ann" ─────────────────────────────────────────────────
 
-_NOUNS: Final = {
-    noun: tuple(entry.split(":"))
-    for entry, nouns in (
-        ("name:named", "name|full name|first name|real name|last name|surname|username"), ("nickname:", "nickname"),
-        ("age:has_age", "age"), ("birthday:born_on", "birthday|birth date|date of birth"), ("origin:comes_from", "hometown|home town"),
-        ("home:lives_in", "home|home town now|address|home address|city"), ("job:works_as", "job|occupation|profession|job title"),
-        ("employer:works_at", "employer|company|workplace"), ("email:", "email|e-mail|email address|e-mail address|mail"),
-        ("phone:", "phone number|number|mobile number|cell number|telephone number|mobile"), ("diet:", "diet"), ("religion:", "religion"),
-        ("nationality:", "nationality"), ("language:native_language", "native language|first language|mother tongue|mother language"),
-        ("height:", "height"), ("weight:", "weight"), ("salary:", "salary"), ("study:studies", "major"), ("school:studies_at", "school|university|college"),
-        ("goal:", "goal|dream|dream job"), ("gender:", "gender|pronouns"), ("partner:has_status", "marital status|relationship status"),
-    )
-    for noun in nouns.split("|")
-}  # fmt: skip
-_DETAILS: Final = re.compile(
-    r"(?:[\w-]+ ){0,2}(?:username|password|blood type|type|handle|size|budget|boss|manager|doctor|dentist|therapist|timezone|time zone|zip code|"
-    r"title|role|major|star sign|sign|phone|laptop|computer|car|bike|team|landlord|teacher|coach|rent|anniversary|commute|shift|schedule|room|class|score|grades?)",
-    re.IGNORECASE,
-)
-_FAVOURITE: Final = re.compile(
-    r"(?:all[- ]time |absolute )?favou?rites? (?P<noun>.+)|(?P<other>.+ )favou?rite (?P<noun2>.+)", re.IGNORECASE
-)
-_VALUE: Final = re.compile(
-    r"(?:is|are|was|'s|has become|will be) (?:now |actually |currently |still |called |named |also |definitely |probably )*(?P<v>(?!not |no longer |the same).+)",
-    re.I,
-)
-
 
 def _of_noun(who: _Who, rest: str) -> Statement | None:
     """What is said of something of the speaker's, or of somebody's: its value, or a name."""
-    value = _VALUE.fullmatch(rest)
+    value = _P["VALUE"].fullmatch(rest)
     if value is None or not who.key or who.key.split()[0] in {"it", "this", "that", "there", "they"}:
         return None
-    v = value["v"]
-    *owner, last = re.split(r"'s |\b(?:his|her|their|its) ", f"{who.key}") if "'s" in who.key else ["", who.key]
-    pronoun = re.match(r"(?:his|her|their|its) ", who.key)
-    if pronoun:
-        owner, last = [pronoun.group().strip()], who.key[pronoun.end() :]
-    elif who.key.partition(" ")[0] in KINDS and who.key.partition(" ")[2]:
-        owner, last = [who.key.partition(" ")[0]], who.key.partition(" ")[2]
-    elif who.owner != SELF and who.key.startswith(who.owner.lower()):
-        owner, last = [who.owner.lower()], who.key[len(who.owner) :].strip()
-    subject, last = " ".join(filter(None, owner)), last.removeprefix("new ").removeprefix("current ")
-    source = _Who.of(subject) if subject else _Who()
-    if found := _FAVOURITE.fullmatch(last):
+    subject, noun = _owned(who)
+    source, v = _Who.of(subject) if subject else _Who(), value["v"]
+    if found := _P["FAVOURITE"].fullmatch(noun):
         return _favourite(source, (found["noun"] or found["noun2"]).strip(), v, subject)
-    named = re.fullmatch(_LISTED, v.split(",")[0]) if re.match(r"(?:is|are|was|'s)", rest) else None
-    if (kin := _kin(who, v, last, subject)) is not None:
+    if (kin := _kin(who, v, noun, subject)) is not None:
         return kin
-    entry = _NOUNS.get(last)
-    if entry:
-        return _detail(source, entry, v, subject, bool(named))
-    if _DETAILS.fullmatch(last) and not who.kind:
-        stem = " ".join(filter(None, [subject, last]))
-        return Statement("", stem, "detail", v, people=source.people if subject else ())
-    return None
+    row = None if who.kind else next((row for row in _NOUNS if row.pattern.fullmatch(noun)), None)
+    if row is None or (row.attribute == "name" and not re.fullmatch(r"(?!hard |common|unusual)\S+(?: \S+){0,2}", v)):
+        return None
+    about = f"{subject} {noun}".strip() if row.attribute == "detail" else subject
+    triples = tuple(_triples(source, row.relation, row.target, v, Span())) if row.relation and source.name else ()
+    people = source.people if subject else ()
+    return Statement("", about, row.attribute, v, touches=row.kind == "touches", people=people, relations=triples)
+
+
+def _owned(who: _Who) -> tuple[str, str]:
+    """Whose it is, and what: "sister's favourite colour", "her name", "wife name"."""
+    pronoun = re.match("(?:his|her|their|its) ", who.key)
+    first, _, rest = who.key.partition(" ")
+    if pronoun or (rest and first in KINDS):
+        owner, noun = first, rest
+    elif who.owner != SELF and who.key.startswith(who.owner.lower()):
+        owner, noun = who.owner.lower(), who.key[len(who.owner) :].strip()
+    else:
+        owner, _, noun = who.key.rpartition("'s ")
+    return owner, noun.removeprefix("new ").removeprefix("current ")
 
 
 def _favourite(source: _Who, noun: str, v: str, subject: str) -> Statement:
@@ -530,10 +351,10 @@ def _favourite(source: _Who, noun: str, v: str, subject: str) -> Statement:
 
 
 def _kin(who: _Who, v: str, last: str, subject: str) -> Statement | None:
-    """ "Wife's name is Ann", "dog is called Rex", "best friend is Tom": whom somebody has, by name."""
+    """Whom somebody has, by name: "Wife's name is Ann", "dog is called Rex", "best friend is Tom"."""
     naming = last in {"name", "names"} and bool(subject)
     kin = _Who.of(subject) if naming else who
-    listed = tuple(re.split(r",? and |, | & ", v)) if re.fullmatch(_LISTED, v) else ()
+    listed = tuple(re.split(r",? and |, | & ", v)) if _P["LISTED"].fullmatch(v) else ()
     if not kin.kind or kin.named or not listed or listed[0].split()[0].lower() in _NO_NAME - {"may", "april", "june"}:
         return None
     owner = "" if kin.owner == SELF else f"{kin.owner.lower()} "
@@ -546,6 +367,8 @@ def _kin(who: _Who, v: str, last: str, subject: str) -> Statement | None:
     )
     people = tuple(Person(kin.kind, name) for name in names)
     attribute, value = _role(kin.kind, v)
+    if kin.kind == "boss":
+        attribute, value, owner = "detail", v, f"{owner}boss"
     return Statement(
         "", owner.strip() if owner else "", attribute, value, people=people, relations=triples if kin.owner else ()
     )
@@ -558,227 +381,201 @@ def _role(kind: str, name: str) -> tuple[str, str]:
     return attribute, f"{_SAME.get(kind, kind)} named {name}" if name else _SAME.get(kind, kind)
 
 
-def _detail(source: _Who, entry: tuple[str, ...], v: str, subject: str, named: bool) -> Statement | None:
-    attribute, relation = entry[0], entry[1] if len(entry) > 1 else ""
-    if attribute == "name" and (len(v.split()) > 3 or re.search(r"\b(?:to|hard|common|unusual)\b", v)):  # noqa: PLR2004
-        return None
-    type_ = {"lives_in": "place", "works_at": "organization", "works_as": "occupation", "comes_from": "place"}.get(
-        relation, ""
-    )
-    triples = tuple(_triples(source, relation, type_, v, Span())) if relation and source.name else ()
-    return Statement("", subject, attribute, v, people=source.people if subject else (), relations=triples)
-
-
 # ── what is said ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A predicate to be read: of whom, in its one form, without the times that hold for it."""
+
+    who: _Who
+    form: _Form
+    span: Span
+
+    @property
+    def relates(self) -> bool:
+        """Whether relations may be read off it."""
+        return bool(self.who.name) and self.form.tense != "plan" and not _P["UNSURE"].search(self.form.text)
+
+    def says(self, attribute: str, value: str, **more: Any) -> Statement:
+        """A statement, with what holds of every one that these words make."""
+        form = self.form
+        held: dict[str, Any] = {
+            "positive": form.positive,
+            "ended": form.ended,
+            "empty": form.empty,
+            "people": self.who.people,
+        }
+        return Statement("", self.who.key, attribute, value, **(held | more))
 
 
 def _said(who: _Who, rest: str) -> Statement:
     form = _form(rest)
     cut = (form.text, Span()) if form.text.startswith("be born") else timed(form.text)
     if cut is None and form.tense in {"past", "done"}:
-        cut = timed(_THIS.sub("", form.text))
+        cut = timed(_P["THIS"].sub("", form.text))
+    told = _Told(who, form, cut[1] if cut else Span())
     if cut is None or form.tense == "plan":
-        return Statement(
-            "",
-            who.key,
-            "plan",
-            form.text,
-            positive=form.positive,
-            ended=form.ended,
-            empty=form.empty,
-            people=who.people,
-        )
-    body, span = cut
-    head, _, tail = body.partition(" ")
-    if head in {"die", "pass"} and who.key:
-        return _died(who, head, tail)
-    if who.key and not who.people and _GONE.fullmatch(body):
+        return told.says("plan", form.text)
+    head, _, tail = cut[0].partition(" ")
+    if (head in {"die", "pass"} or cut[0] == "run away") and who.key:
+        return _died(told, f"{head} {tail}")
+    if who.key and not who.kind and _P["GONE"].fullmatch(cut[0]):
         return Statement("", "", "any", who.key, positive=False, ended=True)
     for row in _BY_HEAD.get(head, ()):
-        if found := row.pattern.fullmatch(tail):
-            if form.tense == "past" and row.kind == "is" and head in {"have", "see", "look", "find", "do"}:
-                break
-            return _read(who, form, row, found, span, form.text[len(body) :])
-    if head == "have" and (told := _have(who, form, tail, span)):
-        return told
-    return _verbal(who, form, head, tail, span)
+        found = row.pattern.fullmatch(tail)
+        ongoing = form.tense == "now" and (
+            row.attribute == "visit"
+            or (head == "move" and " moving " in f" {rest} ")
+            or (row.attribute, head) == ("skill", "learn")
+        )
+        if found and not ongoing and not (head == "know" and not form.positive):
+            return _read(told, row, found, head, form.text[len(cut[0]) :])
+    return _have(told, tail) if head == "have" else _verbal(told, head, tail)
 
 
-_THIS: Final = re.compile(r",? (?:this|next|the coming|tonight|later|soon)\b.*$")
-_GONE: Final = re.compile(
-    r"be (?:all |finally |completely )?(?:gone|over|healed|cured|cancell?ed|called off|finished)\b.*|(?:disappear|heal|go away|fall through)\b.*"
-)
-
-
-def _died(who: _Who, head: str, tail: str) -> Statement:
+def _died(told: _Told, how: str) -> Statement:
+    who = told.who
     if who.owner == SELF and (who.kind in PETS or (who.named and not who.kind)):
-        value = who.name if who.named else f"{_SAME.get(who.kind, who.kind)}"
-        return Statement("", "", "pet", value, positive=False, ended=True, people=who.people)
-    return Statement("", who.key, "event", f"{head} {tail}", people=who.people)
+        name = who.name if who.named else _SAME.get(who.kind, who.kind)
+        return Statement("", "", "pet", name, positive=False, ended=True, people=who.people)
+    return told.says("event", how)
 
 
-def _read(who: _Who, form: _Form, row: Row, found: re.Match[str], span: Span, tail: str) -> Statement:
-    groups = {name: value for name, value in found.groupdict().items() if value}
+_STATES_OF: Final = frozenset({"home", "employer", "job", "school"})
+_ACTS: Final = frozenset("become get marry rent divorce adopt buy go turn".split())
+
+
+def _read(told: _Told, row: Row, found: re.Match[str], head: str, tail: str) -> Statement:
+    """What a row says; in the past, that a home or a job is over, and of other things only that it was so."""
+    form, groups = told.form, {name: value for name, value in found.groupdict().items() if value}
     v = groups.get("v", "").strip(" ,")
-    value = " ".join(row.put.format(v=v).split()) if row.put else f"{v}{tail}".strip()
-    value = v if not row.put and row.kind == "ends" else value or form.text
-    begins = (
-        row.kind == "begins" or row.attribute in {"partner", "employer"} and found.string.startswith(("to ", "married"))
+    value = (
+        " ".join(row.put.format(v=v).split())
+        if row.put
+        else v
+        if row.kind == "ends"
+        else f"{v}{tail}".strip() or form.text
     )
     was = (
-        form.tense == "past"
-        and row.kind == "is"
-        and row.heads[0] not in {"get", "marry", "rent", "divorce", "adopt"}
-        and "become" not in form.text
-        and not groups.get("place")
-        and row.attribute not in {"birthday", "birthplace", "partner"}
-        and "turn" not in row.heads[-1:]
+        row.kind == "is"
+        and head not in _ACTS
+        and (form.tense == "past" or (form.tense == "done" and not told.span.lasting))
     )
-    was = was or (
-        form.tense == "done"
-        and row.kind == "is"
-        and not span.lasting
-        and row.attribute in {"home", "employer"}
-        and row.heads[0] in {"live", "work"}
-    )
-    ended = form.ended or row.kind == "ends" or (was and row.attribute in {"home", "employer", "job", "school"})
-    statement = Statement(
-        "", who.key, row.attribute, value, positive=form.positive and not ended, ended=ended, empty=form.empty,
-        touches=row.kind == "touches" or (was and not ended), people=who.people,
-    )  # fmt: skip
-    if form.empty or (form.ended and row.kind == "ends"):
-        statement = replace(statement, ended=True)
-    also = tuple(
-        Statement("", who.key, _EXTRA[name][0], groups[name], positive=statement.positive, ended=ended)
-        for name in _EXTRA
-        if name in groups
-    )
-    if "new" in groups:
-        also = (Statement("", who.key, "habit", groups["new"]),)
-    triples = _of_row(who, form, row, found, groups, span, begins=begins)
-    return replace(
-        statement, relations=tuple(dict.fromkeys(triples)), also=also, people=(*_introduced(groups, row), *who.people)
-    )
-
-
-def _introduced(groups: dict[str, str], row: Row) -> tuple[Person, ...]:
-    kind = "car" if row.attribute == "vehicle" else groups.get("kind", "")
-    return (Person(kind.lower(), groups.get("v", "") if "kind" in groups else ""),) if kind else ()
-
-
-def _of_row(
-    who: _Who, form: _Form, row: Row, found: re.Match[str], groups: dict[str, str], span: Span, *, begins: bool
-) -> Iterator[Triple]:
-    if not who.name or _UNSURE.search(form.text) or form.tense == "plan":
-        return
-    yield from who.introduced()
-    plain = form.positive or form.ended
-    relation = row.relation
-    if not form.positive and row.attribute == "like" and not form.ended and not span.partly:
-        relation = "dislikes"
-    elif not plain or (form.ended and (span.partly or re.search(r"\bwith\b", groups.get("v", "")))):
-        return
-    over = (
+    ended = (
         form.ended
-        or relation.startswith("!")
-        or (form.tense == "past" and row.kind == "is" and row.attribute in {"home", "employer", "job", "school"})
+        or row.kind == "ends"
+        or (
+            (was and row.attribute in _STATES_OF and head != "be")
+            or (was and head == "be" and form.tense == "past" and row.attribute in _STATES_OF)
+        )
     )
-    relation = relation.removeprefix("!")
+    touches = row.kind == "touches" or (
+        was and form.tense == "past" and row.attribute in {"like", "prefer", "diet", "trait"}
+    )
+    also = tuple(told.says(_EXTRA[name][0], groups[name], ended=ended) for name in _EXTRA if name in groups)
+    if "new" in groups:
+        also = (told.says("habit", groups["new"], positive=True, ended=False),)
+    kind = "car" if row.attribute in {"vehicle", "car"} else groups.get("kind", "").lower()
+    people = (Person(kind, groups.get("v", "") if "kind" in groups else ""),) if kind else ()
+    triples = tuple(
+        dict.fromkeys(
+            _of_row(told, row, found, groups, over=(ended and row.kind == "is") or row.relation.startswith("!"))
+        )
+    )
+    return told.says(
+        row.attribute, value, positive=form.positive and not ended, ended=ended, touches=touches and not ended, also=also,
+        people=(*people, *told.who.people), relations=triples,
+    )  # fmt: skip
+
+
+def _of_row(told: _Told, row: Row, found: re.Match[str], groups: dict[str, str], *, over: bool) -> Iterator[Triple]:
+    if not told.relates:
+        return
+    who, form, v, relation = told.who, told.form, groups.get("v", ""), row.relation.removeprefix("!")
+    yield from who.introduced()
+    if not form.positive and row.attribute == "like" and not form.ended and not told.span.partly:
+        relation = "dislikes"
+    elif not (form.positive or form.ended) or (form.ended and (told.span.partly or " with " in f" {found.string}")):
+        return
+    if "kind" in groups:
+        yield from _having(told, groups["kind"], v, over=over)
+        return
+    retired = v.startswith("retired ")
+    begins = row.kind == "begins" or found.string.startswith(("to ", "married")) or row.attribute == "partner"
     if (old := groups.get("old")) and proper(old):
         yield Triple(who.name, relation, proper(old), target_type=row.target, ended=True)
-    v = groups.get("v", "")
-    retired = re.match(r"retired ", v)
-    if kind := groups.get("kind"):
-        yield from _having(who, kind, v, span, over)
-        return
     if "student" in groups:
         yield Triple(who.name, "is", "student", ended=over)
-    if not relation:
-        return
-    if row.put and not v and row.attribute == "partner":
+    if relation and row.put and not v and row.attribute == "partner":
         yield Triple(who.name, "has_status", row.put.split()[0], ended=over)
-    yield from _triples(
-        who, relation, row.target, v[8:] if retired else v, span, over=over or bool(retired), begins=begins
-    )
-    for name, (_, extra, type_) in _EXTRA.items():
-        if name in groups:
-            yield from _triples(who, extra, type_, groups[name], span, over=over or bool(retired))
+    elif relation:
+        yield from _triples(
+            who, relation, row.target, v.removeprefix("retired "), told.span, over=over or retired, begins=begins
+        )
+    for name in groups.keys() & _EXTRA.keys() if relation else ():
+        yield from _triples(who, *_EXTRA[name][1:], groups[name], told.span, over=over or retired)
 
 
-_NO_PLACE: Final = frozenset(
-    "abroad apartment bed dorms fear flat here hiding hope house luxury nature peace poverty rent silence sin squalor style suburbia suburbs "
-    "there town love work isolation solitude".split()
-)
-_WORKPLACES: Final = re.compile(
-    r"(?:[\w.'-]+ ){0,3}(?:agency|airport|bakery|bank|bar|bookstore|brewery|caf[eé]|charity|church|clinic|college|company|consultancy|court|embassy|"
-    r"factory|farm|firm|garage|gym|hospital|hotel|kindergarten|lab|laboratory|library|museum|newspaper|ngo|nonprofit|nursery|pharmacy|pub|"
-    r"restaurant|school|shop|start-?up|store|studio|supermarket|theat(?:er|re)|university|warehouse|winery|zoo|office)",
-    re.IGNORECASE,
-)
 _AFTER: Final = {
     "place": re.compile(r",? (?:with|where|as|for|but|near|because|while|by|to|and (?=[a-z]))\b.*"),
     "organization": re.compile(
-        r",? (?:as|in|on|with|for|from|where|doing|by|to|near|but|because|part|remotely|which|who|and (?=[a-z]))\b.*"
+        r",? (?:as|in|on|with|for|from|where|doing|by|to|near|but|because|part|full|remotely|which|who|and (?=[a-z]))\b.*"
     ),
     "": re.compile(r",? (?:because|since|unfortunately|especially|so|for|as)\b.*"),
 }
 
 
 def _targets(relation: str, type_: str, value: str) -> tuple[str, ...]:
-    if relation in {"named", "has_age", "has_status"}:
-        return (value.split(",")[0],) if len(value.split()) < 4 else ()  # noqa: PLR2004
-    if relation == "born_on":
-        return (bare(value),) if is_date(bare(value)) else ()
-    if type_ in {"place", "organization"}:
-        value = _AFTER[type_].sub("", value)
-        name = proper(value)
-        if name and any(map(str.isupper, name)):
-            return things(value) if " and " in name else (name,)
-        if type_ == "organization":
-            plain = thing(value, simple=True)
-            return (plain,) if len(plain.split()) < 4 and _WORKPLACES.fullmatch(plain) else ()
-        lower = re.fullmatch(r"[a-z]{3,}|(?:new|san|los|las|hong|sao|saint|cape|tel|south|north) [a-z]{3,}", value)
-        return (value,) if lower and value not in _NO_PLACE and relation == "lives_in" else ()
-    if type_ == "person":
-        return (proper(value),) if proper(value) else ()
-    if relation in {"prefers"}:
-        value = re.split(r" (?:over|to|than|instead)\b", value)[0]
-        return () if re.match(r"\w+ing\b|.* when\b", value) else things(value)
+    """The names of what a value says, none where it says anything else besides."""
     if relation == "is" and "'s " in value:
         return ()
-    if relation == "speaks":
-        value = re.sub(r"\b(?:fluent|good|some|basic|a little|perfect|a bit of|conversational)(?:ly)? ", "", value)
-    if relation == "likes" or relation == "dislikes":
-        verb, _, rest = value.partition(" ")
-        value = (
-            f"{gerund(verb)} {rest}".strip()
-            if FORMS.get(verb, ("", ""))[1] == "base"
-            and verb
-            not in {
-                "fish",
-                "garden",
-                "bike",
-                "race",
-                "train",
-                "dance",
-                "dream",
-                "surf",
-                "cook",
-                "hunt",
-                "travel",
-                "play",
-            }
-            or (verb in {"play", "cook", "travel"} and rest)
-            else value
-        )
-        return (
-            ()
-            if re.search(r"\bwhen |(?<=\w) in the (?:morning|evening)", value)
-            else things(re.sub(r",? (?:with|because) .*", "", value) if verb.endswith("ing") else value)
-        )
-    return things(
-        _AFTER[""].sub("", value), simple=relation in {"is", "follows_diet", "works_as"} and " of " not in value
+    if type_ in {"place", "organization"}:
+        return _places(relation, type_, _AFTER[type_].sub("", value))
+    if type_ == "person" or relation == "born_on":
+        name = proper(value) if type_ else bare(value)
+        return (name,) if name and (type_ or is_date(name)) else ()
+    if relation in {"named", "has_age", "has_status"}:
+        return (value.split(",", 1)[0],) if len(value.split()) <= 3 else ()  # noqa: PLR2004 - a name
+    if relation in {"likes", "dislikes"}:
+        return _liked(value)
+    if relation == "prefers":
+        value = re.split(r" (?:over|to|than|instead)\b|^\w+ing\b|.* when\b", value)[0]
+    value = _AFTER[""].sub(
+        "", re.sub(r"\b(?:fluent|good|some|basic|a little|a bit of) ", "", value) if relation == "speaks" else value
     )
+    simple = relation in {"is", "follows_diet", "works_as"} and " of " not in value
+    return things(value, simple=simple)
+
+
+def _places(relation: str, type_: str, value: str) -> tuple[str, ...]:
+    name = proper(value)
+    if name and any(map(str.isupper, name)):
+        return things(value) if " and " in name else (name,)
+    if type_ == "organization":
+        plain = thing(value, simple=True)
+        return (plain,) if len(plain.split()) <= 3 and _P["WORKPLACES"].fullmatch(plain) else ()  # noqa: PLR2004 - no clause
+    lower = re.fullmatch("[a-z]{3,}|(?:new|san|los|las|hong|sao|saint|cape|tel|south|north) [a-z]{3,}", value)
+    return (value,) if lower and value not in WORDS["NO_PLACE"] and relation == "lives_in" else ()
+
+
+def _liked(value: str) -> tuple[str, ...]:
+    """What one likes; of "to hike" the hiking."""
+    verb, _, rest = value.partition(" ")
+    if (
+        FORMS.get(verb, ("", ""))[1] == "base"
+        and (rest or verb not in WORDS["NOUN_VERBS"])
+        and not (rest and verb in WORDS["NOUN_VERBS"] - {"play", "cook", "travel"})
+    ):
+        value = f"{gerund(verb)} {rest}".strip()
+    if re.search(r"\bwhen |(?<=\w) in the (?:morning|evening)", value):
+        return ()
+    return things(re.sub(r",? (?:with|because) .*", "", value) if verb.endswith("ing") else value)
+
+
+_ONE: Final = frozenset(
+    "lives_in works_at works_as born_in born_on comes_from has_age named married_to engaged_to partner_of follows_diet".split()
+)
 
 
 def _triples(
@@ -786,25 +583,9 @@ def _triples(
 ) -> Iterator[Triple]:
     targets = _targets(relation, type_, value.strip(" ,'"))
     since, until = _held(span, over=over, begins=begins)
-    single = relation in {
-        "lives_in",
-        "works_at",
-        "works_as",
-        "born_in",
-        "born_on",
-        "comes_from",
-        "has_age",
-        "named",
-        "married_to",
-        "engaged_to",
-        "partner_of",
-        "follows_diet",
-    }
+    single = False if len(targets) > 1 and relation in _ONE else None
     for target in targets:
-        yield Triple(
-            who.name, relation, target, source_type=who.type, target_type=type_, valid_from=since, valid_to=until, ended=over,
-            single=False if len(targets) > 1 and single else None,
-        )  # fmt: skip
+        yield Triple(who.name, relation, target, who.type, type_, since, until, ended=over, single=single)
 
 
 def _held(span: Span, *, over: bool, begins: bool) -> tuple[datetime | None, datetime | None]:
@@ -816,124 +597,63 @@ def _held(span: Span, *, over: bool, begins: bool) -> tuple[datetime | None, dat
 
 # ── "has a sister named Ann", "has a car", and every other verb ────────────────────────────────────────────────────────
 
-_HAS_KIN: Final = re.compile(
-    rf"(?:an? |the |[-\d]\S* |two |three |four |five |another |one |no )?(?P<quality>(?:[\w-]+ ){{0,3}}?)(?P<kind>{_KIND})\b(?! (?:in common|allergy|walker|sitter|food|"
-    rf"trainer|shelter|hair|lessons?|who is|owner|tree|collection|room|walk|party)|-|')(?:(?:,? (?:is |are )?(?:named|called)|,| whose names? (?:is|are)) (?-i:(?P<name>{_LISTED})))?(?P<rest>.*)",
-    re.IGNORECASE,
-)
-_MORE_KIN: Final = re.compile(
-    rf",? and (?:an? |\w+ )(?P<kind>{_KIND})\b(?:(?:,? (?:named|called)|,) (?P<name>{NAME}))?"
-)
-_PASSING: Final = re.compile(
-    r"(?:\w+ )?(?:meeting|appointment|flight|exam|test|interview|party|date|trouble|deadline|call|class today|headache|cold|siblings|great|good|bad|"
-    r"hard|rough|tough|busy|long|fun|chance|plan|plans|look|sense|feeling|mind|time|day|week|night|weekend|question|idea|problem|issue|"
-    r"favou?rite|conversation|talk|chat|dinner|lunch|breakfast|trip|lot|few|bit|blast|moment|experience|interest|passion|love)s?\b",
-    re.IGNORECASE,
-)
 
-
-def _have(who: _Who, form: _Form, tail: str, span: Span) -> Statement | None:
+def _have(told: _Told, tail: str) -> Statement:
     """Family, friends and pets that somebody has, and what else."""
-    if found := _HAS_KIN.fullmatch(tail):
+    form, past = told.form, told.form.tense == "past"
+    if found := _P["HAS_KIN"].fullmatch(tail):
         kind, name = found["kind"].lower(), found["name"] or ""
         attribute, value = _role(kind, name)
-        counted = re.match(r"(?:[-\d]\S*|two|three|four|five|six|seven|no) ", tail)
         if attribute != "partner":
-            value = " ".join(
-                filter(
-                    None,
-                    [counted and counted.group().strip(), found["quality"].strip(), value, found["rest"].strip(" ,")],
-                )
-            )
-        ended = form.ended or form.tense == "past"
-        triples = (
-            ()
-            if not who.name or _UNSURE.search(form.text) or not (form.positive or form.ended)
-            else tuple(_having(who, kind, name, span, over=ended, more=found["rest"]))
+            value = " ".join(filter(None, [found["count"], found["quality"].strip(), value, found["rest"].strip(" ,")]))
+        ended = form.ended or past
+        triples: Iterable[Triple] = (
+            _having(told, kind, name, over=ended, more=found["rest"])
+            if told.relates and (form.positive or form.ended)
+            else ()
         )
-        people = tuple(Person(kind, one) for one in re.split(r",? and |, ", name))
-        return Statement(
-            "", who.key, attribute, value, positive=form.positive and not ended, ended=ended, empty=form.empty,
-            people=(*people, *who.people), relations=(*who.introduced(), *triples),
-        )  # fmt: skip
-    past = form.tense == "past"
-    triples = ()
-    if (
-        who.name
-        and form.positive
-        and not past
-        and not _UNSURE.search(form.text)
-        and not _PASSING.match(bare(tail, counted=True))
-    ):
-        triples = tuple(
-            Triple(who.name, "has", bare(one, counted=True))
-            for one in things(tail, simple=True)
-            if re.match(r"an? |\d|the ", tail)
+        people = (*(Person(kind, one) for one in _names(name)), *told.who.people)
+        return told.says(
+            attribute,
+            value,
+            positive=form.positive and not ended,
+            ended=ended,
+            people=people,
+            relations=(*told.who.introduced(), *triples),
         )
-    return Statement(
-        "",
-        who.key,
-        "event" if past else "own",
-        form.text[5:],
-        positive=form.positive,
-        ended=form.ended,
-        empty=form.empty,
-        people=who.people,
-        relations=triples,
-    )
+    plain = told.relates and form.positive and not past and not _P["PASSING"].match(bare(tail, counted=True))
+    owned = things(tail, simple=True) if plain and re.match(r"an? |\d|the ", tail) else ()
+    triples = tuple(Triple(told.who.name, "has", bare(one, counted=True)) for one in owned)
+    return told.says("event" if past else "own", form.text[5:], relations=triples)
 
 
-def _having(who: _Who, kind: str, name: str, span: Span, over: bool, more: str = "") -> Iterator[Triple]:
-    listed = [(kind, one) for one in re.split(r",? and |, ", name)] + [
-        (more_["kind"].lower(), more_["name"] or "") for more_ in _MORE_KIN.finditer(more)
-    ]
-    for word, one in listed:
-        type_ = "animal" if word in PETS else "person"
-        relation = _kin_relation(word)
-        if one:
-            yield Triple(
-                who.name,
-                relation,
-                one,
-                source_type=who.type,
-                target_type=type_,
-                ended=over,
-                single=False if len(listed) > 1 and relation == "married_to" else None,
-            )
-        else:
-            yield Triple(
-                who.name, "has", word, source_type=who.type, target_type=type_ if word not in PLURAL else "", ended=over
-            )
+def _names(listed: str) -> list[str]:
+    return re.split(",? and |, | & ", listed)
 
 
-_STATED: Final = frozenset(
-    "play speak study learn drive drink eat take use watch read own practice practise teach write collect play listen wear".split()
-)
+def _having(told: _Told, kind: str, name: str, *, over: bool, more: str = "") -> Iterator[Triple]:
+    listed = [(kind.lower(), one) for one in _names(name)]
+    for word, one in [
+        *listed,
+        *((again["kind"].lower(), again["name"] or "") for again in _P["MORE_KIN"].finditer(more)),
+    ]:
+        type_ = "animal" if word in PETS else "" if word in PLURAL and not one else "person"
+        yield Triple(
+            told.who.name, _kin_relation(word) if one else "has", one or word, told.who.type, type_, ended=over
+        )
 
 
-def _verbal(who: _Who, form: _Form, head: str, tail: str, span: Span) -> Statement:
+def _verbal(told: _Told, head: str, tail: str) -> Statement:
     """What no row knows: a habit where the verb is in the present, else an event."""
-    known = any(base == head for base, _ in FORMS.values())
-    habit = form.tense == "now" or form.ended
-    attribute = "" if not known or head == "be" else "habit" if habit else "event"
+    form, who = told.form, told.who
     if head == "quit":
-        attribute, form.text = "any", tail
-    triples: tuple[Triple, ...] = ()
-    said = form.positive or (form.ended and not span.partly and " with " not in tail)
-    if habit and said and head in _STATED and who.name and not _UNSURE.search(form.text):
-        object_ = re.sub(r"^(?:to )", "", re.split(r" (?:with|for|on|at|in) ", tail)[0])
+        return told.says("any", tail)
+    habit = form.tense == "now" or form.ended
+    attribute = "" if head not in DONE else "habit" if habit else "event"
+    triples = [*who.introduced()]
+    plainly = form.positive or (form.ended and not told.span.partly and " with " not in tail)
+    if habit and plainly and head in WORDS["STATED"] and told.relates:
         relation = "listens_to" if head == "listen" else third(head)
-        triples = tuple(_triples(who, relation, "", object_, span, over=form.ended))
-    if who.named and who.kind:
-        triples = (*who.introduced(), *triples)
-    return Statement(
-        "",
-        who.key,
-        attribute,
-        form.text,
-        positive=form.positive,
-        ended=form.ended,
-        empty=form.empty,
-        people=who.people,
-        relations=triples,
-    )
+        value = re.split(" (?:with|for|on|at|in) ", tail.removeprefix("to "))[0]
+        triples += _triples(who, relation, "", value, told.span, over=form.ended)
+    return told.says(attribute, f"{head} {tail}".strip() if form.ended else form.text, relations=tuple(triples))

@@ -6,9 +6,9 @@ import re
 from functools import lru_cache
 from typing import Final
 
+from langmem_adapter.statements.chinese import chinese_statement
 from langmem_adapter.statements.english import english_statement
 from langmem_adapter.statements.statement import LONGEST, Statement
-from langmem_adapter.statements.chinese import chinese_statement
 from langmem_adapter.text import is_cjk
 
 __all__ = ["in_chinese", "read"]

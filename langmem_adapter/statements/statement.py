@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    import re
 
     from langmem_adapter.records.graph import Triple
 
-__all__ = ["LONGEST", "MANY", "SINGLE", "Kind", "Person", "Row", "Statement", "rows"]
+__all__ = ["LONGEST", "MANY", "SINGLE", "Kind", "Person", "Row", "Statement"]
 
 LONGEST: Final = 300
 """Characters of the longest text that is read: what is longer is no short statement."""
 
 SINGLE: Final = frozenset(
     "name nickname age birthday birthplace origin nationality gender home employer job school partner diet religion "
-    "phone email language height weight salary commute device goal favorite detail".split()
+    "phone email language height weight salary commute device car hours major wake team politics favorite detail".split()
 )
 """Attributes that have one value at a time; a newer statement ends the older one."""
 
 MANY: Final = frozenset(
-    "family pet friend like prefer allergy health habit skill speak study vehicle own trait plan event any".split()
+    "family pet friend like prefer allergy health habit hobby group visit skill speak study vehicle own trait plan event goal "
+    "any".split()
 )
 """Attributes of which one has several values; no statement ends another's for its date. `any` is said of what ends only: it
 ends whatever it names."""
 
 Kind = Literal["is", "begins", "ends", "touches"]
 """What a wording says of the attribute: its value, since now another value, that it is over, or something about it."""
-
-_KINDS: Final[Mapping[str, Kind]] = {"": "is", "+": "begins", "-": "ends", "~": "touches"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,33 +102,3 @@ class Statement:
     def single(self) -> bool:
         """Whether it is the one value of its attribute."""
         return self.attribute in SINGLE and not self.touches
-
-
-def rows(table: str, macros: Mapping[str, str], *, flags: int = 0) -> tuple[Row, ...]:
-    """The rows of a table: a line each, `attribute mark | relation:target | [heads] pattern | put`.
-
-    The mark is `+` for what begins with the statement, `-` for what ends, `~` for what only touches the attribute.
-
-    Args:
-        table: Lines.
-        macros: What stands for a word in angle brackets in the patterns: `<V>`.
-        flags: Of the patterns.
-
-    Example:
-        >>> (row,) = rows("home + | lives_in:place | [move relocate] to <V>", {"V": "(?P<v>.+)"})
-        >>> row.kind, row.heads, row.pattern.fullmatch("to Braga")["v"]
-        ('begins', ('move', 'relocate'), 'Braga')
-    """
-    return tuple(_row(line, macros, flags) for line in table.strip().splitlines() if line.strip())
-
-
-def _row(line: str, macros: Mapping[str, str], flags: int) -> Row:
-    head, edge, pattern, put, *_ = [*(part.strip() for part in re.split(r"(?<!\S)\|(?!\S)", line)), "", "", ""]
-    attribute, _, mark = head.partition(" ")
-    relation, _, target = edge.partition(":")
-    heads = re.match(r"\[([\w ]+)\] ?", pattern)
-    pattern = pattern[heads.end() :] if heads else pattern
-    for name, meant in macros.items():
-        pattern = pattern.replace(f"<{name}>", meant)
-    listed = tuple(heads[1].split()) if heads else ()
-    return Row(attribute, _KINDS[mark.strip()], re.compile(pattern, flags), relation, target, listed, put)

@@ -8,107 +8,26 @@ only what plainly tells something done, planned or lasting, and stands on its ow
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.reasoning.rules.sentences import LONGEST, Sentence, commands
-from langmem_adapter.statements.chinese import KIN, KINDS, NAME, chinese_statement
+from langmem_adapter.statements.chinese import KIN, NAME, chinese_statement
 from langmem_adapter.statements.chinese_dates import WHEN
+from langmem_adapter.statements.tables import patterns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from langmem_adapter.statements.statement import Statement
 
-__all__ = ["chinese_call", "chinese_facts", "chinese_named", "is_chinese"]
+__all__ = ["chinese_facts", "is_chinese"]
 
-_OPENING: Final = re.compile(
-    r"(?:(?:你好|您好|大家好|嗨|哈喽|早上好|下午好|晚上好|谢谢|好的|嗯|恩|哦|呃|哈哈|对了|是的|没错|对呀?|对啊|当然|说实话|老实说|说起来|话说回来|请记住|记住|请注意|别忘了"
-    r"|告诉你|我想告诉你|跟你说|顺便说一[下句]|总之|那个)(?=[\s，,、！!：:～~。]|我|他|她|它|$)|其实|另外|而且|并且|但是|但(?!愿)|可是|不过(?!敏)|然后|所以|还有(?=我)|此外|同时|虽然|目前|现在|如今|因为(?=我)"
-    r"|以及|除此之外|也(?=[^许])|却)[\s，,、！!：:～~。]*"
-)
-_SOFT: Final = re.compile(r"[\s啊呀呢吧哦啦嘛哈噢~～！!。.，,、…]+$(?<!\.\.)")
-_SPLIT: Final = re.compile(r"[，,；;]|(?:但是|而且|并且|可是|不过|然后|所以|因为)(?=我|他|她|它)")
-_TIME: Final = rf"(?:{WHEN}|\d{{1,2}}月(?:\d{{1,2}}[日号])?|周[一二三四五六日末]|每[天周年月]|平时|以前|小时候|[\d一二两三四五六七八九十半]{{1,3}}个?(?:天|周|月|年)前)"
-_ALONE: Final = re.compile(rf"{_TIME}")
-_PASSED: Final = re.compile(
-    r"(?:今天|昨天|昨晚|今早|刚才|刚刚|最近|近来|近期|目前|现在|如今|前几天|这几天|这段时间|前段时间|这两天|前不久)[，,]?"
-)
-_SELF: Final = re.compile(rf"(?P<when>{_TIME})?(?:我们|咱们|我|本人|俺)(?!的天|靠|俩想问)(?P<said>.+)")
-_OTHER: Final = re.compile(r"(?P<who>他们|她们|它们|他|她|它)(?P<rest>.+)")
-_KIN: Final = re.compile(rf"(?P<kin>{KIN})(?<![马鸟])(?P<rest>.+)")
-_HYPOTHETICAL: Final = re.compile(r"(?:如果|假如|要是|假设|假装|想象|万一|只要|除非|除了|每当|当|等我|听说|据说|若)")
-_NAMES: Final = rf"(?:[A-Z][\w.'-]*(?: [A-Z][\w.'-]*){{0,2}}|[\u4e00-\u9fff·]{{1,6}}?)"
-_CALL_ME: Final = re.compile(
-    rf"(?:你|您|请|大家)?(?:也|都|就|可以|还是)*(?:请)?叫我(?P<name>{_NAMES})(?:就行|就好|就可以|即可)?了?"
-)
-_NICK: Final = re.compile(rf"(?:大家|朋友们?|同事们?|同学们?|别人|他们|家人)都?叫我(?P<name>{_NAMES})")
-_NOT_CALLED: Final = re.compile(rf"(?:别|不要)再?叫我(?P<name>{_NAMES})了?")
-_MY_NAME: Final = re.compile(
-    rf"(?:的?(?:名字|姓名|全名)(?:叫做?|是|为)|叫做?|名叫)(?P<name>{_NAMES})|是(?P<is>{NAME})(?<![的过了])"
-)
-_RENEWED: Final = re.compile(r"(?:换|改)了?(?:一?个)?新?的?(?P<noun>\w{2,5}?(?:号码?)?)了?")
-_NEW_ONE: Final = re.compile(r"(?:现在|新)的?\w{0,4}?(?:是|：)\s?(?P<value>.+)")
-_WORK: Final = re.compile(r"工作|辞|离职|跳槽|入职|失业")
-_AT: Final = re.compile(r"(?:现在|目前)?在(?P<where>[^，,的]{2,12})")
-_DIED: Final = re.compile(
-    rf"(?!{KIN}|大家|客人|我们|他|她|它|雨|电|病|车|天|时间)(?P<name>[\u4e00-\u9fffA-Za-z]{{2,4}}?){WHEN}?(?:去世|离世|病逝|走丢|死|走)了"
-)
-_CANCELLED: Final = re.compile(
-    r"(?!你|他|她|如果)[^，,我你他她]{1,12}的?(?:行程|旅行|旅游|机票|航班|计划)(?:都|已经|被)?取消了"
-)
-_EXAMPLES: Final = re.compile(r"(?:像|比如|例如|如|特别是|尤其是|包括).{2,30}")
-_LISTED: Final = re.compile(r"(?!.{0,2}(?:也|都|很|是|有|没|不|让|每|觉得|感觉|但|就|因为|可以))[^的了过]{1,8}")
-
-_LEADS: Final = re.compile(
-    r"(?:也|还是|还(?!贷|没|清|钱)|又|都|就(?!读|职|业)|其实|当然|已经|确实|只是|于是|终于|刚刚|刚(?!满)|改(?=喝|吃|学|用|玩|做|打|住|读|练|骑|坐)|最近|近来|近期|现在|目前|如今|主要|基本上|一般|再|本来|真的(?=不))+"
-)
-_YOU: Final = re.compile(r"[你您]|吗$|什么|怎么|如何|为何|哪[里儿个家些种]|是不是|是否|有没有|能不能|要不要|谁|多少")
-_POINTS: Final = re.compile(
-    r"[我她它您]|(?<![吉其])他|这|那(?!么$)|该(?:怎|从|去)|此|上述|其中|里面|当地|上面|哈哈|再见|下次再"
-)
-_IDLE: Final = re.compile(
-    r"知道|明白|懂了|忘了|觉得|以为|认为|听说|感觉|感到|感受|担心|害怕|怕|困惑|好了|错了|完了|累了|饿了|困了|想了|问|说(?!中|英|日|法|德|.{1,2}语)|试了|试过|除了|为了|太.{1,4}了|谢|请"
-    r"|了解|聊|分享|建议|推荐|发现|告诉|收到|报错|没事|行了|算了|来了|客气|同意|相信|确定|意识到|体会|反思|收获|启发|遇到|理解|注意|考虑|思考|尝试|努力|尽力|好奇|期待|理想|取消不"
-    r"|第一次|迷茫|无助|难过|焦虑|压力|情绪|心情|状态|有(?:点|些)(?![^，]{1,6}(?:病|症|炎))|一下|试试|看看"
-)
-_PASSING: Final = re.compile(
-    r"(?:得|必须|需要|应该|可以|能|可能|或许|也许|似乎|好像|大概|差点|有(?:点|些)|不想|没想|想想|总(?:是|觉)|真是|真的是|更是|才|因为|毕竟|由于|让|使|并|而|却|但|所以|以|先|从而"
-    r"|像|特别是|尤其是|比如|还有|关于|对于|根据|通过|随着|不仅|无论|即使|虽然|不敢|不会|不知|不确|没法|无法|只能|希望|愿意|很(?!少|早|喜|爱|擅)|非常(?!喜|爱|擅)|挺|特别(?!喜|爱))"
-)
-_LEAVING: Final = re.compile(
-    r"(?:要|准备|打算|得).{0,14}了$|.*(?:晚饭|晚餐|午饭|睡觉|休息)|今天.*想|.*的话$|.*的时候$|.*[之以]后$"
-)
-_PLAN: Final = re.compile(
-    r"(?:.{0,8}?)(?:打算|计划(?!是)|准备(?!好)|想要?(?:去|学|成为|当|买|换|考|搬|找|养|开|做|住|结婚|要)|要(?:去|参加|搬|结婚|考|开始|出差|飞|回|换|生)|将(?:要|会|去|在)?)"
-)
-_GOING_ON: Final = re.compile(
-    r"(?:一直|仍然|正|还)?(?:正?在|正在).{3,}|从事.{2,}|每[天周年月个].{2,}|是.{2,}|(?:经常|常常|常|有时|平时|通常).{3,}"
-)
-_DONE: Final = re.compile(r"[^了过]{0,24}[\u4e00-\u9fff](?:了|过).*")
-_TOLD_OF: Final = re.compile(r"讲述|描述|描写|介绍|收藏了|提到|提出|包含|是.{0,3}(?:家|部|本|种|个)")
-_INNER: Final = re.compile(
-    r"疑问|疑惑|问题|烦恼|事|时间|预算|精神|动力|办法|想法|机会|兴趣|信心|感觉|困难|经验|空|意思|目标|出路|进步|效果|项目|道理|压力|意见|看法|灵感|能力|理由|必要|关系|感情|好处"
-    r"|风景|景色|景点|建筑|朋友$|人$"
-)
-_NOT_MINE: Final = re.compile(
-    r"(?:问题|意思|想法|疑问|指令|命令|要求|代码|程序|错|天|看法|建议|老天|灵感|任务|计划|感觉|心情|目的|意见|选择)"
-)
-_OF_MINE: Final = re.compile(r"(?P<noun>[^，,。是的]{1,8})(?:是(?!.*的$)|性格|比较|偏).{1,40}|性格.{2,20}")
-_ABLE: Final = re.compile(
-    r"(?:不?会|学会了?|擅长)(?:说|讲|弹|拉|吹|唱|跳|游泳|做饭|做菜|烹饪|烘焙|开车|开飞机|写(?!出)|画|编程|下棋|下围棋|滑|骑|打(?!算|扰|电话)|修|织|缝|瑜伽|书法|武术|摄影|手语|魔术|做.{1,6})"
-)
-
-
-@dataclass(slots=True)
-class _Run:
-    """Whom the pieces of a sentence go on speaking of."""
-
-    mine: bool = False
-    kept: bool = False
-    kin: str = ""
-    before: str = ""
-    noun: str = ""
+_P: Final = patterns("chinese-talk", {"KIN": KIN, "NAME": NAME, "WHEN": WHEN}, flags=0)
+_NAMED: Final = {"NOT_CALLED": "昵称不再是", "NICK": "昵称是", "CALL_ME": "名字是"}
+_LOOSE: Final = frozenset({"", "event", "plan", "habit"})
+_SHORTEST, _LONGEST_HABIT = 4, 25
+"""Letters: 吃了 and 到了 say nothing; a long habit is a story."""
 
 
 def is_chinese(text: str) -> bool:
@@ -131,234 +50,180 @@ def chinese_facts(sentence: Sentence) -> Iterator[str]:
     Yields:
         Short statements: "名字是John", "她有一条狗".
     """
-    facts: list[str] = []
-    run = _Run()
-    pieces = list(_pieces(sentence.text))
+    run, pieces = _Run(asks=sentence.asks), list(_pieces(sentence.text))
     for place, piece in enumerate(pieces, start=1):
-        if _HYPOTHETICAL.match(piece):
+        if _P["HYPOTHETICAL"].match(piece):
             break
         asked = sentence.asks and place == len(pieces)
-        told = "" if asked or len(piece) > LONGEST or commands(piece) else _told(piece, run, facts, sentence.asks)
+        told = "" if asked or len(piece) > LONGEST or commands(piece) else run.told(piece)
+        run.facts += [told] if 0 < len(told) <= LONGEST else []
         run.kept, run.before = bool(told), piece
-        if told and len(told) <= LONGEST:
-            facts.append(told)
-    yield from facts
+    yield from run.facts
 
 
 def _pieces(text: str) -> Iterator[str]:
     when = ""
-    for part in _SPLIT.split(text):
-        piece = _unopened(_SOFT.sub("", part.strip()))
-        if _ALONE.fullmatch(piece):
-            when = "" if _PASSED.fullmatch(piece) else piece
+    for part in _P["SPLIT"].split(text):
+        piece = _P["OPENING"].sub("", _P["SOFT"].sub("", part.strip()), count=1).strip()
+        if _P["TIME"].fullmatch(piece):
+            when = "" if _P["PASSED"].fullmatch(piece) else piece
         elif piece:
             yield f"{when}{piece}"
             when = ""
 
 
-def _unopened(text: str) -> str:
-    start = 0
-    while start < len(text) and (found := _OPENING.match(text, start)):
-        start = found.end()
-    return text[start:].strip()
+@dataclass(slots=True)
+class _Run:
+    """The pieces of a sentence, one after the other: whom they go on speaking of, and what was kept of them."""
 
+    asks: bool
+    facts: list[str] = field(default_factory=list)
+    mine: bool = False
+    kept: bool = False
+    kin: str = ""
+    before: str = ""
+    noun: str = ""
 
-def _told(piece: str, run: _Run, facts: list[str], asks: bool) -> str:
-    """What one piece states; empty where it states nothing, or adds to the fact before it."""
-    if named := _name_of(piece):
-        return named
-    if found := _SELF.fullmatch(piece):
-        run.mine, run.kin = True, ""
-        return _of_me(found["said"], found["when"] or "", run, asks)
-    if found := _OTHER.fullmatch(piece):
-        return _of_other(found, run)
-    if _DIED.fullmatch(piece) or _CANCELLED.fullmatch(piece):
-        return piece
-    return _going_on(piece, run, facts) if run.mine else ""
+    def told(self, piece: str) -> str:
+        """What one piece states, if anything."""
+        for pattern, opening in _NAMED.items():
+            if found := _P[pattern].fullmatch(piece):
+                return f"{opening}{found['name']}"
+        if topic := _P["TOPIC"].fullmatch(piece):
+            piece = f"我把{topic['thing']}{topic['did']}"
+        if found := _P["SELF"].fullmatch(piece):
+            self.mine, self.kin = True, ""
+            return self._of_me(_P["AT_HOME"].sub("", found["said"].strip("，, ")), found["when"] or "")
+        if found := _P["OTHER"].fullmatch(piece):
+            return self._of_other(piece, found["rest"])
+        if _P["DIED"].fullmatch(piece) or _P["CANCELLED"].fullmatch(piece):
+            return piece
+        return self._going_on(piece) if self.mine else ""
 
+    def _of_me(self, said: str, when: str) -> str:
+        if found := _P["RENEWED"].fullmatch(said):
+            self.noun = {"名": "名字"}.get(found["noun"], found["noun"]) or found["was"]
+            return ""
+        if name := _P["MY_NAME"].fullmatch(said):
+            return f"名字是{name['name'] or name['is']}"
+        if said.startswith("的") or _P["OF_KIN"].match(said):
+            return self._of_mine(_new(said.removeprefix("的")), when)
+        self.mine = not (re.search("(?<![吉其])[他她]|[你您]", said) or re.search("知道|觉得|认为|说", said[:4]))
+        text = f"{'' if _P['PASSED'].fullmatch(when) and when[:1] not in '今昨' else when}{_worded(said)}"
+        told = chinese_statement(text)
+        wish = self.asks and told.attribute in {"plan", ""}
+        return text if not wish and _is_fact(text, told) else ""
 
-def _name_of(piece: str) -> str:
-    if found := _NOT_CALLED.fullmatch(piece):
-        return f"昵称不再是{found['name']}"
-    if found := _NICK.fullmatch(piece):
-        return f"昵称是{found['name']}"
-    found = _CALL_ME.fullmatch(piece)
-    return f"名字是{found['name']}" if found else ""
+    def _of_mine(self, said: str, when: str = "") -> str:
+        """What is said of the speaker's family or things: 妈妈住在北京, 血型是A-."""
+        if both := _P["WITH_ME"].fullmatch(said):
+            said = f"和{both['kin']}{both['rest']}"
+        kin = _P["OF_KIN"].match(said)
+        self.kin = kin["kin"] if kin else ""
+        if kin and kin["rest"].startswith("的") and not (kin := _P["OF_KIN"].match(kin["rest"], 1)):
+            self.mine = False
+        text = f"{when}{said}"
+        known = chinese_statement(text).attribute not in _LOOSE
+        if _unclear(said) or not (
+            kin or known or (_P["OF_MINE"].fullmatch(said) and not _P["NOT_MINE"].search(said[:8]))
+        ):
+            return ""
+        done = not kin or known or (_P["DONE"].fullmatch(kin["rest"]) and not _P["IDLE"].search(said))
+        return text if done else ""
 
+    def _of_other(self, piece: str, rest: str) -> str:
+        """What is said of him, her or it; of whom the piece before it names, where it names one."""
+        kin = re.findall(KIN, self.before) if self.kept else []
+        text = f"{kin[-1]}{rest}" if len(kin) == 1 else piece
+        told = chinese_statement(text)
+        self.mine = False
+        known = told.attribute not in {*_LOOSE, "skill", "any"} and not _P["INNER"].search(told.value)
+        return text if known and not _unclear(rest) and not _P["IDLE"].search(text) else ""
 
-def _of_me(said: str, when: str, run: _Run, asks: bool) -> str:
-    said = said.strip("，, ")
-    if found := _RENEWED.fullmatch(said):
-        run.noun = found["noun"]
-    if name := _MY_NAME.fullmatch(said):
-        return f"名字是{name['name'] or name['is']}"
-    if said.startswith("的") or _KIN.match(said):
-        return _of_mine(said.removeprefix("的"), when, run)
-    if _POINTS.search(_own(said)) or re.search("知道|觉得|认为|听说|说", said[:4]):
-        run.mine = False
-    text = _worded(said, when)
-    said_of = chinese_statement(text)
-    wish = asks and said_of.attribute in {"plan", ""}
-    return text if not wish and _is_fact(text, said_of) else ""
+    def _going_on(self, piece: str) -> str:
+        """A piece without a subject: a statement of its own, or the rest of the one before it."""
+        if self.noun and (found := _P["NEW_ONE"].fullmatch(piece)):
+            return f"{self.noun}是{found['value']}"
+        if (found := _P["AT"].fullmatch(piece)) and _P["MOVED"].search(self.before):
+            return f"在{found['where']}工作" if _P["WORK"].search(self.before) else f"住在{found['where']}"
+        last = chinese_statement(self.facts[-1]) if self.kept and self.facts else None
+        if last and _joins(piece, last):
+            return f"{self.facts.pop()}，{piece}"
+        if _P["OF_KIN"].match(piece):
+            return self._of_mine(piece)
+        text = f"{self.kin}{_worded(piece)}"
+        told = chinese_statement(text)
+        seen = last and last.attribute in {"event", ""} and text.startswith("有")
+        goes_on = self.kept or self.kin or told.ended or (told.single and not told.subject)
+        if goes_on and not seen and _is_fact(text, told) and not _P["TOLD_OF"].match(piece):
+            return text
+        self.mine = _P["STARTS"].match(piece) is not None
+        return ""
 
 
 def _own(said: str) -> str:
     return re.sub(r"(?<=.)我的(?=.)", "", said)
 
 
-def _worded(said: str, when: str = "") -> str:
+def _new(said: str) -> str:
+    return re.sub("^新的?(?=[^，,]{1,6}是)", "", said)
+
+
+def _unclear(said: str) -> bool:
+    """Whether it asks, or points at what only the talk shows."""
+    return bool(_P["YOU"].search(said) or _P["POINTS"].search(said))
+
+
+def _worded(said: str) -> str:
     """A statement as it is remembered: without what joins it to other sentences, and 不吃素了 as 不再吃素."""
-    plain = _own(
-        _LEADS.sub(
-            "",
-            _PASSED.sub("", said, count=1) if _PASSED.match(said) and not said.startswith(("今", "昨")) else said,
-            count=1,
-        )
-    )
-    plain = _LEADS.sub("", plain, count=1) if _LEADS.match(plain) else plain
-    return f"{'' if when and re.match('最近|近|刚|这|前[几段不]', when) else when}{_ended(plain)}"
-
-
-def _ended(clause: str) -> str:
-    """That something is over, said openly: 不吃素了 becomes 不再吃素."""
-    if gone := re.match(r"(?:现在|已经)?没(?:有)?(?P<what>(?!有).+)(?<!过)了$", clause):
-        return f"不再有{gone['what']}"
-    found = re.match(r"(?:现在|已经|早就|真的)*不(?!再|过|得|久|知)(?P<what>.+)了$", clause)
-    return f"不再{found['what']}" if found else re.sub(r"^(?:已经)(?=不再)", "", clause)
-
-
-def _of_mine(said: str, when: str, run: _Run) -> str:
-    """What is said of the speaker's family or things: 妈妈住在北京, 血型是A-."""
-    kin = _KIN.match(said)
-    run.kin = kin["kin"] if kin else ""
-    if kin and kin["rest"].startswith("的") and not (kin := _KIN.match(kin["rest"], 1)):
-        run.mine = False
-    text = f"{when}{said}"
-    told = chinese_statement(text)
-    known = bool(told.attribute) and told.attribute not in {"event", "plan", "habit"}
-    owned = kin or (_OF_MINE.fullmatch(said) and not _NOT_MINE.search(said[:8])) or known
-    if not owned or _YOU.search(said) or (not kin and not known and _POINTS.search(said)):
-        return ""
-    if kin and not known:
-        return text if _DONE.fullmatch(kin["rest"]) and not _IDLE.search(said) and not _POINTS.search(said) else ""
-    return "" if _POINTS.search(said) else text
-
-
-def _of_other(found: re.Match[str], run: _Run) -> str:
-    kin = re.findall(KIN, run.before) if run.kept else []
-    text = f"{kin[-1]}{found['rest']}" if len(kin) == 1 else found.string
-    told = chinese_statement(text)
-    known = told.attribute not in {"", "event", "plan", "habit", "own", "skill", "any"} or (
-        told.attribute == "own" and not _INNER.search(told.value)
-    )
-    run.mine = False
-    points = _POINTS.search(found["rest"])
-    return text if known and not points and not _YOU.search(found["rest"]) and not _IDLE.search(text) else ""
-
-
-def _going_on(piece: str, run: _Run, facts: list[str]) -> str:
-    """A piece without a subject: a statement of its own, or the rest of the one before it."""
-    if run.noun and (found := _NEW_ONE.fullmatch(piece)):
-        return f"{run.noun}是{found['value']}"
-    if _WORK.search(run.before) and (found := _AT.fullmatch(piece)):
-        return f"在{found['where']}工作"
-    last = chinese_statement(facts[-1]) if run.kept and facts else None
-    if last and _joins(piece, last):
-        facts[-1] = f"{facts[-1]}，{piece}"
-        run.kept = True
-        return ""
-    if _KIN.match(piece):
-        return _of_mine(piece, "", run)
-    text = f"{run.kin}{_worded(piece)}"
-    told = chinese_statement(text)
-    single = told.single and not told.subject
-    if (run.kept or single or run.kin) and _is_fact(text, told) and not _TOLD_OF.match(piece):
-        return text
-    if not _starts(piece):
-        run.mine = False
-    return ""
+    plain = said if said.startswith(("今", "昨")) else _P["PASSED"].sub("", said, count=1)
+    plain = _new(re.sub("^(?:和|跟|与)[他她](?=.{0,8}(?:分手|分了|离婚|结婚))", "", plain))
+    plain = re.sub("^改(?=[喝吃学用玩做打住读练骑坐送])(.+?)了?$", r"\1", plain)
+    plain = _own(_P["LEADS"].sub(r"\g<when>", _P["LEADS"].sub(r"\g<when>", plain)))
+    if weight := _P["WEIGHT"].fullmatch(plain):
+        return f"体重{weight['kilos']}"
+    over = _P["OVER"].fullmatch(plain)
+    return f"不再{over['again'] or over['not'] or '有' + over['none']}" if over else re.sub("^已经(?=不再)", "", plain)
 
 
 def _joins(piece: str, last: Statement) -> bool:
     """Whether a piece only goes on with the fact before it: 有一个女儿，叫朵朵; 喜欢苹果，香蕉和梨."""
-    if last.attribute in {"family", "pet", "friend", "partner"} and last.text[:1] in "有养收领交生":
-        return piece.startswith(("叫", "名叫", "名字")) or (
-            last.attribute == "friend" and bool(chinese_statement(piece).attribute)
-        )
-    if last.attribute != "like" or _YOU.search(piece) or _POINTS.search(piece):
+    if _unclear(piece):
         return False
-    return bool(
-        _EXAMPLES.fullmatch(piece)
-        or (_LISTED.fullmatch(piece) and chinese_statement(piece).attribute in {"", "habit", "study"})
-    )
-
-
-def _starts(piece: str) -> bool:
-    """Whether a piece opens like a predicate, so that nobody else is its subject."""
-    return bool(
-        _PASSING.match(piece)
-        or _IDLE.match(piece)
-        or _DONE.match(piece[:4])
-        or re.match("[去到在和跟把被想要会能]", piece)
-    )
+    if piece.startswith(("叫", "名叫")):
+        return last.attribute in {"family", "pet", "friend", "partner", "event", "own", ""}
+    kind = chinese_statement(piece).attribute
+    if last.attribute == "friend":
+        return last.text[:1] in "有交" and bool(kind)
+    listed = _P["LISTED"].fullmatch(piece) and kind in {"", "habit", "study"}
+    return last.attribute == "like" and bool(listed or _P["EXAMPLES"].fullmatch(piece))
 
 
 def _is_fact(text: str, told: Statement) -> bool:
     """Whether a statement is worth keeping: one that a row understands, or a plain one that stands on its own."""
-    plain = text.removeprefix(told.subject) if told.subject else text
-    if _YOU.search(text) or _POINTS.search(text):
+    if _unclear(text) or (not (told.single or told.ended) and _P["BROKEN"].search(text)):
         return False
     match told.attribute:
         case "skill":
-            return _ABLE.match(plain) is not None
-        case "own" | "health":
-            return told.attribute == "health" or not _INNER.search(text)
-        case "like" | "study":
-            return not re.search("感觉$|的话|事情$|自己$", text)
+            return _P["ABLE"].match(text.removeprefix(told.subject)) is not None
+        case "own":
+            return not _P["INNER"].search(text) and not _P["IDLE"].search(text)
         case "plan":
-            return _PLAN.match(plain) is not None and not _LEAVING.match(text) and not _IDLE.search(text)
+            return bool(_P["PLAN"].match(text.removeprefix(told.subject))) and not _passing(text)
         case "event" | "habit" | "":
             return _stands(text, told)
-    return not _LEAVING.match(text) and not re.match("有(?:点|些)|想|可能|也许|差点", text)
+    return not _P["LEAVING"].match(text) and not re.match("有(?:点|些)|想|可能|也许|差点", text)
+
+
+def _passing(text: str) -> bool:
+    return bool(_P["LEAVING"].match(text) or _P["IDLE"].search(text))
 
 
 def _stands(text: str, told: Statement) -> bool:
-    if len(text) < 4 or _PASSING.match(text) or _IDLE.search(text) or _LEAVING.match(text):  # noqa: PLR2004 - 吃了, 到了: nothing is said
+    if _P["HABIT"].fullmatch(text) or (told.ended and len(text) >= _SHORTEST - 1 and not _P["IDLE"].search(text)):
+        return True
+    if len(text) < _SHORTEST or _P["PASSING"].match(text) or _passing(text):
         return False
     if told.attribute == "habit":
-        return len(text) <= 25 and not re.search("可以|时候|会$", text)  # noqa: PLR2004
-    return bool(_DONE.fullmatch(text) or _GOING_ON.fullmatch(text) or _PLAN.match(text))
-
-
-# ── whose name is told ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-_NAMING: Final = re.compile(rf"(?:她|他|它)(?:的(?:名字|姓名)(?:叫做?|是)|名叫|叫做?|是叫)(?P<name>{_NAMES})")
-_NAMED_KIN: Final = re.compile(rf"(?P<kin>{KIN})(?:的名字)?(?:叫做?|是)(?P<name>{_NAMES})")
-_HAS_KIN: Final = re.compile(
-    rf"(?:用户|我|[A-Z][A-Za-z-]*|{KIN})?(?:有|养了?|养着)(?:了)?(?:[一两\d]?[个位只条名])?[^，,。叫]{{0,4}}?(?P<kin>{KIN})"
-)
-
-
-def chinese_named(text: str) -> str:
-    """The name that 她的名字叫Jesica gives; empty for other statements.
-
-    Example:
-        >>> chinese_named("她的名字叫Jesica"), chinese_named("她有一条狗")
-        ('Jesica', '')
-    """
-    found = _NAMING.fullmatch(text.strip())
-    return found["name"] if found else ""
-
-
-def chinese_call(memory: str, fact: str) -> str:
-    """The memory with the name that a fact gives to the one it tells of; empty where they do not belong together.
-
-    Example:
-        >>> chinese_call("有一个姐姐", "姐姐叫Jesica")
-        '有一个叫Jesica的姐姐'
-    """
-    plain = memory.strip().rstrip(".。")
-    naming, found = _NAMED_KIN.fullmatch(fact.strip()), _HAS_KIN.fullmatch(plain)
-    if naming is None or found is None or naming["kin"] != found["kin"]:
-        return ""
-    return f"{plain[: found.start('kin')]}叫{naming['name']}的{plain[found.start('kin') :]}"
+        return not text.startswith("会") and len(text) <= _LONGEST_HABIT and not re.search("可以|时候|会$", text)
+    return bool(_P["DONE"].fullmatch(text) or _P["GOING_ON"].fullmatch(text) or _P["PLAN"].match(text))

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.forks import cached_property
+from langmem_adapter.names import LONGEST_NAME, LONGEST_RELATION, entity_key, relation_name
 from langmem_adapter.reasoning.base import Answer, Comparison, Extraction, Question
 from langmem_adapter.reasoning.rules.chinese import chinese_facts, is_chinese
 from langmem_adapter.reasoning.rules.compare import compare
@@ -16,7 +17,6 @@ from langmem_adapter.reasoning.rules.english import english_facts
 from langmem_adapter.reasoning.rules.people import named, referent, resolved
 from langmem_adapter.reasoning.rules.sentences import Sentence, sentences
 from langmem_adapter.reasoning.runs import comparing, finding
-from langmem_adapter.names import LONGEST_NAME, LONGEST_RELATION, entity_key, relation_name
 from langmem_adapter.records.graph import ASSISTANT, SELF
 from langmem_adapter.records.work import FORGET, Fact
 from langmem_adapter.statements.chinese_dates import dated_chinese
@@ -27,7 +27,6 @@ from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-    from datetime import date
 
     from langchain_core.runnables import Runnable
 
@@ -54,8 +53,9 @@ class RuleReasoner:
     """Finds and compares facts by rules, for work without a model, a key or a network.
 
     It knows the sentences in which people speak of themselves, in English and Chinese: names, family and pets, likes
-    and dislikes, home, work and origin, plans, activities, health, abilities, favourites, "my … is …", and their
-    denials; and what is said of a person named just before. It would rather overlook a fact than invent one.
+    and dislikes, home, work and origin, plans, activities, health, abilities, favourites, "my … is …", their denials
+    and their ends (quit, sold, broke up, no longer); and what is said of a person named just before. What no row of its
+    table understands it keeps only where that stands on its own. It would rather overlook a fact than invent one.
 
     What it does not do: it does not understand. A fact in an unusual wording, between the lines, in another language,
     in quoted or reported speech, or spread over several sentences is overlooked; irony is taken at its word; two
@@ -94,7 +94,7 @@ class RuleReasoner:
 
     @cached_property
     def extract(self) -> Runnable[Question, Extraction]:
-        """Turns to facts; "tomorrow" and "yesterday" become dates, counted from `Question.today`.
+        """Turns to facts; "tomorrow" and "last week" become dates, counted from the day of the turn.
 
         With `Question.graph` each fact carries the relations that are plainly read off it; many facts state none.
         """
@@ -113,7 +113,7 @@ def _extract(question: Question) -> Extraction:
         if not question.is_source(turn):
             continue
         told = names.get(turn.actor, "")
-        found = list(_of_turn(index, turn, question.today, told))
+        found = list(_of_turn(index, turn, told))
         names[turn.actor] = f"{told}; {'; '.join(fact.text for fact in found)}"[-_OWN_NAMES:]
         facts += found
     return Extraction(tuple(facts if question.graph is None else _related(facts, question)))
@@ -183,8 +183,9 @@ def _step(turn: Turn, called: Mapping[str, int]) -> str:
     return name if turn.actor == turn.role else f"{name} of {turn.actor}"
 
 
-def _of_turn(index: int, turn: Turn, today: date, names: str) -> Iterator[Fact]:
+def _of_turn(index: int, turn: Turn, names: str) -> Iterator[Fact]:
     told: set[str] = set()
+    today = turn.time.date()
     passing = _PASSING if turn.role == "assistant" else None
     for place, sentence in enumerate(sentences(turn.text)):
         wish = _WISH.match(sentence.text)

@@ -56,7 +56,7 @@ def sentences(text: str) -> Iterator[Sentence]:
         >>> [s.text for s in sentences("I met Dr. Wu at 3 p.m. on Monday. 我很开心！OK?")]
         ['I met Dr. Wu at 3 p.m. on Monday', '我很开心', 'OK']
     """
-    plain = _EMPHASIS.sub(r"\2", _FENCE.sub("\n\n", text.replace("’", "'").replace("\r", "\n")))
+    plain = _EMPHASIS.sub(r"\2", _FENCE.sub("\n\n", text.replace("’", "'").replace("`s ", "'s ").replace("\r", "\n")))
     start = 0
     for end in _END.finditer(plain):
         if not _joins(plain, end):

@@ -7,37 +7,26 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal
 
 from langmem_adapter.statements.dates import NUMBERS, TIME_WORDS
+from langmem_adapter.statements.tables import lists
 from langmem_adapter.text import cased, meaningful, signed_words
 
 if TYPE_CHECKING:
     from langmem_adapter.statements.statement import Statement
 
-__all__ = ["Link", "counted", "link", "named_terms", "terms"]
+__all__ = ["Link", "counted", "link", "named_terms", "renews", "terms"]
 
 Link = Literal["same", "covered", "refines", "replaces", "contradicts", "unrelated"]
 
-_LIGHT: Final = frozenset(
-    "realli veri much lot too well alway usual often sometim current now recent still just actual absolut 现在 目前 真的 非常 很 最近 一直".split()
-)
+_WORDS: Final = lists("verdict-words")
 _DIGITS: Final = {word: str(number) for word, number in NUMBERS.items() if number != 1 or word == "one"} | {
     word: str(number) for number, word in enumerate("一 两 三 四 五 六 七 八 九 十".split(), 1)
-} | {"二": "2"}  # fmt: skip
+}
 _ORDERED: Final = re.compile(
     r"\b(?:from|to|over|than|before|after|instead|rather)\b|比|从|到|胜过|而不是", re.IGNORECASE
 )
-_JOINTS: Final = TIME_WORDS | frozenset(
-    "name call everi each daili week weekend month year morn even afternoon night sinc ago twice onc becaus while dure especi aged".split()
-)
-_PROPER: Final = frozenset({"birthplace", "employer", "home", "name", "origin"})
+_JOINTS: Final = TIME_WORDS | _WORDS["JOINTS"]
 _LIST: Final = re.compile(r"\band\b|、|和")
 _AFTER_HEAD_CJK: Final = tuple("和、，,跟与及或叫，（(；;在 ")
-_ENDABLE: Final = frozenset(
-    "own vehicle pet habit study plan detail home employer school health commute device".split()
-)
-_OVER: Final = frozenset("single divorced widowed separated none retired 单身 离婚 离异 丧偶 退休 失业 无业".split())
-_ROLES: Final = frozenset(
-    "marri date engag boyfriend girlfriend husband wife fianc fiance fiancé partner ex membership subscript account lesson class old trip holiday vacat journey visit flight job univers universiti colleg school uni degre cours contract 恋爱 已婚 订婚 会员".split()
-)
 
 
 @lru_cache(maxsize=8_192)
@@ -49,44 +38,85 @@ def terms(value: str) -> tuple[str, ...]:
         (('2', 'old', 'cat'), ('c++',))
     """
     told = signed_words(value)
-    content = meaningful(told) - _LIGHT | {*signed_words(" ".join(re.findall(r"\b[A-Z][a-z]+\b", value)))}
+    content = meaningful(told) - _WORDS["LIGHT"] | {*signed_words(" ".join(re.findall(r"\b[A-Z][a-z]+\b", value)))}
     return tuple(_DIGITS.get(term, term) for term in told if term in content) or tuple(told)
 
 
 def named_terms(said: Statement) -> tuple[str, ...]:
     """The terms by which others are found: of an end only what it names, so that "gym membership" ends "goes to the gym"."""
     told = terms(said.value)
-    return tuple(term for term in told if term not in _ROLES) if said.ended else told
+    return (said.ended and tuple(term for term in told if term not in _WORDS["ROLES"])) or told
 
 
 def counted(said: Statement) -> tuple[str, ...]:
     """What is counted in "has 2 cats" or "runs 5 km": two such statements differ in the number only. Else empty."""
-    if said.attribute not in {"own", "pet", "family", "habit"}:
+    if said.attribute not in {"own", "pet", "family", "habit", "hobby"}:
         return ()
     plain = tuple(term for term in terms(said.value) if not _is_number(term))
     return plain if len(plain) < len(terms(said.value)) else ()
 
 
-def link(new: Statement, old: Statement) -> Link:
+_RENEWS: Final = re.compile(r"\b(?:instead|now|nowadays|these days|from now on|moved)\b", re.IGNORECASE)
+_BESIDE: Final = re.compile(r"\b(?:also|too|as well|another|second)\b", re.IGNORECASE)
+
+
+def renews(text: str, context: str) -> str:
+    """The word by which the speaker says that a fact takes the place of another ("now", "instead"); empty where none does.
+
+    Example:
+        >>> (
+        ...     renews("Goes swimming on Thursdays", "I go swimming on Thursdays now. I like it."),
+        ...     renews("Likes tea", "I like tea."),
+        ... )
+        ('now', '')
+    """
+    last = text.rpartition(" ")[2]
+    told = next((sentence for sentence in re.split(r"[.!?\n]", context) if last in sentence), "")
+    found = None if _BESIDE.search(told) else _RENEWS.search(told)
+    return found.group().lower() if found else ""
+
+
+def _renewed(new: Statement, old: Statement, renews: str) -> bool:
+    """Whether what is done now is what was done before, done otherwise: the same verb, and more than the verb or "instead"."""
+    if not renews or new.attribute not in {"habit", "hobby", "study"} or not terms(new.value) or not terms(old.value):
+        return False
+    shared = set(terms(new.value)) & set(terms(old.value))
+    first = new.attribute == "study" or terms(new.value)[0] == terms(old.value)[0]
+    return first and (renews == "instead" or len(shared) > 1)
+
+
+def link(new: Statement, old: Statement, renews: str = "") -> Link:
     """How *new* stands to *old*.
+
+    Args:
+        new: What is said.
+        old: What was said before.
+        renews: As of `renews`.
 
     Example:
         >>> from langmem_adapter.statements.reading import read
         >>> link(read("Likes tea with milk"), read("Likes tea")), link(read("Quit smoking"), read("Smokes cigars"))
         ('refines', 'contradicts')
     """
-    if new.subject != old.subject:
+    ends = new.ended and old.positive and not old.ended
+    if new.subject != old.subject or (not ends and (not new.attribute or new.attribute != old.attribute)):
         return "unrelated"
-    if new.ended and old.positive and not old.ended:
+    if ends:
         return "contradicts" if _ends(new, old) else "unrelated"
-    if not new.attribute or new.attribute != old.attribute or new.touches != old.touches:
+    if new.touches != old.touches:
         return "unrelated"
     if new.positive != old.positive:
         no, yes = (new, old) if old.positive else (old, new)
         return "contradicts" if set(terms(no.value)) == set(terms(yes.value)) or _refines(yes, no) else "unrelated"
+    kind = _valued(new, old)
+    return "replaces" if kind == "unrelated" and new.positive and _renewed(new, old, renews) else kind
+
+
+def _valued(new: Statement, old: Statement) -> Link:
+    """Two values of one attribute, both affirmed or both denied."""
     if set(terms(new.value)) == set(terms(old.value)) and cased(new.value) == cased(old.value):
         return _equal(new, old)
-    if not new.attribute or not new.positive or not terms(new.value) or not terms(old.value):
+    if not new.positive or not terms(new.value) or not terms(old.value):
         return "unrelated"
     if _refines(new, old):
         return "refines"
@@ -98,17 +128,20 @@ def link(new: Statement, old: Statement) -> Link:
 def _ends(over: Statement, old: Statement) -> bool:
     """Whether what *over* says is over is what *old* says: "sold the car" ends "has a red car", not "likes cars"."""
     named_pet = over.attribute == "pet" and old.attribute == "own" and over.value[:1].isupper()
-    if over.attribute != old.attribute and not named_pet and (over.attribute != "any" or old.attribute not in _ENDABLE):
+    named_pet = named_pet or (over.attribute, old.attribute) == ("vehicle", "car")
+    anything = over.attribute == "any" and old.attribute in _WORDS["ENDABLE"]
+    if over.attribute != old.attribute and not named_pet and not anything:
         return False
     gone, told = set(terms(over.value)), set(terms(old.value))
-    if not over.value:
-        return old.value not in _OVER
-    if over.attribute != "habit":
-        gone -= _ROLES
-        told -= _ROLES if over.attribute == "partner" else frozenset()
-    if gone <= told:
-        return bool(gone) or over.attribute in {"partner", "school", "employer", "home"}
-    return old.single and told <= gone and old.value not in _OVER
+    if over.attribute not in {"habit", "hobby"}:
+        gone = gone - _WORDS["ROLES"] or (gone if over.attribute in {"any", "plan"} else set())
+    if over.attribute == "partner":
+        told -= _WORDS["ROLES"]
+    if not over.value or not gone:
+        return old.value not in _WORDS["OVER"] and (
+            not over.value or over.attribute in {"partner", "school", "employer", "home"}
+        )
+    return gone <= told or (old.single and told <= gone and old.value not in _WORDS["OVER"])
 
 
 def _equal(new: Statement, old: Statement) -> Link:
@@ -124,7 +157,7 @@ def _refines(more: Statement, less: Statement) -> bool:
     whole, part = terms(more.value), terms(less.value)
     if not set(part) < set(whole) or not cased(less.value) <= cased(more.value) or not part:
         return False
-    if less.attribute in _PROPER:  # John is John Smith, but York is not New York
+    if less.attribute in _WORDS["WHOLE_VALUE"]:  # John is John Smith, but York is not New York
         return whole[: len(part)] == part or _LIST.search(more.value) is not None
     if less.single:
         return True

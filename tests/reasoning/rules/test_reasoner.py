@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import date
+from dataclasses import replace
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -241,5 +242,6 @@ def test_a_message_of_100_kb_is_read_and_weighed(name: str) -> None:  # quadrati
 
 
 def test_the_calendar_may_end() -> None:
-    asked = Question((turn("I have a flight tomorrow."),), "user", date.max)
+    last = replace(turn("I have a flight tomorrow."), time=datetime.max.replace(tzinfo=UTC))
+    asked = Question((last,), "user", date.max)
     assert [fact.text for fact in REASONER.extract.invoke(asked).facts] == ["Has a flight tomorrow"]

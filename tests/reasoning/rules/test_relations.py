@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -12,9 +13,11 @@ from hypothesis import strategies as st
 from langmem_adapter.names import LONGEST_NAME, LONGEST_RELATION, entity_key, relation_name
 from langmem_adapter.reasoning.base import KnownNames, Question
 from langmem_adapter.reasoning.rules.reasoner import RuleReasoner
-from langmem_adapter.records.graph import Triple
 from langmem_adapter.statements.reading import read
 from tests.reasoning.reasoner_conformance import question, turn
+
+if TYPE_CHECKING:
+    from langmem_adapter.records.graph import Triple
 
 REASONER = RuleReasoner()
 

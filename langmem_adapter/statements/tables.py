@@ -1,0 +1,84 @@
+"""Tables of wordings as text: rows, patterns and lists of words, beside the modules that use them.
+
+An entry is `NAME: text`, continued by indented lines; `<NAME>` in a pattern or row stands for an earlier entry of its file, or
+for what the module gives.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from langmem_adapter.statements.statement import Kind, Row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["lists", "patterns", "rows"]
+
+_HERE: Final = Path(__file__).parent / "tables"
+_KINDS: Final[Mapping[str, Kind]] = {"": "is", "+": "begins", "-": "ends", "~": "touches"}
+
+
+def lists(name: str) -> dict[str, frozenset[str]]:
+    """The lists of words in a file, by their names.
+
+    Example:
+        >>> "aunt" in lists("english-words")["FEMALE"]
+        True
+    """
+    return {key: frozenset(value.split()) for key, value in _entries(name)}
+
+
+def patterns(name: str, given: Mapping[str, str], *, flags: int = re.IGNORECASE) -> dict[str, re.Pattern[str]]:
+    """The patterns in a file, by their names; with case ignored it still counts within `(?-i:…)`.
+
+    Args:
+        name: Of the file, without its ending.
+        given: What stands for further names in angle brackets.
+        flags: Of the patterns.
+    """
+    texts = _texts(name, given)
+    return {key: re.compile(text, flags) for key, text in texts.items() if key not in given}
+
+
+def rows(name: str, given: Mapping[str, str], *, flags: int = re.IGNORECASE) -> tuple[Row, ...]:
+    """The rows of a table: a line each, `attribute mark | relation:target | [heads] pattern | put`.
+
+    The mark is `+` for what begins with the statement, `-` for what ends, `~` for what only touches the attribute; after the
+    heads, one of which a statement begins with, the pattern matches the rest of it, whole.
+    """
+    texts = _texts(name, given)
+    return tuple(_row(line, texts, flags) for line in _lines(name) if re.match(r"[a-z]+ .*\|", line))
+
+
+def _texts(name: str, given: Mapping[str, str]) -> dict[str, str]:
+    texts = dict(given)
+    for key, value in _entries(name):
+        texts[key] = _filled(value.replace("\n", ""), texts)
+    return texts
+
+
+def _lines(name: str) -> list[str]:
+    return (_HERE / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+
+
+def _entries(name: str) -> Iterator[tuple[str, str]]:
+    text = "\n".join(_lines(name))
+    for found in re.finditer(r"^([A-Z][A-Z_0-9]*): (.*(?:\n[ ]+.*)*)", text, re.MULTILINE):
+        yield found[1], re.sub(r"\n +", "\n", found[2])
+
+
+def _filled(text: str, given: Mapping[str, str]) -> str:
+    return re.sub(r"<([A-Z_0-9]+)>", lambda found: given.get(found[1], found[0]), text)
+
+
+def _row(line: str, given: Mapping[str, str], flags: int) -> Row:
+    head, edge, pattern, put, *_ = [*(part.strip() for part in re.split(r"(?<!\S)\|(?!\S)", line)), "", "", ""]
+    attribute, _, mark = head.partition(" ")
+    relation, _, target = edge.partition(":")
+    heads = re.match(r"\[([\w ]+)\] ?", pattern)
+    plain = _filled(pattern[heads.end() :] if heads else pattern, given)
+    listed = tuple(heads[1].split()) if heads else ()
+    return Row(attribute, _KINDS[mark.strip()], re.compile(plain, flags), relation, target, listed, put)

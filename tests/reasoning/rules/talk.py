@@ -1,0 +1,109 @@
+"""What the rules find in the conversations of public data sets, turn by turn, in an order that no rule can choose."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from langmem_adapter.evaluation.datasets import read_locomo
+from langmem_adapter.memory import Memory
+from langmem_adapter.reasoning.base import Question
+from langmem_adapter.reasoning.rules.reasoner import RuleReasoner
+from langmem_adapter.records.work import Turn
+from langmem_adapter.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["DATA", "SOURCES", "Found", "Overwrite", "Talk", "digest", "found", "overwrites", "talks"]
+
+DATA: Final = Path(__file__).resolve().parents[4] / "shared" / "data"
+SOURCES: Final = ("locomo-dev", "memorybank-en", "memorybank-zh")
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """One session: the ids of its turns, and what was said."""
+
+    whose: str
+    ids: tuple[str, ...]
+    turns: tuple[Turn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A fact, and the turn it was found in."""
+
+    source: str
+    turn: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Overwrite:
+    """A memory that a later session changed or took away."""
+
+    source: str
+    turn: str
+    event: str
+    before: str
+    after: str
+
+
+def digest(text: str) -> str:
+    """A short name for a text, which does not tell it."""
+    return sha256(text.encode()).hexdigest()[:16]
+
+
+def talks(source: str) -> list[Talk]:
+    """The sessions of a data set, in order; a LoCoMo speaker is a named user."""
+    return list(_locomo(source) if source.startswith("locomo") else _memorybank(source))
+
+
+def _locomo(source: str) -> Iterator[Talk]:
+    for conversation in read_locomo(DATA / f"{source}.json"):
+        for session in conversation.sessions:
+            said = tuple(Turn("user", turn.text, turn.speaker, session.time) for turn in session.turns)
+            yield Talk(conversation.id, tuple(f"{conversation.id} {turn.id}" for turn in session.turns), said)
+
+
+def _memorybank(source: str) -> Iterator[Talk]:
+    for user in json.loads((DATA / f"{source}.json").read_text(encoding="utf-8")):
+        for session in user["sessions"]:
+            time = datetime.fromisoformat(session["time"]) if session["time"] else datetime(2023, 5, 1, tzinfo=UTC)
+            said = tuple(Turn(turn["role"], turn["text"], turn["role"], time) for turn in session["turns"])
+            yield Talk(user["user"], tuple(f"{user['user']} {turn['id']}" for turn in session["turns"]), said)
+
+
+def found(source: str) -> list[Found]:
+    """All facts of a data set: turns in the order of a hash of their ids, the facts of a turn in the order of its words."""
+    facts = (fact for talk in talks(source) for fact in _of(source, talk))
+    return sorted(facts, key=lambda fact: sha256(f"{source} {fact.turn}".encode()).digest())
+
+
+def _of(source: str, talk: Talk) -> Iterator[Found]:
+    asked = Question(talk.turns, "user", talk.turns[-1].time.date())
+    for fact in RuleReasoner().extract.invoke(asked).facts:
+        yield Found(source, talk.ids[fact.turn], fact.text)
+
+
+def overwrites(source: str) -> Iterator[Overwrite]:
+    """Every UPDATE and DELETE when the sessions of a data set are added in order, one scope per conversation."""
+    with Memory(":memory:", settings=Settings(trace_days=0)) as memory:
+        for talk in talks(source):
+            time = talk.turns[0].time
+            for change in memory.add(
+                [_message(turn) for turn in talk.turns], user_id=talk.whose, timestamp=time
+            ).results:
+                if change.event in {"UPDATE", "DELETE"}:
+                    before = change.previous_text or change.text
+                    yield Overwrite(source, f"{talk.whose} {time.date()}", change.event, before, change.text)
+
+
+def _message(turn: Turn) -> dict[str, str]:
+    named = {"name": turn.actor} if turn.actor != turn.role else {}
+    return {"role": turn.role, "content": turn.text, **named}
