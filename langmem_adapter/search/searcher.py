@@ -105,8 +105,8 @@ class Searcher:
         """The memories within *scope* that new facts have to be compared with.
 
         All of them, where they fit. Of more, what fits in three fifths of the room (what comes further down is hardly
-        better than chance): those that say another value of a relation which can have one only, and the newest; the rest is shared by
-        the facts: to each the nearest by meaning, by words and by topic.
+        better than chance): those that say another value of a relation which can have one only, and the newest; the rest
+        is shared by the facts: to each the nearest by meaning, by words and by topic.
 
         Args:
             facts: Their texts; their vectors are in the embedder's cache or are made now, in one batch.
