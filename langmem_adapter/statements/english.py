@@ -79,6 +79,8 @@ _DENIALS: Final = tuple(
 )
 _DEEDS: Final = frozenset("habit hobby like prefer study skill goal plan speak allergy health group commute".split())
 """What one did, liked or wanted: that it is over is worth a memory of its own."""
+_AGAIN: Final = re.compile("(?:has )?started (\\w+ing\\b.*) again|(?:is|am) back to (\\w+ing\\b.*)")
+_ABSTAINED: Final = re.compile("(?:has|have) not (\\w+(?: .*?)?) (?:since|in) .*")
 _OPENERS: Final = (
     ADJECTIVES | DEMONYMS | frozenset("from based called named born divorced engaged between unemployed".split())
 )
@@ -154,6 +156,10 @@ def _form(rest: str) -> _Form:
         told = told.replace(short, long)
     told = _bare(told)
     told = re.sub(r"^(is|are|am|was|were|has|have|had|does|do) no longer ", r"no longer \1 ", told)
+    if (again := _AGAIN.match(told)) and (again[2] or told.endswith(" again")):
+        told = f"is {again[1] or again[2]} again"
+    if abstained := _ABSTAINED.match(told):
+        told, form.ended, form.positive = abstained[1], True, False
     if told.startswith("no longer "):
         told, form.ended, form.empty, form.positive = _bare(told[10:]), True, True, False
     if found := _P["USED_TO"].match(told) or _P["GAVE_UP"].match(told):
@@ -414,11 +420,15 @@ def _said(who: _Who, rest: str) -> Statement:
     head, _, tail = cut[0].partition(" ")
     if (head in {"die", "pass"} or cut[0] == "run away") and who.key:
         return _died(told, f"{head} {tail}")
-    if who.key and not who.people and _P["GONE"].fullmatch(cut[0]):
+    if who.key and not who.kind and _P["GONE"].fullmatch(cut[0]):
         return Statement("", "", "any", who.key, positive=False, ended=True)
     for row in _BY_HEAD.get(head, ()):
         found = row.pattern.fullmatch(tail)
-        ongoing = form.tense == "now" and (row.attribute == "visit" or (row.attribute, head) == ("skill", "learn"))
+        ongoing = form.tense == "now" and (
+            row.attribute == "visit"
+            or (head == "move" and " moving " in f" {rest} ")
+            or (row.attribute, head) == ("skill", "learn")
+        )
         if found and not ongoing and not (head == "know" and not form.positive):
             return _read(told, row, found, head, form.text[len(cut[0]) :])
     return _have(told, tail) if head == "have" else _verbal(told, head, tail)

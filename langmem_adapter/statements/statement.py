@@ -17,7 +17,7 @@ LONGEST: Final = 300
 
 SINGLE: Final = frozenset(
     "name nickname age birthday birthplace origin nationality gender home employer job school partner diet religion "
-    "phone email language height weight salary commute device car hours major goal favorite detail".split()
+    "phone email language height weight salary commute device car hours major wake team politics goal favorite detail".split()
 )
 """Attributes that have one value at a time; a newer statement ends the older one."""
 

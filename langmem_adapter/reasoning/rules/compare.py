@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from langmem_adapter.names import entity_key
 from langmem_adapter.reasoning.base import Verdict
 from langmem_adapter.reasoning.rules.people import call, named, referent, resolved
-from langmem_adapter.reasoning.rules.verdicts import Link, counted, link, named_terms, terms
+from langmem_adapter.reasoning.rules.verdicts import Link, counted, link, named_terms, renews, terms
 from langmem_adapter.records.work import FORGET, UNCLEAR
 from langmem_adapter.statements.reading import read
 from langmem_adapter.text import refers_back, text_hash
@@ -143,7 +143,7 @@ class _Desk:
             self._forget(index, fact.text)
             return
         text, person = self._told(fact.text)
-        self._weigh(index, text, read(text))
+        self._weigh(index, text, read(text), renews=renews(fact.text, fact.context))
         self._recent.extendleft(reversed(read(text).people))
         if person and not named(fact.text):
             self._recent.appendleft(person)
@@ -174,13 +174,13 @@ class _Desk:
         person = referent(text, self._recent, self._people) if refers_back(text) else None
         return (resolved(text, person), person) if person else (text, None)
 
-    def _weigh(self, index: int, text: str, said: Statement) -> None:
+    def _weigh(self, index: int, text: str, said: Statement, renews: str = "") -> None:
         if slot := self._same_words(text):
             self._none(index, text, slot)
             return
         if self._names(index, text):
             return
-        links = self._links(said)
+        links = self._links(said, renews)
         for kind in ("same", "covered"):
             if slot := links.get(kind, [None])[0]:
                 self._none(index, text, slot)
@@ -205,10 +205,10 @@ class _Desk:
         slot.owner, slot.gone = index, True
         self._notes.append(_Note(index, wish, slot, f"asked to forget {_short(slot.text)}", deletes=True))
 
-    def _links(self, said: Statement) -> defaultdict[Link, list[_Slot]]:
+    def _links(self, said: Statement, renews: str = "") -> defaultdict[Link, list[_Slot]]:
         links: defaultdict[Link, list[_Slot]] = defaultdict(list)
         for slot, part in sorted(self._index.near(said), key=lambda entry: _rank(said, entry[0])):
-            kind = link(said, part)
+            kind = link(said, part, renews)
             if slot not in links[kind] and not (kind == "refines" and part is not slot.said):
                 links[kind].append(slot)
         return links

@@ -140,6 +140,7 @@ _NAMING: Final = (
     ("CALL", "Name is {name}"),
     ("NICK", "Nickname is {name}"),
     ("DUMPED", "Broke up with {name}"),
+    ("LET_GO", "Got let go"),
     ("FAVOURITE", "{what} is {name}"),
 )
 

@@ -13,7 +13,7 @@ from langmem_adapter.text import cased, meaningful, signed_words
 if TYPE_CHECKING:
     from langmem_adapter.statements.statement import Statement
 
-__all__ = ["Link", "counted", "link", "named_terms", "terms"]
+__all__ = ["Link", "counted", "link", "named_terms", "renews", "terms"]
 
 Link = Literal["same", "covered", "refines", "replaces", "contradicts", "unrelated"]
 
@@ -56,8 +56,42 @@ def counted(said: Statement) -> tuple[str, ...]:
     return plain if len(plain) < len(terms(said.value)) else ()
 
 
-def link(new: Statement, old: Statement) -> Link:
+_RENEWS: Final = re.compile(r"\b(?:instead|now|nowadays|these days|from now on|moved)\b", re.IGNORECASE)
+_BESIDE: Final = re.compile(r"\b(?:also|too|as well|another|second)\b", re.IGNORECASE)
+
+
+def renews(text: str, context: str) -> str:
+    """The word by which the speaker says that a fact takes the place of another ("now", "instead"); empty where none does.
+
+    Example:
+        >>> (
+        ...     renews("Goes swimming on Thursdays", "I go swimming on Thursdays now. I like it."),
+        ...     renews("Likes tea", "I like tea."),
+        ... )
+        ('now', '')
+    """
+    last = text.rpartition(" ")[2]
+    told = next((sentence for sentence in re.split(r"[.!?\n]", context) if last in sentence), "")
+    found = None if _BESIDE.search(told) else _RENEWS.search(told)
+    return found.group().lower() if found else ""
+
+
+def _renewed(new: Statement, old: Statement, renews: str) -> bool:
+    """Whether what is done now is what was done before, done otherwise: the same verb, and more than the verb or "instead"."""
+    if not renews or new.attribute not in {"habit", "hobby", "study"} or not terms(new.value) or not terms(old.value):
+        return False
+    shared = set(terms(new.value)) & set(terms(old.value))
+    first = new.attribute == "study" or terms(new.value)[0] == terms(old.value)[0]
+    return first and (renews == "instead" or len(shared) > 1)
+
+
+def link(new: Statement, old: Statement, renews: str = "") -> Link:
     """How *new* stands to *old*.
+
+    Args:
+        new: What is said.
+        old: What was said before.
+        renews: As of `renews`.
 
     Example:
         >>> from langmem_adapter.statements.reading import read
@@ -74,7 +108,8 @@ def link(new: Statement, old: Statement) -> Link:
     if new.positive != old.positive:
         no, yes = (new, old) if old.positive else (old, new)
         return "contradicts" if set(terms(no.value)) == set(terms(yes.value)) or _refines(yes, no) else "unrelated"
-    return _valued(new, old)
+    kind = _valued(new, old)
+    return "replaces" if kind == "unrelated" and new.positive and _renewed(new, old, renews) else kind
 
 
 def _valued(new: Statement, old: Statement) -> Link:
