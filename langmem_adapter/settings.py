@@ -66,7 +66,7 @@ class Settings(BaseSettings):
             It belongs to the database: naming another one writes the words of all memories anew, and everybody who has it open
             goes by the new one from then on.
         candidate_tokens: About how many tokens the memories may take that new facts are compared with: all memories of the
-            scope where they fit, else the best that fit in half of it (the newest, the nearest by meaning, words and topic,
+            scope where they fit, else the best that fit in three fifths (the newest, the nearest by meaning, words and topic,
             those with another value of the same relation; of long texts the first 400 letters, and these are not rewritten).
             Up to ten facts of one add share them; each ten more have as many again, up to fifty.
         word_weight: Share of the words in a search score, 0 to 1; the rest is meaning. Hash embeddings would like .8 (.801 of

@@ -104,8 +104,8 @@ class Searcher:
     ) -> Neighbourhood:
         """The memories within *scope* that new facts have to be compared with.
 
-        All of them, where they fit. Of more, what fits in half the room (what comes further down is hardly better than
-        chance): those that say another value of a relation which can have one only, and the newest; the rest is shared by
+        All of them, where they fit. Of more, what fits in three fifths of the room (what comes further down is hardly
+        better than chance): those that say another value of a relation which can have one only, and the newest; the rest is shared by
         the facts: to each the nearest by meaning, by words and by topic.
 
         Args:
@@ -130,7 +130,7 @@ class Searcher:
                 for near in self._near(connection, standing, Query(text, scope), vector)
             ]
             named = rivals(connection, scope, standing.scope_ids, stated)
-            best = best_that_fit(connection, scope, most // 2, named=named, ranked=ranked)
+            best = best_that_fit(connection, scope, most * 3 // 5, named=named, ranked=ranked)
             return neighbourhood(connection, scope, facts, best, seen=seen)
 
     def _near(

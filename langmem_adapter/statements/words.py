@@ -93,6 +93,9 @@ travelled travel past
 travelling travel ing
 enrolled enroll past
 split split past
+become become past
+outgrown outgrow past
+outgrew outgrow past
 transferred transfer past"""
 
 FORMS: Final[dict[str, tuple[str, str]]] = {

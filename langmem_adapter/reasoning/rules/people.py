@@ -70,6 +70,7 @@ def resolved(text: str, person: Person) -> str:
     """The statement with the person in place of the pronoun.
 
     Example:
+        >>> from langmem_adapter.statements.statement import Person
         >>> resolved("She has a dog", Person("sister", "Jesica")), resolved("她的狗叫Rex", Person("姐姐", ""))
         ('Jesica has a dog', '姐姐的狗叫Rex')
     """
