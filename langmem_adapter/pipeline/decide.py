@@ -72,7 +72,7 @@ def _settle(
     """Verdicts that need no judgement, and the places of the facts that do."""
     settled = [Placed(place, "ADD", facts[place].text, SAID_LATER, after=after) for place, after in past.items()]
     unsettled: list[int] = []
-    told: set[tuple[str, str]] = set()
+    told: dict[tuple[str, str], int] = {}
     for place, fact in enumerate(facts):
         if place in past:
             continue
@@ -82,10 +82,10 @@ def _settle(
         if equal is not None:
             settled.append(Placed(place, "NONE", fact.text, "already known, in the same words", equal))
         elif words in told:
-            settled.append(Placed(place, "NONE", fact.text, "said twice"))
+            settled.append(Placed(place, "NONE", fact.text, "said twice", after=told[words]))
         else:
             unsettled.append(place)
-        told.add(words)
+        told.setdefault(words, place)
     if ask_always or candidates["shown"]:
         return settled, unsettled
     return [*settled, *(Placed(place, "ADD", facts[place].text, "nothing is known yet") for place in unsettled)], []

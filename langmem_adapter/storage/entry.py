@@ -255,8 +255,8 @@ class Entry:
         if memory_id is None:
             return replace(decision, after=None)
         if text_hash(self._standing[memory_id]["text"]) == text_hash(decision.text or ""):
-            return replace(decision, event="NONE", memory_id=memory_id, dated=True)
-        if (decision.time or self.now) >= self._standing[memory_id]["updated_at"]:
+            return replace(decision, event="NONE", memory_id=memory_id)
+        if decision.event == "NONE" or (decision.time or self.now) >= self._standing[memory_id]["updated_at"]:
             return replace(decision, event="NONE", memory_id=memory_id, dated=False)
         return replace(decision, past_of=memory_id)
 
