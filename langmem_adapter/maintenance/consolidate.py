@@ -101,7 +101,7 @@ class Tidier:
         Args:
             scope: The fields named must be equal; every exact scope within is tidied by itself.
         """
-        told = sorted([*self._all(scope)][::-1], key=lambda item: item.updated_at)
+        told = sorted(self._all(scope), key=lambda item: (item.updated_at, item.created_at))
         return [item.id for item in told if item.memory_type != PROCEDURAL]
 
     def tidy(self, memory_id: str, within: Scope, *, dry_run: bool = False, without: Collection[str] = ()) -> Tidied:
