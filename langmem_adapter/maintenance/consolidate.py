@@ -101,7 +101,8 @@ class Tidier:
         Args:
             scope: The fields named must be equal; every exact scope within is tidied by itself.
         """
-        return [item.id for item in self._all(scope) if item.memory_type != PROCEDURAL][::-1]
+        told = sorted(self._all(scope), key=lambda item: (item.updated_at, item.created_at))
+        return [item.id for item in told if item.memory_type != PROCEDURAL]
 
     def tidy(self, memory_id: str, within: Scope, *, dry_run: bool = False, without: Collection[str] = ()) -> Tidied:
         """Compare one memory with older ones, as an add would compare a fact, and do what follows.
@@ -175,7 +176,7 @@ def _is_older(known: MemoryItem, item: MemoryItem) -> bool:
     same_place = (
         known.scope == item.scope and known.memory_type == item.memory_type and _said_by(known) == _said_by(item)
     )
-    return same_place and (known.created_at, known.id) < (item.created_at, item.id)
+    return same_place and (known.updated_at, known.id) < (item.updated_at, item.id)
 
 
 def _said_by(item: MemoryItem) -> str:
@@ -192,7 +193,7 @@ def _decisions(new: _Seen, older: Sequence[_Seen], verdicts: Sequence[Verdict]) 
         if verdict.event == "UPDATE" and known.shown != known.item.text:
             continue
         if verdict.event == "DELETE":
-            made.append(Decision("DELETE", known.item.id, None, reason, time=new.item.created_at, seen=known.seq))
+            made.append(Decision("DELETE", known.item.id, None, reason, time=new.item.updated_at, seen=known.seq))
             continue
         kept = _kept(known, new.item, verdict.text if verdict.event == "UPDATE" else None, reason)
         made += [kept, Decision("DELETE", new.item.id, None, reason, seen=new.seq, heir=known.item.id)]
@@ -207,7 +208,7 @@ def _kept(known: _Seen, gone: MemoryItem, text: str | None, reason: str) -> Deci
     expires_at = None if None in ends else max(end for end in ends if end is not None)
     if (text is None or text == item.text) and not lacking and expires_at == item.expires_at:
         return Decision("NONE", item.id, item.text, reason, seen=known.seq)
-    changed = Decision("UPDATE", item.id, text, reason, metadata=lacking or None, time=gone.created_at, seen=known.seq)
+    changed = Decision("UPDATE", item.id, text, reason, metadata=lacking or None, time=gone.updated_at, seen=known.seq)
     return replace(changed, expires_at=expires_at, keep_expiry=False)
 
 

@@ -12,6 +12,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
+from langmem_adapter.arguments import parse_time
 from langmem_adapter.names import entity_key
 from langmem_adapter.records.work import FORGET, UNCLEAR, Event, Fact
 from langmem_adapter.statements.attributes import single_valued
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.records.graph import Triple
 
-__all__ = ["SAID_LATER", "Placed", "in_course", "older"]
+__all__ = ["SAID_LATER", "Placed", "in_course", "older", "time_of"]
 
 SAID_LATER: Final = "what was said later stands"
 
@@ -63,12 +64,12 @@ def older(facts: Sequence[Fact], turns: Sequence[Mapping[str, Any]]) -> dict[int
     latest: dict[tuple[str, str, str], int] = {}
     about = {place: key for place, fact in enumerate(facts) if (key := _about(fact)) is not None}
     for place, key in about.items():
-        if key not in latest or _time(facts[place], turns) >= _time(facts[latest[key]], turns):
+        if key not in latest or time_of(facts[place], turns) >= time_of(facts[latest[key]], turns):
             latest[key] = place
     return {
         place: latest[key]
         for place, key in about.items()
-        if turns[facts[place].turn].get("dated") and _time(facts[place], turns) < _time(facts[latest[key]], turns)
+        if turns[facts[place].turn].get("dated") and time_of(facts[place], turns) < time_of(facts[latest[key]], turns)
     }
 
 
@@ -92,6 +93,7 @@ def in_course(
         known: The memories that they name, with the date since which each stands.
     """
     told: list[Placed] = []
+    since = _since(verdicts, facts, turns, known)
     for place, of_fact in groupby(verdicts, key=attrgetter("fact")):
         turn, own = turns[facts[place].turn], list(of_fact)
         late = {
@@ -100,10 +102,26 @@ def in_course(
             if verdict.event in {"UPDATE", "DELETE"}
             and verdict.known is not None
             and turn.get("dated")
-            and _time(facts[place], turns) < datetime.fromisoformat(known[verdict.known]["since"])
+            and time_of(facts[place], turns) < since[verdict.known]
         }
         told += _told_late(own, facts[place], late) if late else own
     return told
+
+
+def _since(
+    verdicts: Sequence[Placed],
+    facts: Sequence[Fact],
+    turns: Sequence[Mapping[str, Any]],
+    known: Sequence[Mapping[str, Any]],
+) -> dict[int, datetime]:
+    """The last dates of the memories that verdicts name: of what is known, or of who says the same in this run."""
+    named = {verdict.known for verdict in verdicts} - {None}
+    since = {number: parse_time(known[number]["since"], "since") for number in named if number is not None}
+    for verdict in verdicts:
+        fact = facts[verdict.fact]
+        if verdict.event == "NONE" and verdict.known is not None and turns[fact.turn].get("dated"):
+            since[verdict.known] = max(since[verdict.known], time_of(fact, turns))
+    return since
 
 
 def _told_late(verdicts: Sequence[Placed], fact: Fact, late: set[int]) -> Iterator[Placed]:
@@ -123,5 +141,6 @@ def _told_late(verdicts: Sequence[Placed], fact: Fact, late: set[int]) -> Iterat
         yield replace(plain, past=True)
 
 
-def _time(fact: Fact, turns: Sequence[Mapping[str, Any]]) -> datetime:
+def time_of(fact: Fact, turns: Sequence[Mapping[str, Any]]) -> datetime:
+    """When a fact was said."""
     return datetime.fromisoformat(turns[fact.turn]["time"])

@@ -20,7 +20,7 @@ from langmem_adapter.arguments import parse_time
 from langmem_adapter.names import entity_key
 from langmem_adapter.pipeline.around import around
 from langmem_adapter.pipeline.clock import finished
-from langmem_adapter.pipeline.dates import SAID_LATER, Placed, in_course, older
+from langmem_adapter.pipeline.dates import SAID_LATER, Placed, in_course, older, time_of
 from langmem_adapter.pipeline.speakers import by_name, said
 from langmem_adapter.pipeline.stage import Ask, AskingStage, Update
 from langmem_adapter.reasoning.base import Answer, Comparison, Known, Reasoner, Verdict
@@ -59,6 +59,7 @@ def _decide(reasoner: Reasoner, compared: Callable[..., Comparison], state: Pipe
         return finished(state, "decide", decisions=len(state["decisions"]))
     past = older(facts, state["turns"])
     settled, open_facts = _settle(facts, past, state["candidates"], ask_always=not reasoner.calls_model)
+    open_facts.sort(key=lambda place: time_of(facts[place], state["turns"]))
     if not open_facts:
         return _decisions(state, settled)
     most = AT_ONCE if reasoner.calls_model else len(open_facts)
@@ -71,7 +72,7 @@ def _settle(
     """Verdicts that need no judgement, and the places of the facts that do."""
     settled = [Placed(place, "ADD", facts[place].text, SAID_LATER, after=after) for place, after in past.items()]
     unsettled: list[int] = []
-    told: set[tuple[str, str]] = set()
+    told: dict[tuple[str, str], int] = {}
     for place, fact in enumerate(facts):
         if place in past:
             continue
@@ -81,10 +82,10 @@ def _settle(
         if equal is not None:
             settled.append(Placed(place, "NONE", fact.text, "already known, in the same words", equal))
         elif words in told:
-            settled.append(Placed(place, "NONE", fact.text, "said twice"))
+            settled.append(Placed(place, "NONE", fact.text, "said twice", after=told[words]))
         else:
             unsettled.append(place)
-        told.add(words)
+        told.setdefault(words, place)
     if ask_always or candidates["shown"]:
         return settled, unsettled
     return [*settled, *(Placed(place, "ADD", facts[place].text, "nothing is known yet") for place in unsettled)], []
@@ -192,9 +193,11 @@ def _fold(placed: list[Placed], verdict: Verdict, memory: _Shown | None) -> None
         placed.append(new)
         return
     why = "taken back later in the same add" if verdict.event == "DELETE" else "said more fully later in the same add"
+    after = {"event": "ADD", "after": verdict.fact} if verdict.event == "UPDATE" else {"event": "NONE"}
+    folded = {v.fact for v in placed if v is memory.added or (v.event == "UPDATE" and v.known == memory.known)}
     for place, before in enumerate(placed):
-        if before is memory.added or (before.event == "UPDATE" and before.known == memory.known):
-            placed[place] = replace(before, event="NONE", reason=why, relations=None)
+        if before.after in folded or (before.fact in folded and before.event in {"ADD", "UPDATE"}):
+            placed[place] = replace(before, reason=why, known=None, relations=None, **after)
     if memory.added is None:
         placed.append(new)
     else:

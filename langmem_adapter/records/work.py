@@ -143,7 +143,7 @@ class Decision:
             its own, which was true from *time* until the next statement of the same course; a DELETE ends at *time* what
             was true then. What stands stays. Needs *time*.
         after: The same, where what stands is what becomes of the fact of this index in the same list; if nothing does, it
-            stands itself.
+            stands itself. A NONE says the same once more, at its own date.
         dated: A NONE says once more, at *time*, what the memory says: that it was true then, too, is noted.
     """
 

@@ -118,9 +118,10 @@ class Entry:
         within = self._write.within
         scope_ids = () if within is None else expand(self._connection, within)
         rows = Rows(self._connection, self.now, self._draw)
-        done = carry_out(rows, list(self._told.values()), scope_ids)
+        told = dict(sorted(self._told.items()))
+        done = carry_out(rows, list(told.values()), scope_ids)
         rows.post()
-        return dict(zip(self._told, done, strict=True))
+        return dict(zip(told, done, strict=True))
 
     def relate(self, scope: Scope, triples: Sequence[Triple], time: datetime | None) -> tuple[RelationChange, ...]:
         """State relations that no memory says; whoever does may name the scope's own by their ids."""
@@ -255,7 +256,9 @@ class Entry:
         if memory_id is None:
             return replace(decision, after=None)
         if text_hash(self._standing[memory_id]["text"]) == text_hash(decision.text or ""):
-            return replace(decision, event="NONE", memory_id=memory_id, dated=True)
+            return replace(decision, event="NONE", memory_id=memory_id)
+        if decision.event == "NONE" or (decision.time or self.now) >= self._standing[memory_id]["updated_at"]:
+            return replace(decision, event="NONE", memory_id=memory_id, dated=False)
         return replace(decision, past_of=memory_id)
 
     def _date(self, decision: Decision, text: str) -> None:

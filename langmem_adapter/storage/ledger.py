@@ -221,7 +221,7 @@ def _apply(connection: Connection, write: Write, books: Any, words: Words) -> tu
         return _read(books.result)
     _refuse_if_others_compared(write, books.compared)
     entry = Entry(connection, write, books, words)
-    places = sorted(range(len(write.decisions)), key=lambda place: write.decisions[place].after is not None)
+    places = sorted(range(len(write.decisions)), key=lambda place: _turn(write.decisions[place]))
     carried = {place: entry.carry_out(place, write.decisions[place]) for place in places}
     done = [carried[place] for place in range(len(places))]
     entry.post()
@@ -236,6 +236,13 @@ def _apply(connection: Connection, write: Write, books: Any, words: Words) -> tu
         row = {"key": entry.run, "scope_id": entry.scope_id, "created_at": entry.now, "scope": _named(write.scope)}
         _INSERT_RUN.run(connection, {**row, "result": [change.to_json() for change in result]})
     return result
+
+
+def _turn(decision: Decision) -> int:
+    """What takes its place in a course comes after what it comes before, and a memory goes when all of it is told."""
+    if decision.after is not None:
+        return 2
+    return 1 if decision.past_of is not None else 3 * (decision.event == "DELETE")
 
 
 def _read(result: list[dict[str, Any]]) -> tuple[Change, ...]:

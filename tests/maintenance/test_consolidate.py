@@ -62,6 +62,16 @@ def test_what_a_later_memory_renews_is_updated(memory: Memory) -> None:
     assert memory.search("Lives in Lyon", user_id="alice")[0].id == first
 
 
+def test_the_newer_is_what_was_said_last_whenever_its_memory_began(memory: Memory) -> None:
+    for year, home in (("2020", "Kyoto"), ("2026", "Lyon")):
+        memory.add(f"I live in {home}.", user_id="alice", timestamp=f"{year}-05-01")
+    tell(memory, "Lives in Rome", timestamp="2023-05-01")
+    tidy(memory)
+    [item] = memory.get_all(user_id="alice")
+    assert (item.text, item.updated_at.year) == ("Lives in Lyon", 2026)
+    assert tidy(memory).changes == ()
+
+
 def test_what_is_different_stays(memory: Memory) -> None:
     tell(memory, "Likes tea", "Has a cat", "Works as a nurse")
     assert tidy(memory).changes == ()

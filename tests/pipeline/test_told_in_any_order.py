@@ -113,3 +113,107 @@ def test_whatever_is_told_first_the_same_comes_of_it(
     in_order = lives.told([[statement] for statement in statements])
     assert lives.told(parts, many=many) == in_order
     assert [text for text, _, _ in in_order[0]] == [in_order[1][-1][0]]
+
+
+# ── what one add says of one memory ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def dated(*statements: Statement) -> list[dict[str, str]]:
+    return [{"role": "user", "content": text, "timestamp": f"{year}-05-01"} for year, text in statements]
+
+
+def years(memory: Memory, *asked: int) -> list[list[str]]:
+    return [[item.text for item in memory.get_all(user_id="ann", as_of=f"{year}-07-01")] for year in asked]
+
+
+def swapping(wanted: dict[str, str]) -> ScriptedChatModel:
+    """A model that does with the one memory it is shown what is wanted for a fact, and adds the others."""
+
+    def reply(messages: list[Any]) -> str:
+        shown = requested(messages)
+        if "conversation" in shown:
+            return json.dumps(
+                {"facts": [{"text": turn["text"], "turn": turn["turn"]} for turn in shown["conversation"]]}
+            )
+        number = next((memory["id"] for memory in shown["memories"]), None)
+        return json.dumps(
+            {
+                "memory": [
+                    {**fact, "fact": fact["number"], "event": wanted[fact["text"]], "id": number}
+                    for fact in shown["facts"]
+                ]
+            }
+        )
+
+    return ScriptedChatModel(replies=[reply] * 100)
+
+
+@pytest.mark.parametrize(
+    ("said", "live", "then"),
+    [
+        (((2027, "I no longer live in Oslo."), (2026, "I live in Oslo.")), [], [[], ["Oslo"], ["Oslo"], []]),
+        (((2026, "I live in Oslo."), (2027, "I no longer live in Oslo.")), [], [[], ["Oslo"], ["Oslo"], []]),
+        (((2027, "I live in Oslo."), (2026, "I no longer live in Oslo.")), ["Oslo"], [[], ["Oslo"], [], ["Oslo"]]),
+        (
+            ((2024, "I live in Rome."), (2026, "I live in Oslo."), (2027, "I no longer live in Oslo.")),
+            [],
+            [["Rome"], ["Oslo"], ["Oslo"], []],
+        ),
+    ],
+)
+@pytest.mark.parametrize("graph", [False, True])
+def test_a_memory_is_confirmed_preceded_and_ended_in_one_add(
+    said: Sequence[Statement], live: list[str], then: list[list[str]], *, graph: bool
+) -> None:
+    with Memory(":memory:", graph=graph) as memory:
+        memory.add(dated((2025, "I live in Oslo.")), user_id="ann")
+        memory.add(dated(*said), user_id="ann")
+        assert [item.text for item in memory.get_all(user_id="ann")] == [f"Lives in {home}" for home in live]
+        assert years(memory, 2024, 2025, 2026, 2027) == [[f"Lives in {home}" for home in homes] for homes in then]
+        assert memory.verify().ok
+
+
+def test_what_is_said_several_times_in_one_add_began_with_the_first_of_them() -> None:
+    with Memory(":memory:") as memory:
+        told = dated((2012, "I drive a Volvo."), (2005, "I drive a Volvo."), (2014, "I drive a Volvo."))
+        changes = memory.add(told, user_id="ann").results
+        assert [change.event for change in changes] == ["ADD", "NONE", "NONE"]
+        [item] = memory.get_all(user_id="ann")
+        assert {change.id for change in changes} == {item.id}
+        assert (item.created_at.year, item.updated_at.year) == (2005, 2014)
+        memory.add(dated(*[(year, "I no longer drive a Volvo.") for year in (2015, 2016)]), user_id="ann")
+        assert years(memory, 2004, 2005, 2014, 2016) == [[], ["Drives a Volvo"], ["Drives a Volvo"], []]
+
+
+def test_who_says_the_same_later_in_one_add_stands() -> None:
+    with Memory(":memory:", model=swapping({"Vivo en Roma": "UPDATE"}), embeddings="hash") as memory:
+        memory.add(dated((2020, "Vivo en Madrid")), user_id="ann")
+        memory.add(dated((2024, "Vivo en Roma"), (2026, "Vivo en Madrid")), user_id="ann")
+        assert years(memory, 2021, 2025, 2027) == [["Vivo en Madrid"], ["Vivo en Roma"], ["Vivo en Madrid"]]
+
+
+@pytest.mark.parametrize("order", [*itertools.permutations([(2022, "Roma"), (2024, "Lyon"), (2026, "Oslo")])], ids=str)
+def test_facts_that_are_judged_one_after_another_stand_by_their_dates(
+    monkeypatch: pytest.MonkeyPatch, order: Sequence[Statement]
+) -> None:
+    monkeypatch.setattr("langmem_adapter.pipeline.decide.AT_ONCE", 1)
+    model = swapping(dict.fromkeys(("Roma", "Lyon", "Oslo"), "UPDATE"))
+    with Memory(":memory:", model=model, embeddings="hash") as memory:
+        memory.add(dated((2020, "Madrid")), user_id="ann")
+        memory.add(dated(*order), user_id="ann")
+        assert years(memory, 2021, 2023, 2025, 2027) == [["Madrid"], ["Roma"], ["Lyon"], ["Oslo"]]
+
+
+@pytest.mark.parametrize(("event", "kept"), [("UPDATE", "Lyon"), ("DELETE", None)])
+def test_what_was_changed_once_more_on_the_same_day_was_never_said(
+    monkeypatch: pytest.MonkeyPatch, event: str, kept: str | None
+) -> None:
+    monkeypatch.setattr("langmem_adapter.pipeline.decide.AT_ONCE", 1)
+    with Memory(":memory:", model=swapping({"Roma": "UPDATE", "Lyon": event}), embeddings="hash") as memory:
+        home = str(memory.add(dated((2020, "Madrid")), user_id="ann").results[0].id)
+        changes = memory.add(dated((2022, "Roma"), (2022, "Lyon")), user_id="ann").results
+        assert [(change.event, change.text) for change in changes[:2]] == [
+            ("NONE", "Roma"),
+            (event, kept or "Madrid"),
+        ]
+        assert [revision.new_text for revision in memory.history(home)] == ["Madrid", kept]
