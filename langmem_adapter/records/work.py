@@ -142,8 +142,8 @@ class Decision:
         past_of: The memory that stands, where the statement is older than that: an ADD becomes a closed memory with an id of
             its own, which was true from *time* until the next statement of the same course; a DELETE ends at *time* what
             was true then. What stands stays. Needs *time*.
-        after: The same, where what stands is what becomes of the fact of this index in the same list; if nothing does, it
-            stands itself. A NONE says the same once more, at its own date.
+        after: The same, where what stands is what becomes of the fact of this index in the same list; if nothing does, the
+            last of those that name it stands itself. A NONE says the same once more, at its own date.
         dated: A NONE says once more, at *time*, what the memory says: that it was true then, too, is noted.
     """
 

@@ -92,10 +92,12 @@ class Entry:
     def carry_out(self, place: int, decision: Decision) -> Change:
         """Collect the rows of one decision, which stands at a place of the list."""
         self._place = place
-        decision = self._placed_in_time(decision)
+        after, decision = decision.after, self._placed_in_time(decision)
         change = self._carried_out(decision)
         if decision.fact is not None and decision.event != "DELETE":
             self._stands[decision.fact] = decision.past_of or change.id
+            if after is not None and self._stands.get(after) is None:  # what stands in its stead
+                self._stands[after] = self._stands[decision.fact]
         return change
 
     def _carried_out(self, decision: Decision) -> Change:
@@ -118,7 +120,7 @@ class Entry:
         within = self._write.within
         scope_ids = () if within is None else expand(self._connection, within)
         rows = Rows(self._connection, self.now, self._draw)
-        told = dict(sorted(self._told.items()))
+        told = dict(sorted(self._told.items(), key=lambda each: (each[1].time, each[0])))
         done = carry_out(rows, list(told.values()), scope_ids)
         rows.post()
         return dict(zip(told, done, strict=True))

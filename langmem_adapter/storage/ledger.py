@@ -238,11 +238,11 @@ def _apply(connection: Connection, write: Write, books: Any, words: Words) -> tu
     return result
 
 
-def _turn(decision: Decision) -> int:
+def _turn(decision: Decision) -> tuple[int, float]:
     """What takes its place in a course comes after what it comes before, and a memory goes when all of it is told."""
     if decision.after is not None:
-        return 2
-    return 1 if decision.past_of is not None else 3 * (decision.event == "DELETE")
+        return 2, 0.0 if decision.time is None else -decision.time.timestamp()
+    return 1 if decision.past_of is not None else 3 * (decision.event == "DELETE"), 0.0
 
 
 def _read(result: list[dict[str, Any]]) -> tuple[Change, ...]:

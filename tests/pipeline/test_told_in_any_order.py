@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
 
 from langmem_adapter.memory import Memory
 from langmem_adapter.settings import Settings
@@ -175,14 +177,31 @@ def test_a_memory_is_confirmed_preceded_and_ended_in_one_add(
 
 def test_what_is_said_several_times_in_one_add_began_with_the_first_of_them() -> None:
     with Memory(":memory:") as memory:
-        told = dated((2012, "I drive a Volvo."), (2005, "I drive a Volvo."), (2014, "I drive a Volvo."))
+        told = dated((2012, "I have a dog."), (2005, "I have a dog."), (2014, "I have a dog."))
         changes = memory.add(told, user_id="ann").results
         assert [change.event for change in changes] == ["ADD", "NONE", "NONE"]
         [item] = memory.get_all(user_id="ann")
         assert {change.id for change in changes} == {item.id}
         assert (item.created_at.year, item.updated_at.year) == (2005, 2014)
-        memory.add(dated(*[(year, "I no longer drive a Volvo.") for year in (2015, 2016)]), user_id="ann")
-        assert years(memory, 2004, 2005, 2014, 2016) == [[], ["Drives a Volvo"], ["Drives a Volvo"], []]
+        memory.add(dated(*[(year, "I no longer have a dog.") for year in (2015, 2016)]), user_id="ann")
+        assert years(memory, 2004, 2005, 2014, 2016) == [[], ["Has a dog"], ["Has a dog"], []]
+
+
+@pytest.mark.parametrize("answer", [{"2": "reject"}, {"1": "reject"}, "accept"], ids=str)
+def test_who_rejects_what_was_said_last_keeps_what_was_said_before(answer: Any) -> None:
+    with Memory(":memory:") as memory:
+        pipeline, thread = memory.build_pipeline(review=True, checkpointer=InMemorySaver()), {"thread_id": "1"}
+        told = dated((2020, "I live in Rome."), (2022, "I live in Oslo."), (2024, "I live in Lyon."))
+        pipeline.invoke({"messages": told, "scope": {"user_id": "ann"}}, {"configurable": thread})
+        pipeline.invoke(Command(resume=answer), {"configurable": thread})
+        homes = {"2020": "Rome", "2022": "Oslo", "2024": "Lyon"}
+        for number in answer if isinstance(answer, dict) else ():
+            homes.pop(["2020", "2022", "2024"][int(number)])
+        stood = [
+            max((year, home) for year, home in homes.items() if int(year) < asked)[1] for asked in (2021, 2023, 2025)
+        ]
+        assert years(memory, 2020, 2022, 2024) == [[f"Lives in {home}"] for home in stood]
+        assert len(memory.get_all(user_id="ann")) == 1
 
 
 def test_who_says_the_same_later_in_one_add_stands() -> None:
