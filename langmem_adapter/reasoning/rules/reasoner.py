@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict, deque
+from collections import defaultdict
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -14,7 +14,7 @@ from langmem_adapter.reasoning.base import Answer, Comparison, Extraction, Quest
 from langmem_adapter.reasoning.rules.chinese import chinese_facts, is_chinese
 from langmem_adapter.reasoning.rules.compare import compare
 from langmem_adapter.reasoning.rules.english import english_facts
-from langmem_adapter.reasoning.rules.people import named, referent, resolved
+from langmem_adapter.reasoning.rules.people import Company
 from langmem_adapter.reasoning.rules.sentences import Sentence, sentences
 from langmem_adapter.reasoning.runs import comparing, finding
 from langmem_adapter.records.graph import ASSISTANT, SELF
@@ -32,12 +32,10 @@ if TYPE_CHECKING:
 
     from langmem_adapter.records.graph import Triple
     from langmem_adapter.records.work import Turn
-    from langmem_adapter.statements.statement import Person
 
 __all__ = ["RuleReasoner"]
 
 _CONTEXT: Final = 500
-_RECENT: Final = 50  # people that a pronoun may mean, the last ones named
 _OWN_NAMES: Final = 2_000  # characters of earlier facts in which a name is looked for
 _PASSING: Final = re.compile(r"(?:Will|Going to|Looking|Has to|Needs|Wants|Would like)\b|将|要|会为|正在|希望|需要")
 """What an assistant says of its next steps: no traits of its own."""
@@ -121,15 +119,10 @@ def _extract(question: Question) -> Extraction:
 
 def _related(facts: Iterable[Fact], question: Question) -> Iterator[Fact]:
     """The facts with the relations that they state; a pronoun means whom the same speaker named before, where one fits."""
-    recent: defaultdict[str, deque[Person]] = defaultdict(lambda: deque(maxlen=_RECENT))
+    named: defaultdict[str, Company] = defaultdict(Company)
     for fact in facts:
-        people = recent[question.turns[fact.turn].actor]
-        person = referent(fact.text, people, ()) if refers_back(fact.text) else None
-        text = resolved(fact.text, person) if person else fact.text
+        text = named[question.turns[fact.turn].actor].told(fact.text)
         yield replace(fact, relations=_relations(text, question.about))
-        people.extendleft(reversed(read(text).people))
-        if person and not named(fact.text):
-            people.appendleft(person)
 
 
 def _relations(text: str, about: str = "user") -> tuple[Triple, ...]:
