@@ -51,71 +51,26 @@ _WHOLE: Final = 36  # characters of an id
 _LEAST: Final = 4  # of these may stand for it
 _LISTED: Final = 8
 
-_WHOSE: Final = "Whose memory"
-_HOW: Final = "Where and how"
+_bare: Final = functools.partial(typer.Option, show_default=False)
+_how: Final = functools.partial(_bare, rich_help_panel="Where and how")
+_whose: Final = functools.partial(_bare, metavar="ID", rich_help_panel="Whose memory")
+_USER: Final = "LANGMEM_ADAPTER_USER"
 
 DatabaseOption = Annotated[
-    str | None,
-    typer.Option(
-        "--database",
-        "-d",
-        metavar="PATH",
-        help="SQLite file, or an SQLAlchemy URL.",
-        rich_help_panel=_HOW,
-        show_default=False,
-    ),
+    str | None, _how("--database", "-d", metavar="PATH", help="SQLite file, or an SQLAlchemy URL.")
 ]
-ModelOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME", help="Chat model, as openai:gpt-5-mini; or offline.", rich_help_panel=_HOW, show_default=False
-    ),
-]
-EmbeddingsOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME", help="Embedding model; or hash:512, offline.", rich_help_panel=_HOW, show_default=False
-    ),
-]
-TrustOption = Annotated[
-    bool,
-    typer.Option(
-        "--trust-folder",
-        help="Read ./langmem_adapter.toml, too.",
-        rich_help_panel=_HOW,
-        show_default=False,
-    ),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON envelope on stdout.", rich_help_panel=_HOW)]
+ModelOption = Annotated[str | None, _how(metavar="NAME", help="Chat model, as openai:gpt-5-mini; or offline.")]
+EmbeddingsOption = Annotated[str | None, _how(metavar="NAME", help="Embedding model; or hash:512, offline.")]
+TrustOption = Annotated[bool, _how("--trust-folder", help="Read ./langmem_adapter.toml, too.")]
+JsonOption = Annotated[bool, _how("--json", help="One JSON envelope on stdout.")]
 GraphOption = Annotated[
-    bool | None,
-    typer.Option(
-        "--graph/--no-graph",
-        help="Use the knowledge graph; else LANGMEM_ADAPTER_GRAPH decides.",
-        show_default=False,
-    ),
+    bool | None, _bare("--graph/--no-graph", help="Use the knowledge graph; else LANGMEM_ADAPTER_GRAPH decides.")
 ]
-AsOf = Annotated[str | None, typer.Option(metavar="TIME", help="What was true then, ISO 8601.", show_default=False)]
-KnownAt = Annotated[str | None, typer.Option(metavar="TIME", help="What was known then.", show_default=False)]
-UserOption = Annotated[
-    str | None,
-    typer.Option(
-        "--user",
-        "-u",
-        metavar="ID",
-        envvar="LANGMEM_ADAPTER_USER",
-        help="The user.",
-        rich_help_panel=_WHOSE,
-        show_default=False,
-    ),
-]
-AgentOption = Annotated[
-    str | None, typer.Option("--agent", metavar="ID", help="The agent.", rich_help_panel=_WHOSE, show_default=False)
-]
-RunOption = Annotated[
-    str | None,
-    typer.Option("--run", metavar="ID", help="The run or session.", rich_help_panel=_WHOSE, show_default=False),
-]
+AsOf = Annotated[str | None, _bare(metavar="TIME", help="What was true then, ISO 8601.")]
+KnownAt = Annotated[str | None, _bare(metavar="TIME", help="What was known then.")]
+UserOption = Annotated[str | None, _whose("--user", "-u", envvar=_USER, help="The user.")]
+AgentOption = Annotated[str | None, _whose("--agent", help="The agent.")]
+RunOption = Annotated[str | None, _whose("--run", help="The run or session.")]
 
 _SCOPE: Final = ("user", "agent", "run")
 _SHARED: Final[dict[str, tuple[Any, object]]] = {
