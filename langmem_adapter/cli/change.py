@@ -8,7 +8,7 @@ from langmem_adapter.cli import pictures
 from langmem_adapter.cli.add import json_object
 from langmem_adapter.cli.failures import CommandError, ExitCode
 from langmem_adapter.cli.look import IdArgument
-from langmem_adapter.cli.options import Call, named
+from langmem_adapter.cli.options import Call, named, option
 from langmem_adapter.cli.output import as_data
 from langmem_adapter.records.work import Change
 
@@ -22,9 +22,7 @@ def update(
     call: Call,
     id: IdArgument,  # noqa: A002 - the name of the argument in the usage line
     text: Annotated[list[str] | None, typer.Argument(metavar="TEXT", help="The new text.", show_default=False)] = None,
-    metadata: Annotated[
-        str | None, typer.Option(metavar="JSON", help="Keys to set; null removes one.", show_default=False)
-    ] = None,
+    metadata: Annotated[str | None, option(metavar="JSON", help="Keys to set; null removes one.")] = None,
 ) -> None:
     """Change a memory's text or metadata; its history keeps the old one.
 

@@ -7,7 +7,7 @@ import typer
 from rich.text import Text
 
 from langmem_adapter.cli import graph_pictures
-from langmem_adapter.cli.options import Call
+from langmem_adapter.cli.options import Call, option
 from langmem_adapter.cli.output import as_data, visible
 
 if TYPE_CHECKING:
@@ -27,16 +27,10 @@ def add(
     relation: Annotated[str, typer.Argument(metavar="RELATION", help="Is what to it, a verb.")],
     target: Annotated[str, typer.Argument(metavar="TARGET", help="Whom or what.")],
     *,
-    since: Annotated[
-        str | None, typer.Option("--from", metavar="TIME", help="Since when, ISO 8601; else now.", show_default=False)
-    ] = None,
-    until: Annotated[
-        str | None, typer.Option("--to", metavar="TIME", help="Until when it held.", show_default=False)
-    ] = None,
-    source_type: Annotated[
-        str | None, typer.Option(metavar="TYPE", help="What SOURCE is: person, city …", show_default=False)
-    ] = None,
-    target_type: Annotated[str | None, typer.Option(metavar="TYPE", help="What TARGET is.", show_default=False)] = None,
+    since: Annotated[str | None, option("--from", metavar="TIME", help="Since when, ISO 8601; else now.")] = None,
+    until: Annotated[str | None, option("--to", metavar="TIME", help="Until when it held.")] = None,
+    source_type: Annotated[str | None, option(metavar="TYPE", help="What SOURCE is: person, city …")] = None,
+    target_type: Annotated[str | None, option(metavar="TYPE", help="What TARGET is.")] = None,
 ) -> None:
     """Write down a relation; where somebody has one such at a time, it ends the one before.
 
@@ -55,9 +49,7 @@ def add(
 def end(
     call: Call,
     id: RelationId,  # noqa: A002 - the name of the argument in the usage line
-    at: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Since when, ISO 8601; else now.", show_default=False)
-    ] = None,
+    at: Annotated[str | None, option(metavar="TIME", help="Since when, ISO 8601; else now.")] = None,
 ) -> None:
     """Say that a relation holds no longer; that it held until then stays known.
 

@@ -43,6 +43,7 @@ __all__ = [
     "command",
     "known_scopes",
     "named",
+    "option",
 ]
 
 P = ParamSpec("P")
@@ -51,9 +52,10 @@ _WHOLE: Final = 36  # characters of an id
 _LEAST: Final = 4  # of these may stand for it
 _LISTED: Final = 8
 
-_bare: Final = functools.partial(typer.Option, show_default=False)
-_how: Final = functools.partial(_bare, rich_help_panel="Where and how")
-_whose: Final = functools.partial(_bare, metavar="ID", rich_help_panel="Whose memory")
+option: Final = functools.partial(typer.Option, show_default=False)
+"""An option that is left out where it is not given."""
+_how: Final = functools.partial(option, rich_help_panel="Where and how")
+_whose: Final = functools.partial(option, metavar="ID", rich_help_panel="Whose memory")
 _USER: Final = "LANGMEM_ADAPTER_USER"
 
 DatabaseOption = Annotated[
@@ -64,10 +66,12 @@ EmbeddingsOption = Annotated[str | None, _how(metavar="NAME", help="Embedding mo
 TrustOption = Annotated[bool, _how("--trust-folder", help="Read ./langmem_adapter.toml, too.")]
 JsonOption = Annotated[bool, _how("--json", help="One JSON envelope on stdout.")]
 GraphOption = Annotated[
-    bool | None, _bare("--graph/--no-graph", help="Use the knowledge graph; else LANGMEM_ADAPTER_GRAPH decides.")
+    bool | None, option("--graph/--no-graph", help="Use the knowledge graph; else LANGMEM_ADAPTER_GRAPH decides.")
 ]
-AsOf = Annotated[str | None, _bare(metavar="TIME", help="What was true then, ISO 8601.")]
-KnownAt = Annotated[str | None, _bare(metavar="TIME", help="What was known then.")]
+AsOf = Annotated[str | None, option(metavar="TIME", help="What was true then, ISO 8601.")]
+KnownAt = Annotated[str | None, option(metavar="TIME", help="What was known then.")]
+Limit = Annotated[int, typer.Option("-k", "--limit", min=1, max=10_000, help="At most so many.")]
+After = Annotated[str | None, option(metavar="CURSOR", help="Go on after this page's cursor.")]
 UserOption = Annotated[str | None, _whose("--user", "-u", envvar=_USER, help="The user.")]
 AgentOption = Annotated[str | None, _whose("--agent", help="The agent.")]
 RunOption = Annotated[str | None, _whose("--run", help="The run or session.")]
