@@ -217,11 +217,6 @@ class Call:
     def whole_id(self, connection: Connection, ids: Column[str], given: str) -> str:
         """The id that is meant: a whole one as it is, else the only one within the scope that begins so.
 
-        Args:
-            connection: A read transaction.
-            ids: The column that holds them.
-            given: What was typed.
-
         Raises:
             CommandError: Several begin so; the hint lists them.
             InvalidInputError: It is too short to mean one.
@@ -239,9 +234,6 @@ class Call:
 
     def whose(self, scopes: Callable[[], Sequence[ScopeCount]]) -> dict[str, Any]:
         """The scope, as keyword arguments.
-
-        Args:
-            scopes: Gives those that exist.
 
         Raises:
             CommandError: None was given; the hint names those that exist.

@@ -68,11 +68,7 @@ def ndcg(ranks: Sequence[int], pieces: int, k: int = 10) -> float:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The least value that at least so large a share of all values does not exceed (nearest rank).
-
-    Args:
-        values: At least one.
-        share: Above 0, up to 1.
+    """The least value that at least so large a share (above 0) of all values does not exceed (nearest rank).
 
     Example:
         >>> percentile([3.0, 1.0, 2.0, 10.0], 0.5)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from dataclasses import replace
 from functools import partial
@@ -22,6 +21,7 @@ from langmem_adapter.records.work import FORGET, Fact
 from langmem_adapter.statements.chinese_dates import dated_chinese
 from langmem_adapter.statements.dates import dated
 from langmem_adapter.statements.reading import read
+from langmem_adapter.statements.tables import patterns
 from langmem_adapter.text import refers_back, text_hash
 from langmem_adapter.twins import Plan
 
@@ -37,13 +37,10 @@ __all__ = ["RuleReasoner"]
 
 _CONTEXT: Final = 500
 _OWN_NAMES: Final = 2_000  # characters of earlier facts in which a name is looked for
-_PASSING: Final = re.compile(r"(?:Will|Going to|Looking|Has to|Needs|Wants|Would like)\b|将|要|会为|正在|希望|需要")
+_P: Final = patterns("sentences", {})
+_PASSING: Final = _P["PASSING"]
 """What an assistant says of its next steps: no traits of its own."""
-_WISH: Final = re.compile(
-    r"(?:(?:please|can you|could you|you can|now)[, ]+){0,3}forget that (?=\w)"
-    "|(?:请|麻烦|可以|你){0,3}(?:忘了|忘掉|忘记)(?=我)",
-    re.IGNORECASE,
-)
+_WISH: Final = _P["WISH"]
 """What begins a request to forget what follows."""
 
 

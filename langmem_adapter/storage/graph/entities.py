@@ -93,13 +93,7 @@ def page(
 
 
 def by_pks(connection: Connection, people: People, pks: Collection[int]) -> dict[int, Entity]:
-    """Entities, each once for all that are one with it, by the least pk of these.
-
-    Args:
-        connection: A read transaction.
-        people: Who is whom.
-        pks: Which entities.
-    """
+    """Entities, each once for all that are one with it, by the least pk of these."""
     groups = _groups(connection, people, pks)
     return dict(zip(groups, _entities(connection, people, list(groups.values())), strict=True))
 
