@@ -146,15 +146,6 @@ def page(
 ) -> tuple[list[MemoryItem], str | None]:
     """Memories within *scope*, newest statement first, and the cursor of the next page.
 
-    Args:
-        connection: A read transaction.
-        scope: Whose memories.
-        k: At most so many.
-        after: The cursor that the page before gave.
-        filters: Only memories that it holds for.
-        memory_type: Only memories of this type.
-        include_expired: Show expired ones as well.
-
     Raises:
         InvalidInputError: The cursor is none of ours.
     """

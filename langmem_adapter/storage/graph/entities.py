@@ -56,15 +56,6 @@ def page(
 ) -> tuple[list[Entity], str | None]:
     """Entities within *scope*, the most mentioned first, and the cursor of the next page.
 
-    Args:
-        connection: A read transaction.
-        scope: Whose graph.
-        when: Only entities with a relation that is believed then.
-        k: At most so many.
-        kind: Only entities of this type.
-        unrelated: Those without such a relation as well.
-        after: The cursor that the page before gave.
-
     Raises:
         InvalidInputError: The cursor is none of ours.
     """

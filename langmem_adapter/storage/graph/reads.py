@@ -210,17 +210,7 @@ def newest(
     relation: str | None = None,
     last: int = HIGHEST,
 ) -> list[int]:
-    """Pks of relations, newest recorded first; see `page`.
-
-    Args:
-        connection: A read transaction.
-        scope: Whose graph.
-        when: Which beliefs.
-        k: At most so many.
-        entity: Only relations of the thing of this name.
-        relation: Only relations of this name.
-        last: Only relations with a smaller pk.
-    """
+    """Pks of relations, newest recorded first; see `page`."""
     scope_ids = expand(connection, scope)
     wanted: list[tuple[Column, Sequence[int]]] = [("scope_id", scope_ids)]
     if entity is not None:
