@@ -1,7 +1,7 @@
 """Word lists: what the rules of a language cannot tell. English and Chinese; everything else works without them.
 
-They are data for `text`, `languages` and `names`, in files of text beside this module. A change of `STOPWORDS`,
-`STOPWORDS_CJK`, `CLITICS`, `ELIDED`, `IRREGULAR`, `TIMES` or `TOPICS` changes the words that are stored: raise
+They are data for `text`, `languages` and `names`, kept as text: a name and its words, continued by indented lines. A change of
+`STOPWORDS`, `STOPWORDS_CJK`, `CLITICS`, `ELIDED`, `IRREGULAR`, `TIMES` or `TOPICS` changes the words that are stored: raise
 `text.TOKENIZER` with it; the others are only asked when a search is made.
 """
 
@@ -16,43 +16,45 @@ __all__ += ["STOPWORDS_CJK", "TIMES", "TOPICS", "WHEN", "entries"]
 
 
 def entries(file: Path) -> dict[str, str]:
-    """The entries of a file, `NAME: text` each, continued by indented lines, which keep their ends.
+    """The entries of a file, `name: text` each, continued by indented lines, which keep their ends.
 
     Example:
-        >>> entries(Path(__file__).with_name("vocabulary.txt"))["CLITICS"]
+        >>> entries(Path(__file__).with_name("words.txt"))["CLITICS"]
         's t d m re ve ll'
     """
-    found = re.finditer(r"^([A-Z][A-Z_0-9]*): (.*(?:\n[ ]+.*)*)", file.read_text(encoding="utf-8"), re.MULTILINE)
-    return {entry[1]: re.sub(r"\n +", "\n", entry[2]) for entry in found}
+    found = re.findall(r"^(\w+): ?(.*(?:\n +.*)*)", file.read_text(encoding="utf-8"), re.MULTILINE)
+    return {name: re.sub(r"\n +", "\n", text).strip("\n") for name, text in found}
 
 
-_LISTED: Final = entries(Path(__file__).with_name("vocabulary.txt"))
+_LISTS: Final = entries(Path(__file__).with_name("words.txt"))
 
-STOPWORDS: Final = frozenset(_LISTED["STOPWORDS"].split())
+STOPWORDS: Final = frozenset(_LISTS["STOPWORDS"].split())
 """Stems that mark grammar, hardly meaning."""
-STOPWORDS_CJK: Final = frozenset(_LISTED["STOPWORDS_CJK"].split())
+STOPWORDS_CJK: Final = frozenset(_LISTS["STOPWORDS_CJK"].split())
 """Chinese particles and pronouns; as parts of pairs of letters they still count."""
-CLITICS: Final = frozenset(_LISTED["CLITICS"].split())
+CLITICS: Final = frozenset(_LISTS["CLITICS"].split())
 """What stands after an apostrophe and is no word: Anna's, don't, we'll."""
-ELIDED: Final = frozenset(_LISTED["ELIDED"].split())
+ELIDED: Final = frozenset(_LISTS["ELIDED"].split())
 """What French, Italian and Catalan leave of a word before an apostrophe: l'avion, dell'anno, d'aigua."""
-IRREGULAR: Final = {form: verb for verb, *forms in map(str.split, _LISTED["IRREGULAR"].split(";")) for form in forms}
+IRREGULAR: Final = {form: verb for verb, *forms in map(str.split, _LISTS["IRREGULAR"].split(";")) for form in forms}
 """English forms that no stemmer brings together, by the form."""
-TIMES: Final = frozenset(_LISTED["TIMES"].split())
+TIMES: Final = frozenset(_LISTS["TIMES"].split())
 """Words that tell a time."""
-WHEN: Final = ("when ", "how long ", "what date", "which date", "what day", "which day", "what year", "which year")
+WHEN: Final = tuple(words.replace("_", " ") for words in _LISTS["WHEN"].split())
 """How a question for a time begins, in English; Chinese ones hold 什么时候, 几点, 哪天, 哪年, 多久."""
-RELATED: Final = tuple(_LISTED["RELATED"].split("\n"))
+RELATED: Final = tuple(_LISTS["RELATED"].split("\n"))
 """Words that a search takes for each other, to some degree; the first one names the group."""
-TOPICS: Final = Path(__file__).with_name("topics.txt")
-"""A file of words that speak of a topic, behind its name. A broad net, in which a new fact finds the memories it may concern:
-"called off the wedding" and "engaged to Marek" share no word and, without a model, no direction. Of a longer Chinese word the
-last two letters count."""
-KIN: Final = frozenset(_LISTED["KIN"].split())
+TOPICS: Final = {
+    topic: tuple(words.split()) for topic, words in entries(Path(__file__).with_name("topics.txt")).items()
+}
+"""Words that speak of a topic, by its name. A broad net, in which a new fact finds the memories it may concern: "called off the
+wedding" and "engaged to Marek" share no word and, without a model, no direction. Of a longer Chinese word its last two letters
+count."""
+KIN: Final = frozenset(_LISTS["KIN"].split())
 """Whom a statement may speak of besides the one who makes it."""
-LIGHT: Final = frozenset(_LISTED["LIGHT"].split())
+LIGHT: Final = frozenset(_LISTS["LIGHT"].split())
 """Verbs that say little of what a statement is about."""
-CHANGES: Final = frozenset(_LISTED["CHANGES"].split())
+CHANGES: Final = frozenset(_LISTS["CHANGES"].split())
 """English words of statements that something is no longer as it was, as they are written."""
-CHANGES_CJK: Final = tuple(_LISTED["CHANGES_CJK"].split())
+CHANGES_CJK: Final = tuple(_LISTS["CHANGES_CJK"].split())
 """The same in Chinese."""
