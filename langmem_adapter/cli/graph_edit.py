@@ -11,7 +11,6 @@ from langmem_adapter.cli.options import Call, option
 from langmem_adapter.cli.output import as_data, visible
 
 if TYPE_CHECKING:
-    from langmem_adapter.memory import Memory
     from langmem_adapter.records.graph import RelationChange
 
 __all__ = ["add", "delete", "end", "merge", "split"]
@@ -57,8 +56,10 @@ def end(
     $ langmem-adapter graph end ID
     $ langmem-adapter graph end ID --at 2026-02-01
     """
+    from langmem_adapter.storage.graph.tables import relations
+
     with call.memory() as memory:
-        _show(call, memory.graph.end(_whole_id(call, memory, id), at=at, **call.scope))
+        _show(call, memory.graph.end(call.whole(memory, relations.c.id, id), at=at, **call.scope))
 
 
 def delete(call: Call, id: RelationId) -> None:  # noqa: A002 - the same
@@ -67,8 +68,10 @@ def delete(call: Call, id: RelationId) -> None:  # noqa: A002 - the same
     [bold]Examples[/bold]
     $ langmem-adapter graph delete ID
     """
+    from langmem_adapter.storage.graph.tables import relations
+
     with call.memory() as memory:
-        _show(call, memory.graph.delete(_whole_id(call, memory, id), **call.scope))
+        _show(call, memory.graph.delete(call.whole(memory, relations.c.id, id), **call.scope))
 
 
 def merge(
@@ -97,13 +100,6 @@ def split(call: Call, name: Annotated[str, typer.Argument(metavar="NAME", help="
         moved = memory.graph.split(name, **call.whose(memory.scopes))
     told = f"{name} stands alone again: {_counted(moved)} came back"
     call.output.show([{"moved": moved, "name": name}], columns=("moved",), picture=lambda: _text(told))
-
-
-def _whole_id(call: Call, memory: "Memory", given: str) -> str:
-    from langmem_adapter.storage.graph.tables import relations
-
-    with memory.engine.database.read() as connection:
-        return call.whole_id(connection, relations.c.id, given)
 
 
 def _show(call: Call, change: "RelationChange") -> None:

@@ -232,6 +232,28 @@ class Call:
             raise _ambiguous(given, found)
         return found[0] if found else given
 
+    def whole(self, memory: Memory, ids: Column[str], given: str) -> str:
+        """The same, in a transaction of its own."""
+        with memory.engine.database.read() as connection:
+            return self.whole_id(connection, ids, given)
+
+    def confirm(self, verb: str, what: str, *, ending: str = "") -> None:
+        """Ask before something is done that cannot be undone; where nobody can be asked it is refused.
+
+        Raises:
+            CommandError: Nobody can be asked.
+            Exit: The answer was no.
+        """
+        if self.output.as_json or not (self.output.on_terminal and self.output.err.is_terminal):
+            raise CommandError(
+                f"this would {verb} {what}{ending.removeprefix(',')}",
+                code="confirmation_needed",
+                exit_code=ExitCode.USAGE,
+                hint="add --yes where nobody can be asked",
+            )
+        if not typer.confirm(f"{verb.capitalize()} {what}{ending}?", err=True):
+            raise typer.Exit(ExitCode.OK)
+
     def whose(self, scopes: Callable[[], Sequence[ScopeCount]]) -> dict[str, Any]:
         """The scope, as keyword arguments.
 

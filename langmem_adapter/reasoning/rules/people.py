@@ -48,8 +48,8 @@ class Company:
 
     Example:
         >>> company = Company()
-        >>> [company.told(text) for text in ("Has a sister named Jesica", "She has a dog", "They are tall")]
-        ['Has a sister named Jesica', 'Jesica has a dog', 'They are tall']
+        >>> [company.told(text) for text in ("Has a sister named Jesica", "She has a dog", "It barks")]
+        ['Has a sister named Jesica', 'Jesica has a dog', 'Dog barks']
     """
 
     def __init__(self, known: Iterable[Person] = ()) -> None:
