@@ -70,16 +70,13 @@ def locomo(
     asked = [question for talk in conversations for question in talk.questions if question.category in wanted]
     if not asked:
         raise InvalidInputError(f"{file} has no question of these kinds that names a turn")
+    turns = sum(talk.turns for talk in conversations)
     with _bench(call) as memory:
-        with Steps(call.output, sum(talk.turns for talk in conversations), what="turns") as steps:
+        with Steps(call.output, turns, what="turns") as steps:
             sources = runner.ingest(memory, conversations, infer=infer, progress=steps.advance)
         answers = _ask(call, memory, asked, cuts, sources)
         how = "facts extracted" if infer else "turns kept word for word"
-        extra = {
-            "conversations": len(conversations),
-            "turns": sum(talk.turns for talk in conversations),
-            "infer": infer,
-        }
+        extra = {"conversations": len(conversations), "turns": turns, "infer": infer}
         _report(call, memory, answers, title=f"LoCoMo, {how}", plot=plot, **extra, **_left_out(call, conversations))
 
 

@@ -14,17 +14,8 @@ from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 __all__ = ["history", "list_", "search", "show"]
 
 _SHOWN: Final = (
-    "id",
-    "updated_at",
-    "text",
-    *SCOPE_FIELDS,
-    "metadata",
-    "memory_type",
-    "actor_id",
-    "role",
-    "created_at",
-    "expires_at",
-    "revision",
+    *("id", "updated_at", "text", *SCOPE_FIELDS),
+    *"metadata memory_type actor_id role created_at expires_at revision".split(),
 )
 IdArgument = Annotated[
     str, typer.Argument(metavar="ID", help="The memory's id, as list and search show it, or its beginning.")

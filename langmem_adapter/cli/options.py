@@ -124,7 +124,8 @@ class Call:
             raise _configuration(error) from error
 
     @property
-    def _chosen(self) -> str | Path:
+    def chosen(self) -> str | Path:
+        """The database that is meant, as it was named."""
         from langmem_adapter.settings import chosen_database
 
         return chosen_database(self.options["database"], self.settings)
@@ -139,7 +140,7 @@ class Call:
         from langmem_adapter.storage.urls import path_of, url_of
 
         try:
-            return path_of(url_of(self._chosen))
+            return path_of(url_of(self.chosen))
         except InvalidInputError as error:
             raise _configuration(error) from error
 
@@ -210,7 +211,7 @@ class Call:
         from langmem_adapter.storage.database import Database
 
         try:
-            return Database(self._chosen, busy_timeout=self.settings.busy_timeout)
+            return Database(self.chosen, busy_timeout=self.settings.busy_timeout)
         except (InvalidInputError, MissingDependencyError) as error:
             raise _configuration(error) from error
 

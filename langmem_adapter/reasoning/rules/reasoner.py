@@ -38,10 +38,7 @@ __all__ = ["RuleReasoner"]
 _CONTEXT: Final = 500
 _OWN_NAMES: Final = 2_000  # characters of earlier facts in which a name is looked for
 _P: Final = patterns("sentences", {})
-_PASSING: Final = _P["PASSING"]
-"""What an assistant says of its next steps: no traits of its own."""
-_WISH: Final = _P["WISH"]
-"""What begins a request to forget what follows."""
+"""`PASSING`: what an assistant says of its next steps, no traits of its own. `WISH`: what begins a request to forget."""
 
 
 class RuleReasoner:
@@ -176,9 +173,9 @@ def _step(turn: Turn, called: Mapping[str, int]) -> str:
 def _of_turn(index: int, turn: Turn, names: str) -> Iterator[Fact]:
     told: set[str] = set()
     today = turn.time.date()
-    passing = _PASSING if turn.role == "assistant" else None
+    passing = _P["PASSING"] if turn.role == "assistant" else None
     for place, sentence in enumerate(sentences(turn.text)):
-        wish = _WISH.match(sentence.text)
+        wish = _P["WISH"].match(sentence.text)
         said = sentence if wish is None else Sentence(sentence.text[wish.end() :], asks=False)
         found = chinese_facts(said) if is_chinese(said.text) else english_facts(said, first=place == 0, seen=names)
         for fact in found:
