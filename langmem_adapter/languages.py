@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 import unicodedata
 from functools import cache, lru_cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import snowballstemmer
@@ -18,7 +19,7 @@ import snowballstemmer
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.forks import Lock
 from langmem_adapter.records.checks import quoted
-from langmem_adapter.vocabulary import CLITICS, ELIDED, IRREGULAR
+from langmem_adapter.vocabulary import CLITICS, ELIDED, IRREGULAR, entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,41 +39,16 @@ LONGEST: Final = 64
 _LATIN: Final = "Latin"
 _TURKISH: Final = "turkish"  # parts the endings of names with an apostrophe
 
-_SCRIPTS: Final = (
-    ("\u0000", "\u02af", _LATIN),
-    ("\u0370", "\u03ff", "Greek"),
-    ("\u0400", "\u052f", "Cyrillic"),
-    ("\u0531", "\u058f", "Armenian"),
-    ("\u0590", "\u05ff", "Hebrew"),
-    ("\u0600", "\u077f", "Arabic"),
-    ("\u0900", "\u097f", "Devanagari"),
-    ("\u0b80", "\u0bff", "Tamil"),
-    ("\u1e00", "\u1eff", _LATIN),
-    ("\u1f00", "\u1fff", "Greek"),
-    ("\u2c60", "\u2c7f", _LATIN),
-    ("\ua720", "\ua7ff", _LATIN),
-)
-_USUAL: Final = {
-    _LATIN: ENGLISH,
-    "Greek": "greek",
-    "Cyrillic": "russian",
-    "Armenian": "armenian",
-    "Arabic": "arabic",
-    "Devanagari": "hindi",
-    "Tamil": "tamil",
+_ROWS: Final = {
+    name: [row.split() for row in told.split("\n")]
+    for name, told in entries(Path(__file__).with_name("languages.txt")).items()
 }
-_WRITTEN_IN: Final = {  # all others: in Latin letters
-    "arabic": {"Arabic"},
-    "armenian": {"Armenian"},
-    "greek": {"Greek"},
-    "hindi": {"Devanagari"},
-    "nepali": {"Devanagari"},
-    "persian": {"Arabic"},
-    "russian": {"Cyrillic"},
-    "serbian": {_LATIN, "Cyrillic"},
-    "tamil": {"Tamil"},
-    "yiddish": {"Hebrew"},
-}
+_SCRIPTS: Final = [
+    (*(chr(int(end, 16)) for end in span.split("-")), name) for name, *spans in _ROWS["SCRIPTS"] for span in spans
+]
+_USUAL: Final = dict(_ROWS["USUAL"])
+# All others: in Latin letters.
+_WRITTEN_IN: Final = {language: {*scripts} for language, *scripts in _ROWS["WRITTEN_IN"]}
 
 # Format characters inside words: soft hyphens, joiners, directions.
 _INVISIBLE: Final = dict.fromkeys(

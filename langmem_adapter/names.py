@@ -10,10 +10,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from hashlib import blake2b
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from langmem_adapter.records.graph import ASSISTANT, SELF
 from langmem_adapter.text import meaningful, signed_words
+from langmem_adapter.vocabulary import entries
 
 if TYPE_CHECKING:
     from langmem_adapter.records.scope import Scope
@@ -61,48 +63,11 @@ _SPEAKERS: Final = {
     **dict.fromkeys("assistant|the assistant|ai assistant|助手|助理".split("|"), ASSISTANT),
 }
 
-# The first word of a line stands for all of it.
-_SAME: Final = {
-    name: line.split()[0]
-    for line in (
-        "lives_in live_in resides_in reside_in living_in home based_in is_based_in moved_to relocated_to has_home_in",
-        "works_at work_at works_for work_for employed_by employed_at is_employed_by employer has_employer",
-        "works_as work_as is_a_by_profession occupation profession job has_job job_title has_job_title has_profession",
-        "born_in was_born_in is_born_in birthplace has_birthplace",
-        "born_on was_born_on birthday has_birthday birth_date date_of_birth",
-        "comes_from is_from from originally_from origin",
-        "has_age age aged is_aged",
-        "named is_named called is_called name has_name",
-        "married_to is_married_to spouse spouse_of is_spouse_of wife_of husband_of has_wife has_husband has_spouse",
-        "partner_of is_partner_of in_a_relationship_with dating is_dating girlfriend boyfriend has_girlfriend has_boyfriend",
-        "engaged_to is_engaged_to fiance fiancee",
-        "friend_of is_friend_of is_friends_with friends_with friend has_friend",
-        "sibling_of is_sibling_of",
-        "colleague_of is_colleague_of coworker_of",
-        "likes like loves love enjoys enjoy is_fond_of fond_of is_a_fan_of",
-        "dislikes dislike hates hate does_not_like doesnt_like",
-        "has_status status marital_status relationship_status",
-        "follows_diet diet has_diet",
-        "住在 居住在 搬到 搬到了 居住于 住",
-        "工作于 就职于 任职于 在职于 供职于",
-        "职业 职业是 工作是 担任",
-        "出生于 出生在 出生地",
-        "来自",
-        "年龄 年龄是",
-        "名字 名叫 叫 叫做 姓名",
-        "喜欢 喜爱 爱 热爱",
-        "不喜欢 讨厌",
-        "结婚对象 配偶 嫁给 娶了",
-    )
-    for name in line.split()
-}
-_SINGLE: Final = frozenset(
-    "lives_in works_at works_as born_in born_on comes_from has_age named married_to engaged_to partner_of has_status "
-    "follows_diet 住在 工作于 职业 出生于 来自 年龄 名字 结婚对象 生日 婚姻状况 饮食".split()
-)
-_SYMMETRIC: Final = frozenset(
-    "married_to engaged_to partner_of friend_of sibling_of colleague_of related_to same_as knows 结婚对象 朋友 同事".split()
-)
+_LISTED: Final = entries(Path(__file__).with_name("names.txt"))
+_SAME: Final = {name: line.split()[0] for line in _LISTED["SAME"].split("\n") for name in line.split()}
+"""The first word of a line stands for all of it."""
+_SINGLE: Final = frozenset(_LISTED["SINGLE"].split())
+_SYMMETRIC: Final = frozenset(_LISTED["SYMMETRIC"].split())
 _OPPOSITES: Final = {"likes": "dislikes", "dislikes": "likes", "喜欢": "不喜欢", "不喜欢": "喜欢"}
 
 

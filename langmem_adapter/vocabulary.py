@@ -1,6 +1,6 @@
 """Word lists: what the rules of a language cannot tell. English and Chinese; everything else works without them.
 
-They are data for `text` and `languages`, kept as text: a name and its words, continued by indented lines. A change of
+They are data for `text`, `languages` and `names`, kept as text: a name and its words, continued by indented lines. A change of
 `STOPWORDS`, `STOPWORDS_CJK`, `CLITICS`, `ELIDED`, `IRREGULAR`, `TIMES` or `TOPICS` changes the words that are stored: raise
 `text.TOKENIZER` with it; the others are only asked when a search is made.
 """
@@ -11,29 +11,22 @@ import re
 from pathlib import Path
 from typing import Final
 
-__all__ = [
-    "CHANGES",
-    "CHANGES_CJK",
-    "CLITICS",
-    "ELIDED",
-    "IRREGULAR",
-    "KIN",
-    "LIGHT",
-    "RELATED",
-    "STOPWORDS",
-    "STOPWORDS_CJK",
-    "TIMES",
-    "TOPICS",
-    "WHEN",
-]
+__all__ = ["CHANGES", "CHANGES_CJK", "CLITICS", "ELIDED", "IRREGULAR", "KIN", "LIGHT", "RELATED", "STOPWORDS"]
+__all__ += ["STOPWORDS_CJK", "TIMES", "TOPICS", "WHEN", "entries"]
 
 
-def _read(name: str) -> dict[str, str]:
-    text = Path(__file__).with_name(f"{name}.txt").read_text(encoding="utf-8")
-    return {key: words.strip() for key, words in re.findall(r"^(\w+):(.*(?:\n .*)*)", text, re.MULTILINE)}
+def entries(file: Path) -> dict[str, str]:
+    """The entries of a file, `name: text` each, continued by indented lines, which keep their ends.
+
+    Example:
+        >>> entries(Path(__file__).with_name("words.txt"))["CLITICS"]
+        's t d m re ve ll'
+    """
+    found = re.findall(r"^(\w+): ?(.*(?:\n +.*)*)", file.read_text(encoding="utf-8"), re.MULTILINE)
+    return {name: re.sub(r"\n +", "\n", text).strip("\n") for name, text in found}
 
 
-_LISTS: Final = _read("words")
+_LISTS: Final = entries(Path(__file__).with_name("words.txt"))
 
 STOPWORDS: Final = frozenset(_LISTS["STOPWORDS"].split())
 """Stems that mark grammar, hardly meaning."""
@@ -49,9 +42,11 @@ TIMES: Final = frozenset(_LISTS["TIMES"].split())
 """Words that tell a time."""
 WHEN: Final = tuple(words.replace("_", " ") for words in _LISTS["WHEN"].split())
 """How a question for a time begins, in English; Chinese ones hold 什么时候, 几点, 哪天, 哪年, 多久."""
-RELATED: Final = tuple(map(str.strip, _LISTS["RELATED"].splitlines()))
+RELATED: Final = tuple(_LISTS["RELATED"].split("\n"))
 """Words that a search takes for each other, to some degree; the first one names the group."""
-TOPICS: Final = {topic: tuple(words.split()) for topic, words in _read("topics").items()}
+TOPICS: Final = {
+    topic: tuple(words.split()) for topic, words in entries(Path(__file__).with_name("topics.txt")).items()
+}
 """Words that speak of a topic, by its name. A broad net, in which a new fact finds the memories it may concern: "called off the
 wedding" and "engaged to Marek" share no word and, without a model, no direction. Of a longer Chinese word its last two letters
 count."""

@@ -16,7 +16,7 @@ from langmem_adapter.addresses import cleaned
 from langmem_adapter.arguments import parse_time
 from langmem_adapter.cli import pictures
 from langmem_adapter.cli.failures import CommandError, ExitCode, Failure, failure_of, known_errors
-from langmem_adapter.cli.options import Call, GraphOption
+from langmem_adapter.cli.options import Call, GraphOption, option
 from langmem_adapter.cli.output import as_data
 from langmem_adapter.cli.progress import Patience, Steps
 from langmem_adapter.cli.reading import STDIN, Item, items_of, joined, read_source
@@ -84,25 +84,13 @@ def add(
     ] = None,
     file: Annotated[
         Path | None,
-        typer.Option(
-            "--file",
-            "-f",
-            metavar="PATH",
-            help="Text, JSON or JSON lines, in UTF-8; - is stdin.",
-            show_default=False,
-        ),
+        option("--file", "-f", metavar="PATH", help="Text, JSON or JSON lines, in UTF-8; - is stdin."),
     ] = None,
     no_infer: Annotated[bool, typer.Option("--no-infer", help="Keep every message word for word.")] = False,
-    metadata: Annotated[
-        str | None, typer.Option(metavar="JSON", help="Object to keep with every memory.", show_default=False)
-    ] = None,
-    timestamp: Annotated[
-        str | None, typer.Option(metavar="TIME", help="When it was said, ISO 8601.", show_default=False)
-    ] = None,
+    metadata: Annotated[str | None, option(metavar="JSON", help="Object to keep with every memory.")] = None,
+    timestamp: Annotated[str | None, option(metavar="TIME", help="When it was said, ISO 8601.")] = None,
     *,
-    expires_at: Annotated[
-        str | None, typer.Option(metavar="TIME", help="When to forget it, ISO 8601.", show_default=False)
-    ] = None,
+    expires_at: Annotated[str | None, option(metavar="TIME", help="When to forget it, ISO 8601.")] = None,
     graph: GraphOption = None,
 ) -> None:
     """Remember what was said: find the facts, compare them with what is known, keep them up to date.

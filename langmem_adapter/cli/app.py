@@ -61,32 +61,24 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-_COMMANDS: Final[dict[str, Callable[..., None]]] = {
-    "demo": demo,
-    "add": add,
-    "search": search,
-    "list": list_,
-    "show": show,
-    "history": history,
-    "update": update,
-    "delete": delete,
-    "purge": purge,
-    "reindex": reindex,
-    "doctor": doctor,
-    "prompts": prompts,
-}
-_EVALUATIONS: Final[dict[str, Callable[..., None]]] = {"locomo": locomo, "questions": questions}
-_GRAPH: Final[dict[str, Callable[..., None]]] = {
-    "show": graph.show,
-    "entities": graph.entities,
-    "path": graph.path,
-    "search": graph.search,
-    "add": graph_edit.add,
-    "end": graph_edit.end,
-    "delete": graph_edit.delete,
-    "merge": graph_edit.merge,
-    "split": graph_edit.split,
-}
+
+def _named(*functions: Callable[..., None]) -> dict[str, Callable[..., None]]:
+    return {function.__name__.rstrip("_"): function for function in functions}
+
+
+_COMMANDS: Final = _named(demo, add, search, list_, show, history, update, delete, purge, reindex, doctor, prompts)
+_EVALUATIONS: Final = _named(locomo, questions)
+_GRAPH: Final = _named(
+    graph.show,
+    graph.entities,
+    graph.path,
+    graph.search,
+    graph_edit.add,
+    graph_edit.end,
+    graph_edit.delete,
+    graph_edit.merge,
+    graph_edit.split,
+)
 _GROUPS: Final = {
     "graph": (_GRAPH, "Look at the knowledge graph, or edit it: graph -u NAME, graph ENTITY -u NAME."),
     "eval": (_EVALUATIONS, "Measure how well memories are found."),

@@ -8,7 +8,7 @@ from langmem_adapter.cli import pictures
 from langmem_adapter.cli.add import json_object
 from langmem_adapter.cli.failures import CommandError, ExitCode
 from langmem_adapter.cli.look import IdArgument
-from langmem_adapter.cli.options import Call, named
+from langmem_adapter.cli.options import Call, named, option
 from langmem_adapter.cli.output import as_data
 from langmem_adapter.records.work import Change
 
@@ -22,9 +22,7 @@ def update(
     call: Call,
     id: IdArgument,  # noqa: A002 - the name of the argument in the usage line
     text: Annotated[list[str] | None, typer.Argument(metavar="TEXT", help="The new text.", show_default=False)] = None,
-    metadata: Annotated[
-        str | None, typer.Option(metavar="JSON", help="Keys to set; null removes one.", show_default=False)
-    ] = None,
+    metadata: Annotated[str | None, option(metavar="JSON", help="Keys to set; null removes one.")] = None,
 ) -> None:
     """Change a memory's text or metadata; its history keeps the old one.
 
@@ -36,8 +34,10 @@ def update(
         raise CommandError(
             "nothing to change", code="usage", exit_code=ExitCode.USAGE, hint="give the new TEXT, or --metadata"
         )
+    from langmem_adapter.storage.tables import memories
+
     with call.memory() as memory:
-        memory_id, new = _whole_id(call, memory, id), " ".join(text) if text else None
+        memory_id, new = call.whole(memory, memories.c.id, id), " ".join(text) if text else None
         _show(call, memory.update(memory_id, new, metadata=json_object(metadata), **call.scope))
 
 
@@ -62,24 +62,19 @@ def delete(
         raise CommandError(
             "one memory or all of them?", code="usage", exit_code=ExitCode.USAGE, hint="give an ID, or --all -u NAME"
         )
-    with call.memory() as memory:
-        if id is not None:
-            _show(call, memory.delete(_whole_id(call, memory, id), **call.scope))
-        else:
-            _delete_all(call, memory, yes=yes)
-
-
-def _whole_id(call: Call, memory: "Memory", given: str) -> str:
     from langmem_adapter.storage.tables import memories
 
-    with memory.engine.database.read() as connection:
-        return call.whole_id(connection, memories.c.id, given)
+    with call.memory() as memory:
+        if id is not None:
+            _show(call, memory.delete(call.whole(memory, memories.c.id, id), **call.scope))
+        else:
+            _delete_all(call, memory, yes=yes)
 
 
 def _delete_all(call: Call, memory: "Memory", *, yes: bool) -> None:
     whose = call.whose(memory.scopes)
     if not yes:
-        _ask(call, named(whose))
+        call.confirm("delete", f"every memory of {named(whose)}")
     count = memory.delete_all(**whose)
     call.output.show(
         [{"deleted": count, **whose}],
@@ -88,18 +83,6 @@ def _delete_all(call: Call, memory: "Memory", *, yes: bool) -> None:
             f"deleted {count} memories of {named(whose)}; langmem-adapter history ID still tells their story"
         ),
     )
-
-
-def _ask(call: Call, who: str) -> None:
-    if call.output.as_json or not (call.output.on_terminal and call.output.err.is_terminal):
-        raise CommandError(
-            f"this would delete every memory of {who}",
-            code="confirmation_needed",
-            exit_code=ExitCode.USAGE,
-            hint="add --yes where nobody can be asked",
-        )
-    if not typer.confirm(f"Delete every memory of {who}?", err=True):
-        raise typer.Exit(ExitCode.OK)
 
 
 def _show(call: Call, change: Change) -> None:

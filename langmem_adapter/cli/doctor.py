@@ -197,11 +197,9 @@ def _database(call: Call) -> Iterator[_Check]:
         fix = f"chmod u+w {path} {path.absolute().parent}"
         yield _Check("database", "FAIL", f"{path} or its folder is read-only", fix, ExitCode.UNREACHABLE)
         return
-    from langmem_adapter.settings import chosen_database
     from langmem_adapter.storage.database import Database
 
-    where = chosen_database(call.options["database"], call.settings)
-    with closing(Database(where, busy_timeout=call.settings.busy_timeout)) as database:
+    with closing(Database(call.chosen, busy_timeout=call.settings.busy_timeout)) as database:
         yield from _looked_into(call, database)
 
 

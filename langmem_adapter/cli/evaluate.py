@@ -10,7 +10,7 @@ from rich.bar import Bar
 from rich.text import Text
 
 from langmem_adapter.cli.failures import CommandError, ExitCode
-from langmem_adapter.cli.options import Call, known_scopes, named
+from langmem_adapter.cli.options import Call, known_scopes, named, option
 from langmem_adapter.cli.output import visible
 from langmem_adapter.cli.pictures import plain_table
 from langmem_adapter.cli.progress import Steps
@@ -34,18 +34,14 @@ _NAMED: Final = 10  # missed questions that a terminal gets to see
 _MOST: Final = 1_000
 
 CutsOption = Annotated[str, typer.Option("-k", "--k", metavar="N,N,…", help="Numbers of hits to measure recall at.")]
-PlotOption = Annotated[
-    Path | None, typer.Option(metavar="FILE.svg", help="Draw the numbers into this file.", show_default=False)
-]
+PlotOption = Annotated[Path | None, option(metavar="FILE.svg", help="Draw the numbers into this file.")]
 
 
 def locomo(
     call: Call,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="locomo10.json, or a part of it.", show_default=False)],
     infer: Annotated[bool, typer.Option("--infer", help="Extract facts; else turns are kept word for word.")] = False,
-    limit: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Only the first N conversations.", show_default=False)
-    ] = None,
+    limit: Annotated[int | None, option(metavar="N", min=1, help="Only the first N conversations.")] = None,
     categories: Annotated[str, typer.Option(metavar="N,N,…", help="Only these kinds of questions.")] = "1,2,3,4,5",
     k: CutsOption = "5,10,20",
     plot: PlotOption = None,
@@ -74,16 +70,13 @@ def locomo(
     asked = [question for talk in conversations for question in talk.questions if question.category in wanted]
     if not asked:
         raise InvalidInputError(f"{file} has no question of these kinds that names a turn")
+    turns = sum(talk.turns for talk in conversations)
     with _bench(call) as memory:
-        with Steps(call.output, sum(talk.turns for talk in conversations), what="turns") as steps:
+        with Steps(call.output, turns, what="turns") as steps:
             sources = runner.ingest(memory, conversations, infer=infer, progress=steps.advance)
         answers = _ask(call, memory, asked, cuts, sources)
         how = "facts extracted" if infer else "turns kept word for word"
-        extra = {
-            "conversations": len(conversations),
-            "turns": sum(talk.turns for talk in conversations),
-            "infer": infer,
-        }
+        extra = {"conversations": len(conversations), "turns": turns, "infer": infer}
         _report(call, memory, answers, title=f"LoCoMo, {how}", plot=plot, **extra, **_left_out(call, conversations))
 
 

@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 from langmem_adapter.arguments import filled
 from langmem_adapter.cli import graph_pictures
 from langmem_adapter.cli.failures import CommandError, ExitCode
-from langmem_adapter.cli.options import AsOf, Call, KnownAt, named
+from langmem_adapter.cli.options import After, AsOf, Call, KnownAt, Limit, named, option
 from langmem_adapter.cli.output import as_data
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.records.scope import Scope
@@ -31,10 +31,6 @@ _NAMES: Final = 200  # among which one is looked for that was meant
 _RELATION: Final = ("id", "source", "relation", "target", "valid_from", "valid_to")
 
 Format: TypeAlias = Literal["table", "mermaid", "dot", "graphml"]
-Limit = Annotated[int, typer.Option("-k", "--limit", min=1, max=10_000, help="At most so many.")]
-After = Annotated[
-    str | None, typer.Option(metavar="CURSOR", help="Go on after this page's cursor.", show_default=False)
-]
 
 
 class GraphGroup(TyperGroup):
@@ -53,10 +49,7 @@ def show(
         typer.Argument(metavar="ENTITY", help="Whom or what to look at; all if not given.", show_default=False),
     ] = None,
     *,
-    hops: Annotated[
-        int | None,
-        typer.Option(min=1, max=_FARTHEST, help="How far around it: 1, in drawings 2.", show_default=False),
-    ] = None,
+    hops: Annotated[int | None, option(min=1, max=_FARTHEST, help="How far around it: 1, in drawings 2.")] = None,
     as_of: AsOf = None,
     known_at: KnownAt = None,
     history: Annotated[bool, typer.Option("--history", help="Everything that was ever believed.")] = False,
@@ -111,7 +104,7 @@ def _table(
 
 def entities(
     call: Call,
-    type: Annotated[str | None, typer.Option(metavar="TYPE", help="Only of this type.", show_default=False)] = None,  # noqa: A002 - the option's name
+    type: Annotated[str | None, option(metavar="TYPE", help="Only of this type.")] = None,  # noqa: A002 - the option's name
     as_of: AsOf = None,
     known_at: KnownAt = None,
     limit: Limit = 50,

@@ -7,11 +7,10 @@ import typer
 from rich.text import Text
 
 from langmem_adapter.cli import graph_pictures
-from langmem_adapter.cli.options import Call
+from langmem_adapter.cli.options import Call, option
 from langmem_adapter.cli.output import as_data, visible
 
 if TYPE_CHECKING:
-    from langmem_adapter.memory import Memory
     from langmem_adapter.records.graph import RelationChange
 
 __all__ = ["add", "delete", "end", "merge", "split"]
@@ -27,16 +26,10 @@ def add(
     relation: Annotated[str, typer.Argument(metavar="RELATION", help="Is what to it, a verb.")],
     target: Annotated[str, typer.Argument(metavar="TARGET", help="Whom or what.")],
     *,
-    since: Annotated[
-        str | None, typer.Option("--from", metavar="TIME", help="Since when, ISO 8601; else now.", show_default=False)
-    ] = None,
-    until: Annotated[
-        str | None, typer.Option("--to", metavar="TIME", help="Until when it held.", show_default=False)
-    ] = None,
-    source_type: Annotated[
-        str | None, typer.Option(metavar="TYPE", help="What SOURCE is: person, city …", show_default=False)
-    ] = None,
-    target_type: Annotated[str | None, typer.Option(metavar="TYPE", help="What TARGET is.", show_default=False)] = None,
+    since: Annotated[str | None, option("--from", metavar="TIME", help="Since when, ISO 8601; else now.")] = None,
+    until: Annotated[str | None, option("--to", metavar="TIME", help="Until when it held.")] = None,
+    source_type: Annotated[str | None, option(metavar="TYPE", help="What SOURCE is: person, city …")] = None,
+    target_type: Annotated[str | None, option(metavar="TYPE", help="What TARGET is.")] = None,
 ) -> None:
     """Write down a relation; where somebody has one such at a time, it ends the one before.
 
@@ -55,9 +48,7 @@ def add(
 def end(
     call: Call,
     id: RelationId,  # noqa: A002 - the name of the argument in the usage line
-    at: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Since when, ISO 8601; else now.", show_default=False)
-    ] = None,
+    at: Annotated[str | None, option(metavar="TIME", help="Since when, ISO 8601; else now.")] = None,
 ) -> None:
     """Say that a relation holds no longer; that it held until then stays known.
 
@@ -65,8 +56,10 @@ def end(
     $ langmem-adapter graph end ID
     $ langmem-adapter graph end ID --at 2026-02-01
     """
+    from langmem_adapter.storage.graph.tables import relations
+
     with call.memory() as memory:
-        _show(call, memory.graph.end(_whole_id(call, memory, id), at=at, **call.scope))
+        _show(call, memory.graph.end(call.whole(memory, relations.c.id, id), at=at, **call.scope))
 
 
 def delete(call: Call, id: RelationId) -> None:  # noqa: A002 - the same
@@ -75,8 +68,10 @@ def delete(call: Call, id: RelationId) -> None:  # noqa: A002 - the same
     [bold]Examples[/bold]
     $ langmem-adapter graph delete ID
     """
+    from langmem_adapter.storage.graph.tables import relations
+
     with call.memory() as memory:
-        _show(call, memory.graph.delete(_whole_id(call, memory, id), **call.scope))
+        _show(call, memory.graph.delete(call.whole(memory, relations.c.id, id), **call.scope))
 
 
 def merge(
@@ -105,13 +100,6 @@ def split(call: Call, name: Annotated[str, typer.Argument(metavar="NAME", help="
         moved = memory.graph.split(name, **call.whose(memory.scopes))
     told = f"{name} stands alone again: {_counted(moved)} came back"
     call.output.show([{"moved": moved, "name": name}], columns=("moved",), picture=lambda: _text(told))
-
-
-def _whole_id(call: Call, memory: "Memory", given: str) -> str:
-    from langmem_adapter.storage.graph.tables import relations
-
-    with memory.engine.database.read() as connection:
-        return call.whole_id(connection, relations.c.id, given)
 
 
 def _show(call: Call, change: "RelationChange") -> None:

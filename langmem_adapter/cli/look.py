@@ -7,24 +7,15 @@ import typer
 
 from langmem_adapter.cli import pictures
 from langmem_adapter.cli.failures import ExitCode
-from langmem_adapter.cli.options import AsOf, Call, GraphOption, KnownAt, known_scopes, named
+from langmem_adapter.cli.options import After, AsOf, Call, GraphOption, KnownAt, Limit, known_scopes, named, option
 from langmem_adapter.cli.output import as_data
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 
 __all__ = ["history", "list_", "search", "show"]
 
 _SHOWN: Final = (
-    "id",
-    "updated_at",
-    "text",
-    *SCOPE_FIELDS,
-    "metadata",
-    "memory_type",
-    "actor_id",
-    "role",
-    "created_at",
-    "expires_at",
-    "revision",
+    *("id", "updated_at", "text", *SCOPE_FIELDS),
+    *"metadata memory_type actor_id role created_at expires_at revision".split(),
 )
 IdArgument = Annotated[
     str, typer.Argument(metavar="ID", help="The memory's id, as list and search show it, or its beginning.")
@@ -34,14 +25,10 @@ IdArgument = Annotated[
 def search(
     call: Call,
     query: Annotated[list[str], typer.Argument(metavar="QUERY", help="What to look for; quotes are not needed.")],
-    k: Annotated[int, typer.Option("-k", "--limit", min=1, max=10_000, help="At most so many.")] = 10,
+    k: Limit = 10,
     *,
-    threshold: Annotated[
-        float | None, typer.Option(min=-1, max=1, help="Least cosine of query and memory.", show_default=False)
-    ] = None,
-    memory_type: Annotated[
-        str | None, typer.Option("--type", help="Only memories of this type.", show_default=False)
-    ] = None,
+    threshold: Annotated[float | None, option(min=-1, max=1, help="Least cosine of query and memory.")] = None,
+    memory_type: Annotated[str | None, option("--type", help="Only memories of this type.")] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Say how each score came about; in a pipe as a column of JSON.")
     ] = False,
@@ -78,9 +65,7 @@ def search(
 def list_(
     call: Call,
     limit: Annotated[int, typer.Option("-k", "--limit", min=1, max=10_000, help="At most so many a page.")] = 50,
-    after: Annotated[
-        str | None, typer.Option(metavar="CURSOR", help="Go on after this page's cursor.", show_default=False)
-    ] = None,
+    after: After = None,
     expired: Annotated[bool, typer.Option("--expired", help="Show what has expired, too.")] = False,
     as_of: AsOf = None,
     known_at: KnownAt = None,

@@ -43,6 +43,7 @@ __all__ = [
     "command",
     "known_scopes",
     "named",
+    "option",
 ]
 
 P = ParamSpec("P")
@@ -51,71 +52,29 @@ _WHOLE: Final = 36  # characters of an id
 _LEAST: Final = 4  # of these may stand for it
 _LISTED: Final = 8
 
-_WHOSE: Final = "Whose memory"
-_HOW: Final = "Where and how"
+option: Final = functools.partial(typer.Option, show_default=False)
+"""An option that is left out where it is not given."""
+_how: Final = functools.partial(option, rich_help_panel="Where and how")
+_whose: Final = functools.partial(option, metavar="ID", rich_help_panel="Whose memory")
+_USER: Final = "LANGMEM_ADAPTER_USER"
 
 DatabaseOption = Annotated[
-    str | None,
-    typer.Option(
-        "--database",
-        "-d",
-        metavar="PATH",
-        help="SQLite file, or an SQLAlchemy URL.",
-        rich_help_panel=_HOW,
-        show_default=False,
-    ),
+    str | None, _how("--database", "-d", metavar="PATH", help="SQLite file, or an SQLAlchemy URL.")
 ]
-ModelOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME", help="Chat model, as openai:gpt-5-mini; or offline.", rich_help_panel=_HOW, show_default=False
-    ),
-]
-EmbeddingsOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME", help="Embedding model; or hash:512, offline.", rich_help_panel=_HOW, show_default=False
-    ),
-]
-TrustOption = Annotated[
-    bool,
-    typer.Option(
-        "--trust-folder",
-        help="Read ./langmem_adapter.toml, too.",
-        rich_help_panel=_HOW,
-        show_default=False,
-    ),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON envelope on stdout.", rich_help_panel=_HOW)]
+ModelOption = Annotated[str | None, _how(metavar="NAME", help="Chat model, as openai:gpt-5-mini; or offline.")]
+EmbeddingsOption = Annotated[str | None, _how(metavar="NAME", help="Embedding model; or hash:512, offline.")]
+TrustOption = Annotated[bool, _how("--trust-folder", help="Read ./langmem_adapter.toml, too.")]
+JsonOption = Annotated[bool, _how("--json", help="One JSON envelope on stdout.")]
 GraphOption = Annotated[
-    bool | None,
-    typer.Option(
-        "--graph/--no-graph",
-        help="Use the knowledge graph; else LANGMEM_ADAPTER_GRAPH decides.",
-        show_default=False,
-    ),
+    bool | None, option("--graph/--no-graph", help="Use the knowledge graph; else LANGMEM_ADAPTER_GRAPH decides.")
 ]
-AsOf = Annotated[str | None, typer.Option(metavar="TIME", help="What was true then, ISO 8601.", show_default=False)]
-KnownAt = Annotated[str | None, typer.Option(metavar="TIME", help="What was known then.", show_default=False)]
-UserOption = Annotated[
-    str | None,
-    typer.Option(
-        "--user",
-        "-u",
-        metavar="ID",
-        envvar="LANGMEM_ADAPTER_USER",
-        help="The user.",
-        rich_help_panel=_WHOSE,
-        show_default=False,
-    ),
-]
-AgentOption = Annotated[
-    str | None, typer.Option("--agent", metavar="ID", help="The agent.", rich_help_panel=_WHOSE, show_default=False)
-]
-RunOption = Annotated[
-    str | None,
-    typer.Option("--run", metavar="ID", help="The run or session.", rich_help_panel=_WHOSE, show_default=False),
-]
+AsOf = Annotated[str | None, option(metavar="TIME", help="What was true then, ISO 8601.")]
+KnownAt = Annotated[str | None, option(metavar="TIME", help="What was known then.")]
+Limit = Annotated[int, typer.Option("-k", "--limit", min=1, max=10_000, help="At most so many.")]
+After = Annotated[str | None, option(metavar="CURSOR", help="Go on after this page's cursor.")]
+UserOption = Annotated[str | None, _whose("--user", "-u", envvar=_USER, help="The user.")]
+AgentOption = Annotated[str | None, _whose("--agent", help="The agent.")]
+RunOption = Annotated[str | None, _whose("--run", help="The run or session.")]
 
 _SCOPE: Final = ("user", "agent", "run")
 _SHARED: Final[dict[str, tuple[Any, object]]] = {
@@ -165,7 +124,8 @@ class Call:
             raise _configuration(error) from error
 
     @property
-    def _chosen(self) -> str | Path:
+    def chosen(self) -> str | Path:
+        """The database that is meant, as it was named."""
         from langmem_adapter.settings import chosen_database
 
         return chosen_database(self.options["database"], self.settings)
@@ -180,7 +140,7 @@ class Call:
         from langmem_adapter.storage.urls import path_of, url_of
 
         try:
-            return path_of(url_of(self._chosen))
+            return path_of(url_of(self.chosen))
         except InvalidInputError as error:
             raise _configuration(error) from error
 
@@ -251,17 +211,12 @@ class Call:
         from langmem_adapter.storage.database import Database
 
         try:
-            return Database(self._chosen, busy_timeout=self.settings.busy_timeout)
+            return Database(self.chosen, busy_timeout=self.settings.busy_timeout)
         except (InvalidInputError, MissingDependencyError) as error:
             raise _configuration(error) from error
 
     def whole_id(self, connection: Connection, ids: Column[str], given: str) -> str:
         """The id that is meant: a whole one as it is, else the only one within the scope that begins so.
-
-        Args:
-            connection: A read transaction.
-            ids: The column that holds them.
-            given: What was typed.
 
         Raises:
             CommandError: Several begin so; the hint lists them.
@@ -278,11 +233,30 @@ class Call:
             raise _ambiguous(given, found)
         return found[0] if found else given
 
+    def whole(self, memory: Memory, ids: Column[str], given: str) -> str:
+        """The same, in a transaction of its own."""
+        with memory.engine.database.read() as connection:
+            return self.whole_id(connection, ids, given)
+
+    def confirm(self, verb: str, what: str, *, ending: str = "") -> None:
+        """Ask before something is done that cannot be undone; where nobody can be asked it is refused.
+
+        Raises:
+            CommandError: Nobody can be asked.
+            Exit: The answer was no.
+        """
+        if self.output.as_json or not (self.output.on_terminal and self.output.err.is_terminal):
+            raise CommandError(
+                f"this would {verb} {what}{ending.removeprefix(',')}",
+                code="confirmation_needed",
+                exit_code=ExitCode.USAGE,
+                hint="add --yes where nobody can be asked",
+            )
+        if not typer.confirm(f"{verb.capitalize()} {what}{ending}?", err=True):
+            raise typer.Exit(ExitCode.OK)
+
     def whose(self, scopes: Callable[[], Sequence[ScopeCount]]) -> dict[str, Any]:
         """The scope, as keyword arguments.
-
-        Args:
-            scopes: Gives those that exist.
 
         Raises:
             CommandError: None was given; the hint names those that exist.

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import FrameType, TracebackType
+    from types import FrameType
 
     from langmem_adapter.cli.output import Output
 
@@ -54,9 +54,7 @@ class Steps:
             self._bar.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """End; the bar goes, the numbers are told by the command."""
         if self._bar is not None:
             self._bar.stop()
@@ -95,9 +93,7 @@ class Patience:
             self._before = signal.signal(signal.SIGINT, self._ask)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Give Ctrl-C its usual meaning back."""
         if self._mine:
             signal.signal(signal.SIGINT, self._before)

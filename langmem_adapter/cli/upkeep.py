@@ -7,7 +7,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from langmem_adapter.cli.failures import CommandError, ExitCode
+from langmem_adapter.cli.failures import ExitCode
 from langmem_adapter.cli.options import Call, named
 from langmem_adapter.cli.output import as_data, visible
 from langmem_adapter.cli.progress import Steps
@@ -41,7 +41,7 @@ def purge(
     with call.memory() as memory:
         whose = call.whose(memory.scopes)
         if not yes:
-            _ask(call, named(whose))
+            call.confirm("erase", f"everything of {named(whose)}", ending=", for good")
         erased = memory.purge(**whose)
         call.output.show(
             [{**as_data(erased), **whose}],
@@ -107,18 +107,6 @@ def _told(done: "Reindexed") -> str:
         return f"{done.memories} memories have vectors of {done.after} already"
     made = f"{done.embedded} embedded now" + (f", {done.resumed} before" if done.resumed else "")
     return f"{done.memories} memories have vectors of {done.after} now, instead of {done.before} ({made})"
-
-
-def _ask(call: Call, who: str) -> None:
-    if call.output.as_json or not (call.output.on_terminal and call.output.err.is_terminal):
-        raise CommandError(
-            f"this would erase everything of {who} for good",
-            code="confirmation_needed",
-            exit_code=ExitCode.USAGE,
-            hint="add --yes where nobody can be asked",
-        )
-    if not typer.confirm(f"Erase everything of {who}, for good?", err=True):
-        raise typer.Exit(ExitCode.OK)
 
 
 def _picture(erased: "Erasure", who: str) -> Table:

@@ -83,9 +83,6 @@ class Embedder:
 
         Texts that are not remembered are embedded in calls of up to 256 texts, each of them once.
 
-        Args:
-            texts: Any number of texts.
-
         Returns:
             Shape (n, dimensions), float32, C-contiguous; (0, 0) for no texts before the first vector.
 

@@ -66,9 +66,6 @@ def fingerprint(embeddings: Embeddings) -> str:
     Two embeddings of the same class, model and dimensions have one fingerprint, whatever server they ask. What a class
     keeps in other attributes is not seen; give it a `fingerprint` text of its own if it should be.
 
-    Args:
-        embeddings: Any LangChain embeddings.
-
     Example:
         >>> fingerprint(HashEmbeddings(512))
         'hash:512/2'

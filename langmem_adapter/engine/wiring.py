@@ -205,20 +205,16 @@ class Engine:
 
         def sync() -> AddResult:
             self.sweeper.sweep_if_due()
-            done = self._repeated(run, mode)
-            return (
-                run.results(self.pipeline.invoke(run.state(), config, output_keys=_RESULT))[0] if done is None else done
-            )
+            if (done := self._repeated(run, mode)) is not None:
+                return done
+            return run.results(self.pipeline.invoke(run.state(), config, output_keys=_RESULT))[0]
 
         async def arun() -> AddResult:
             if self.sweeper.due:
                 await beside(self.sweeper.sweep_if_due)
-            done = await beside(self._repeated, run, mode) if run.repeatable else None
-            return (
-                run.results(await self.pipeline.ainvoke(run.state(), config, output_keys=_RESULT))[0]
-                if done is None
-                else done
-            )
+            if run.repeatable and (done := await beside(self._repeated, run, mode)) is not None:
+                return done
+            return run.results(await self.pipeline.ainvoke(run.state(), config, output_keys=_RESULT))[0]
 
         return Plan(sync, arun)
 

@@ -51,11 +51,6 @@ def ndcg(ranks: Sequence[int], pieces: int, k: int = 10) -> float:
     A memory that was made of several turns may bring several pieces at once: these count as if they came one right after
     the other, so that 1 stays the best there is. A second hit with a piece already found adds nothing.
 
-    Args:
-        ranks: See the module.
-        pieces: How many pieces there are, 1 or more.
-        k: How many hits count.
-
     Example:
         >>> ndcg([1, 2], pieces=2), round(ndcg([2], pieces=1), 3)
         (1.0, 0.631)
@@ -68,11 +63,7 @@ def ndcg(ranks: Sequence[int], pieces: int, k: int = 10) -> float:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The least value that at least so large a share of all values does not exceed (nearest rank).
-
-    Args:
-        values: At least one.
-        share: Above 0, up to 1.
+    """The least value that at least so large a share (above 0) of all values does not exceed (nearest rank).
 
     Example:
         >>> percentile([3.0, 1.0, 2.0, 10.0], 0.5)

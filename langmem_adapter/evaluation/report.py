@@ -77,9 +77,6 @@ class Report:
 def summarise(answers: Sequence[Answer]) -> Report:
     """The report of a run.
 
-    Args:
-        answers: What `runner.ask` gives.
-
     Raises:
         InvalidInputError: There are none.
     """

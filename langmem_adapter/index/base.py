@@ -126,6 +126,11 @@ class VectorView(Protocol):
             pks: Search only these rows of those scopes (a filter's outcome); `None` means all.
             ordered: Whether they have to come best first; sorting takes longer than comparing, and who ranks by more than
                 meaning sorts again.
+
+        Raises:
+            EmbeddingMismatchError: The query has another length.
+            InvalidInputError: The query is not finite float32, or *k* is below 1.
+            StorageError: A database or a store was asked, and failed.
         """
 
     def scores(self, query: Vectors, pks: Pks) -> Scores:
@@ -146,7 +151,13 @@ class VectorIndex(VectorView, Protocol):
     """An index that is fed with batches. `FaissIndex` and `ExactIndex` search exactly whatever the scope."""
 
     def update(self, batch: Batch) -> None:
-        """Apply net changes; a search running meanwhile sees all of them or none."""
+        """Apply net changes; a search running meanwhile sees all of them or none.
+
+        Raises:
+            EmbeddingMismatchError: The vectors have another length.
+            InvalidInputError: The batch is not what `Batch` promises; nothing was changed.
+            StorageError: A database was written, and failed.
+        """
 
     def clear(self) -> None:
         """Forget everything."""

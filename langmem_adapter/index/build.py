@@ -28,10 +28,6 @@ Kind: TypeAlias = Literal["faiss", "exact", "pgvector"]
 def open_index(kind: Literal["faiss", "exact"], dimensions: int) -> VectorIndex:
     """An empty index.
 
-    Args:
-        kind: `"faiss"`, or `"exact"` for plain numpy.
-        dimensions: Length of its vectors.
-
     Raises:
         InvalidInputError: There is no such index.
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from langmem_adapter.index.base import Batch, Found, Pks, Scores, Vectors
 from langmem_adapter.index.checks import check_batch, check_dimensions, check_k, check_query
+from langmem_adapter.index.truth import cosines
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -72,12 +73,7 @@ class ExactIndex:
         return len(self._rows.pks)
 
     def update(self, batch: Batch) -> None:
-        """Apply net changes; a search running meanwhile sees all of them or none.
-
-        Raises:
-            EmbeddingMismatchError: The vectors have another length.
-            InvalidInputError: The batch is not what `Batch` promises; nothing was changed.
-        """
+        """Apply net changes; a search running meanwhile sees all of them or none."""
         check_batch(batch, self._dimensions)
         with self._updating:
             old = self._rows
@@ -89,12 +85,7 @@ class ExactIndex:
             self._rows = _Rows(pks[order], scopes[order], vectors[order])
 
     def adopt(self, batch: Batch) -> None:
-        """Hold what *batch* holds and nothing else.
-
-        Raises:
-            EmbeddingMismatchError: The vectors have another length.
-            InvalidInputError: The batch is not what `Batch` promises; nothing was changed.
-        """
+        """Hold what *batch* holds and nothing else."""
         check_batch(batch, self._dimensions)
         order = np.argsort(batch.pks)
         with self._updating:
@@ -109,17 +100,12 @@ class ExactIndex:
         pks: Pks | None = None,
         ordered: bool = True,
     ) -> Found:
-        """The *k* nearest memories within *scopes*; see `VectorIndex.search`.
-
-        Raises:
-            EmbeddingMismatchError: The query has another length.
-            InvalidInputError: The query is not finite float32, or *k* is below 1.
-        """
+        """The *k* nearest memories within *scopes*; see `VectorView.search`."""
         query, k, rows = check_query(query, self._dimensions), check_k(k), self._rows
         wanted = np.isin(rows.scopes, list(scopes))
         if pks is not None:
             wanted &= np.isin(rows.pks, pks)
-        found, scores = rows.pks[wanted], _cosines(rows.vectors[wanted], query)
+        found, scores = rows.pks[wanted], cosines(rows.vectors[wanted], query)
         if not ordered and len(found) <= k:
             return Found(found, scores)
         order = np.lexsort((found, -scores))[:k]
@@ -127,7 +113,7 @@ class ExactIndex:
 
     def scores(self, query: Vectors, pks: Pks) -> Scores:
         """Cosines of the query with the given memories; NaN where the index has none."""
-        return _cosines(self.vectors(pks), check_query(query, self._dimensions))
+        return cosines(self.vectors(pks), check_query(query, self._dimensions))
 
     def vectors(self, pks: Pks) -> Vectors:
         """The stored vectors of the given memories; rows of NaN where the index has none."""
@@ -158,9 +144,3 @@ class ExactIndex:
 def _no_rows(dimensions: int) -> _Rows:
     none = np.empty(0, np.int64)
     return _Rows(none, none, np.empty((0, dimensions), np.float32))
-
-
-def _cosines(vectors: Vectors, query: Vectors) -> Scores:
-    # Not `@`: BLAS sums rows at the end of a block in another order, and equal vectors would get unequal scores.
-    scores: Scores = np.einsum("ij,j->i", vectors, query)
-    return scores

@@ -89,12 +89,7 @@ class FaissIndex:
         pks: Pks | None = None,
         ordered: bool = True,
     ) -> Found:
-        """The *k* nearest memories within *scopes*; see `VectorIndex.search`.
-
-        Raises:
-            EmbeddingMismatchError: The query has another length.
-            InvalidInputError: The query is not finite float32, or *k* is below 1.
-        """
+        """The *k* nearest memories within *scopes*; see `VectorView.search`."""
         query, k = check_query(query, self._dimensions), check_k(k)
         with self._lock.reading():
             where = self._candidates(scopes, pks)
@@ -176,12 +171,7 @@ class FaissIndex:
     # ── changing ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def update(self, batch: Batch) -> None:
-        """Apply net changes; a search running meanwhile sees all of them or none.
-
-        Raises:
-            EmbeddingMismatchError: The vectors have another length.
-            InvalidInputError: The batch is not what `Batch` promises; nothing was changed.
-        """
+        """Apply net changes; a search running meanwhile sees all of them or none."""
         check_batch(batch, self._dimensions)
         with self._lock.writing():
             self._own()
@@ -200,10 +190,6 @@ class FaissIndex:
         """Hold what *batch* holds and nothing else, in its own arrays. Sorted by scope they are best.
 
         Whoever keeps them, or a view of them, must not write to them; the index then goes on with a copy when it changes first.
-
-        Raises:
-            EmbeddingMismatchError: The vectors have another length.
-            InvalidInputError: The batch is not what `Batch` promises; nothing was changed.
         """
         check_batch(batch, self._dimensions)
         with self._lock.writing():

@@ -185,13 +185,7 @@ class PgVectorIndex:
         return compared(self.on(connection), connection, VECTORS)
 
     def update(self, batch: Batch) -> None:
-        """Apply net changes; a search running meanwhile sees all of them or none.
-
-        Raises:
-            EmbeddingMismatchError: The vectors have another length.
-            InvalidInputError: The batch is not what `Batch` promises; nothing was changed.
-            StorageError: The database failed.
-        """
+        """Apply net changes; a search running meanwhile sees all of them or none."""
         check_batch(batch, self._dimensions)
         numbers = zip(batch.pks.tolist(), batch.scopes.tolist(), batch.vectors, strict=True)
         rows = [{"pk": pk, "scope_id": scope, "embedding": vector} for pk, scope, vector in numbers]
@@ -222,13 +216,7 @@ class PgVectorIndex:
         pks: Pks | None = None,
         ordered: bool = True,  # noqa: ARG002 - the database orders in any case
     ) -> Found:
-        """The *k* nearest memories within *scopes*; see `VectorView.search`. `Found.strategy` tells whether by the graph.
-
-        Raises:
-            EmbeddingMismatchError: The query has another length.
-            InvalidInputError: The query is not finite float32, or *k* is below 1.
-            StorageError: The database failed.
-        """
+        """The *k* nearest memories within *scopes*; see `VectorView.search`. `Found.strategy` tells whether by the graph."""
         query, k = check_query(query, self._dimensions), check_k(k)
         asked = {"query": query, "scopes": [int(scope) for scope in scopes], "k": k}
         with self._reading() as connection:

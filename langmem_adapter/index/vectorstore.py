@@ -185,13 +185,7 @@ class VectorStoreIndex:
         pks: Pks | None = None,
         ordered: bool = True,  # noqa: ARG002 - the store orders in any case
     ) -> Found:
-        """The *k* nearest memories within *scopes*; see `VectorView.search`. `Found.strategy` tells who found them.
-
-        Raises:
-            EmbeddingMismatchError: The query has another length.
-            InvalidInputError: The query is not finite float32, or *k* is below 1.
-            StorageError: The database or the store failed.
-        """
+        """The *k* nearest memories within *scopes*; see `VectorView.search`. `Found.strategy` tells who found them."""
         query, k = check_query(query, self._dimensions), check_k(k)
         with self._reading() as connection:
             if pks is None and size(connection, scopes, self._exact_up_to + 1) > self._exact_up_to:

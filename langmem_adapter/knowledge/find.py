@@ -35,16 +35,7 @@ _NEWEST: Final = 500
 def found(
     connection: Connection, scope: Scope, when: When, query: str, memory_ids: Sequence[str], k: int
 ) -> list[Relation]:
-    """The relations that answer a question, best first.
-
-    Args:
-        connection: A read transaction.
-        scope: Whose graph.
-        when: Which relations.
-        query: The question.
-        memory_ids: The memories that answer it, best first.
-        k: At most so many.
-    """
+    """The relations that answer a question, best first."""
     scope_ids = expand(connection, scope)
     said = graph_reads.of_memories(connection, memory_ids, when)
     ranks = {pk: rank for rank, one in reversed([*enumerate(memory_ids, 1)]) for pk in said.get(one, ())}

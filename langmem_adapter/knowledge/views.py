@@ -27,16 +27,7 @@ _MOST_ARROWS: Final = 2_000
 
 
 def neighbours(connection: Connection, scope: Scope, when: When, entity: str, *, hops: int, k: int) -> list[Neighbour]:
-    """The neighbours of an entity, nearest first.
-
-    Args:
-        connection: A read transaction.
-        scope: Whose graph.
-        when: Which beliefs.
-        entity: A name.
-        hops: How far.
-        k: At most so many.
-    """
+    """The neighbours of an entity, nearest first."""
     ground = Ground(connection, scope, when)
     reached = reach(partial(ground.around, most=_FOLLOWED + k), ground.called(entity), hops=hops, most=k)
     entities = graph_entities.by_pks(connection, ground.people, list(reached))
@@ -49,16 +40,7 @@ def neighbours(connection: Connection, scope: Scope, when: When, entity: str, *,
 
 
 def path(connection: Connection, scope: Scope, when: When, source: str, target: str, *, most: int) -> list[Relation]:
-    """The relations on a shortest way from one entity to another.
-
-    Args:
-        connection: A read transaction.
-        scope: Whose graph.
-        when: Which beliefs.
-        source: Name of the one.
-        target: Name of the other.
-        most: At most so many relations.
-    """
+    """The relations on a shortest way from one entity to another."""
     ground = Ground(connection, scope, when)
     pks = shortest(ground.around, ground.called(source), ground.called(target), most=most)
     relations = graph_reads.by_pks(connection, pks, when)

@@ -21,15 +21,7 @@ __all__ = ["retrieve_stage"]
 
 
 def retrieve_stage(searcher: Searcher, embedder: Embedder, queue: Queue, *, tokens: int, lease: float) -> WorkingStage:
-    """The third stage: `facts` to `candidates`; all facts are embedded in one batch, compared within the fields given.
-
-    Args:
-        searcher: Finds neighbours.
-        embedder: Makes vectors.
-        queue: Keeps the order of the runs of a scope.
-        tokens: Of the memories that ten facts are compared with.
-        lease: Seconds for which others wait for this run.
-    """
+    """The third stage: `facts` to `candidates`; all facts are embedded in one batch, compared within the fields given."""
 
     def compared(state: PipelineState) -> Update:
         stated = [triple for place in range(len(state["facts"])) for triple in _stated(state, place)]

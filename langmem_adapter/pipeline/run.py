@@ -89,10 +89,6 @@ class Run:
 def run_of(arguments: Mapping[str, Any], longest: Longest) -> Run:
     """The run of one `add`.
 
-    Args:
-        arguments: Those of `Memory.add`, by name.
-        longest: How long messages may be.
-
     Raises:
         ScopeError: No scope is named.
         InvalidInputError: An argument does not exist, or cannot be used; the message says which.

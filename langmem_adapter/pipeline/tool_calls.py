@@ -61,10 +61,6 @@ def tool_calls_of(given: object, message: BaseMessage, number: int) -> tuple[Too
 def results_apart(message: BaseMessage, number: int) -> list[BaseMessage]:
     """A message without the results of tools that Anthropic's form puts among what a person says, and these before it.
 
-    Args:
-        message: The message.
-        number: Its place in the conversation, for the error.
-
     Raises:
         InvalidInputError: A result does not say what it answers, or has no content that a message may have.
     """

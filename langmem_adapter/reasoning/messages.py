@@ -33,13 +33,7 @@ def full_text(message: BaseMessage) -> str:
 
 
 def usage_of(task: str, messages: Sequence[BaseMessage], reply: BaseMessage) -> Usage:
-    """What one call cost, as far as the model told, and what was said on both sides.
-
-    Args:
-        task: What it was for.
-        messages: What was sent.
-        reply: What came back.
-    """
+    """What one call cost, as far as the model told, and what was said on both sides."""
     tokens: Any = (reply.usage_metadata if isinstance(reply, AIMessage) else None) or {}
     call = Call(task, tuple((message.type, message.text) for message in messages), full_text(reply))
     return Usage(1, tokens.get("input_tokens", 0), tokens.get("output_tokens", 0), calls=(call,))

@@ -68,11 +68,6 @@ def resolve_model(
 def named_model(name: str, settings: Settings, **parameters: Any) -> BaseChatModel:
     """The chat model of a name, at the server and with the key of the settings.
 
-    Args:
-        name: A name for LangChain's `init_chat_model`.
-        settings: `base_url` and `api_key`.
-        **parameters: Further ones of the model.
-
     Raises:
         InvalidInputError: The name is not understood, or the key is missing.
         MissingDependencyError: The provider's package is not installed.

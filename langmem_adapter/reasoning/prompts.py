@@ -145,12 +145,7 @@ def extraction_messages(question: Question, theirs: str | None = None) -> list[B
 
 
 def comparison_messages(comparison: Comparison, theirs: str | None = None) -> list[BaseMessage]:
-    """The request for decisions: memories and facts by their numbers.
-
-    Args:
-        comparison: The facts and the memories.
-        theirs: Instructions in place of ours.
-    """
+    """The request for decisions: memories and facts by their numbers."""
     data = {
         "memories": [_memory(known) for known in comparison.known],
         "facts": [_numbered(number, fact, graph=comparison.graph) for number, fact in enumerate(comparison.facts)],

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from langmem_adapter.statements.reading import read
 from langmem_adapter.text import refers_back
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from langmem_adapter.statements.statement import Statement
 
 __all__ = ["attributes", "single_valued"]
 
@@ -22,7 +15,8 @@ def attributes(text: str) -> set[str]:
         >>> attributes("Moved to Braga"), attributes("Sister lives in Porto"), attributes("Vive en Oporto")
         ({':home'}, {':home sister'}, set())
     """
-    return {f":{each.attribute} {each.subject}".rstrip()[:64] for each in _all(read(text)) if each.attribute}
+    told = read(text)
+    return {f":{each.attribute} {each.subject}".rstrip()[:64] for each in (told, *told.also) if each.attribute}
 
 
 def single_valued(text: str) -> tuple[str, str] | None:
@@ -34,8 +28,3 @@ def single_valued(text: str) -> tuple[str, str] | None:
     """
     told = read(text)
     return (told.subject, told.attribute) if told.single and told.positive and not refers_back(text) else None
-
-
-def _all(told: Statement) -> Iterator[Statement]:
-    yield told
-    yield from told.also

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.statements.statement import Kind, Row
+from langmem_adapter.vocabulary import entries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 __all__ = ["lists", "patterns", "rows"]
 
@@ -28,7 +29,7 @@ def lists(name: str) -> dict[str, frozenset[str]]:
         >>> "aunt" in lists("english-words")["FEMALE"]
         True
     """
-    return {key: frozenset(value.split()) for key, value in _entries(name)}
+    return {key: frozenset(value.split()) for key, value in entries(_file(name)).items()}
 
 
 def patterns(name: str, given: Mapping[str, str], *, flags: int = re.IGNORECASE) -> dict[str, re.Pattern[str]]:
@@ -50,24 +51,19 @@ def rows(name: str, given: Mapping[str, str], *, flags: int = re.IGNORECASE) -> 
     heads, one of which a statement begins with, the pattern matches the rest of it, whole.
     """
     texts = _texts(name, given)
-    return tuple(_row(line, texts, flags) for line in _lines(name) if re.match(r"[a-z]+ .*\|", line))
+    lines = _file(name).read_text(encoding="utf-8").splitlines()
+    return tuple(_row(line, texts, flags) for line in lines if re.match(r"[a-z]+ .*\|", line))
 
 
 def _texts(name: str, given: Mapping[str, str]) -> dict[str, str]:
     texts = dict(given)
-    for key, value in _entries(name):
+    for key, value in entries(_file(name)).items():
         texts[key] = _filled(value.replace("\n", ""), texts)
     return texts
 
 
-def _lines(name: str) -> list[str]:
-    return (_HERE / f"{name}.txt").read_text(encoding="utf-8").splitlines()
-
-
-def _entries(name: str) -> Iterator[tuple[str, str]]:
-    text = "\n".join(_lines(name))
-    for found in re.finditer(r"^([A-Z][A-Z_0-9]*): (.*(?:\n[ ]+.*)*)", text, re.MULTILINE):
-        yield found[1], re.sub(r"\n +", "\n", found[2])
+def _file(name: str) -> Path:
+    return _HERE / f"{name}.txt"
 
 
 def _filled(text: str, given: Mapping[str, str]) -> str:

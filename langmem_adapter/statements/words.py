@@ -82,22 +82,6 @@ def _past(verb: str) -> str:
     return f"{verb[:-1]}ied" if re.search("[^aeiou]y$", verb) else f"{_doubled(verb)}ed"
 
 
-_ODD: Final = """had have past
-did do past
-got get past
-dying die ing
-looking look ing
-trying try ing
-cancelled cancel past
-travelled travel past
-travelling travel ing
-enrolled enroll past
-split split past
-become become past
-outgrown outgrow past
-outgrew outgrow past
-transferred transfer past"""
-
 FORMS: Final[dict[str, tuple[str, str]]] = {
     **{gerund(verb): (verb, "ing") for verb in DONE},
     **{_past(verb): (verb, "past") for verb in DONE - IRREGULAR.keys()},
@@ -105,6 +89,6 @@ FORMS: Final[dict[str, tuple[str, str]]] = {
     **{third(verb): (verb, "now") for verb in LASTING | DONE},
     **{verb: (verb, "base") for verb in LASTING},
     **{verb: (verb, "past") for verb in ("cut", "quit", "hurt", "set", "wed")},
-    **{form: (verb, tense) for form, verb, tense in (line.split() for line in _ODD.splitlines())},
+    **{form: (verb, tense) for form, verb, tense in (entry.split(":") for entry in lists("english-forms")["ODD"])},
 }
 """Forms of verbs, each with its base and its tense: `base`, `now`, `past`, `ing`."""

@@ -311,14 +311,7 @@ def values_at(connection: Connection, space: Space, slots: Iterable[str]) -> dic
 def writes_at(
     connection: Connection, space: Space, ids: Sequence[str], channels: Sequence[str] | None = None
 ) -> dict[str, list[Write]]:
-    """What tasks wrote at checkpoints, by the checkpoint's id, in the order in which a step applies it.
-
-    Args:
-        connection: In any transaction.
-        space: Where the checkpoints lie.
-        ids: Ids of the checkpoints.
-        channels: Only writes to these.
-    """
+    """What tasks wrote at checkpoints, by the checkpoint's id, in the order in which a step applies it."""
     asked = space._asdict() | {"ids": ids}
     rows = (
         _WRITES.rows(connection, asked)

@@ -270,11 +270,7 @@ class Database:
         return await asyncio.wrap_future(future)
 
     def write_each(self, works: Sequence[Callable[[Connection], T]]) -> list[T | LangmemAdapterError]:
-        """Run several pieces of writing, which share a commit; each ends with its own result or its own error.
-
-        Args:
-            works: As for `write`.
-        """
+        """Run several pieces of writing, which share a commit; each ends with its own result or its own error."""
         return [_outcome(future) for future in self._ended([self._enqueue(work) for work in works])]
 
     @contextmanager

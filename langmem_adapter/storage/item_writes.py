@@ -84,11 +84,6 @@ class Put:
 def write(connection: Connection, puts: Sequence[Put], *, fingerprint: str | None = None) -> None:
     """Carry out some puts and deletions, no two of them of one item.
 
-    Args:
-        connection: In a write transaction.
-        puts: In any order.
-        fingerprint: Of the embedding model that made their vectors.
-
     Raises:
         EmbeddingMismatchError: The vectors kept were made by another one.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
@@ -146,15 +147,6 @@ def page(
 ) -> tuple[list[MemoryItem], str | None]:
     """Memories within *scope*, newest statement first, and the cursor of the next page.
 
-    Args:
-        connection: A read transaction.
-        scope: Whose memories.
-        k: At most so many.
-        after: The cursor that the page before gave.
-        filters: Only memories that it holds for.
-        memory_type: Only memories of this type.
-        include_expired: Show expired ones as well.
-
     Raises:
         InvalidInputError: The cursor is none of ours.
     """
@@ -278,18 +270,8 @@ def _filtered(connection: Connection, query: Select[Any], filters: Filter) -> It
         yield from (row for row in rows if filters.matches(values(row))) if filters else rows
 
 
+_AS_KEPT: Final = [field.name for field in fields(MemoryItem) if field.name != "scope"]
+
+
 def _item(row: AnyRow) -> MemoryItem:
-    return MemoryItem(
-        id=row.id,
-        text=row.text,
-        scope=of_row(row),
-        metadata=row.metadata,
-        memory_type=row.memory_type,
-        actor_id=row.actor_id,
-        role=row.role,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-        expires_at=row.expires_at,
-        revision=row.revision,
-        hash=row.hash,
-    )
+    return MemoryItem(scope=of_row(row), **{name: getattr(row, name) for name in _AS_KEPT})

@@ -116,15 +116,6 @@ def page_then(
 ) -> tuple[list[MemoryItem], str | None]:
     """`storage.memories.page` as it was: the same order, and cursors of the same kind.
 
-    Args:
-        connection: A read transaction.
-        scope: Whose memories.
-        when: The moment.
-        k: At most so many.
-        after: The cursor that the page before gave.
-        filters: Only memories that it held for then.
-        include_expired: Show those as well that had expired by then.
-
     Raises:
         InvalidInputError: The cursor is none of ours.
     """

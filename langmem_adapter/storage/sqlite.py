@@ -94,10 +94,6 @@ def identity(path: Path) -> Identity:
 def open_file(path: Path, *, timeout: float) -> FileConnection:
     """Open a file, for any thread and with no transactions of the driver's own; it is made for its user alone.
 
-    Args:
-        path: The file.
-        timeout: Seconds to wait for other connections.
-
     Raises:
         StorageError: The process was forked while the file was in use.
         sqlite3.Error: It cannot be opened.
@@ -121,10 +117,6 @@ def open_file(path: Path, *, timeout: float) -> FileConnection:
 
 def open_wal(path: Path, *, timeout: float) -> FileConnection:
     """Open a file as every database of ours is opened: with a write-ahead log, durable, leaving nothing of deleted rows.
-
-    Args:
-        path: The file.
-        timeout: Seconds to wait for other connections.
 
     Raises:
         StorageError: See `open_file`.

@@ -90,12 +90,7 @@ class Strays:
 
 
 def strays_of(connection: Connection, scope: Scope) -> Strays:
-    """What to look for in the traces and runs of others; to be asked before anything is removed.
-
-    Args:
-        connection: The transaction that removes it.
-        scope: What is to be erased.
-    """
+    """What to look for in the traces and runs of others; to be asked before anything is removed."""
     rows = connection.execute(select(scopes).where(within(scope))).all()
     ids = select(scopes.c.id).where(within(scope))
     memories, related, named, called = (

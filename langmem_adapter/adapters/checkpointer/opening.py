@@ -15,7 +15,6 @@ from langmem_adapter.twins import beside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
-    from types import TracebackType
 
 __all__ = ["Closable", "Done", "Opening", "opened"]
 
@@ -77,9 +76,7 @@ class Opening(AbstractContextManager[S], AbstractAsyncContextManager[S], Generic
         self._open = self._opener()
         return self._open
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close."""
         self._open.close()
 
@@ -88,9 +85,7 @@ class Opening(AbstractContextManager[S], AbstractAsyncContextManager[S], Generic
         self._open = await beside(self._opener)
         return self._open
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Close."""
         await self._open.aclose()
 

@@ -17,7 +17,6 @@ from langmem_adapter.twins import Plan, awaited, planned
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Collection
     from pathlib import Path
-    from types import TracebackType
 
     from langgraph.checkpoint.serde.base import SerializerProtocol
     from sqlalchemy import URL
@@ -101,9 +100,7 @@ class SQLAlchemySaver(Writing, Reading, BaseCheckpointSaver[str]):
         """Use it in a `with` statement: it closes at the end."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close."""
         self.close()
 
@@ -111,9 +108,7 @@ class SQLAlchemySaver(Writing, Reading, BaseCheckpointSaver[str]):
         """Use it in an `async with` statement: it closes at the end."""
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Close."""
         await self.aclose()
 

@@ -6,13 +6,13 @@ opens a new one; the verdicts are read off at the end, so that two facts that co
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.names import entity_key
 from langmem_adapter.reasoning.base import Verdict
-from langmem_adapter.reasoning.rules.people import call, named, referent, resolved
+from langmem_adapter.reasoning.rules.people import Company, call
 from langmem_adapter.reasoning.rules.verdicts import Link, counted, link, named_terms, renews, terms
 from langmem_adapter.records.work import FORGET, UNCLEAR
 from langmem_adapter.statements.reading import read
@@ -23,12 +23,11 @@ if TYPE_CHECKING:
 
     from langmem_adapter.reasoning.base import Comparison
     from langmem_adapter.records.work import Fact
-    from langmem_adapter.statements.statement import Person, Statement
+    from langmem_adapter.statements.statement import Statement
 
 __all__ = ["compare"]
 
 _SHOWN: Final = 80  # characters of a memory quoted in a reason
-_RECENT: Final = 50  # people that a pronoun may mean, the last ones named
 
 
 def compare(comparison: Comparison) -> tuple[Verdict, ...]:
@@ -92,6 +91,7 @@ class _Index:
                 self.by_rarest[self._rarest(places)][key] = slot, said
 
     def drop(self, slot: _Slot) -> None:
+        self.by_hash[text_hash(slot.text)].remove(slot)
         for number, said in enumerate((slot.said, *slot.said.also)):
             for place in (*_places(said), *_meeting(said)):
                 self.by_term[place].pop(id(slot) + number, None)
@@ -129,8 +129,7 @@ class _Desk:
         self._original = {memory.number: memory.text for memory in comparison.known}
         self._index = _Index()
         self._notes: list[_Note] = []
-        self._recent: deque[Person] = deque(maxlen=_RECENT)
-        self._people = tuple(dict.fromkeys(p for memory in comparison.known for p in read(memory.text).people))
+        self._company = Company(person for memory in comparison.known for person in read(memory.text).people)
         self._callable: dict[str, list[_Slot]] = defaultdict(list)  # by kind: those whose name is not known yet
         for memory in comparison.known:
             self._open(memory.text, memory.number, None)
@@ -142,11 +141,7 @@ class _Desk:
         if fact.text.startswith(FORGET):
             self._forget(index, fact.text)
             return
-        text, person = self._told(fact.text)
-        self._weigh(index, text, read(text), renews=renews(fact.text, fact.context))
-        self._recent.extendleft(reversed(read(text).people))
-        if person and not named(fact.text):
-            self._recent.appendleft(person)
+        self._weigh(index, self._company.told(fact.text), renews(fact.text, fact.context))
 
     def verdicts(self) -> Iterable[Verdict]:
         for note in self._notes:
@@ -169,17 +164,13 @@ class _Desk:
             return Verdict("NONE", note.text, "already known", note.fact, slot.number)
         return Verdict("UPDATE", slot.text, slot.reason, note.fact, slot.number)
 
-    def _told(self, text: str) -> tuple[str, Person | None]:
-        """The statement with its pronoun resolved, where it has one and it is clear."""
-        person = referent(text, self._recent, self._people) if refers_back(text) else None
-        return (resolved(text, person), person) if person else (text, None)
-
-    def _weigh(self, index: int, text: str, said: Statement, renews: str = "") -> None:
+    def _weigh(self, index: int, text: str, renews: str) -> None:
         if slot := self._same_words(text):
             self._none(index, text, slot)
             return
         if self._names(index, text):
             return
+        said = read(text)
         links = self._links(said, renews)
         for kind in ("same", "covered"):
             if slot := links.get(kind, [None])[0]:
@@ -192,7 +183,8 @@ class _Desk:
             self._change(index, text, slot, replaces=slot not in links["refines"], said=text)
             beside = [other for other in beside if other is not slot]
         else:
-            self._add(index, text, _why_new(text))
+            unclear = "; whom it speaks of is unclear" if refers_back(text) else ""
+            self._add(index, text, f"not known yet{unclear}")
         self._drop(index, text, beside)
 
     def _forget(self, index: int, wish: str) -> None:
@@ -214,14 +206,7 @@ class _Desk:
         return links
 
     def _same_words(self, text: str) -> _Slot | None:
-        return next(
-            (
-                slot
-                for slot in self._index.by_hash.get(text_hash(text), ())
-                if not slot.gone and _alike(slot.text, text)
-            ),
-            None,
-        )
+        return next((slot for slot in self._index.by_hash[text_hash(text)] if not slot.gone), None)
 
     def _names(self, index: int, text: str) -> bool:
         """Join "Sister's name is Jesica" to "Has a sister"; several sisters without a name leave it open."""
@@ -235,7 +220,8 @@ class _Desk:
 
     def _none(self, index: int, text: str, slot: _Slot) -> None:
         where = "already known" if slot.owner is None else "already said in this conversation"
-        self._notes.append(_Note(index, text, _as_confirmed(slot, index), f"{where}: {_short(slot.text)}"))
+        pointed = slot if slot.number is not None and slot.owner != index else None  # one of this round has no number
+        self._notes.append(_Note(index, text, pointed, f"{where}: {_short(slot.text)}"))
 
     def _change(self, index: int, text: str, slot: _Slot, *, replaces: bool, said: str) -> None:
         old = slot.text
@@ -288,19 +274,6 @@ def _overtaken(links: dict[Link, list[_Slot]]) -> list[_Slot]:
 def _rank(said: Statement, slot: _Slot) -> tuple[int, int]:
     """Those that share most words first, then memories, the latest statement first, then what was said in this round."""
     return -len({*terms(said.value)}.intersection(terms(slot.said.value))), 1 if slot.number is None else -slot.number
-
-
-def _as_confirmed(slot: _Slot, index: int) -> _Slot | None:
-    """The slot to point at: a memory that this fact confirms; one of this round has no number to point at."""
-    return slot if slot.number is not None and slot.owner != index else None
-
-
-def _alike(old: str, new: str) -> bool:
-    return old == new or text_hash(old) == text_hash(new)
-
-
-def _why_new(text: str) -> str:
-    return "not known yet; whom it speaks of is unclear" if refers_back(text) else "not known yet"
 
 
 def _short(text: str) -> str:

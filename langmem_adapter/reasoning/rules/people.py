@@ -7,20 +7,23 @@ or animal fits it, or when one was named just before in the same conversation; e
 from __future__ import annotations
 
 import re
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.statements.english import GIVEN
-from langmem_adapter.statements.reading import in_chinese
+from langmem_adapter.statements.reading import in_chinese, read
 from langmem_adapter.statements.tables import lists, patterns
 from langmem_adapter.statements.words import FEMALE, MALE, PETS, PLURAL
+from langmem_adapter.text import refers_back
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from langmem_adapter.statements.statement import Person
 
-__all__ = ["call", "named", "referent", "resolved"]
+__all__ = ["Company", "call"]
 
+_RECENT: Final = 50  # people that a pronoun may mean, the last ones named
 _KINDS: Final = lists("people-words")
 _IT: Final = PETS | _KINDS["IT"]
 _CLASS: Final = {
@@ -37,43 +40,50 @@ _GENDERED: Final = frozenset().union(*_CLASS.values())
 _P: Final = patterns("people", GIVEN)
 
 
-def referent(text: str, recent: Iterable[Person], known: Iterable[Person]) -> Person | None:
-    """Whom the pronoun that opens *text* means.
+class Company:
+    """Those whom a speaker has named, one of whom a pronoun may mean.
 
     Args:
-        text: A statement that refers back.
-        recent: Those named in the same conversation before it, the last one first.
         known: Those named in memories.
 
-    Returns:
-        The last fitting one of *recent*, else the only fitting one of *known*, else `None`.
-    """
-    found = _P["PRONOUN"].match(text)
-    if found is None:
-        return None
-    word, naming = (found["word"] or found["cjk"]).lower(), bool(named(text))
-    for person in recent:
-        if _fits(person, word) and not (naming and person.name):
-            return person
-    fitting = {person for person in _joined(known) if _fits(person, word) and not (naming and person.name)}
-    sure = {person for person in fitting if person.kind in _CLASS[word]} or fitting
-    return sure.pop() if len(sure) == 1 else None
-
-
-def named(text: str) -> str:
-    """The name that "Her name is Jesica" gives; empty for other statements."""
-    found = _P["NAMING"].match(text.strip())
-    return (found["name"] or found["cjk"]) if found else ""
-
-
-def resolved(text: str, person: Person) -> str:
-    """The statement with the person in place of the pronoun.
-
     Example:
-        >>> from langmem_adapter.statements.statement import Person
-        >>> resolved("She has a dog", Person("sister", "Jesica")), resolved("她的狗叫Rex", Person("姐姐", ""))
-        ('Jesica has a dog', '姐姐的狗叫Rex')
+        >>> company = Company()
+        >>> [company.told(text) for text in ("Has a sister named Jesica", "She has a dog", "It barks")]
+        ['Has a sister named Jesica', 'Jesica has a dog', 'Dog barks']
     """
+
+    def __init__(self, known: Iterable[Person] = ()) -> None:
+        self._known = _joined(known)
+        self._recent: deque[Person] = deque(maxlen=_RECENT)
+
+    def told(self, text: str) -> str:
+        """The statement with its pronoun resolved, where it has one and it is clear; whom it tells of is then named last."""
+        person = self._meant(text) if refers_back(text) else None
+        plain = _resolved(text, person) if person else text
+        self._recent.extendleft(reversed(read(plain).people))
+        if person and not _named(text):
+            self._recent.appendleft(person)
+        return plain
+
+    def _meant(self, text: str) -> Person | None:
+        """The last fitting one of this conversation, else the only fitting one of those known."""
+        found = _P["PRONOUN"].match(text)
+        if found is None:
+            return None
+        word, naming = (found["word"] or found["cjk"]).lower(), _named(text)
+        for person in self._recent:
+            if _fits(person, word) and not (naming and person.name):
+                return person
+        fitting = {person for person in self._known if _fits(person, word) and not (naming and person.name)}
+        sure = {person for person in fitting if person.kind in _CLASS[word]} or fitting
+        return sure.pop() if len(sure) == 1 else None
+
+
+def _named(text: str) -> bool:
+    return _P["NAMING"].match(text.strip()) is not None
+
+
+def _resolved(text: str, person: Person) -> str:
     who = person.name or person.kind[0].upper() + person.kind[1:]
     found = _P["PRONOUN"].match(text)
     if found is None:

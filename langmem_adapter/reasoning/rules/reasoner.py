@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections import defaultdict, deque
+from collections import defaultdict
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -14,7 +13,7 @@ from langmem_adapter.reasoning.base import Answer, Comparison, Extraction, Quest
 from langmem_adapter.reasoning.rules.chinese import chinese_facts, is_chinese
 from langmem_adapter.reasoning.rules.compare import compare
 from langmem_adapter.reasoning.rules.english import english_facts
-from langmem_adapter.reasoning.rules.people import named, referent, resolved
+from langmem_adapter.reasoning.rules.people import Company
 from langmem_adapter.reasoning.rules.sentences import Sentence, sentences
 from langmem_adapter.reasoning.runs import comparing, finding
 from langmem_adapter.records.graph import ASSISTANT, SELF
@@ -22,6 +21,7 @@ from langmem_adapter.records.work import FORGET, Fact
 from langmem_adapter.statements.chinese_dates import dated_chinese
 from langmem_adapter.statements.dates import dated
 from langmem_adapter.statements.reading import read
+from langmem_adapter.statements.tables import patterns
 from langmem_adapter.text import refers_back, text_hash
 from langmem_adapter.twins import Plan
 
@@ -32,21 +32,13 @@ if TYPE_CHECKING:
 
     from langmem_adapter.records.graph import Triple
     from langmem_adapter.records.work import Turn
-    from langmem_adapter.statements.statement import Person
 
 __all__ = ["RuleReasoner"]
 
 _CONTEXT: Final = 500
-_RECENT: Final = 50  # people that a pronoun may mean, the last ones named
 _OWN_NAMES: Final = 2_000  # characters of earlier facts in which a name is looked for
-_PASSING: Final = re.compile(r"(?:Will|Going to|Looking|Has to|Needs|Wants|Would like)\b|将|要|会为|正在|希望|需要")
-"""What an assistant says of its next steps: no traits of its own."""
-_WISH: Final = re.compile(
-    r"(?:(?:please|can you|could you|you can|now)[, ]+){0,3}forget that (?=\w)"
-    "|(?:请|麻烦|可以|你){0,3}(?:忘了|忘掉|忘记)(?=我)",
-    re.IGNORECASE,
-)
-"""What begins a request to forget what follows."""
+_P: Final = patterns("sentences", {})
+"""`PASSING`: what an assistant says of its next steps, no traits of its own. `WISH`: what begins a request to forget."""
 
 
 class RuleReasoner:
@@ -121,15 +113,10 @@ def _extract(question: Question) -> Extraction:
 
 def _related(facts: Iterable[Fact], question: Question) -> Iterator[Fact]:
     """The facts with the relations that they state; a pronoun means whom the same speaker named before, where one fits."""
-    recent: defaultdict[str, deque[Person]] = defaultdict(lambda: deque(maxlen=_RECENT))
+    named: defaultdict[str, Company] = defaultdict(Company)
     for fact in facts:
-        people = recent[question.turns[fact.turn].actor]
-        person = referent(fact.text, people, ()) if refers_back(fact.text) else None
-        text = resolved(fact.text, person) if person else fact.text
+        text = named[question.turns[fact.turn].actor].told(fact.text)
         yield replace(fact, relations=_relations(text, question.about))
-        people.extendleft(reversed(read(text).people))
-        if person and not named(fact.text):
-            people.appendleft(person)
 
 
 def _relations(text: str, about: str = "user") -> tuple[Triple, ...]:
@@ -186,9 +173,9 @@ def _step(turn: Turn, called: Mapping[str, int]) -> str:
 def _of_turn(index: int, turn: Turn, names: str) -> Iterator[Fact]:
     told: set[str] = set()
     today = turn.time.date()
-    passing = _PASSING if turn.role == "assistant" else None
+    passing = _P["PASSING"] if turn.role == "assistant" else None
     for place, sentence in enumerate(sentences(turn.text)):
-        wish = _WISH.match(sentence.text)
+        wish = _P["WISH"].match(sentence.text)
         said = sentence if wish is None else Sentence(sentence.text[wish.end() :], asks=False)
         found = chinese_facts(said) if is_chinese(said.text) else english_facts(said, first=place == 0, seen=names)
         for fact in found:

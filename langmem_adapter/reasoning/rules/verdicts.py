@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal
 
 from langmem_adapter.statements.dates import NUMBERS, TIME_WORDS
-from langmem_adapter.statements.tables import lists
+from langmem_adapter.statements.tables import lists, patterns
 from langmem_adapter.text import cased, meaningful, signed_words
 
 if TYPE_CHECKING:
@@ -18,14 +18,11 @@ __all__ = ["Link", "counted", "link", "named_terms", "renews", "terms"]
 Link = Literal["same", "covered", "refines", "replaces", "contradicts", "unrelated"]
 
 _WORDS: Final = lists("verdict-words")
+_P: Final = patterns("verdicts", {})
 _DIGITS: Final = {word: str(number) for word, number in NUMBERS.items() if number != 1 or word == "one"} | {
     word: str(number) for number, word in enumerate("一 两 三 四 五 六 七 八 九 十".split(), 1)
 }
-_ORDERED: Final = re.compile(
-    r"\b(?:from|to|over|than|before|after|instead|rather)\b|比|从|到|胜过|而不是", re.IGNORECASE
-)
 _JOINTS: Final = TIME_WORDS | _WORDS["JOINTS"]
-_LIST: Final = re.compile(r"\band\b|、|和")
 _AFTER_HEAD_CJK: Final = tuple("和、，,跟与及或叫，（(；;在 ")
 
 
@@ -56,10 +53,6 @@ def counted(said: Statement) -> tuple[str, ...]:
     return plain if len(plain) < len(terms(said.value)) else ()
 
 
-_RENEWS: Final = re.compile(r"\b(?:instead|now|nowadays|these days|from now on|moved)\b", re.IGNORECASE)
-_BESIDE: Final = re.compile(r"\b(?:also|too|as well|another|second)\b", re.IGNORECASE)
-
-
 def renews(text: str, context: str) -> str:
     """The word by which the speaker says that a fact takes the place of another ("now", "instead"); empty where none does.
 
@@ -72,7 +65,7 @@ def renews(text: str, context: str) -> str:
     """
     last = text.rpartition(" ")[2]
     told = next((sentence for sentence in re.split(r"[.!?\n]", context) if last in sentence), "")
-    found = None if _BESIDE.search(told) else _RENEWS.search(told)
+    found = None if _P["BESIDE"].search(told) else _P["RENEWS"].search(told)
     return found.group().lower() if found else ""
 
 
@@ -86,12 +79,7 @@ def _renewed(new: Statement, old: Statement, renews: str) -> bool:
 
 
 def link(new: Statement, old: Statement, renews: str = "") -> Link:
-    """How *new* stands to *old*.
-
-    Args:
-        new: What is said.
-        old: What was said before.
-        renews: As of `renews`.
+    """How *new* stands to *old*, which was said before; *renews* is as of `renews`.
 
     Example:
         >>> from langmem_adapter.statements.reading import read
@@ -147,7 +135,7 @@ def _ends(over: Statement, old: Statement) -> bool:
 def _equal(new: Statement, old: Statement) -> Link:
     if not terms(new.value) and new.value.casefold() != old.value.casefold():
         return "unrelated"
-    if terms(new.value) == terms(old.value) or not (_ORDERED.search(new.value) and _ORDERED.search(old.value)):
+    if terms(new.value) == terms(old.value) or not all(map(_P["ORDERED"].search, (new.value, old.value))):
         return "same"
     return "replaces" if new.attribute == "prefer" else "unrelated"
 
@@ -158,7 +146,7 @@ def _refines(more: Statement, less: Statement) -> bool:
     if not set(part) < set(whole) or not cased(less.value) <= cased(more.value) or not part:
         return False
     if less.attribute in _WORDS["WHOLE_VALUE"]:  # John is John Smith, but York is not New York
-        return whole[: len(part)] == part or _LIST.search(more.value) is not None
+        return whole[: len(part)] == part or _P["LIST"].search(more.value) is not None
     if less.single:
         return True
     if not less.value.isascii() and any("\u4e00" <= letter <= "\u9fff" for letter in less.value):

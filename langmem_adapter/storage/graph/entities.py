@@ -56,15 +56,6 @@ def page(
 ) -> tuple[list[Entity], str | None]:
     """Entities within *scope*, the most mentioned first, and the cursor of the next page.
 
-    Args:
-        connection: A read transaction.
-        scope: Whose graph.
-        when: Only entities with a relation that is believed then.
-        k: At most so many.
-        kind: Only entities of this type.
-        unrelated: Those without such a relation as well.
-        after: The cursor that the page before gave.
-
     Raises:
         InvalidInputError: The cursor is none of ours.
     """
@@ -93,13 +84,7 @@ def page(
 
 
 def by_pks(connection: Connection, people: People, pks: Collection[int]) -> dict[int, Entity]:
-    """Entities, each once for all that are one with it, by the least pk of these.
-
-    Args:
-        connection: A read transaction.
-        people: Who is whom.
-        pks: Which entities.
-    """
+    """Entities, each once for all that are one with it, by the least pk of these."""
     groups = _groups(connection, people, pks)
     return dict(zip(groups, _entities(connection, people, list(groups.values())), strict=True))
 

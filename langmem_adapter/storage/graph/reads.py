@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
@@ -210,17 +210,7 @@ def newest(
     relation: str | None = None,
     last: int = HIGHEST,
 ) -> list[int]:
-    """Pks of relations, newest recorded first; see `page`.
-
-    Args:
-        connection: A read transaction.
-        scope: Whose graph.
-        when: Which beliefs.
-        k: At most so many.
-        entity: Only relations of the thing of this name.
-        relation: Only relations of this name.
-        last: Only relations with a smaller pk.
-    """
+    """Pks of relations, newest recorded first; see `page`."""
     scope_ids = expand(connection, scope)
     wanted: list[tuple[Column, Sequence[int]]] = [("scope_id", scope_ids)]
     if entity is not None:
@@ -288,23 +278,11 @@ def of_memories(connection: Connection, memory_ids: Sequence[str], when: When) -
     return dict(found)
 
 
+_AS_KEPT: Final = [field.name for field in fields(Relation) if field.name not in {"scope", "memory_ids"}]
+
+
 def _relation(row: Any, memory_ids: tuple[str, ...]) -> Relation:
-    return Relation(
-        id=row.id,
-        source=row.source,
-        relation=row.relation,
-        target=row.target,
-        source_type=row.source_type,
-        target_type=row.target_type,
-        scope=of_row(row),
-        valid_from=row.valid_from,
-        valid_to=row.valid_to,
-        recorded_at=row.recorded_at,
-        retired_at=row.retired_at,
-        mentions=row.mentions,
-        confidence=row.confidence,
-        memory_ids=memory_ids,
-    )
+    return Relation(scope=of_row(row), memory_ids=memory_ids, **{name: getattr(row, name) for name in _AS_KEPT})
 
 
 # ── the relations around some entities ──────────────────────────────────────────────────────────────────────────────────
