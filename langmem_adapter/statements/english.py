@@ -449,7 +449,11 @@ def _died(told: _Told, how: str) -> Statement:
 
 
 _STATES_OF: Final = frozenset({"home", "employer", "job", "school"})
-_OVER_WITH: Final = {"employer": ("plan", "job"), "retired": ("employer", "")}
+_OVER_WITH: Final = {
+    "employer": ("plan", "job"),
+    "retired": ("employer", ""),
+    "company none": ("home", "company"),
+}
 """What is over, and of which attribute, where the keyed one begins."""
 _ACTS: Final = frozenset("become get marry rent divorce adopt buy go turn".split())
 
