@@ -463,7 +463,7 @@ def _read(told: _Told, row: Row, found: re.Match[str], head: str, tail: str) -> 
     form, groups = told.form, {name: value for name, value in found.groupdict().items() if value}
     v = groups.get("v", "").strip(" ,")
     value = (
-        " ".join(row.put.format(v=v).split())
+        " ".join(f"{row.put.format(v=v)}{tail * (row.attribute == 'hobby')}".split())
         if row.put
         else v
         if row.kind == "ends"
