@@ -431,8 +431,7 @@ def _lists(language: str) -> _Lists:
 @cache
 def _topics(*, english: bool) -> Mapping[str, frozenset[str]]:
     found: defaultdict[str, set[str]] = defaultdict(set)
-    for line in re.split(r"\n(?! )", TOPICS.read_text(encoding="utf-8").strip()):
-        topic, _, listed = line.partition(":")
-        for term in set(_terms(listed.split(), english=english)) - (STOPWORDS | STOPWORDS_CJK):
+    for topic, listed in TOPICS.items():
+        for term in set(_terms(listed, english=english)) - (STOPWORDS | STOPWORDS_CJK):
             found[term].add(f"~{topic}")
     return {term: frozenset(topics) for term, topics in found.items()}
