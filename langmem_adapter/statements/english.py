@@ -77,7 +77,9 @@ _DENIALS: Final = tuple(
         ("CANNOT", "can "),
     )
 )
-_DEEDS: Final = frozenset("habit hobby like prefer study skill goal plan speak allergy health group commute".split())
+_DEEDS: Final = frozenset(
+    "habit hobby like prefer study skill goal plan speak allergy health group commute team nickname".split()
+)
 """What one did, liked or wanted: that it is over is worth a memory of its own."""
 _AGAIN: Final = re.compile("(?:has )?started (\\w+ing\\b.*) again|(?:is|am) back to (\\w+ing\\b.*)")
 _ABSTAINED: Final = re.compile("(?:has|have) not (\\w+(?: .*?)?) (?:since|in) .*")
@@ -312,7 +314,11 @@ def _of_noun(who: _Who, rest: str) -> Statement | None:
         return _favourite(source, (found["noun"] or found["noun2"]).strip(), v, subject)
     if (kin := _kin(who, v, noun, subject)) is not None:
         return kin
-    row = None if who.kind else next((row for row in _NOUNS if row.pattern.fullmatch(noun)), None)
+    row = (
+        None
+        if who.kind
+        else next((row for row in _NOUNS if row.pattern.fullmatch(noun) or row.pattern.fullmatch(f"{noun}: {v}")), None)
+    )
     if row is None or (row.attribute == "name" and not re.fullmatch(r"(?!hard |common|unusual)\S+(?: \S+){0,2}", v)):
         return None
     about = f"{subject} {noun}".strip() if row.attribute == "detail" else subject
@@ -443,6 +449,12 @@ def _died(told: _Told, how: str) -> Statement:
 
 
 _STATES_OF: Final = frozenset({"home", "employer", "job", "school"})
+_OVER_WITH: Final = {
+    "employer": ("plan", "job"),
+    "retired": ("employer", ""),
+    "company none": ("home", "company"),
+}
+"""What is over, and of which attribute, where the keyed one begins."""
 _ACTS: Final = frozenset("become get marry rent divorce adopt buy go turn".split())
 
 
@@ -451,7 +463,7 @@ def _read(told: _Told, row: Row, found: re.Match[str], head: str, tail: str) -> 
     form, groups = told.form, {name: value for name, value in found.groupdict().items() if value}
     v = groups.get("v", "").strip(" ,")
     value = (
-        " ".join(row.put.format(v=v).split())
+        " ".join(f"{row.put.format(v=v)}{tail * (row.attribute == 'hobby')}".split())
         if row.put
         else v
         if row.kind == "ends"
@@ -476,6 +488,8 @@ def _read(told: _Told, row: Row, found: re.Match[str], head: str, tail: str) -> 
     also = tuple(told.says(_EXTRA[name][0], groups[name], ended=ended) for name in _EXTRA if name in groups)
     if "new" in groups:
         also = (told.says("habit", groups["new"], positive=True, ended=False),)
+    if form.positive and (row.kind == "begins" or row.put) and (over := _OVER_WITH.get(row.put or row.attribute)):
+        also += (told.says(*over, positive=False, ended=True),)
     kind = "car" if row.attribute in {"vehicle", "car"} else groups.get("kind", "").lower()
     people = (Person(kind, groups.get("v", "") if "kind" in groups else ""),) if kind else ()
     triples = tuple(

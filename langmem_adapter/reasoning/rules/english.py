@@ -125,8 +125,9 @@ def _read(clause: str, *, first: bool, seen: str) -> Iterator[str]:
 
 def _named(clause: str, *, first: bool) -> str:
     """What says a name: "Call me Al", "This is Ann", "Anna is my sister"."""
+    clause = _P["NOW"].sub("", clause)
     for key, told in _NAMING:
-        if found := _P[key].fullmatch(_P["NOW"].sub("", clause)):
+        if found := _P[key].fullmatch(clause):
             return told.format(**found.groupdict())
     if _P["YOU"].search(clause):
         return ""
@@ -141,6 +142,9 @@ _NAMING: Final = (
     ("NICK", "Nickname is {name}"),
     ("DUMPED", "Broke up with {name}"),
     ("LET_GO", "Got let go"),
+    ("CHANGED", "{what} is {name}"),
+    ("MOVED", "{what} is {name}"),
+    ("NOT_CALLED", "Is no longer nicknamed {name}"),
     ("FAVOURITE", "{what} is {name}"),
 )
 
