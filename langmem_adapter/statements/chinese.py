@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.records.graph import SELF, Triple
@@ -193,7 +192,8 @@ def _of_row(
         value = " ".join(re.split(rf"({KIN})", value, maxsplit=1)).strip()
     elif groups.get("verb"):
         value = f"{groups['verb']}{_counted(groups['obj'] or '')}"
-    also = _also(attribute, value, groups, who.key) if positive else ()
+    told = {name: group or "" for name, group in groups.items()} | {"v": value}
+    also = tuple(_also(row, told, who.key)) if positive else ()
     ended = ended or row.kind == "ends" or bool(groups.get("was"))
     positive = positive and row.kind != "ends"
     triples = tuple(_triples(row, groups, who, span, value, positive=positive, ended=ended)) if who.name else ()
@@ -203,20 +203,13 @@ def _of_row(
     return replace(said, ended=ended and not positive, people=who.people, relations=who.implied + triples, also=also)
 
 
-def _also(attribute: str, value: str, groups: Mapping[str, str | None], subject: str) -> tuple[Statement, ...]:
+def _also(row: Row, told: Mapping[str, str], subject: str) -> Iterator[Statement]:
     """What else is said: who is a manager somewhere is a manager; who is retired works nowhere."""
-    over = partial(Statement, "", positive=False, ended=True)
-    if job := groups.get("job"):
-        return (Statement("", subject, "job", job),)
-    if groups.get("swap"):
-        return (over(subject, "vehicle", "车"),)
-    if attribute == "school" and not value:
-        return (over(f"{subject} 年级".strip(), "detail"),)
-    if attribute == "like" and (groups.get("doing") or value[:1] in set("打玩听看踢")):
-        return (Statement("", subject, "habit", f"{groups.get('doing') or ''}{value}"),)
-    if attribute in {"study", "skill"}:
-        return (over(subject, "plan", f"学{value}"),)
-    return (over(subject, "employer"),) if value == "退休" else ()
+    for part in row.also:
+        place, _, value = part.removeprefix("-").partition(":")
+        attribute, _, noun = place.partition("/")
+        over = part.startswith("-")
+        yield Statement("", f"{subject} {noun}".strip(), attribute, value.format_map(told), not over, over)
 
 
 def _value(said: str) -> str:
