@@ -75,10 +75,18 @@ def _filled(text: str, given: Mapping[str, str]) -> str:
 
 
 def _row(line: str, given: Mapping[str, str], flags: int) -> Row:
-    head, edge, pattern, put, also, *_ = [*(part.strip() for part in re.split(r"(?<!\S)\|(?!\S)", line)), *[""] * 4]
+    head, edge, pattern, put, also, *_ = [
+        *(part.strip() for part in re.split(r"(?<!\S)\|(?!\S)", line)),
+        "",
+        "",
+        "",
+        "",
+    ]
     attribute, _, mark = head.partition(" ")
     relation, _, target = edge.partition(":")
     heads = re.match(r"\[([\w ]+)\] ?", pattern)
     plain = _filled(pattern[heads.end() :] if heads else pattern, given)
     listed = tuple(heads[1].split()) if heads else ()
-    return Row(attribute, _KINDS[mark.strip()], re.compile(plain, flags), relation, target, listed, put, tuple(also.split()))
+    return Row(
+        attribute, _KINDS[mark.strip()], re.compile(plain, flags), relation, target, listed, put, tuple(also.split())
+    )

@@ -159,7 +159,7 @@ class _Run:
             return self._of_mine(piece)
         text = f"{self.kin}{_worded(piece)}"
         told = chinese_statement(text)
-        seen = last and last.attribute in {"event", ""} and text.startswith("有")
+        seen = last and last.attribute in {"event", ""} and text.startswith("有") and not piece.startswith("现在")
         goes_on = self.kept or self.kin or told.ended or (told.single and not told.subject)
         if goes_on and not seen and _is_fact(text, told) and not _P["TOLD_OF"].match(piece):
             return text
@@ -185,7 +185,7 @@ def _worded(said: str) -> str:
     plain = said if said.startswith(("今", "昨")) else _P["PASSED"].sub("", said, count=1)
     plain = _new(re.sub("^(?:和|跟|与)[他她](?=.{0,8}(?:分手|分了|离婚|结婚))", "", plain))
     plain = re.sub("^改去(.+?)了?$", r"打算去\1", plain)
-    plain = re.sub("^改(?=[喝吃学用玩做打住读练骑坐送])(.+?)了?$", r"\1", plain)
+    plain = re.sub("^改(?=[信开喝吃学用玩做打住读练骑坐送])(.+?)了?$", r"\1", plain)
     plain = _own(_P["LEADS"].sub(r"\g<when>", _P["LEADS"].sub(r"\g<when>", plain)))
     if weight := _P["WEIGHT"].fullmatch(plain):
         return f"体重{weight['kilos']}"
