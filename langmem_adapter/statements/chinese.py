@@ -211,7 +211,7 @@ def _also(row: Row, told: Mapping[str, str], subject: str) -> Iterator[Statement
         place, _, value = part.removeprefix("-").partition(":")
         attribute, _, noun = place.partition("/")
         over = part.startswith("-")
-        yield Statement("", f"{subject} {noun}".strip(), attribute, value.format_map(told), not over, over)
+        yield Statement("", f"{subject} {noun}".strip(), attribute, _value(value.format_map(told)), not over, over)
 
 
 def _value(said: str) -> str:
