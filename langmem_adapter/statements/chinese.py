@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.records.graph import SELF, Triple
@@ -38,7 +37,7 @@ _SAME_KIN: Final = dict(
     for pair in "妈妈=母亲 爸爸=父亲 妈=母亲 爸=父亲 姐=姐姐 妹=妹妹 哥=哥哥 弟=弟弟 小狗=狗 狗狗=狗 小猫=猫 猫咪=猫 "
     "女友=女朋友 男友=男朋友 好朋友=朋友 最好的朋友=朋友 老婆=妻子 太太=妻子 媳妇=妻子 老公=丈夫".split()
 )
-_STATES: Final = frozenset("employer vehicle own diet pet family home any".split())  # 不再有车 says nothing else
+_STATES: Final = frozenset("employer vehicle own diet pet family home".split())  # 不再有车 says nothing else
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,7 @@ def chinese_statement(text: str, known: frozenset[str] = frozenset()) -> Stateme
         return Statement(text)
     body, span = (plain, Span()) if _P["BIRTH"].search(plain) else chinese_span(plain)
     said = _about(bare(_P["MINE"].sub("", body, count=1)), _Who(), span, known)
-    empty = said.ended and said.attribute in _STATES and re.match(r".{0,8}?不再", body) is not None
+    empty = said.ended and said.attribute in _STATES and re.match(r".{0,8}?不再(?!养|租)", body) is not None
     met = tuple(Person("", found["name"]) for found in _P["MET"].finditer(body))
     relations = () if _P["UNSURE"].search(plain) else said.relations
     return replace(said, text=text, empty=empty, people=said.people + met, relations=relations)
@@ -156,13 +155,15 @@ def _said(body: str, who: _Who, span: Span) -> Statement:
     told, positive, ended = _sign(body)
     told = bare(told)
     if (found := _P["HAS"].fullmatch(told.removesuffix("了"))) and (found["after"] or not found["more"]):
-        count = _value(f"{found['count']}个")[:-1].strip() if found["count"] else ""
+        count = _value(f"{found['count']}个")[:-1].strip() if re.match(r"[^个名位只条]", found["count"]) else ""
         has = _called(who, found["kin"], found["before"] or found["after"] or "", count)
         triples = tuple(replace(one, ended=ended) for one in has.relations if positive or ended)
         return replace(has, positive=positive, ended=ended, relations=triples, also=has.also if positive else ())
     for row in _TABLE:
         if match := row.pattern.fullmatch(told.removesuffix("了")) or row.pattern.fullmatch(told):
-            return _of_row(row, match.groupdict(), who, span, positive=positive, ended=ended)
+            said = _of_row(row, match.groupdict(), who, span, positive=positive, ended=ended)
+            plan = Statement("", who.key, "plan", told, positive=False, ended=True)  # 不去桂林了 ends 要去桂林
+            return replace(said, also=(*said.also, plan)) if ended else said
     kind, value = ("any", told) if ended else ("", "")  # whatever it is, it ends what is said in the same words
     return Statement("", who.key, kind, value, positive=positive, ended=ended, people=who.people, relations=who.implied)
 
@@ -170,7 +171,7 @@ def _said(body: str, who: _Who, span: Span) -> Statement:
 def _sign(body: str) -> tuple[str, bool, bool]:
     """What is affirmed, denied or over; whether it is affirmed; whether it is over."""
     if found := _P["DENIED_WITHIN"].fullmatch(body):
-        return found["v"] + found["w"].removeprefix("再"), False, found["w"].startswith("再")
+        return found["v"] + re.sub("^[再了惯得]", "", found["w"]), False, found["w"].startswith("再")
     for name, ended in (("OVER", True), ("FORMER", True), ("DENIED", False)):
         if found := _P[name].fullmatch(body):
             told = found.groupdict()
@@ -190,10 +191,11 @@ def _of_row(
     elif attribute == "age":
         value = _digits(value)
     elif attribute == "pet":
-        value = " ".join(re.split(rf"({KIN})", value, maxsplit=1)).strip()
+        value = _SAME_KIN.get(value) or " ".join(re.split(rf"({KIN})", value, maxsplit=1)).strip()
     elif groups.get("verb"):
         value = f"{groups['verb']}{_counted(groups['obj'] or '')}"
-    also = _also(attribute, value, groups, who.key) if positive else ()
+    told = {name: group or "" for name, group in groups.items()} | {"v": value}
+    also = tuple(_also(row, told, who.key)) if positive else ()
     ended = ended or row.kind == "ends" or bool(groups.get("was"))
     positive = positive and row.kind != "ends"
     triples = tuple(_triples(row, groups, who, span, value, positive=positive, ended=ended)) if who.name else ()
@@ -203,20 +205,13 @@ def _of_row(
     return replace(said, ended=ended and not positive, people=who.people, relations=who.implied + triples, also=also)
 
 
-def _also(attribute: str, value: str, groups: Mapping[str, str | None], subject: str) -> tuple[Statement, ...]:
+def _also(row: Row, told: Mapping[str, str], subject: str) -> Iterator[Statement]:
     """What else is said: who is a manager somewhere is a manager; who is retired works nowhere."""
-    over = partial(Statement, "", positive=False, ended=True)
-    if job := groups.get("job"):
-        return (Statement("", subject, "job", job),)
-    if groups.get("swap"):
-        return (over(subject, "vehicle", "车"),)
-    if attribute == "school" and not value:
-        return (over(f"{subject} 年级".strip(), "detail"),)
-    if attribute == "like" and (groups.get("doing") or value[:1] in set("打玩听看踢")):
-        return (Statement("", subject, "habit", f"{groups.get('doing') or ''}{value}"),)
-    if attribute in {"study", "skill"}:
-        return (over(subject, "plan", f"学{value}"),)
-    return (over(subject, "employer"),) if value == "退休" else ()
+    for part in row.also:
+        place, _, value = part.removeprefix("-").partition(":")
+        attribute, _, noun = place.partition("/")
+        over = part.startswith("-")
+        yield Statement("", f"{subject} {noun}".strip(), attribute, _value(value.format_map(told)), not over, over)
 
 
 def _value(said: str) -> str:

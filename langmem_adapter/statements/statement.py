@@ -57,6 +57,7 @@ class Row:
         target: What kind of thing the value is ("place"), where known.
         heads: The words one of which comes before what the pattern matches; none where it matches all.
         put: The value that is compared, where that is not `v`: "married {v}".
+        also: What else it says, `attribute:value` each, `-` before what is over; a noun stands behind `/`.
     """
 
     attribute: str
@@ -66,6 +67,7 @@ class Row:
     target: str = ""
     heads: tuple[str, ...] = ()
     put: str = ""
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

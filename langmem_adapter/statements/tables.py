@@ -45,7 +45,7 @@ def patterns(name: str, given: Mapping[str, str], *, flags: int = re.IGNORECASE)
 
 
 def rows(name: str, given: Mapping[str, str], *, flags: int = re.IGNORECASE) -> tuple[Row, ...]:
-    """The rows of a table: a line each, `attribute mark | relation:target | [heads] pattern | put`.
+    """The rows of a table: a line each, `attribute mark | relation:target | [heads] pattern | put | also`.
 
     The mark is `+` for what begins with the statement, `-` for what ends, `~` for what only touches the attribute; after the
     heads, one of which a statement begins with, the pattern matches the rest of it, whole.
@@ -71,10 +71,18 @@ def _filled(text: str, given: Mapping[str, str]) -> str:
 
 
 def _row(line: str, given: Mapping[str, str], flags: int) -> Row:
-    head, edge, pattern, put, *_ = [*(part.strip() for part in re.split(r"(?<!\S)\|(?!\S)", line)), "", "", ""]
+    head, edge, pattern, put, also, *_ = [
+        *(part.strip() for part in re.split(r"(?<!\S)\|(?!\S)", line)),
+        "",
+        "",
+        "",
+        "",
+    ]
     attribute, _, mark = head.partition(" ")
     relation, _, target = edge.partition(":")
     heads = re.match(r"\[([\w ]+)\] ?", pattern)
     plain = _filled(pattern[heads.end() :] if heads else pattern, given)
     listed = tuple(heads[1].split()) if heads else ()
-    return Row(attribute, _KINDS[mark.strip()], re.compile(plain, flags), relation, target, listed, put)
+    return Row(
+        attribute, _KINDS[mark.strip()], re.compile(plain, flags), relation, target, listed, put, tuple(also.split())
+    )

@@ -91,6 +91,10 @@ class _Run:
                 return f"{opening}{found['name']}"
         if topic := _P["TOPIC"].fullmatch(piece):
             piece = f"我把{topic['thing']}{topic['did']}"
+        if found := _P["PARTED"].fullmatch(piece):
+            piece = f"我和{found['who']}{found['rest']}"
+        if not self.before and (found := _P["UNSAID"].fullmatch(piece)):
+            piece = f"{found['when'] or ''}我{found['did']}"
         if found := _P["SELF"].fullmatch(piece):
             self.mine, self.kin = True, ""
             return self._of_me(_P["AT_HOME"].sub("", found["said"].strip("，, ")), found["when"] or "")
@@ -102,8 +106,10 @@ class _Run:
 
     def _of_me(self, said: str, when: str) -> str:
         if found := _P["RENEWED"].fullmatch(said):
-            self.noun = {"名": "名字"}.get(found["noun"], found["noun"]) or found["was"]
+            self.noun = {"名": "名字", "号": "手机号"}.get(found["noun"], found["noun"]) or found["was"]
             return ""
+        if found := _P["GONE"].fullmatch(said):
+            self.noun = found["noun"]
         if name := _P["MY_NAME"].fullmatch(said):
             return f"名字是{name['name'] or name['is']}"
         if said.startswith("的") or _P["OF_KIN"].match(said):
@@ -142,8 +148,8 @@ class _Run:
 
     def _going_on(self, piece: str) -> str:
         """A piece without a subject: a statement of its own, or the rest of the one before it."""
-        if self.noun and (found := _P["NEW_ONE"].fullmatch(piece)):
-            return f"{self.noun}是{found['value']}"
+        if self.noun and (found := _P["NEW_ONE"].fullmatch(f"{self.noun}|{piece}")):
+            return f"{'换成了' if self.noun == '车' else self.noun + '是'}{found['value']}"
         if (found := _P["AT"].fullmatch(piece)) and _P["MOVED"].search(self.before):
             return f"在{found['where']}工作" if _P["WORK"].search(self.before) else f"住在{found['where']}"
         last = chinese_statement(self.facts[-1]) if self.kept and self.facts else None
@@ -153,7 +159,7 @@ class _Run:
             return self._of_mine(piece)
         text = f"{self.kin}{_worded(piece)}"
         told = chinese_statement(text)
-        seen = last and last.attribute in {"event", ""} and text.startswith("有")
+        seen = last and last.attribute in {"event", ""} and text.startswith("有") and not piece.startswith("现在")
         goes_on = self.kept or self.kin or told.ended or (told.single and not told.subject)
         if goes_on and not seen and _is_fact(text, told) and not _P["TOLD_OF"].match(piece):
             return text
@@ -178,7 +184,8 @@ def _worded(said: str) -> str:
     """A statement as it is remembered: without what joins it to other sentences, and 不吃素了 as 不再吃素."""
     plain = said if said.startswith(("今", "昨")) else _P["PASSED"].sub("", said, count=1)
     plain = _new(re.sub("^(?:和|跟|与)[他她](?=.{0,8}(?:分手|分了|离婚|结婚))", "", plain))
-    plain = re.sub("^改(?=[喝吃学用玩做打住读练骑坐送])(.+?)了?$", r"\1", plain)
+    plain = re.sub("^改去(.+?)了?$", r"打算去\1", plain)
+    plain = re.sub("^改(?=[信开喝吃学用玩做打住读练骑坐送])(.+?)了?$", r"\1", plain)
     plain = _own(_P["LEADS"].sub(r"\g<when>", _P["LEADS"].sub(r"\g<when>", plain)))
     if weight := _P["WEIGHT"].fullmatch(plain):
         return f"体重{weight['kilos']}"
