@@ -483,7 +483,8 @@ def _read(told: _Told, row: Row, found: re.Match[str], head: str, tail: str) -> 
         )
     )
     touches = row.kind == "touches" or (
-        form.tense == "past" and row.attribute in {"wake", "commute", *("like prefer diet trait".split() * was)}
+        form.tense == "past"
+        and row.attribute in {"wake", "commute"}.union("like prefer diet trait".split() if was else ())
     )
     also = tuple(told.says(_EXTRA[name][0], groups[name], ended=ended) for name in _EXTRA if name in groups)
     if "new" in groups:
