@@ -482,10 +482,8 @@ def _read(told: _Told, row: Row, found: re.Match[str], head: str, tail: str) -> 
             or (was and head == "be" and form.tense == "past" and row.attribute in _STATES_OF)
         )
     )
-    touches = row.kind == "touches" or (
-        form.tense == "past"
-        and row.attribute in {"wake", "commute"}.union("like prefer diet trait".split() if was else ())
-    )
+    passed = "wake commute like prefer diet trait" if was else "wake commute"
+    touches = row.kind == "touches" or (form.tense == "past" and row.attribute in passed.split())
     also = tuple(told.says(_EXTRA[name][0], groups[name], ended=ended) for name in _EXTRA if name in groups)
     if "new" in groups:
         also = (told.says("habit", groups["new"], positive=True, ended=False),)
