@@ -91,9 +91,8 @@ def list_(
         if following is not None:
             call.output.note(f"more: --after {following}", whole=True)
         if not page:
-            call.output.note(
-                f"no memories of {named(whose)}; {known_scopes(scopes.counts(connection)) or 'the database is empty'}"
-            )
+            there = known_scopes(scopes.counts(connection)) or "the database is empty"
+            call.output.note(f"no memories of {named(whose)}{' at that time' if as_of or known_at else f'; {there}'}")
 
 
 def show(call: Call, id: IdArgument) -> None:  # noqa: A002 - the name of the argument in the usage line

@@ -183,7 +183,7 @@ def _judged(at: _Round, shown: Sequence[_Shown], answers: Sequence[Answer]) -> U
     if at.open:
         return _ask(at)
     usage = Usage.from_json(at.state["work"]["usage"]) + at.usage
-    return _decisions(at.state, sorted(placed, key=lambda verdict: verdict.fact), usage)
+    return _decisions(at.state, placed, usage)
 
 
 def _fold(placed: list[Placed], verdict: Verdict, memory: _Shown | None) -> None:
@@ -244,7 +244,7 @@ def _whose(speaker: str) -> str:
 
 def _decisions(state: PipelineState, verdicts: Sequence[Placed], usage: Usage | None = None) -> Update:
     facts, known = [said(state, place) for place in range(len(state["facts"]))], state["candidates"]["known"]
-    granted = [_granted(verdict, state) for verdict in verdicts]
+    granted = sorted((_granted(verdict, state) for verdict in verdicts), key=lambda verdict: verdict.fact)
     return _told(state, in_course(granted, facts, state["turns"], known), usage)
 
 
