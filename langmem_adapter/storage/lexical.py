@@ -14,6 +14,7 @@ from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from langmem_adapter.languages import ENGLISH
 from langmem_adapter.statements.attributes import attributes
+from langmem_adapter.statements.dates import MONTHS
 from langmem_adapter.storage.prepared import Prepared, any_of
 from langmem_adapter.storage.tables import memories, scopes, words
 from langmem_adapter.text import marks, text_hash
@@ -45,9 +46,6 @@ _TEXT_WEIGHT: Final = 4
 _AROUND_WEIGHTS: Final = (2, 1)
 _DATE_WEIGHT: Final = 1
 _BETWEEN: Final = "\x1e"  # the record separator, which no keyboard has
-_MONTHS: Final = (
-    "january february march april may june july august september october november december".split()  # in any locale
-)
 
 
 class Words:
@@ -100,7 +98,7 @@ def postings(
     own = split(text, language)
     _count(counts, own, _TEXT_WEIGHT)
     time = time.astimezone(UTC)  # as it comes back from the database
-    _count(counts, terms_of(f"{time.day} {_MONTHS[time.month - 1]} {time.year}", language), _DATE_WEIGHT)
+    _count(counts, terms_of(f"{time.day} {MONTHS[time.month - 1]} {time.year}", language), _DATE_WEIGHT)
     length = counts.total()
     counts.update(marks(text, language, own) | attributes(text))
     return [
