@@ -141,6 +141,11 @@ class _Round:
         day: str = self.state["turns"][self.facts[place].turn]["time"][:10]
         return day
 
+    def dated(self, place: int) -> Fact:
+        """A fact with the day that it speaks of, or else that on which it was said."""
+        fact = self.facts[place]
+        return replace(fact, date=fact.date or self.day(place))
+
 
 class _Shown(NamedTuple):
     """A memory as it is shown: one that is stored, or one that an earlier fact of the run adds."""
@@ -158,11 +163,7 @@ def _ask(at: _Round) -> Ask:
     days = {memory.date for memory in shown} | {at.day(place) for place in now}
     told = len(days) > 1  # one day for all says nothing, and costs as many tokens as the texts
     comparison = at.compared(
-        facts=tuple(
-            replace(fact, date=fact.date or (at.day(place) if told else None))
-            for place in now
-            for fact in [at.facts[place]]
-        ),
+        facts=tuple(at.dated(place) if told else at.facts[place] for place in now),
         known=tuple(
             Known(number, memory.text, memory.speaker, memory.date if told else "")
             for number, memory in enumerate(shown)
