@@ -62,6 +62,7 @@ def stamp(
     send_to: Iterable[object] = (),
     label: str | None = None,
     payload: object = None,
+    schema: str = "",
 ) -> Message:
     """A copy of a message that carries what is given here, beside what it carries already.
 
@@ -72,6 +73,8 @@ def stamp(
         send_to: Whom it is for, likewise.
         label: What the program calls its speaker, as "Architect"; no model API sees it.
         payload: A pydantic object, or a mapping of JSON values.
+        schema: The qualified name of the pydantic model that such a mapping belongs to: it comes back as an object of it where
+            the model is registered (`register`).
 
     Raises:
         InvalidInputError: A name is blank, or the payload is no JSON.
@@ -88,7 +91,7 @@ def stamp(
     if to := [cause_name(one, "send_to") for one in send_to]:
         given["send_to"] = sorted({*to})
     if payload is not None:
-        given["payload"] = [_plain(payload)]
+        given["payload"] = [_plain(payload, schema)]
     kept = {**message.additional_kwargs, KEY: {**_held(message), **given}}
     return message.model_copy(update={"additional_kwargs": kept})
 
@@ -180,11 +183,11 @@ def _text(held: dict[str, Any], field: str) -> str:
     return str(values[0]) if values else ""
 
 
-def _plain(payload: object) -> dict[str, Any]:
+def _plain(payload: object, schema: str) -> dict[str, Any]:
     model = isinstance(payload, BaseModel)
     value = payload.model_dump(mode="json") if isinstance(payload, BaseModel) else payload
     plain = json.loads(json_object({"": value}, "payload"))[""]
-    return {"schema": _name(type(payload)) if model else "", "value": plain}
+    return {"schema": _name(type(payload)) if model else check_text(schema, "schema"), "value": plain}
 
 
 def _restored(payload: Any) -> Any:
