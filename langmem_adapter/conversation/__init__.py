@@ -1,0 +1,1 @@
+"""Conversations: what was said, what it comes to, and what is kept of it."""
