@@ -61,7 +61,7 @@ def about_tokens(messages: Iterable[BaseMessage]) -> int:
     Example:
         >>> from langchain_core.messages import HumanMessage
         >>> about_tokens([HumanMessage("I live in Lyon.")]), about_tokens([HumanMessage("我住在里昂，喜欢绿茶。")])
-        (8, 11)
+        (8, 12)
     """
     given = list(messages)
     beyond = sum(len(message.text.encode()) - len(message.text) for message in given)

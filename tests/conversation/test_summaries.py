@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -85,9 +84,9 @@ def test_what_came_before_is_shown_with_each_window_and_goes_into_the_summary() 
     assert next(data for data in shown if "before" not in data)["text"].startswith("Ann likes tea.")
 
 
-def test_sync_and_async_are_one() -> None:
+async def test_sync_and_async_are_one() -> None:
     one, other = (scripted(lambda text: text[:60]) for _ in range(2))
-    assert summing(by(one)).run() == asyncio.run(summing(by(other)).arun())
+    assert await summing(by(one)).arun() == summing(by(other)).run()
 
 
 def test_h13_a_model_that_never_shortens_is_asked_twice() -> None:
