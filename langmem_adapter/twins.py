@@ -21,7 +21,7 @@ from langmem_adapter.errors import UnknownArgumentError
 from langmem_adapter.records.checks import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Mapping
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 
 __all__ = ["Plan", "awaited", "beside", "in_thread", "planned", "refuse_unknown"]
 
@@ -57,6 +57,15 @@ class Plan(Generic[R]):
             return result
 
         return cls(lambda: result, arun)
+
+    @classmethod
+    def each(cls, make: Callable[[T], Plan[R]], given: Iterable[T]) -> Plan[list[R]]:
+        """The plans that *make* gives, one after the other; each is made when its turn has come."""
+
+        async def arun() -> list[R]:
+            return [await make(one).arun() for one in given]
+
+        return Plan(lambda: [make(one).run() for one in given], arun)
 
     def then(self, use: Callable[[R], T]) -> Plan[T]:
         """This plan, with *use* (quick, no I/O) making something of its result."""

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from langmem_adapter.records.cost import Usage
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import date
 
     from langchain_core.runnables import Runnable
 
     from langmem_adapter.records.graph import Triple
     from langmem_adapter.records.work import Event, Fact, Turn
+    from langmem_adapter.twins import Plan
 
 __all__ = [
     "Answer",
@@ -28,9 +30,12 @@ __all__ = [
     "Extraction",
     "Known",
     "KnownNames",
+    "Passage",
     "Question",
     "Reasoner",
+    "Summarizer",
     "Verdict",
+    "Wording",
 ]
 
 
@@ -174,6 +179,74 @@ class Description:
     usage: Usage = Usage()
 
 
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A text that is to be summed up.
+
+    Attributes:
+        text: What was said, oldest first.
+        max_tokens: How many tokens its summary may have.
+        count: Counts the tokens of a text.
+        before: A summary of what came earlier: it helps to understand, and is not repeated.
+        language: The language to write in, by its English name; blank leaves it open.
+    """
+
+    text: str
+    max_tokens: int
+    count: Callable[[str], int]
+    before: str = ""
+    language: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """A text that was written: a summary, a title, a sentence.
+
+    Attributes:
+        text: Its words.
+        usage: Model calls and tokens.
+    """
+
+    text: str
+    usage: Usage = Usage()
+
+
+class Summarizer(Protocol):
+    """Writes what a conversation is summed up with. How long a text came out is for the caller to judge."""
+
+    @property
+    def mode(self) -> str:
+        """`"offline"` (sentences are taken as they are), or the chat model's name."""
+
+    def summarize(self, passage: Passage) -> Plan[Wording]:
+        """A text to a shorter one.
+
+        Raises:
+            ModelReplyError: The model said nothing.
+        """
+
+    def title(self, text: str, max_words: int, language: str = "") -> Plan[Wording]:
+        """A text to a title of at most *max_words*, in a language by its English name.
+
+        Raises:
+            ModelReplyError: The model said nothing.
+        """
+
+    def is_related(self, text: str, other: str) -> Plan[tuple[bool, Usage]]:
+        """Whether two texts belong together.
+
+        Raises:
+            ModelReplyError: The model's reply stayed unreadable after one repair.
+        """
+
+    def rewrite(self, sentence: str, context: str) -> Plan[Wording]:
+        """A sentence to one that can be understood without its context.
+
+        Raises:
+            ModelReplyError: The model said nothing.
+        """
+
+
 class Describer(Protocol):
     """Puts images into words."""
 
@@ -197,6 +270,10 @@ class Reasoner(Protocol):
     @property
     def calls_model(self) -> bool:
         """Whether a comparison costs a call; if not, it is asked even where nothing is known."""
+
+    @property
+    def summarizer(self) -> Summarizer:
+        """Who sums up conversations."""
 
     @property
     def record(self) -> Runnable[Question, Extraction]:

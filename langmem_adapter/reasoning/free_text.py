@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from langmem_adapter.reasoning.structured import Channel
     from langmem_adapter.twins import Plan
 
-__all__ = ["description", "record"]
+__all__ = ["description", "plain_text", "record"]
 
 _FENCE: Final = re.compile(r"\A\s*```[\w-]*[ \t]*\n(.*?)\n?[ \t]*```\s*\Z", re.DOTALL)
 _THOUGHT: Final = re.compile(r"<think>.*?</think>", re.DOTALL | re.IGNORECASE)
@@ -29,7 +29,7 @@ def record(channel: Channel, question: Question) -> Plan[Extraction]:
     messages = record_messages(question)
 
     def read(reply: BaseMessage) -> Extraction:
-        fact = Fact(_plain_text(reply, channel.name, "a record"), len(question.turns) - 1, verbatim=True)
+        fact = Fact(plain_text(reply, channel.name, "a record"), len(question.turns) - 1, verbatim=True)
         return Extraction((fact,), usage_of("record steps", messages, reply))
 
     return channel.say(messages).then(read)
@@ -39,13 +39,13 @@ def description(channel: Channel, image: dict[str, Any]) -> Plan[Description]:
     """An image part to words; `ModelReplyError` where the model says nothing."""
 
     def read(reply: BaseMessage) -> Description:
-        text = _plain_text(reply, channel.name, "what an image shows")
+        text = plain_text(reply, channel.name, "what an image shows")
         return Description(text, usage_of("describe image", [HumanMessage(DESCRIBE)], reply))
 
     return channel.say([HumanMessage([{"type": "text", "text": DESCRIBE}, image])]).then(read)
 
 
-def _plain_text(reply: BaseMessage, name: str, what: str) -> str:
+def plain_text(reply: BaseMessage, name: str, what: str) -> str:
     """The text without a code fence around it and without a model's audible thinking."""
     refusal = reply.additional_kwargs.get("refusal")
     plain = _THOUGHT.sub("", reply.text).strip()

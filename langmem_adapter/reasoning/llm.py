@@ -17,6 +17,7 @@ from langmem_adapter.reasoning.prompts import comparison_messages, extraction_me
 from langmem_adapter.reasoning.replies import DecisionReply, FactsReply, GraphDecisionReply, GraphReply
 from langmem_adapter.reasoning.runs import comparing, describing, finding
 from langmem_adapter.reasoning.structured import Channel, structured
+from langmem_adapter.reasoning.summaries import LLMSummarizer
 from langmem_adapter.reasoning.verdicts import additions, verdicts_of
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.twins import Plan
@@ -66,6 +67,7 @@ class LLMReasoner:
         self.extract: Final = finding(self._find, "extract facts")
         self.decide: Final = comparing(self._compare, "compare facts")
         self.record: Final = finding(partial(record, self._channel), "record steps")
+        self.summarizer: Final = LLMSummarizer(self._channel)
         self.describe: Final = describing(partial(description, self._channel), "describe image")
 
     def _find(self, question: Question) -> Plan[Extraction]:

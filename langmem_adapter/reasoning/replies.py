@@ -22,6 +22,7 @@ __all__ = [
     "FactsReply",
     "GraphDecisionReply",
     "GraphReply",
+    "RelatedReply",
     "ReplyModel",
     "number_of",
 ]
@@ -95,6 +96,11 @@ def _event(value: Any) -> Any:
     return "NONE" if word == "NOOP" else word  # as Mem0's paper calls it
 
 
+def _judgement(value: Any) -> Any:
+    word = value.strip().casefold() if isinstance(value, str) else value
+    return False if word in {"untrue", "unrelated"} else word
+
+
 _Text = Annotated[str, Field(max_length=10_000), AfterValidator(lambda text: check_text(text, "it").strip())]
 _OptionalText = Annotated[_Text, BeforeValidator(lambda value: "" if value is None else value)]
 _Id = Annotated[str, BeforeValidator(lambda value: "" if value is None else str(value)[:100].strip())]
@@ -105,7 +111,7 @@ _Event = Annotated[Event, BeforeValidator(_event)]
 
 
 class ReplyModel(BaseModel):
-    """A reply that is one list under one key.
+    """A reply that is one list, or one value, under one key.
 
     Attributes:
         name: What the tool or schema is called when the model is asked.
@@ -250,6 +256,16 @@ class GraphDecisionReply(DecisionReply):
 
     name: ClassVar[str] = "memory_and_graph_decided"
     wire: ClassVar[dict[str, Any]] = _reply(name, _ENTRIES, "memory", _ENTRY | {"relations": _OPTIONAL_RELATIONS})
+
+
+class RelatedReply(ReplyModel):
+    """Whether two texts belong together."""
+
+    name: ClassVar[str] = "relatedness_judged"
+    root: ClassVar[str] = "related"
+    wire: ClassVar[dict[str, Any]] = _record({root: {"type": "boolean"}}, title=name, description="The judgement.")
+
+    related: Annotated[bool, BeforeValidator(_judgement)]
 
 
 def _explained(error: ValidationError) -> str:

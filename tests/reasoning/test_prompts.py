@@ -28,8 +28,22 @@ SNAPSHOTS = {
     "graph": "91c8fff5d5b5",
     "decide": "5f1b8427d18f",
     "record": "43adbe049215",
+    "summary": "1a6ee56b22fd",
+    "title": "7bc70b29e1a0",
+    "related": "89ffee198cea",
+    "rewrite": "cfce4c9ba09b",
 }
-CEILINGS = {"user": 740, "assistant": 700, "graph": 360, "decide": 800, "record": 340}  # tokens, of four letters each
+CEILINGS = {
+    "user": 740,
+    "assistant": 700,
+    "graph": 360,
+    "decide": 800,
+    "record": 340,
+    "summary": 340,
+    "title": 130,
+    "related": 150,
+    "rewrite": 160,
+}  # tokens, of four letters each
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -15,6 +15,7 @@ from langmem_adapter.reasoning.rules.compare import compare
 from langmem_adapter.reasoning.rules.english import english_facts
 from langmem_adapter.reasoning.rules.people import Company
 from langmem_adapter.reasoning.rules.sentences import Sentence, sentences
+from langmem_adapter.reasoning.rules.summaries import RuleSummarizer
 from langmem_adapter.reasoning.runs import comparing, finding
 from langmem_adapter.records.graph import ASSISTANT, SELF
 from langmem_adapter.records.work import FORGET, Fact
@@ -78,6 +79,11 @@ class RuleReasoner:
     def calls_model(self) -> bool:
         """Comparing costs nothing."""
         return False
+
+    @cached_property
+    def summarizer(self) -> RuleSummarizer:
+        """Takes sentences as they are."""
+        return RuleSummarizer()
 
     @cached_property
     def record(self) -> Runnable[Question, Extraction]:

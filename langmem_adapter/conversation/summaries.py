@@ -1,0 +1,319 @@
+"""How what was said becomes a summary of at most so many tokens.
+
+What was said is cut into windows: messages whole where they fit, a call of a tool always with its answers, a longer message in
+parts. Each window becomes a summary of at most its share; these, behind the summary of what came before, are joined, and
+summed up again where they are too long. A text that fits is taken as it is, without a call.
+
+Every summary has to be shorter than its text by a quarter, or to fit: so the rounds are few, whatever a model says. One that
+is not is asked for once more, shorter; then the whole is refused, and nothing was written yet.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, ToolMessage
+from langchain_core.messages.utils import count_tokens_approximately
+
+from langmem_adapter.errors import ModelReplyError
+from langmem_adapter.reasoning.base import Passage, Wording
+from langmem_adapter.records.cost import Usage
+from langmem_adapter.text import content_words, words
+from langmem_adapter.twins import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from langmem_adapter.reasoning.base import Summarizer
+
+__all__ = [
+    "CountTokens",
+    "Piece",
+    "Summary",
+    "about_tokens",
+    "language_of",
+    "pieces_of",
+    "split_texts",
+    "summarized",
+    "told",
+    "units",
+]
+
+CountTokens: TypeAlias = "Callable[[list[BaseMessage]], int]"
+"""Tokens of some messages: `about_tokens`, or a model's `get_num_tokens_from_messages`."""
+
+_BYTES: Final = 4
+_OVERLAP: Final = 20
+_USUAL: Final = 500
+_SHARES: Final = 4  # a window becomes a quarter of itself at least, however many there are
+_ROLES: Final = {"human": "user", "ai": "assistant", "function": "tool"}
+
+
+def about_tokens(messages: Iterable[BaseMessage]) -> int:
+    """About how many tokens some messages have: as LangChain counts, but letters by their bytes, as tokenizers see them.
+
+    LangChain's `count_tokens_approximately` takes four letters of any script for a token; four of Chinese are three or more.
+
+    Example:
+        >>> from langchain_core.messages import HumanMessage
+        >>> about_tokens([HumanMessage("I live in Lyon.")]), about_tokens([HumanMessage("我住在里昂，喜欢绿茶。")])
+        (8, 12)
+    """
+    given = list(messages)
+    beyond = sum(len(message.text.encode()) - len(message.text) for message in given)
+    return count_tokens_approximately(given) + beyond // _BYTES
+
+
+# ── messages ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A text, and the positions in the conversation that it covers.
+
+    Attributes:
+        text: The text.
+        first: Position of the first message in it.
+        last: That of the last.
+    """
+
+    text: str
+    first: int = 0
+    last: int = 0
+
+
+def told(message: BaseMessage) -> str:
+    """A message as a line of a talk: who speaks, what is said, which tools are called.
+
+    Example:
+        >>> from langchain_core.messages import HumanMessage
+        >>> told(HumanMessage("Hi!", name="Ann")), told(AIMessage("Hello."))
+        ('Ann: Hi!', 'assistant: Hello.')
+    """
+    calls = message.tool_calls if isinstance(message, AIMessage) else []
+    asked = [f"[calls {call['name']}({json.dumps(call['args'], ensure_ascii=False, default=str)})]" for call in calls]
+    role = message.role if isinstance(message, ChatMessage) else _ROLES.get(message.type, message.type)
+    return f"{message.name or role}: {' '.join([message.text, *asked]).strip()}"
+
+
+def units(messages: Iterable[tuple[int, BaseMessage]]) -> list[list[tuple[int, BaseMessage]]]:
+    """Messages that belong together: what tools returned stays with their call.
+
+    Args:
+        messages: Each with its position, in order.
+
+    Returns:
+        The units; the last may hold a call that is not answered yet (`is_open`).
+    """
+    together: list[list[tuple[int, BaseMessage]]] = []
+    for position, message in messages:
+        if isinstance(message, ToolMessage) and together:
+            together[-1].append((position, message))
+        else:
+            together.append([(position, message)])
+    return together
+
+
+def is_open(unit: Sequence[tuple[int, BaseMessage]]) -> bool:
+    """Whether a unit waits for what a tool returns."""
+    asked = {call["id"] for _, message in unit if isinstance(message, AIMessage) for call in message.tool_calls}
+    return not asked <= {message.tool_call_id for _, message in unit if isinstance(message, ToolMessage)}
+
+
+def pieces_of(together: Iterable[Sequence[tuple[int, BaseMessage]]]) -> list[Piece]:
+    """Units as texts."""
+    return [Piece("\n".join(told(message) for _, message in unit), unit[0][0], unit[-1][0]) for unit in together]
+
+
+def split_texts(text: str, window_size: int = _USUAL) -> list[str]:
+    """A text as windows of so many letters, each beginning with the last twenty of the one before.
+
+    Args:
+        text: Any text.
+        window_size: Letters of a window; 500 where it is no positive number. Windows of twenty and less do not overlap.
+
+    Example:
+        >>> [len(window) for window in split_texts("x" * 60, 40)]
+        [40, 40]
+    """
+    size = window_size if window_size > 0 else _USUAL
+    step = size - _OVERLAP if size > _OVERLAP else size
+    ends = max(1, len(text) - size + step)
+    return [text[start : start + size] for start in range(0, ends, step)]
+
+
+# ── languages ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_HAN: Final = re.compile("[\u4e00-\u9fff]")
+_KANA: Final = re.compile("[\u3041-\u30ff]")
+_HANGUL: Final = re.compile("[\uac00-\ud7af]")
+_LATIN: Final = re.compile("[A-Za-z]+")
+_SHARE: Final = 0.3
+
+
+def language_of(text: str) -> str:
+    """What to tell a model about the language of a text: its name where letters or function words show it.
+
+    Example:
+        >>> language_of("我住在里昂"), language_of("She lives there with her dog"), language_of("Sie wohnt dort")
+        ('Chinese', 'English', 'the language of the text')
+    """
+    han, kana, hangul, latin = (len(letters.findall(text)) for letters in (_HAN, _KANA, _HANGUL, _LATIN))
+    if hangul > han + kana:
+        return "Korean"
+    if han + kana and han + kana >= latin:
+        return "Japanese" if kana > _SHARE * han else "Chinese"
+    said = words(text)
+    function_words = [word for word in said if not content_words(word)]
+    return "English" if len(function_words) > _SHARE * len(said) else "the language of the text"
+
+
+# ── summing up ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What was said, in few words.
+
+    Attributes:
+        text: At most so many tokens.
+        usage: Model calls and tokens.
+        windows: The summaries of the windows that it was made from; none where the text fitted.
+    """
+
+    text: str
+    usage: Usage = Usage()
+    windows: tuple[Piece, ...] = ()
+
+
+def summarized(
+    summarizer: Summarizer,
+    pieces: Sequence[Piece],
+    *,
+    max_tokens: int,
+    window: int,
+    count: Callable[[str], int],
+    before: str = "",
+    keep_language: bool = False,
+) -> Plan[Summary]:
+    """Sum up what was said.
+
+    Args:
+        summarizer: Who does it.
+        pieces: What was said, in order.
+        max_tokens: Tokens that the summary may have.
+        window: Tokens that are read at once.
+        count: Counts the tokens of a text.
+        before: The summary of what came earlier; it goes into the new one.
+        keep_language: Tell a model to write in the language of the text.
+
+    Raises:
+        ModelReplyError: When the plan is carried out: a summary was blank, or no shorter than its text, also when asked again.
+        ModelTimeoutError: There was no answer in time.
+    """
+    whole = _joined([before, *(piece.text for piece in pieces)])
+    if count(whole) <= max_tokens:
+        return Plan.known(Summary(whole))
+    work = _Work(summarizer, max_tokens, window, count, language_of(whole) if keep_language else "")
+    return work.windows(pieces, before).and_then(partial(work.merged, before))
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """One summary under way."""
+
+    summarizer: Summarizer
+    max_tokens: int
+    window: int
+    count: Callable[[str], int]
+    language: str
+
+    def windows(self, pieces: Sequence[Piece], before: str = "") -> Plan[Summary]:
+        """Each window as a summary of at most its share."""
+        cut = self._cut(pieces)
+        parts = len(cut) + bool(before)
+        share = min(
+            self.max_tokens, max(self.max_tokens // parts - 1, self.window // _SHARES)
+        )  # line ends cost as well
+        plan = Plan.each(partial(self._one, share, before), cut)
+        return plan.then(
+            lambda made: Summary(
+                _joined([wording.text for wording in made]),
+                sum((wording.usage for wording in made), Usage()),
+                tuple(replace(piece, text=wording.text) for piece, wording in zip(cut, made, strict=True)),
+            )
+        )
+
+    def merged(self, before: str, made: Summary) -> Plan[Summary]:
+        """The windows behind what came before, summed up again until they fit."""
+        whole = _joined([before, made.text])
+        if self.count(whole) <= self.max_tokens:
+            return Plan.known(replace(made, text=whole))
+        parts = [Piece(text) for text in (before, *(piece.text for piece in made.windows)) if text]
+
+        def again(shorter: Summary) -> Plan[Summary]:
+            if self.count(shorter.text) >= self.count(whole):
+                raise self._refused(whole, self.count(shorter.text), self.max_tokens)
+            return self.merged("", replace(shorter, usage=made.usage + shorter.usage))
+
+        return self.windows(parts).and_then(again).then(lambda last: replace(last, windows=made.windows))
+
+    def _one(self, share: int, before: str, piece: Piece) -> Plan[Wording]:
+        tokens = self.count(piece.text)
+        if tokens <= share:
+            return Plan.known(Wording(piece.text))
+        passage = Passage(piece.text, share, self.count, before, self.language)
+        enough = max(share, tokens * 3 // 4)
+
+        def judged(first: Wording) -> Plan[Wording]:
+            if self.count(first.text) <= share:
+                return Plan.known(first)
+            again = self.summarizer.summarize(replace(passage, max_tokens=max(1, share // 2)))
+            return again.then(partial(self._shorter, piece.text, enough, first))
+
+        return self.summarizer.summarize(passage).and_then(judged)
+
+    def _shorter(self, text: str, enough: int, first: Wording, second: Wording) -> Wording:
+        best = min(first, second, key=lambda wording: self.count(wording.text))
+        if (tokens := self.count(best.text)) > enough:
+            raise self._refused(text, tokens, enough)
+        return Wording(best.text, first.usage + second.usage)
+
+    def _refused(self, text: str, tokens: int, most: int) -> ModelReplyError:
+        return ModelReplyError(
+            f"{self.summarizer.mode} summed up {self.count(text)} tokens in {tokens}, also when asked again, where at most "
+            f"{most} are wanted; nothing was changed. Allow more with max_tokens, or choose a model that keeps to a length",
+            reply=text,
+        )
+
+    def _cut(self, pieces: Iterable[Piece]) -> list[Piece]:
+        """Windows: pieces whole where they fit."""
+        cut: list[Piece] = []
+        for piece in (part for whole in pieces for part in self._parts(whole)):
+            both = _together(cut[-1], piece) if cut else piece
+            if cut and self.count(both.text) <= self.window:
+                cut[-1] = both
+            else:
+                cut.append(piece)
+        return cut
+
+    def _parts(self, piece: Piece) -> Iterator[Piece]:
+        """A piece that is longer than a window in several."""
+        letters = len(piece.text) * self.window // max(1, self.count(piece.text))
+        if letters >= len(piece.text) or len(piece.text) == 1:
+            yield piece
+            return
+        for text in split_texts(piece.text, max(1, letters)):
+            yield from self._parts(replace(piece, text=text))
+
+
+def _together(one: Piece, other: Piece) -> Piece:
+    return Piece(_joined([one.text, other.text]), one.first or other.first, other.last)
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return "\n".join(text for text in texts if text)

@@ -1,0 +1,114 @@
+"""Summaries without a model: the sentences of a text that say most, as they stand, in their order."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from langmem_adapter.reasoning.base import Wording
+from langmem_adapter.records.cost import Usage
+from langmem_adapter.text import content_words, is_cjk, subjects, text_hash
+from langmem_adapter.twins import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from langmem_adapter.reasoning.base import Passage
+
+__all__ = ["RuleSummarizer"]
+
+_SENTENCE: Final = re.compile(r"[^。！？]+?(?:[.!?]+(?=\s)|[。！？]+|$)|[。！？]+")
+_SPEAKER: Final = re.compile(r"\w[\w .@-]{0,40}[:：]\s*")
+_CLOSING: Final = " \t\n.,;:!?。，、；：！？…"
+_RELATED: Final = 1 / 3
+
+
+class RuleSummarizer:
+    """Takes sentences as they are. See `Summarizer`; the same answer every time, nothing sent anywhere.
+
+    It understands nothing: which sentences say most is told by how often their words occur in the text, what stands twice is
+    taken once, and what fits least is left out. It writes no sentence of its own, so it translates nothing (`Passage.language`
+    is that of the text anyway), and `rewrite` leaves a sentence as it is.
+
+    Example:
+        >>> RuleSummarizer().title("user: My sister Jesica moved to Lyon last week. Fine!", 5).run().text
+        'My sister Jesica moved to'
+    """
+
+    mode: Final = "offline"
+
+    def summarize(self, passage: Passage) -> Plan[Wording]:
+        """The sentences that say most, as many as fit; the beginning of one where none fits."""
+        return Plan(lambda: Wording(_extract(passage)))
+
+    def title(self, text: str, max_words: int, language: str = "") -> Plan[Wording]:  # noqa: ARG002 - see the class
+        """The first words of the sentence that says most; in scripts without spaces two letters make a word."""
+        return Plan(lambda: Wording(_title(text, max_words)))
+
+    def is_related(self, text: str, other: str) -> Plan[tuple[bool, Usage]]:
+        """Whether a third of what the shorter one is about is in the other as well."""
+        return Plan.known((_shares(subjects(text), subjects(other)), Usage()))
+
+    def rewrite(self, sentence: str, context: str) -> Plan[Wording]:  # noqa: ARG002 - see the class
+        """The sentence as it is."""
+        return Plan.known(Wording(sentence))
+
+
+def _extract(passage: Passage) -> str:
+    said = _sentences(passage.text)
+    kept: set[int] = set()
+    for place in _ranked(said):
+        if passage.count(_joined(said, kept | {place})) <= passage.max_tokens:
+            kept.add(place)
+    return _joined(said, kept) if kept else _beginning(passage)
+
+
+def _sentences(text: str) -> list[str]:
+    """Each behind whoever says it, and once: of those that say the same, the last."""
+    parts = [part for line in text.splitlines() for part in _of_line(line.strip())]
+    last = {text_hash(part): place for place, part in enumerate(parts)}
+    return [parts[place] for place in sorted(last.values())]
+
+
+def _of_line(line: str) -> Iterator[str]:
+    named = _SPEAKER.match(line)
+    speaker = named[0] if named else ""
+    for found in _SENTENCE.findall(line[len(speaker) :]):
+        if found.strip(_CLOSING):
+            yield f"{speaker}{found.strip()}"
+
+
+def _ranked(said: Sequence[str]) -> list[int]:
+    """Places of the sentences, the one that says most first; of equal ones the later."""
+    told = [content_words(sentence) for sentence in said]
+    often = Counter(word for words in told for word in words)
+    weights = [sum(math.log1p(often[word]) for word in words) / math.sqrt(len(words) + 1) for words in told]
+    return sorted(range(len(said)), key=lambda place: (weights[place], place), reverse=True)
+
+
+def _joined(said: Sequence[str], kept: set[int]) -> str:
+    return "\n".join(said[place] for place in sorted(kept))
+
+
+def _beginning(passage: Passage) -> str:
+    """As much of the text as fits, found by halving."""
+    text, fits = passage.text.strip(), 0
+    step = len(text)
+    while step := step // 2:
+        if passage.count(text[: fits + step]) <= passage.max_tokens:
+            fits += step
+    return text[: max(1, fits)].strip()
+
+
+def _title(text: str, max_words: int) -> str:
+    said = [_SPEAKER.sub("", sentence) for sentence in _sentences(text)] or [text]
+    best = said[_ranked(said)[0]].strip(_CLOSING)
+    title = best[: 2 * max_words] if is_cjk(best) else " ".join(best.split()[:max_words])
+    return title.strip(_CLOSING)
+
+
+def _shares(one: frozenset[str], other: frozenset[str]) -> bool:
+    fewer = min(len(one), len(other))
+    return fewer > 0 and len(one & other) >= _RELATED * fewer
