@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
+from langchain_core.runnables import Runnable
 from langchain_core.runnables.config import ensure_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import get_runtime
 from pydantic import ValidationError
 
 from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.records.checks import quoted
 from langmem_adapter.scoping import resolve_scope
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from langchain_core.runnables import RunnableConfig
 
     from langmem_adapter.records.scope import Scope
 
-__all__ = ["OnError", "forgiving", "making", "scope_of_call"]
+__all__ = ["Node", "OnError", "Update", "forgiving", "making", "messages_of_state", "scope_of_call"]
 
 R = TypeVar("R")
 
@@ -30,6 +33,9 @@ _log = logging.getLogger("langmem_adapter")
 
 OnError: TypeAlias = Literal["raise", "log"]
 """What becomes of the guest's work when memory fails: it fails as well, or it goes on without."""
+
+Update: TypeAlias = dict[str, Any]
+"""What a node changes in a graph's state."""
 
 
 @contextmanager
@@ -77,6 +83,39 @@ def forgiving(plan: Plan[R], otherwise: R, *, on_error: OnError, doing: str) -> 
         return otherwise
 
     return Plan(run, arun)
+
+
+class Node(Runnable[Any, Update]):
+    """A plan made of a graph's state and the call's config; it leaves no run of its own in a trace, the graph's node does.
+
+    Args:
+        plan: Makes it.
+    """
+
+    def __init__(self, plan: Callable[[Any, RunnableConfig | None], Plan[Update]]) -> None:
+        self._plan = plan
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Update:  # noqa: A002 - LangChain's name
+        """Carry it out."""
+        return self._plan(input, config).run()
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Update:  # noqa: A002 - the same
+        """Carry it out without blocking the event loop."""
+        return await self._plan(input, config).arun()
+
+
+def messages_of_state(state: Any, key: str) -> Any:
+    """What a graph's state holds under the name of its messages.
+
+    Raises:
+        InvalidInputError: It has nothing of that name.
+    """
+    try:
+        return state[key] if isinstance(state, Mapping) else getattr(state, key)
+    except (KeyError, AttributeError):
+        raise InvalidInputError(
+            f"the graph's state has no {quoted(key)}; name its messages with messages_key=..."
+        ) from None
 
 
 def _runtime() -> object:

@@ -5,13 +5,11 @@ The whole pipeline as a node, with its stages visible, is `memory.build_pipeline
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages.utils import count_tokens_approximately
-from langchain_core.runnables import Runnable
 
-from langmem_adapter.adapters.calls import scope_of_call
+from langmem_adapter.adapters.calls import Node, messages_of_state, scope_of_call
 from langmem_adapter.adapters.talk import latest_turn, listing, looked_up, parted, remembered
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError
@@ -20,8 +18,11 @@ from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.scoping import MemoryContext
 
 if TYPE_CHECKING:
-    from langchain_core.runnables import RunnableConfig
+    from collections.abc import Callable
 
+    from langchain_core.runnables import Runnable
+
+    from langmem_adapter.adapters.calls import Update
     from langmem_adapter.adapters.talk import CountTokens
     from langmem_adapter.memory import Memory
     from langmem_adapter.records.results import AddResult
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from langmem_adapter.twins import Plan
 
 __all__ = ["recall_node", "remember_node"]
-
-Update: TypeAlias = dict[str, Any]
 
 
 def recall_node(  # noqa: PLR0913 - each is a knob of its own
@@ -91,10 +90,10 @@ def recall_node(  # noqa: PLR0913 - each is a knob of its own
     shown = listing(max_tokens, count_tokens)
 
     def plan(state: Any, scope: Scope) -> Plan[Update]:
-        found = looked_up(memory, latest_turn(_messages(state, messages_key)), scope, k=k)
+        found = looked_up(memory, latest_turn(messages_of_state(state, messages_key)), scope, k=k)
         return found.then(lambda hits: {output_key: shown(hits)})
 
-    return _Node(plan, MemoryContext(user_id, agent_id, run_id))
+    return _for_its_scope(plan, MemoryContext(user_id, agent_id, run_id))
 
 
 def remember_node(
@@ -155,36 +154,15 @@ def remember_node(
         raise InvalidInputError("a background write has no result yet; leave output_key or background out")
 
     def plan(state: Any, scope: Scope) -> Plan[Update]:
-        before, turn = parted(_messages(state, messages_key), tools=tools)
+        before, turn = parted(messages_of_state(state, messages_key), tools=tools)
         plan = remembered(memory, turn, scope, writer=background, before=before)
         return plan.then(lambda result: {} if output_key is None else {output_key: _changes(result)})
 
-    return _Node(plan, MemoryContext(user_id, agent_id, run_id))
+    return _for_its_scope(plan, MemoryContext(user_id, agent_id, run_id))
 
 
-class _Node(Runnable[Any, Update]):
-    """A plan made of the state and the scope of the call; it leaves no run of its own in a trace, the graph's node does."""
-
-    def __init__(self, plan: Callable[[Any, Scope], Plan[Update]], default: MemoryContext) -> None:
-        self._plan = plan
-        self._default = default
-
-    def invoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Update:  # noqa: A002 - LangChain's name
-        """Carry it out."""
-        return self._plan(input, scope_of_call(self._default, config)).run()
-
-    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Update:  # noqa: A002 - the same
-        """Carry it out without blocking the event loop."""
-        return await self._plan(input, scope_of_call(self._default, config)).arun()
-
-
-def _messages(state: Any, key: str) -> Any:
-    try:
-        return state[key] if isinstance(state, Mapping) else getattr(state, key)
-    except (KeyError, AttributeError):
-        raise InvalidInputError(
-            f"the graph's state has no {quoted(key)}; name its messages with messages_key=..."
-        ) from None
+def _for_its_scope(plan: Callable[[Any, Scope], Plan[Update]], default: MemoryContext) -> Node:
+    return Node(lambda state, config: plan(state, scope_of_call(default, config)))
 
 
 def _changes(result: AddResult | None) -> list[dict[str, Any]]:

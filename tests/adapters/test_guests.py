@@ -13,6 +13,7 @@ from langmem_adapter.adapters.middleware import MemoryMiddleware
 from langmem_adapter.adapters.nodes import recall_node, remember_node
 from langmem_adapter.adapters.retriever import MemoryRetriever, recall
 from langmem_adapter.adapters.store import MemoryStore
+from langmem_adapter.adapters.summarizing import summarize_node, summarizer
 from langmem_adapter.adapters.tools import create_memory_tools
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.maintenance.consolidate import Tidier
@@ -32,6 +33,8 @@ GUESTS: dict[str, Callable[[Any], object]] = {
     "recall": recall,
     "recall_node": recall_node,
     "remember_node": remember_node,
+    "summarize_node": summarize_node,
+    "summarizer": summarizer,
     "Tidier": Tidier,
 }
 

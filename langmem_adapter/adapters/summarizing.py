@@ -1,0 +1,198 @@
+"""Summaries of threads that grew too long: for langchain's `SummarizationMiddleware`, and as a node of any LangGraph graph.
+
+Both read all that is to be summed up, in windows, whatever its length, and let the summary before it grow on instead of
+summing it up again. The call of a tool and its results stay together. Where a summary cannot be had, nothing is replaced.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from langchain_core.messages import BaseMessage, HumanMessage, RemoveMessage, SystemMessage, convert_to_messages
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
+
+from langmem_adapter.adapters.calls import Node, messages_of_state
+from langmem_adapter.arguments import bounded, flag
+from langmem_adapter.conversation.summaries import about_tokens, pieces_of, summarized, units
+from langmem_adapter.engine.wiring import engine_of
+from langmem_adapter.records.checks import check_text
+from langmem_adapter.tracing import OneRun
+from langmem_adapter.twins import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from langchain_core.runnables import Runnable
+
+    from langmem_adapter.adapters.calls import Update
+    from langmem_adapter.conversation.summaries import CountTokens
+    from langmem_adapter.memory import Memory
+
+__all__ = ["summarize_node", "summarizer"]
+
+_MOST: Final = 10_000_000
+_MARK: Final = {"lc_source": "summarization"}  # LangChain's, so that nobody takes a summary for what a person says
+_LEAD: Final = "Here is a summary of the conversation to date:\n\n"  # LangChain's as well: each takes up the other's
+
+
+def summarizer(
+    memory: Memory,
+    *,
+    max_tokens: int = 1_000,
+    window: int = 4_000,
+    count_tokens: CountTokens = about_tokens,
+    keep_language: bool = True,
+) -> Runnable[Sequence[BaseMessage], str]:
+    """Messages to a summary of them: by the memory's chat model, or offline by sentences that are taken as they are.
+
+    Give it to langchain's middleware, with its trimming switched off: that hides from a summary what is too long for it.
+
+    Args:
+        memory: The memory, for its model; nothing is read from it or written to it.
+        max_tokens: Tokens that the summary may have.
+        window: Tokens that are read at once; what is longer is read in several windows.
+        count_tokens: Counts them.
+        keep_language: Tell a chat model to write in the language of the messages.
+
+    Raises:
+        InvalidInputError: An argument cannot be used. Later, by the call: ModelReplyError where the summary came out blank or
+            too long, also when asked again.
+
+    Example:
+        >>> from langchain.agents import create_agent
+        >>> from langchain.agents.middleware import SummarizationMiddleware
+        >>> from langmem_adapter import Memory
+        >>> from langmem_adapter.testing import ScriptedChatModel
+        >>> memory = Memory(":memory:")
+        >>> model = ScriptedChatModel(replies=["Noted.", lambda messages: messages[0].text])
+        >>> shorter = SummarizationMiddleware(
+        ...     model,
+        ...     trigger=("messages", 3),
+        ...     keep=("messages", 1),
+        ...     summarizer=summarizer(memory),
+        ...     trim_tokens_to_summarize=None,
+        ... )
+        >>> agent = create_agent(model, middleware=[shorter])
+        >>> thread = agent.invoke({"messages": "I am vegetarian."})["messages"]
+        >>> print(agent.invoke({"messages": [*thread, ("human", "What shall I cook?")]})["messages"][-1].text)
+        Here is a summary of the conversation to date:
+        <BLANKLINE>
+        user: I am vegetarian.
+        assistant: Noted.
+        >>> memory.close()
+    """
+    who = engine_of(memory, "summarizer").reasoner.summarizer
+    most, read = bounded(max_tokens, "max_tokens", most=_MOST), bounded(window, "window", most=_MOST)
+    language = flag(keep_language, "keep_language")
+
+    def plan(messages: Sequence[BaseMessage]) -> Plan[str]:
+        before, rest = _earlier(messages)
+        pieces = pieces_of(units(enumerate(rest, start=1)))
+        limits: dict[str, Any] = {"max_tokens": most, "window": read, "count": partial(_tokens, count_tokens)}
+        # Made when it is carried out, so that the model's runs stand below this one.
+        made = Plan.known(None).and_then(
+            lambda _: summarized(who, pieces, before=before, keep_language=language, **limits)
+        )
+        return made.then(lambda summary: summary.text)
+
+    run = OneRun(
+        plan, "summarize", inputs=lambda messages: {"messages": [*messages]}, shown=lambda text: {"text": text}
+    )
+    # nostream: a graph that streams tokens shows those of its own model.
+    return run.with_config({"tags": ["langmem_adapter", "nostream"]})
+
+
+def summarize_node(
+    memory: Memory,
+    *,
+    messages_key: str = "messages",
+    max_tokens: int = 8_000,
+    window: int = 4_000,
+    count_tokens: CountTokens = about_tokens,
+    keep_language: bool = True,
+) -> Runnable[Any, Update]:
+    """A node that keeps a thread short: its older messages become a summary, once it has more than so many tokens.
+
+    Put it before the model. The summary is a human message in front of the latest messages, marked as LangChain marks it, and
+    nothing else is kept in the state. A quarter of *max_tokens* is for the summary at most, and the latest messages fill
+    three eighths at most, so that there is room for a while; system messages in front stay. The latest message, or the
+    latest call of tools with its results, is never summed up, whatever its length.
+
+    A failure is raised, and the thread stays as it is: LangGraph's `retry_policy` and `error_handler` say what becomes of it.
+
+    Args:
+        memory: The memory, for its model; nothing is read from it or written to it.
+        messages_key: Where the state holds the messages; their reducer is LangGraph's `add_messages`, or ours, `latest`.
+        max_tokens: Tokens that the thread may have.
+        window: See `summarizer`.
+        count_tokens: The same.
+        keep_language: The same.
+
+    Returns:
+        A node for `StateGraph.add_node`, sync and async.
+
+    Raises:
+        InvalidInputError: An argument cannot be used.
+
+    Example:
+        >>> from langgraph.graph import MessagesState, StateGraph
+        >>> from langmem_adapter import Memory
+        >>> memory = Memory(":memory:")
+        >>> node = summarize_node(memory, max_tokens=100)
+        >>> graph = StateGraph(MessagesState).add_node("shorten", node).set_entry_point("shorten").compile()
+        >>> thread = [("human", f"In town number {number} I ate noodles.") for number in range(20)]
+        >>> kept = graph.invoke({"messages": thread})["messages"]
+        >>> kept[0].text.splitlines()[0], kept[-1].text
+        ('Here is a summary of the conversation to date:', 'In town number 19 I ate noodles.')
+        >>> memory.close()
+    """
+    check_text(messages_key, "messages_key")
+    budget = bounded(max_tokens, "max_tokens", most=_MOST)
+    more: dict[str, Any] = {"window": window, "count_tokens": count_tokens, "keep_language": keep_language}
+    run = summarizer(memory, max_tokens=max(1, budget // 4 - _tokens(count_tokens, _LEAD)), **more)
+
+    def plan(state: Any, _: object) -> Plan[Update]:
+        messages = convert_to_messages(messages_of_state(state, messages_key))
+        first, older, latest = _parted(messages, count_tokens, budget)
+        if not older:
+            return Plan.known({})
+        made = Plan(partial(run.invoke, older), partial(run.ainvoke, older))
+        return made.then(lambda text: {messages_key: [_ALL, *first, _shown(text), *latest]})
+
+    return Node(plan)
+
+
+_ALL: Final = RemoveMessage(id=REMOVE_ALL_MESSAGES)
+
+
+def _shown(summary: str) -> HumanMessage:
+    return HumanMessage(f"{_LEAD}{summary}", additional_kwargs=_MARK)
+
+
+def _earlier(messages: Sequence[BaseMessage]) -> tuple[str, Sequence[BaseMessage]]:
+    """The summary that a thread begins with, if it does, and the rest."""
+    if messages and messages[0].additional_kwargs.get("lc_source") == _MARK["lc_source"]:
+        return messages[0].text.removeprefix(_LEAD), messages[1:]
+    return "", messages
+
+
+def _parted(
+    messages: list[BaseMessage], count_tokens: CountTokens, budget: int
+) -> tuple[list[BaseMessage], list[BaseMessage], list[BaseMessage]]:
+    """The system messages in front, those to be summed up, and the latest; none to be summed up where all fits."""
+    start = next((at for at, message in enumerate(messages) if not isinstance(message, SystemMessage)), len(messages))
+    first, rest = messages[:start], messages[start:]
+    if count_tokens(messages) <= budget:
+        return first, [], rest
+    together = [[message for _, message in unit] for unit in units(enumerate(rest))]
+    place, room = len(together), budget * 3 // 8
+    while place and (room := room - count_tokens(together[place - 1])) >= 0:
+        place -= 1
+    place = min(place, len(together) - 1)
+    older = [message for unit in together[:place] for message in unit]
+    return first, older if _earlier(older)[1] else [], rest[len(older) :]
+
+
+def _tokens(count_tokens: CountTokens, text: str) -> int:
+    return count_tokens([HumanMessage(text)])
