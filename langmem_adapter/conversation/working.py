@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from langmem_adapter.memory import Memory
     from langmem_adapter.storage.conversations import Draft
 
-__all__ = ["WorkingMemory"]
+__all__ = ["Log", "WorkingMemory", "causes_of", "number_of", "with_id"]
 
 _CHUNK: Final = 500  # values of one IN: databases bound their number
 _LABELS: Final = {"human": "user", "ai": "assistant"}
@@ -76,7 +76,7 @@ class WorkingMemory:
         storage: Messages to begin with.
         index: The same messages by cause, as MetaGPT hands them on; it is only checked, since causes stand in the messages.
         ignore_id: Tell messages apart by what they say alone.
-        watch: Causes that matter most (`important_memory`): names or classes.
+        watch: Causes that matter most (`important_memory`): names or classes; `None` for any.
         memory: Keep the log in this memory's database; `None` keeps it in this object.
         session_id: Name of the conversation there.
         user_id: Whose it is there; see `SQLChatMessageHistory`, which reads the same conversation.
@@ -107,7 +107,7 @@ class WorkingMemory:
         index: Mapping[str, Sequence[BaseMessage]] | None = None,
         *,
         ignore_id: bool = False,
-        watch: Iterable[object] = (),
+        watch: Iterable[object] | None = None,
         memory: Memory | None = None,
         session_id: str = "default",
         user_id: str | None = None,
@@ -115,7 +115,7 @@ class WorkingMemory:
         run_id: str | None = None,
     ) -> None:
         self.ignore_id = flag(ignore_id, "ignore_id")
-        self.watch: Final = frozenset(cause_name(cause, "watch") for cause in watch)
+        self.watch = causes_of(watch)
         self._conversation = Conversation(session_id, scope_if_given(user_id, agent_id, run_id))
         self._kept = _Kept()
         self._database = None if memory is None else engine_of(memory, type(self).__name__).database
@@ -165,7 +165,7 @@ class WorkingMemory:
             InvalidInputError: It is not here.
         """
         (draft,) = drafts_of([message])
-        return self._writing(partial(self._delete, draft)).then(lambda _: None)
+        return self._writing(partial(self._delete, draft))
 
     adelete = awaited(delete)
 
@@ -179,7 +179,7 @@ class WorkingMemory:
     @planned
     def clear(self) -> Plan[None]:
         """Take all messages out, and what was made of them."""
-        return self._writing(lambda log: log.clear()).then(lambda _: None)
+        return self._writing(self._clear)
 
     aclear = awaited(clear)
 
@@ -192,7 +192,7 @@ class WorkingMemory:
         Args:
             k: How many; 0 for all.
         """
-        return self._found(Which(last=_number(k, "k") or None))
+        return self._found(Which(last=number_of(k, "k") or None))
 
     aget = awaited(get)
 
@@ -233,7 +233,7 @@ class WorkingMemory:
 
     @planned
     def important_memory(self) -> Plan[list[BaseMessage]]:
-        """What the watched causes brought."""
+        """What the watched causes brought; all messages where none are watched."""
         return self._found(Which(causes=self.watch))
 
     aimportant_memory = awaited(important_memory)
@@ -263,7 +263,7 @@ class WorkingMemory:
             k: Look among the latest so many only; 0 for all.
         """
         messages, drafts = list(observed), self._drafts(observed)
-        window = _number(k, "k")
+        window = number_of(k, "k")
         return self._reading(lambda log: [messages[place] for place in self._new(log, drafts, window)])
 
     afind_news = awaited(find_news)
@@ -310,7 +310,7 @@ class WorkingMemory:
         return drafts_of(messages if isinstance(messages, Sequence) else list(messages))
 
     def _add(self, drafts: Sequence[Draft], log: Log) -> list[Draft]:
-        new = [_with_id(drafts[place]) for place in self._new(log, drafts)]
+        new = [with_id(drafts[place]) for place in self._new(log, drafts)]
         log.append(new)
         return new
 
@@ -336,18 +336,23 @@ class WorkingMemory:
     def _nameless(self, draft: Draft) -> bool:
         return not self.ignore_id and draft.message_id is None
 
-    def _delete(self, draft: Draft, log: Log) -> StoredTurn:
+    def _clear(self, log: Log) -> None:
+        log.clear()
+
+    def _take_out(self, log: Log, turns: Sequence[StoredTurn]) -> None:
+        log.remove([turn.position for turn in turns])
+
+    def _delete(self, draft: Draft, log: Log) -> None:
         alike = log.read(Which(fingerprints={str(draft.fingerprint)}))
         found = next((turn for turn in alike if self._same(turn) == self._same(draft)), None)
         if found is None:
             hint = "; give it as `get` returns it, with its id" if self._nameless(draft) else ""
             raise InvalidInputError(f"there is no message {quoted(draft.text)} to delete{hint}")
-        log.remove([found.position])
-        return found
+        self._take_out(log, [found])
 
     def _delete_newest(self, log: Log) -> BaseMessage | None:
         if (found := log.nth(-1)) is not None:
-            log.remove([found.position])
+            self._take_out(log, [found])
         return _message(found)
 
     def _check(self, index: Mapping[str, Sequence[BaseMessage]]) -> None:
@@ -393,6 +398,7 @@ class _Stored:
     """The turns of a conversation, within a transaction."""
 
     def __init__(self, connection: Connection, conversation: Conversation) -> None:
+        self.connection = connection
         self.append = partial(conversations.append, connection, conversation)
         self.read = partial(conversations.read, connection, conversation)
         self.nth = partial(conversations.nth, connection, conversation)
@@ -442,7 +448,8 @@ class _Kept:
         self._by: defaultdict[str | None, dict[int, StoredTurn]] = defaultdict(dict)
 
 
-def _with_id(draft: Draft) -> Draft:
+def with_id(draft: Draft) -> Draft:
+    """The draft, with a new id where it has none."""
     if draft.message_id is not None:
         return draft
     held = json.loads(draft.message)
@@ -458,7 +465,13 @@ def _message(turn: StoredTurn | None) -> BaseMessage | None:
     return None if turn is None else messages_of([turn])[0]
 
 
-def _number(value: object, name: str) -> int:
+def causes_of(watch: Iterable[object] | None) -> frozenset[str] | None:
+    """Causes by their names; `None` for any."""
+    return None if watch is None else frozenset(cause_name(cause, "watch") for cause in watch)
+
+
+def number_of(value: object, name: str) -> int:
+    """A number of messages, 0 for all."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise InvalidInputError(f"{name} is a whole number from 0 (all), not {quoted(value)}")
     return value
