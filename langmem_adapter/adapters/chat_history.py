@@ -15,7 +15,7 @@ from langmem_adapter.arguments import bounded, scope_if_given
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.scoping import check_owner
 from langmem_adapter.storage import conversations
-from langmem_adapter.storage.conversations import Conversation
+from langmem_adapter.storage.conversations import Conversation, Which
 from langmem_adapter.storage.messages import drafts_of, messages_of
 from langmem_adapter.twins import Plan, awaited, planned
 
@@ -117,7 +117,7 @@ class SQLChatMessageHistory(BaseChatMessageHistory):
 
     def _read(self) -> list[BaseMessage]:
         with self._database.read() as connection:
-            return messages_of(conversations.read(connection, self._conversation, last=self._last))
+            return messages_of(conversations.read(connection, self._conversation, Which(last=self._last)))
 
     def _write(self, work: Callable[[Connection], int]) -> Plan[None]:
         return Plan(partial(self._database.write, work), partial(self._database.awrite, work)).then(lambda _: None)

@@ -2,17 +2,18 @@
 
 A conversation is named by its session and, where it has one, its exact scope: the session "s1" of Alice is not that of Bob. Its
 turns are numbered from 1; a number is drawn under the write lock and never used twice, also after `clear`, so it tells readers
-where they stopped. A message is kept as JSON text on both databases: what comes back is what was said, key by key.
+where they stopped. A message is kept as JSON text on both databases: what comes back is what was said, key by key. Its other
+columns repeat parts of it, to find turns by; what is made of turns (summaries, a title) lies beside them, in `notes`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import Column, ForeignKey, String, Table, Text, delete, func, insert, select, true, update
+from sqlalchemy import Column, ForeignKey, Index, String, Table, Text, delete, func, insert, select, true, update
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import check_text
@@ -22,21 +23,28 @@ from langmem_adapter.storage.scopes import key_of, of_row, within
 from langmem_adapter.storage.tables import changes, metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
-    from sqlalchemy import Connection, Select
+    from sqlalchemy import ColumnElement, Connection, Select
 
 __all__ = [
+    "EVERY",
     "Conversation",
     "ConversationInfo",
     "Draft",
     "StoredTurn",
+    "Which",
     "append",
     "clear",
     "conversations",
+    "count",
     "erase",
     "listed",
+    "named",
+    "notes",
+    "nth",
     "read",
+    "remove",
     "turns",
 ]
 
@@ -56,7 +64,7 @@ conversations: Final = Table(
     sqlite_autoincrement=True,
 )
 
-# `role` and `text` repeat parts of the message, for readers of the table and for search.
+# What stands beside `message` repeats parts of it, for readers of the table and to find turns by.
 turns: Final = Table(
     "turns",
     metadata,
@@ -66,6 +74,31 @@ turns: Final = Table(
     Column("text", Text, nullable=False),
     Column("message", Text, nullable=False),
     Column("created_at", UTCDateTime, nullable=False),
+    Column("message_id", Text),
+    Column("fingerprint", String(32)),
+    Column("label", Text),
+    Column("cause", Text),
+    Column("sender", Text),
+    Column("memory_id", String(64)),  # of the memory that holds the same for good
+    Index("ix_turns_fingerprint", "conversation_id", "fingerprint"),
+    Index("ix_turns_cause", "conversation_id", "cause"),
+)
+
+# What was made of a range of turns, or is kept beside them; written by `storage.notes`.
+notes: Final = Table(
+    "notes",
+    metadata,
+    Column("id", _Number, primary_key=True),
+    Column("conversation_id", _Number, ForeignKey("conversations.id"), nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("covers_from", _Number, nullable=False),
+    Column("covers_to", _Number, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("source", String(64), nullable=False),
+    Column("made_by", Text, nullable=False),
+    Column("created_at", UTCDateTime, nullable=False),
+    Index("ix_notes_kind", "conversation_id", "kind", "id"),
+    sqlite_autoincrement=True,
 )
 
 
@@ -96,7 +129,7 @@ class Conversation:
         return blake2b(f"{owner}:{self.session}".encode(), digest_size=32).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
     """A message to be kept.
 
@@ -104,30 +137,89 @@ class Draft:
         role: Who speaks.
         text: What is said, as far as it is text.
         message: The whole message as JSON.
+        message_id: Its id, where it has one.
+        fingerprint: Of all that it says, whatever its id.
+        label: What a program calls the speaker: a name of its own, or `"user"`, `"assistant"`, `"system"`, `"tool"`.
+        cause: What brought it about, where a program says so.
+        sender: Who sent it, likewise.
     """
 
     role: str
     text: str
     message: str
+    message_id: str | None = None
+    fingerprint: str | None = None
+    label: str | None = None
+    cause: str | None = None
+    sender: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StoredTurn:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredTurn(Draft):
     """A message that is kept.
 
     Attributes:
         position: Its number in the conversation.
-        role: Who spoke.
-        text: What was said, as far as it is text.
-        message: The whole message as JSON.
         created_at: When it was kept.
+        memory_id: Of the memory that holds the same for good, where there is one.
     """
 
     position: int
-    role: str
-    text: str
-    message: str
     created_at: datetime
+    memory_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Which:
+    """Which turns of a conversation; every condition that is given must hold.
+
+    Attributes:
+        last: Only so many, the latest ones of those that fit; `None` for all.
+        after: Only those behind this position.
+        before: Only those in front of this one.
+        label: Only those of this speaker.
+        causes: Only those that one of these brought about.
+        holding: Only those whose text holds this, letter by letter.
+        fingerprints: Only those that say one of these.
+        memory_ids: Only those that one of these memories holds.
+    """
+
+    last: int | None = None
+    after: int = 0
+    before: int | None = None
+    label: str | None = None
+    causes: Collection[str] | None = None
+    holding: str = ""
+    fingerprints: Collection[str] | None = None
+    memory_ids: Collection[str] | None = None
+
+    def holds(self, turn: StoredTurn) -> bool:
+        """Whether a turn fits, *last* aside."""
+        return (
+            self.after < turn.position
+            and (self.before is None or turn.position < self.before)
+            and self.label in {None, turn.label}
+            and (self.causes is None or turn.cause in self.causes)
+            and self.holding in turn.text
+            and (self.fingerprints is None or turn.fingerprint in self.fingerprints)
+            and (self.memory_ids is None or turn.memory_id in self.memory_ids)
+        )
+
+    def conditions(self) -> list[ColumnElement[bool]]:
+        """The same in SQL."""
+        found = [turns.c.position > self.after]
+        found += [] if self.before is None else [turns.c.position < self.before]
+        found += [] if self.label is None else [turns.c.label == self.label]
+        found += [func.replace(turns.c.text, self.holding, "") != turns.c.text] if self.holding else []
+        among = (
+            (turns.c.cause, self.causes),
+            (turns.c.fingerprint, self.fingerprints),
+            (turns.c.memory_id, self.memory_ids),
+        )
+        return [*found, *(column.in_(values) for column, values in among if values is not None)]
+
+
+EVERY: Final = Which()
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,35 +263,50 @@ def append(connection: Connection, conversation: Conversation, drafts: Sequence[
     return int(end)
 
 
-def read(
-    connection: Connection, conversation: Conversation, *, last: int | None = None, after: int = 0
-) -> list[StoredTurn]:
-    """Messages of a conversation, oldest first.
-
-    Args:
-        connection: A transaction.
-        conversation: Which.
-        last: Only so many, the latest ones; `None` for all.
-        after: Only those behind this position.
-    """
-    query = (
-        select(turns.c.position, turns.c.role, turns.c.text, turns.c.message, turns.c.created_at)
-        .join_from(turns, conversations, turns.c.conversation_id == conversations.c.id)
-        .where(conversations.c.key == conversation.key, turns.c.position > after)
-        .order_by(turns.c.position.desc())
-        .limit(last)
-    )
-    return [StoredTurn(*row) for row in reversed(connection.execute(query).all())]
+def named(connection: Connection, conversation: Conversation) -> int:
+    """The number of a conversation, which begins with this question where there is none, within a write transaction."""
+    row = connection.execute(_named(conversation)).first()
+    return _begin(connection, conversation, datetime.now(UTC)) if row is None else int(row.id)
 
 
-def clear(connection: Connection, conversation: Conversation) -> int:
-    """Remove the messages of a conversation, within a write transaction; the count of positions goes on.
+def read(connection: Connection, conversation: Conversation, which: Which = EVERY) -> list[StoredTurn]:
+    """Messages of a conversation, oldest first."""
+    query = _turns(conversation).where(*which.conditions()).order_by(turns.c.position.desc()).limit(which.last)
+    return [_stored(row) for row in reversed(connection.execute(query).all())]
+
+
+def nth(connection: Connection, conversation: Conversation, place: int) -> StoredTurn | None:
+    """The message at a place of the conversation as it stands, counted from 0, or from the end where it is negative."""
+    order = turns.c.position.desc() if place < 0 else turns.c.position
+    query = _turns(conversation).order_by(order).offset(-place - 1 if place < 0 else place).limit(1)
+    row = connection.execute(query).first()
+    return None if row is None else _stored(row)
+
+
+def count(connection: Connection, conversation: Conversation) -> int:
+    """How many messages a conversation has."""
+    mine = turns.c.conversation_id.in_(_ids(conversation))
+    return int(connection.execute(select(func.count()).select_from(turns).where(mine)).scalar_one())
+
+
+def remove(connection: Connection, conversation: Conversation, positions: Collection[int]) -> int:
+    """Remove some messages of a conversation, within a write transaction.
 
     Returns:
         How many there were.
     """
-    ids = _named(conversation).with_only_columns(conversations.c.id)
-    return connection.execute(delete(turns).where(turns.c.conversation_id.in_(ids))).rowcount
+    mine = turns.c.conversation_id.in_(_ids(conversation))
+    return connection.execute(delete(turns).where(mine, turns.c.position.in_(positions))).rowcount
+
+
+def clear(connection: Connection, conversation: Conversation) -> int:
+    """Remove the messages of a conversation and its notes, within a write transaction; the count of positions goes on.
+
+    Returns:
+        How many messages there were.
+    """
+    connection.execute(delete(notes).where(notes.c.conversation_id.in_(_ids(conversation))))
+    return connection.execute(delete(turns).where(turns.c.conversation_id.in_(_ids(conversation)))).rowcount
 
 
 def listed(connection: Connection, scope: Scope | None) -> list[ConversationInfo]:
@@ -216,17 +323,17 @@ def listed(connection: Connection, scope: Scope | None) -> list[ConversationInfo
     ]
 
 
-def erase(connection: Connection, scope: Scope | None) -> int:
+def erase(connection: Connection, scope: Scope | None) -> tuple[int, int]:
     """Remove every conversation within a scope, with its name, within a write transaction; `None` means everybody's.
 
     Returns:
-        How many messages there were.
+        How many messages there were, and how many notes.
     """
     mine = true() if scope is None else within(scope, conversations)
-    gone = delete(turns).where(turns.c.conversation_id.in_(select(conversations.c.id).where(mine)))
-    count = connection.execute(gone).rowcount
+    ids = select(conversations.c.id).where(mine)
+    gone = [connection.execute(delete(kept).where(kept.c.conversation_id.in_(ids))).rowcount for kept in (turns, notes)]
     connection.execute(delete(conversations).where(mine))
-    return count
+    return gone[0], gone[1]
 
 
 def _named(conversation: Conversation) -> Select[Any]:
@@ -240,8 +347,20 @@ def _begin(connection: Connection, conversation: Conversation, now: datetime) ->
     return int(connection.execute(made).scalar_one())
 
 
-def _columns(draft: Draft) -> dict[str, str]:
-    return {"role": draft.role, "text": draft.text, "message": draft.message}
+def _ids(conversation: Conversation) -> Select[tuple[int]]:
+    return _named(conversation).with_only_columns(conversations.c.id)
+
+
+def _turns(conversation: Conversation) -> Select[Any]:
+    return select(turns).where(turns.c.conversation_id == _ids(conversation).scalar_subquery())
+
+
+def _columns(draft: Draft) -> dict[str, Any]:
+    return {field.name: getattr(draft, field.name) for field in fields(Draft)}
+
+
+def _stored(row: Any) -> StoredTurn:
+    return StoredTurn(**{field.name: getattr(row, field.name) for field in fields(StoredTurn)})
 
 
 def _scope_of(row: Any) -> Scope | None:

@@ -59,6 +59,7 @@ _HOLDING: Final = (
     scopes,
     reembedded,
     conversations.turns,
+    conversations.notes,
     conversations.conversations,
     items.items,
     items.item_vectors,
@@ -91,6 +92,7 @@ class Erasure:
         traces: Records of what an add saw and did; also those of other scopes that show one of the memories or names.
         runs: Records of what an add answered.
         turns: Messages of conversations.
+        notes: What was made of them: summaries, titles.
         items: Items of the LangGraph store, which belong to no scope: only where everything is erased.
         checkpoints: Those of LangGraph threads; the same.
         scopes: Scopes, hence names of users, agents and runs.
@@ -106,6 +108,7 @@ class Erasure:
     entities: int = 0
     traces: int = 0
     turns: int = 0
+    notes: int = 0
     items: int = 0
     checkpoints: int = 0
     runs: int = 0
@@ -142,6 +145,7 @@ def _remove(connection: Connection, scope: Scope | None) -> Erasure:
     strays = Strays() if scope is None else strays_of(connection, scope)
     _tell_indexes(connection, ids)
     related, named = graph_erasure.erase(connection, ids, partial(_tell, connection))
+    said, noted = conversations.erase(connection, scope)
     found = Erasure(
         relations=related,
         entities=named,
@@ -150,7 +154,8 @@ def _remove(connection: Connection, scope: Scope | None) -> Erasure:
         revisions=_delete(connection, history, history.c.scope_id.in_(ids)),
         runs=_delete(connection, runs, or_(runs.c.scope_id.in_(ids), _own(runs.c.scope, scope))),
         traces=_delete(connection, traces, _own(traces.c.state["task"]["scope"], scope)),
-        turns=conversations.erase(connection, scope),
+        turns=said,
+        notes=noted,
         items=item_writes.erase(connection) if scope is None else 0,
         checkpoints=threads.erase(connection) if scope is None else 0,
     )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.messages import BaseMessage, ChatMessage, messages_from_dict
 
 from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.records.carried import carried, fingerprint, label_of
 from langmem_adapter.records.checks import json_object
 from langmem_adapter.storage.conversations import Draft
 
@@ -47,8 +48,17 @@ def _draft(message: BaseMessage, name: str) -> Draft:
     fields = {"type": message.type, "data": dict(message)}
     kept = json_object(fields, name)
     _check_class(message, fields, name)
-    role = message.role if isinstance(message, ChatMessage) else message.type
-    return Draft(role, message.text, kept)
+    held = carried(message)
+    return Draft(
+        role=message.role if isinstance(message, ChatMessage) else message.type,
+        text=message.text,
+        message=kept,
+        message_id=message.id,
+        fingerprint=fingerprint(message),
+        label=label_of(message),
+        cause=held.cause_by or None,
+        sender=held.sent_from or None,
+    )
 
 
 def _check_class(message: BaseMessage, fields: dict[str, Any], name: str) -> None:

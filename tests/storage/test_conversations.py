@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.storage.conversations import Conversation, Draft, append, clear, erase, listed, read
+from langmem_adapter.storage.conversations import Conversation, Draft, Which, append, clear, erase, listed, read
 
 if TYPE_CHECKING:
     from langmem_adapter.storage.database import Database
@@ -19,13 +19,13 @@ EVERY = (HERS, OF_HER_AGENT, BOBS, NOBODYS)
 
 
 def say(database: Database, conversation: Conversation, *texts: str) -> int:
-    drafts = [Draft("human", text, f'{{"said": "{text}"}}') for text in texts]
+    drafts = [Draft(role="human", text=text, message=f'{{"said": "{text}"}}') for text in texts]
     return database.write(lambda connection: append(connection, conversation, drafts))
 
 
 def said(database: Database, conversation: Conversation, *, last: int | None = None, after: int = 0) -> list[str]:
     with database.read() as connection:
-        return [turn.text for turn in read(connection, conversation, last=last, after=after)]
+        return [turn.text for turn in read(connection, conversation, Which(last=last, after=after))]
 
 
 def fill(database: Database) -> None:
@@ -72,18 +72,18 @@ def test_conversations_are_listed_by_scope_the_latest_first(database: Database) 
 
 def test_a_scope_is_erased_with_its_names_and_nothing_else(database: Database) -> None:
     fill(database)
-    assert database.write(lambda connection: erase(connection, ALICE)) == 4
+    assert database.write(lambda connection: erase(connection, ALICE)) == (4, 0)
     assert said(database, HERS) == said(database, OF_HER_AGENT) == []
     with database.read() as connection:
         assert {found.conversation for found in listed(connection, None)} == {BOBS, NOBODYS}
-    assert database.write(lambda connection: erase(connection, ALICE)) == 0
+    assert database.write(lambda connection: erase(connection, ALICE)) == (0, 0)
     assert say(database, HERS, "anew") == 1
     assert said(database, BOBS) == said(database, NOBODYS) == ["one", "two"]
 
 
 def test_everything_is_erased_nobodys_too(database: Database) -> None:
     fill(database)
-    assert database.write(lambda connection: erase(connection, None)) == 8
+    assert database.write(lambda connection: erase(connection, None)) == (8, 0)
     with database.read() as connection:
         assert listed(connection, None) == []
 

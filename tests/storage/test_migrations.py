@@ -13,6 +13,8 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from sqlalchemy import text, update
 
+from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
+from langmem_adapter.conversation import WorkingMemory
 from langmem_adapter.errors import StorageError
 from langmem_adapter.memory import Memory
 from langmem_adapter.storage import migrations
@@ -74,7 +76,7 @@ def test_a_database_of_the_revision_before_keeps_what_it_holds_and_dates_it(data
         memory.update(home, "Lives in Oslo")
         memory.add("I like tea.", user_id="a", timestamp="2022-05-01")
         before = memory.get_all(user_id="a"), memory.history(home)
-        memory.engine.database.setup(lambda connection: command.downgrade(alembic(connection), "-1"))
+        memory.engine.database.setup(lambda connection: command.downgrade(alembic(connection), "0012"))
         prepare(memory.engine.database)
         assert (memory.get_all(user_id="a"), memory.history(home)) == before
         assert memory.trace(str(added.trace_id), user_id="a").result.results == added.results
@@ -89,12 +91,24 @@ def test_a_database_of_the_revision_before_keeps_what_it_holds_and_dates_it(data
         assert [revision.event for revision in memory.history(home)] == ["ADD", "UPDATE", "DELETE"]
 
 
+def test_what_was_said_before_turns_could_be_found_by_cause_is_still_there(database_url: str) -> None:
+    with Memory(database_url) as memory:
+        history = SQLChatMessageHistory("s", memory, user_id="a")
+        history.add_user_message("你好")
+        memory.engine.database.setup(lambda connection: command.downgrade(alembic(connection), "0013"))
+        prepare(memory.engine.database)
+        history.add_ai_message("Hello!")
+        log = WorkingMemory(memory=memory, session_id="s", user_id="a")
+        assert log.get() == history.messages
+        assert [message.text for message in log.get_by_role("assistant")] == ["Hello!"]
+
+
 def test_no_revision_of_before_begins_earlier_than_the_one_that_it_followed(database_url: str) -> None:
     with Memory(database_url) as memory:
         home = str(memory.add("Lives in Lyon", user_id="a", infer=False, timestamp="2024-05-01").results[0].id)
         memory.update(home, "Lives in Oslo")
         database = memory.engine.database
-        database.setup(lambda connection: command.downgrade(alembic(connection), "-1"))
+        database.setup(lambda connection: command.downgrade(alembic(connection), "0012"))
         early = {"updated_at": datetime(2020, 1, 1, tzinfo=UTC)}  # what was told late had won
         database.write(lambda connection: connection.execute(update(memories).values(early)))
         database.write(lambda connection: connection.execute(_UPDATES.values(early)))

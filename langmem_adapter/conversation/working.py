@@ -1,0 +1,464 @@
+"""Working memory: an ordered log of messages that is asked by speaker, words, cause and place.
+
+After MetaGPT's `Memory` (seed 002 §2.2), whose operations keep their names. What it does otherwise is a mend: it never
+changes the caller's messages, asking creates nothing, several causes come back in the order of time, adding and `find_news`
+agree on what is known, and the log may lie in the database, where several processes share it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
+from uuid import uuid4
+
+from langchain_core.messages import BaseMessage, messages_from_dict
+
+from langmem_adapter.arguments import flag, scope_if_given
+from langmem_adapter.engine.wiring import engine_of
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.records.carried import cause_name
+from langmem_adapter.records.checks import check_text, quoted
+from langmem_adapter.storage import conversations
+from langmem_adapter.storage.conversations import EVERY, Conversation, StoredTurn, Which
+from langmem_adapter.storage.messages import drafts_of, messages_of
+from langmem_adapter.twins import Plan, awaited, planned
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from langmem_adapter.memory import Memory
+    from langmem_adapter.storage.conversations import Draft
+
+__all__ = ["WorkingMemory"]
+
+_CHUNK: Final = 500  # values of one IN: databases bound their number
+_LABELS: Final = {"human": "user", "ai": "assistant"}
+
+T = TypeVar("T")
+
+
+class Log(Protocol):
+    """Where turns are kept, in order."""
+
+    def append(self, drafts: Sequence[Draft]) -> object:
+        """Keep some at the end."""
+
+    def read(self, which: Which = EVERY) -> list[StoredTurn]:
+        """Those that fit, oldest first."""
+
+    def nth(self, place: int) -> StoredTurn | None:
+        """The one at a place, counted from 0, or from the end where it is negative."""
+
+    def count(self) -> int:
+        """How many there are."""
+
+    def remove(self, positions: Sequence[int]) -> object:
+        """Take some out."""
+
+    def clear(self) -> object:
+        """Take all out."""
+
+
+class WorkingMemory:
+    """An ordered log of LangChain messages, asked by speaker, words, cause and place.
+
+    Each message is kept once. By default two are the same if they have the same id and say the same; one without an id is new
+    each time, and gets an id in the log. With *ignore_id* they are the same if they say and carry the same.
+    Every method has an async twin with an `a` in front of its name.
+
+    Args:
+        storage: Messages to begin with.
+        index: The same messages by cause, as MetaGPT hands them on; it is only checked, since causes stand in the messages.
+        ignore_id: Tell messages apart by what they say alone.
+        watch: Causes that matter most (`important_memory`): names or classes.
+        memory: Keep the log in this memory's database; `None` keeps it in this object.
+        session_id: Name of the conversation there.
+        user_id: Whose it is there; see `SQLChatMessageHistory`, which reads the same conversation.
+        agent_id: The agent, likewise.
+        run_id: The run, likewise.
+
+    Raises:
+        InvalidInputError: A message cannot be kept as it is, or *index* holds one that *storage* does not.
+        ScopeError: A field of the scope is blank.
+
+    Example:
+        >>> from langchain_core.messages import AIMessage, HumanMessage
+        >>> from langmem_adapter.conversation import WorkingMemory, stamp
+        >>> log = WorkingMemory()
+        >>> log.add(stamp(HumanMessage("Write a snake game.", id="1"), cause_by="UserRequirement"))
+        True
+        >>> log.add(stamp(AIMessage("Goals: ...", id="2"), cause_by="WritePRD", label="Product manager"))
+        True
+        >>> [message.text for message in log.get_by_action("WritePRD")]
+        ['Goals: ...']
+        >>> [message.text for message in log.find_news([HumanMessage("Make it red.", id="3")])]
+        ['Make it red.']
+    """
+
+    def __init__(
+        self,
+        storage: Iterable[BaseMessage] = (),
+        index: Mapping[str, Sequence[BaseMessage]] | None = None,
+        *,
+        ignore_id: bool = False,
+        watch: Iterable[object] = (),
+        memory: Memory | None = None,
+        session_id: str = "default",
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+    ) -> None:
+        self.ignore_id = flag(ignore_id, "ignore_id")
+        self.watch: Final = frozenset(cause_name(cause, "watch") for cause in watch)
+        self._conversation = Conversation(session_id, scope_if_given(user_id, agent_id, run_id))
+        self._kept = _Kept()
+        self._database = None if memory is None else engine_of(memory, type(self).__name__).database
+        if first := list(storage):
+            self.add_batch(first)
+        if index:
+            self._check(index)
+
+    # ── keeping ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @planned
+    def add(self, message: BaseMessage) -> Plan[bool]:
+        """Keep a message at the end.
+
+        Args:
+            message: Any LangChain message; it is not changed.
+
+        Returns:
+            Whether it is new; one that is kept already stays where it is.
+
+        Raises:
+            InvalidInputError: It cannot be kept as it is.
+        """
+        return self._adding([message]).then(bool)
+
+    aadd = awaited(add)
+
+    @planned
+    def add_batch(self, messages: Sequence[BaseMessage]) -> Plan[int]:
+        """Keep messages in order, all of them or none.
+
+        Returns:
+            How many are new.
+
+        Raises:
+            InvalidInputError: One cannot be kept as it is; the text says which.
+        """
+        return self._adding(messages).then(len)
+
+    aadd_batch = awaited(add_batch)
+
+    @planned
+    def delete(self, message: BaseMessage) -> Plan[None]:
+        """Take a message out, the first of those that are the same.
+
+        Raises:
+            InvalidInputError: It is not here.
+        """
+        (draft,) = drafts_of([message])
+        return self._writing(partial(self._delete, draft)).then(lambda _: None)
+
+    adelete = awaited(delete)
+
+    @planned
+    def delete_newest(self) -> Plan[BaseMessage | None]:
+        """Take the newest message out and give it; `None` where there is none."""
+        return self._writing(self._delete_newest)
+
+    adelete_newest = awaited(delete_newest)
+
+    @planned
+    def clear(self) -> Plan[None]:
+        """Take all messages out, and what was made of them."""
+        return self._writing(lambda log: log.clear()).then(lambda _: None)
+
+    aclear = awaited(clear)
+
+    # ── asking ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @planned
+    def get(self, k: int = 0) -> Plan[list[BaseMessage]]:
+        """The latest messages, oldest first.
+
+        Args:
+            k: How many; 0 for all.
+        """
+        return self._found(Which(last=_number(k, "k") or None))
+
+    aget = awaited(get)
+
+    @planned
+    def get_by_role(self, role: str) -> Plan[list[BaseMessage]]:
+        """The messages of a speaker: the label that they are stamped with, else "user", "assistant", "system" or "tool"."""
+        return self._found(Which(label=_LABELS.get(role, role)))
+
+    aget_by_role = awaited(get_by_role)
+
+    @planned
+    def get_by_content(self, content: str) -> Plan[list[BaseMessage]]:
+        """The messages whose text holds this, letter by letter; an empty text is held by all."""
+        return self._found(Which(holding=check_text(content, "content")))
+
+    aget_by_content = awaited(get_by_content)
+
+    @planned
+    def try_remember(self, keyword: str) -> Plan[list[BaseMessage]]:
+        """The same as `get_by_content`, under the other name that MetaGPT has for it."""
+        return self._found(Which(holding=check_text(keyword, "keyword")))
+
+    atry_remember = awaited(try_remember)
+
+    @planned
+    def get_by_action(self, action: object) -> Plan[list[BaseMessage]]:
+        """The messages that an action brought about: its name, or its class."""
+        return self._found(Which(causes={cause_name(action, "action")}))
+
+    aget_by_action = awaited(get_by_action)
+
+    @planned
+    def get_by_actions(self, actions: Iterable[object]) -> Plan[list[BaseMessage]]:
+        """The messages that any of some actions brought about, in the order of the log."""
+        return self._found(Which(causes={cause_name(action, "action") for action in actions}))
+
+    aget_by_actions = awaited(get_by_actions)
+
+    @planned
+    def important_memory(self) -> Plan[list[BaseMessage]]:
+        """What the watched causes brought."""
+        return self._found(Which(causes=self.watch))
+
+    aimportant_memory = awaited(important_memory)
+
+    @planned
+    def get_by_position(self, position: int) -> Plan[BaseMessage | None]:
+        """The message at a place, counted from 0, or from the end where it is negative; `None` where there is none."""
+        if not isinstance(position, int) or isinstance(position, bool):
+            raise InvalidInputError(f"position is a whole number, not {quoted(position)}")
+        return self._reading(lambda log: _message(log.nth(position)))
+
+    aget_by_position = awaited(get_by_position)
+
+    @planned
+    def count(self) -> Plan[int]:
+        """How many messages there are."""
+        return self._reading(lambda log: log.count())
+
+    acount = awaited(count)
+
+    @planned
+    def find_news(self, observed: Sequence[BaseMessage], k: int = 0) -> Plan[Sequence[BaseMessage]]:
+        """Those of some messages that are not here yet, each once, in their order; nothing is kept.
+
+        Args:
+            observed: What was observed.
+            k: Look among the latest so many only; 0 for all.
+        """
+        messages, drafts = list(observed), self._drafts(observed)
+        window = _number(k, "k")
+        return self._reading(lambda log: [messages[place] for place in self._new(log, drafts, window)])
+
+    afind_news = awaited(find_news)
+
+    # ── as plain data ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def storage(self) -> list[BaseMessage]:
+        """All messages, oldest first."""
+        return self.get()
+
+    @property
+    def index(self) -> dict[str, list[BaseMessage]]:
+        """The messages that say what caused them, by cause."""
+        found: defaultdict[str, list[BaseMessage]] = defaultdict(list)
+        for turn in self._reading(lambda log: log.read()).run():
+            if turn.cause is not None:
+                found[turn.cause] += messages_of([turn])
+        return dict(found)
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as plain JSON types."""
+        turns = self._reading(lambda log: log.read()).run()
+        return {"storage": [json.loads(turn.message) for turn in turns], "ignore_id": self.ignore_id}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """The inverse of `to_json`, in this object's own log.
+
+        Example:
+            >>> from langchain_core.messages import HumanMessage
+            >>> log = WorkingMemory([HumanMessage("Hi", id="1")])
+            >>> WorkingMemory.from_json(log.to_json()).storage == log.storage
+            True
+        """
+        return cls(messages_from_dict(data["storage"]), ignore_id=data["ignore_id"])
+
+    # ── inside ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _adding(self, messages: Sequence[BaseMessage]) -> Plan[list[Draft]]:
+        return self._writing(partial(self._add, self._drafts(messages)))
+
+    def _drafts(self, messages: Sequence[BaseMessage]) -> list[Draft]:
+        return drafts_of(messages if isinstance(messages, Sequence) else list(messages))
+
+    def _add(self, drafts: Sequence[Draft], log: Log) -> list[Draft]:
+        new = [_with_id(drafts[place]) for place in self._new(log, drafts)]
+        log.append(new)
+        return new
+
+    def _new(self, log: Log, drafts: Sequence[Draft], window: int = 0) -> list[int]:
+        """Places of those that are not in the log, nor before in the list."""
+        latest = log.read(Which(last=window)) if window else []
+        after = latest[0].position - 1 if latest else 0
+        new, known = [], set[tuple[str | None, str | None]]()
+        for start in range(0, len(drafts), _CHUNK):
+            chunk = drafts[start : start + _CHUNK]
+            said = {str(draft.fingerprint) for draft in chunk}
+            known |= {self._same(turn) for turn in log.read(Which(after=after, fingerprints=said))}
+            for place, draft in enumerate(chunk, start):
+                if not self._nameless(draft) and self._same(draft) in known:
+                    continue
+                known.add(self._same(draft))
+                new.append(place)
+        return new
+
+    def _same(self, draft: Draft) -> tuple[str | None, str | None]:
+        return (None if self.ignore_id else draft.message_id), draft.fingerprint
+
+    def _nameless(self, draft: Draft) -> bool:
+        return not self.ignore_id and draft.message_id is None
+
+    def _delete(self, draft: Draft, log: Log) -> StoredTurn:
+        alike = log.read(Which(fingerprints={str(draft.fingerprint)}))
+        found = next((turn for turn in alike if self._same(turn) == self._same(draft)), None)
+        if found is None:
+            hint = "; give it as `get` returns it, with its id" if self._nameless(draft) else ""
+            raise InvalidInputError(f"there is no message {quoted(draft.text)} to delete{hint}")
+        log.remove([found.position])
+        return found
+
+    def _delete_newest(self, log: Log) -> BaseMessage | None:
+        if (found := log.nth(-1)) is not None:
+            log.remove([found.position])
+        return _message(found)
+
+    def _check(self, index: Mapping[str, Sequence[BaseMessage]]) -> None:
+        for cause, messages in index.items():
+            if self.find_news(messages):
+                raise InvalidInputError(f"index holds a message by {quoted(cause)} that storage does not; add it there")
+
+    def _found(self, which: Which) -> Plan[list[BaseMessage]]:
+        return self._reading(lambda log: log.read(which)).then(messages_of)
+
+    def _reading(self, work: Callable[[Log], T]) -> Plan[T]:
+        if self._database is None:
+            return self._within(work)
+        database = self._database
+
+        def read() -> T:
+            with database.read() as connection:
+                return work(_Stored(connection, self._conversation))
+
+        return Plan(read)
+
+    def _writing(self, work: Callable[[Log], T]) -> Plan[T]:
+        if self._database is None:
+            return self._within(work)
+
+        def write(connection: Connection) -> T:
+            return work(_Stored(connection, self._conversation))
+
+        return Plan(partial(self._database.write, write), partial(self._database.awrite, write))
+
+    def _within(self, work: Callable[[Log], T]) -> Plan[T]:
+        def run() -> T:
+            with self._kept.lock:
+                return work(self._kept)
+
+        async def arun() -> T:
+            return run()
+
+        return Plan(run, arun)
+
+
+class _Stored:
+    """The turns of a conversation, within a transaction."""
+
+    def __init__(self, connection: Connection, conversation: Conversation) -> None:
+        self.append = partial(conversations.append, connection, conversation)
+        self.read = partial(conversations.read, connection, conversation)
+        self.nth = partial(conversations.nth, connection, conversation)
+        self.count = partial(conversations.count, connection, conversation)
+        self.remove = partial(conversations.remove, connection, conversation)
+        self.clear = partial(conversations.clear, connection, conversation)
+
+
+class _Kept:
+    """Turns in this object, by position, and by what they say and what caused them."""
+
+    def __init__(self) -> None:
+        self.lock: Final = RLock()
+        self.clear()
+        self._last = 0
+
+    def append(self, drafts: Sequence[Draft]) -> None:
+        for draft in drafts:
+            self._last += 1
+            values = {name: getattr(draft, name) for name in draft.__slots__}
+            turn = StoredTurn(**values, position=self._last, created_at=datetime.now(UTC))
+            self._turns[turn.position] = turn
+            for key in (turn.fingerprint, turn.cause):
+                self._by[key][turn.position] = turn
+
+    def read(self, which: Which = EVERY) -> list[StoredTurn]:
+        keys = which.fingerprints if which.fingerprints is not None else which.causes
+        places = [self._turns] if keys is None else [self._by[key] for key in keys if key in self._by]
+        found = sorted((turn for place in places for turn in place.values() if which.holds(turn)), key=_position)
+        return found if which.last is None else found[-which.last :]
+
+    def nth(self, place: int) -> StoredTurn | None:
+        turns = list(self._turns.values())
+        return turns[place] if -len(turns) <= place < len(turns) else None
+
+    def count(self) -> int:
+        return len(self._turns)
+
+    def remove(self, positions: Sequence[int]) -> None:
+        for position in positions:
+            turn = self._turns.pop(position)
+            for key in (turn.fingerprint, turn.cause):
+                self._by[key].pop(position, None)
+
+    def clear(self) -> None:
+        self._turns: dict[int, StoredTurn] = {}
+        self._by: defaultdict[str | None, dict[int, StoredTurn]] = defaultdict(dict)
+
+
+def _with_id(draft: Draft) -> Draft:
+    if draft.message_id is not None:
+        return draft
+    held = json.loads(draft.message)
+    held["data"]["id"] = str(uuid4())
+    return replace(draft, message_id=held["data"]["id"], message=json.dumps(held, ensure_ascii=False))
+
+
+def _position(turn: StoredTurn) -> int:
+    return turn.position
+
+
+def _message(turn: StoredTurn | None) -> BaseMessage | None:
+    return None if turn is None else messages_of([turn])[0]
+
+
+def _number(value: object, name: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise InvalidInputError(f"{name} is a whole number from 0 (all), not {quoted(value)}")
+    return value

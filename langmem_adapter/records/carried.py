@@ -1,0 +1,201 @@
+"""What a message carries beside its text: what caused it, who sent it to whom, a label for its speaker, a payload.
+
+After MetaGPT's `Message`, whose fields LangChain's messages do not have. All of it lies under one key of `additional_kwargs`,
+so that it survives checkpoints and databases and is sent to no model API. Its values are lists, for LangChain joins what the
+chunks of a stream carry: texts would be glued together, lists are appended, and reading takes each value once.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.records.checks import check_text, json_object, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from langchain_core.messages import BaseMessage
+
+__all__ = ["KEY", "Carried", "carried", "cause_name", "fingerprint", "label_of", "register", "stamp"]
+
+KEY: Final = "langmem_adapter"
+"""The key of `additional_kwargs`."""
+
+_LABELS: Final = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant", "HumanMessageChunk": "user"}
+_SAID: Final = ("type", "content", "tool_calls", "tool_call_id", "name")
+_models: Final[dict[str, type[BaseModel]]] = {}
+
+M = TypeVar("M", bound=type[BaseModel])
+Message = TypeVar("Message", bound="BaseMessage")
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What a message carries.
+
+    Attributes:
+        cause_by: What brought it about, as a name; empty where nothing is said.
+        sent_from: Who sent it, as a name; empty where nothing is said.
+        send_to: Whom it is for; empty for everybody.
+        label: What the program calls its speaker; empty where it says nothing.
+        payload: What else it holds: an object of a registered model (`register`), or plain JSON; `None` for nothing.
+    """
+
+    cause_by: str = ""
+    sent_from: str = ""
+    send_to: frozenset[str] = frozenset()
+    label: str = ""
+    payload: Any = None
+
+
+def stamp(
+    message: Message,
+    *,
+    cause_by: object = None,
+    sent_from: object = None,
+    send_to: Iterable[object] = (),
+    label: str | None = None,
+    payload: object = None,
+) -> Message:
+    """A copy of a message that carries what is given here, beside what it carries already.
+
+    Args:
+        message: Any LangChain message; it is not changed.
+        cause_by: What brought it about: a name, or a class or an object, whose class's qualified name is taken.
+        sent_from: Who sent it, likewise.
+        send_to: Whom it is for, likewise.
+        label: What the program calls its speaker, as "Architect"; no model API sees it.
+        payload: A pydantic object, or a mapping of JSON values.
+
+    Raises:
+        InvalidInputError: A name is blank, or the payload is no JSON.
+
+    Example:
+        >>> from langchain_core.messages import AIMessage
+        >>> carried(stamp(AIMessage("Done."), cause_by="WritePRD", send_to=["Engineer"])).cause_by
+        'WritePRD'
+    """
+    names = {"cause_by": cause_by, "sent_from": sent_from, "label": label}
+    given: dict[str, list[Any]] = {
+        field: [cause_name(value, field)] for field, value in names.items() if value is not None
+    }
+    if to := [cause_name(one, "send_to") for one in send_to]:
+        given["send_to"] = sorted({*to})
+    if payload is not None:
+        given["payload"] = [_plain(payload)]
+    kept = {**message.additional_kwargs, KEY: {**_held(message), **given}}
+    return message.model_copy(update={"additional_kwargs": kept})
+
+
+def carried(message: BaseMessage) -> Carried:
+    """What a message carries.
+
+    Raises:
+        InvalidInputError: Its payload is not of the registered model that it names.
+    """
+    held = _held(message)
+    payload = _values(held, "payload")
+    return Carried(
+        cause_by=_text(held, "cause_by"),
+        sent_from=_text(held, "sent_from"),
+        send_to=frozenset(map(str, _values(held, "send_to"))),
+        label=_text(held, "label"),
+        payload=_restored(payload[0]) if payload else None,
+    )
+
+
+def register(model: M) -> M:
+    """Let payloads of this pydantic model come back as its objects; nothing is ever imported because a database names it.
+
+    Args:
+        model: The class; usable as a decorator. Its qualified name must stay the same for what is stored.
+
+    Raises:
+        InvalidInputError: It is no pydantic model.
+
+    Example:
+        >>> from langchain_core.messages import AIMessage
+        >>> @register
+        ... class Plan(BaseModel):
+        ...     steps: list[str]
+        >>> carried(stamp(AIMessage("Done."), payload=Plan(steps=["ask"]))).payload.steps
+        ['ask']
+    """
+    if not (isinstance(model, type) and issubclass(model, BaseModel)):
+        raise InvalidInputError(f"register takes a pydantic model, not {quoted(model)}")
+    _models[_name(model)] = model
+    return model
+
+
+def cause_name(value: object, field: str = "cause_by") -> str:
+    """A name as it is kept: the text, or the qualified name of the class, or of the object's class.
+
+    Args:
+        value: A text, a class or an object.
+        field: What to call it in the error.
+
+    Raises:
+        InvalidInputError: It is blank.
+    """
+    name = value if isinstance(value, str) else _name(value if isinstance(value, type) else type(value))
+    if not check_text(name, field).strip():
+        raise InvalidInputError(f"{field} is blank; leave it out")
+    return name
+
+
+def label_of(message: BaseMessage) -> str:
+    """What the speaker is called: the label, the role of a `ChatMessage`, or "user", "assistant", "system", "tool"."""
+    kind = message.type
+    return _text(_held(message), "label") or str(getattr(message, "role", _LABELS.get(kind, kind)))
+
+
+def fingerprint(message: BaseMessage) -> str:
+    """Hash of what a message says and carries; its id, usage and other traces of the model do not matter."""
+    said = {name: getattr(message, name, None) for name in _SAID}
+    held = {name: _values(_held(message), name) for name in sorted(_held(message))}
+    whole = json_object({"said": said, "carried": held}, "the message")
+    return blake2b(json.dumps(json.loads(whole), sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+def _held(message: BaseMessage) -> dict[str, Any]:
+    held = message.additional_kwargs.get(KEY)
+    return held if isinstance(held, dict) else {}
+
+
+def _values(held: dict[str, Any], field: str) -> list[Any]:
+    """The distinct values of a field, in order."""
+    values = held.get(field)
+    listed = values if isinstance(values, list) else []
+    return [value for place, value in enumerate(listed) if value not in listed[:place]]
+
+
+def _text(held: dict[str, Any], field: str) -> str:
+    values = _values(held, field)
+    return str(values[0]) if values else ""
+
+
+def _plain(payload: object) -> dict[str, Any]:
+    model = isinstance(payload, BaseModel)
+    value = payload.model_dump(mode="json") if isinstance(payload, BaseModel) else payload
+    plain = json.loads(json_object({"": value}, "payload"))[""]
+    return {"schema": _name(type(payload)) if model else "", "value": plain}
+
+
+def _restored(payload: Any) -> Any:
+    model = _models.get(payload["schema"])
+    if model is None:
+        return payload["value"]
+    try:
+        return model.model_validate(payload["value"])
+    except ValidationError as error:
+        raise InvalidInputError(f"the payload is no {payload['schema']} any more: {error}") from None
+
+
+def _name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"

@@ -1,0 +1,316 @@
+"""Working memory: the cases A and B of MetaGPT's tests, and what was wrong there (H)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, RemoveMessage, ToolMessage
+from langchain_core.messages.ai import add_ai_message_chunks
+from langchain_openai import ChatOpenAI
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
+from pydantic import BaseModel, SecretStr
+
+from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
+from langmem_adapter.conversation import Carried, WorkingMemory, carried, latest, register, stamp
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.memory import Memory
+from tests.openai_server import OpenAIServer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+
+class UserRequirement:
+    """What a person asks for."""
+
+
+class WritePRD:
+    """What a product manager does."""
+
+
+@register
+class Goals(BaseModel):
+    """A structured payload."""
+
+    goals: list[str]
+
+
+ASKED = f"{__name__}.UserRequirement"
+WROTE = f"{__name__}.WritePRD"
+
+
+def said(
+    text: str, number: str | None = None, *, role: str | None = None, cause: object = UserRequirement
+) -> BaseMessage:
+    return stamp(HumanMessage(text, id=number), cause_by=cause, label=role)
+
+
+FIRST = said("test message1", "1", role="user1")
+SECOND = said("test message2", "2", role="user2")
+
+
+@pytest.fixture(params=["in this object", "in the database"])
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., WorkingMemory]]:
+    with Memory(tmp_path / "memory.db") as memory:
+        kept: dict[str, Any] = {} if request.param == "in this object" else {"memory": memory, "user_id": "alice"}
+        make: Any = WorkingMemory
+        yield lambda *given, **more: make(*given, **kept, **more)
+
+
+def texts(messages: object) -> list[str]:
+    assert isinstance(messages, list)
+    return [message.text for message in messages]
+
+
+# ── A: short-term ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a1_what_is_added_counts_until_the_newest_is_deleted(make: Callable[..., WorkingMemory]) -> None:
+    log = make()
+    assert log.add(FIRST)
+    assert log.count() == 1
+    assert log.delete_newest() == FIRST
+    assert log.count() == 0
+    assert log.delete_newest() is None
+
+
+def test_a2_a_batch_is_kept_in_order_under_its_cause(make: Callable[..., WorkingMemory]) -> None:
+    log = make()
+    assert log.add_batch([FIRST, SECOND, FIRST]) == 2
+    assert log.count() == len(log.index[ASKED]) == 2
+    assert log.storage == [FIRST, SECOND]
+
+
+def test_a3_a4_a5_messages_are_found_by_role_words_and_action(make: Callable[..., WorkingMemory]) -> None:
+    log = make([FIRST, SECOND])
+    assert log.get_by_role("user1") == [FIRST]
+    assert log.get_by_content("test message") == log.try_remember("test message") == [FIRST, SECOND]
+    assert log.get_by_content("Test message") == []
+    assert log.get_by_content("") == [FIRST, SECOND]
+    assert log.get_by_action(UserRequirement) == log.get_by_actions({UserRequirement, "Other"}) == [FIRST, SECOND]
+    assert log.get_by_action(ASKED) == [FIRST, SECOND]
+
+
+def test_a6_the_latest_are_given_oldest_first(make: Callable[..., WorkingMemory]) -> None:
+    log = make([FIRST, SECOND])
+    assert log.get(1) == [SECOND]
+    assert log.get(5) == log.get() == [FIRST, SECOND]
+    with pytest.raises(InvalidInputError, match="from 0"):
+        log.get(-1)
+
+
+def test_a7_what_was_not_seen_is_news(make: Callable[..., WorkingMemory]) -> None:
+    log = make([FIRST, SECOND])
+    third = said("test message3", "3")
+    assert log.find_news([third, FIRST]) == [third]
+    assert log.find_news([FIRST, third], k=1) == [FIRST, third]
+    assert log.count() == 2
+
+
+def test_a8_a_message_is_deleted_and_an_unknown_one_refused(make: Callable[..., WorkingMemory]) -> None:
+    log = make([FIRST, SECOND])
+    log.delete(FIRST)
+    assert log.count() == 1
+    assert log.get_by_role("user2") == [SECOND]
+    with pytest.raises(ValueError, match="test message1"):
+        log.delete(FIRST)
+
+
+def test_a9_nothing_is_left_of_a_cleared_log(make: Callable[..., WorkingMemory]) -> None:
+    log = make([FIRST, SECOND])
+    log.clear()
+    assert (log.count(), log.index, log.storage) == (0, {}, [])
+    assert log.add(FIRST)
+
+
+# ── B: as plain data ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_b1_b2_a_log_comes_back_from_json_with_its_payloads(make: Callable[..., WorkingMemory], tmp_path: Path) -> None:
+    planned = stamp(AIMessage("Goals", id="2"), cause_by=WritePRD, label="Architect", payload=Goals(goals=["a", "b"]))
+    file = tmp_path / "log.json"
+    file.write_text(json.dumps(make([FIRST, planned]).to_json()), encoding="utf-8")
+    again = WorkingMemory.from_json(json.loads(file.read_text(encoding="utf-8")))
+    assert again.count() == 2
+    assert again.get(2) == [FIRST, planned]
+    assert carried(again.get(2)[1]) == Carried(WROTE, label="Architect", payload=Goals(goals=["a", "b"]))
+    assert again.index.keys() == {ASKED, WROTE}
+
+
+def test_b3_a_log_begins_with_a_storage_and_its_index(make: Callable[..., WorkingMemory]) -> None:
+    """There an index without its storage, or a storage without its index, gave a log that contradicted itself."""
+    assert make([FIRST, SECOND], {ASKED: [FIRST, SECOND]}).count() == 2
+    assert WorkingMemory([FIRST]).index == {ASKED: [FIRST]}
+    with pytest.raises(InvalidInputError, match="storage does not"):
+        WorkingMemory([FIRST], {ASKED: [SECOND]})
+
+
+# ── H: what was wrong there ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_h6_equal_messages_of_a_batch_are_one_piece_of_news(make: Callable[..., WorkingMemory]) -> None:
+    assert make().find_news([FIRST, FIRST, SECOND]) == [FIRST, SECOND]
+
+
+def test_h7_several_actions_come_back_in_the_order_of_time(make: Callable[..., WorkingMemory]) -> None:
+    log = make([said("1", "1", cause="A"), said("2", "2", cause="B"), said("3", "3", cause="A")])
+    assert texts(log.get_by_actions({"B", "A", "C"})) == ["1", "2", "3"]
+
+
+def test_h8_asking_changes_nothing(make: Callable[..., WorkingMemory]) -> None:
+    log = make([FIRST])
+    before = log.to_json()
+    assert log.get_by_action("nobody did it") == []
+    assert log.get_by_position(7) is None
+    assert log.get_by_position(-1) == FIRST
+    assert log.index.keys() == {ASKED}
+    assert log.to_json() == before
+
+
+def test_h9_without_ids_adding_and_news_agree_and_the_callers_message_stays(make: Callable[..., WorkingMemory]) -> None:
+    """There `add` wrote "0" into the caller's message, and `find_news` knew nothing of that."""
+    log = make(ignore_id=True)
+    again = said("test message1", "other", role="user1")
+    assert log.add(FIRST)
+    assert not log.add(again)
+    assert (FIRST.id, again.id) == ("1", "other")
+    assert log.find_news([again]) == []
+    log.delete(again)
+    assert log.count() == 0
+
+
+def test_h10_ids_of_any_kind_lose_nothing(make: Callable[..., WorkingMemory]) -> None:
+    mixed = [said(f"{place}", number) for place, number in enumerate(["7", "b1f0c1de", "3", "7x", "0"])]
+    log = make()
+    assert [log.add(message) for message in mixed] == [True] * 5
+    assert log.storage == mixed
+
+
+def test_a_message_without_an_id_is_new_each_time_and_gets_one_in_the_log(make: Callable[..., WorkingMemory]) -> None:
+    log, yes = make(), HumanMessage("yes")
+    assert [log.add(yes), log.add(yes)] == [True, True]
+    assert yes.id is None
+    assert len({message.id for message in log.storage} - {None}) == 2
+    with pytest.raises(InvalidInputError, match="with its id"):
+        log.delete(yes)
+    log.delete(log.storage[0])
+    assert log.count() == 1
+
+
+def test_the_same_id_with_other_words_is_another_message(make: Callable[..., WorkingMemory]) -> None:
+    assert make([FIRST, said("changed", "1")]).count() == 2
+
+
+def test_important_is_what_the_watched_causes_brought(make: Callable[..., WorkingMemory]) -> None:
+    log = make([FIRST, said("plan", "9", cause=WritePRD)], watch=[WritePRD])
+    assert texts(log.important_memory()) == ["plan"]
+
+
+def test_every_operation_has_an_async_twin(make: Callable[..., WorkingMemory]) -> None:
+    async def use() -> None:
+        log = make()
+        assert await log.aadd(FIRST)
+        assert await log.aadd_batch([FIRST, SECOND]) == 1
+        assert await log.aget(1) == [SECOND]
+        assert await log.afind_news([FIRST]) == []
+        assert await log.aget_by_action(UserRequirement) == [FIRST, SECOND]
+        await log.adelete(FIRST)
+        assert await log.acount() == 1
+        await log.aclear()
+
+    asyncio.run(use())
+
+
+def test_a_log_in_the_database_is_the_conversation_that_a_chat_history_reads(tmp_path: Path) -> None:
+    with Memory(tmp_path / "memory.db") as memory:
+        log = WorkingMemory([FIRST], memory=memory, session_id="monday", user_id="alice")
+        assert SQLChatMessageHistory("monday", memory, user_id="alice").messages == [FIRST]
+        assert WorkingMemory(memory=memory, session_id="monday", user_id="bob").count() == 0
+        assert memory.purge(user_id="alice").turns == 1
+        assert log.count() == 0
+
+
+MESSAGES = st.lists(
+    st.tuples(st.sampled_from(["你好", "yes", "no"]), st.sampled_from(["1", "2"]), st.sampled_from(["A", "B"])),
+    max_size=12,
+)
+
+
+@given(before=MESSAGES, then=MESSAGES, ignore=st.booleans())
+def test_both_kinds_of_log_do_the_same(
+    *, before: list[tuple[str, ...]], then: list[tuple[str, ...]], ignore: bool
+) -> None:
+    first, second = ([said(text, number, cause=cause) for text, number, cause in part] for part in (before, then))
+    with Memory(":memory:") as memory:
+        logs = [WorkingMemory(ignore_id=ignore), WorkingMemory(ignore_id=ignore, memory=memory, user_id="alice")]
+        for log in logs:
+            log.add_batch(first)
+            log.delete_newest()
+        assert len({str(log.find_news(second, k=2)) for log in logs}) == 1
+        assert len({log.add_batch(second) for log in logs}) == 1
+        assert (
+            len({str([log.storage, log.get_by_actions(["A"]), log.get(3), log.get_by_position(1)]) for log in logs})
+            == 1
+        )
+        assert all(log.find_news(second) == [] for log in logs)
+
+
+# ── what a message carries ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_a_message_carries_survives_the_merging_of_a_stream() -> None:
+    chunks = [
+        stamp(AIMessageChunk(content=text), cause_by="WritePRD", send_to=["b", "a"], payload=Goals(goals=["x"]))
+        for text in "ab"
+    ]
+    merged = add_ai_message_chunks(chunks[0], chunks[1])
+    assert merged.text == "ab"
+    assert carried(merged) == Carried("WritePRD", send_to=frozenset("ab"), payload=Goals(goals=["x"]))
+
+
+def test_what_a_message_carries_is_rebuilt_without_importing_what_a_database_names() -> None:
+    class Unknown(BaseModel):
+        value: int
+
+    assert carried(stamp(HumanMessage("x"), payload=Unknown(value=1))).payload == {"value": 1}
+    assert carried(stamp(HumanMessage("x"), payload=[1, "二"])).payload == [1, "二"]
+    with pytest.raises(InvalidInputError, match="payload"):
+        stamp(HumanMessage("x"), payload=object())
+    with pytest.raises(InvalidInputError, match="blank"):
+        stamp(HumanMessage("x"), cause_by=" ")
+
+
+def test_no_model_api_is_sent_what_a_message_carries() -> None:
+    with OpenAIServer(["Hello!"]) as server:
+        model = ChatOpenAI(model="gpt-5-mini", base_url=server.url, api_key=SecretStr("x"))
+        model.invoke([stamp(FIRST, sent_from="secret-sender", payload={"secret": "value"})])
+        assert "test message1" in str(server.requests[0])
+        assert "secret" not in str(server.requests[0])
+
+
+# ── a channel ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class State(TypedDict):
+    working: Annotated[list[BaseMessage], latest(3)]
+
+
+def test_a_channel_keeps_the_latest_and_no_result_without_its_call() -> None:
+    graph = StateGraph(State).add_node("wait", lambda _: {}).add_edge(START, "wait").add_edge("wait", END)
+    app: Any = graph.compile(checkpointer=InMemorySaver())
+    config = {"configurable": {"thread_id": "1"}}
+    call = AIMessage("", tool_calls=[{"name": "look", "args": {}, "id": "c1"}])
+    app.invoke({"working": [FIRST, call, ToolMessage("found", tool_call_id="c1")]}, config)
+    state = app.invoke({"working": [SECOND]}, config)
+    assert texts(state["working"]) == ["", "found", "test message2"]
+    assert carried(state["working"][-1]).label == "user2"
+    assert texts(app.invoke({"working": [AIMessage("well")]}, config)["working"]) == ["test message2", "well"]
+    assert app.invoke({"working": [RemoveMessage(id=REMOVE_ALL_MESSAGES)]}, config)["working"] == []
