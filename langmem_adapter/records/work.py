@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EVENTS",
+    "EXPERIENCE",
     "FORGET",
     "MESSAGE",
     "PROCEDURAL",
@@ -29,9 +30,14 @@ __all__ = [
 Event = Literal["ADD", "UPDATE", "DELETE", "NONE"]
 EVENTS: Final[tuple[Event, ...]] = ("ADD", "UPDATE", "DELETE", "NONE")
 PROCEDURAL: Final = "procedural_memory"
-"""A `memory_type`: a step-by-step record of what an agent did (seed 004 §1.3)."""
+"""The `memory_type` of a step-by-step record of what an agent did (seed 004 §1.3)."""
 MESSAGE: Final = "message"
-"""Another: a message of a role's log, word for word."""
+"""That of a message of a conversation, kept word for word."""
+EXPERIENCE: Final = "experience"
+"""That of a request and what it was answered with.
+
+A memory of any type is a record: facts, which have none, are never compared with it, and neither change nor end it.
+"""
 
 FORGET: Final = "Forget: "
 """How a fact begins that asks to forget what follows; it deletes memories and never becomes one."""
