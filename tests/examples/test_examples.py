@@ -125,9 +125,9 @@ def test_a_thread_goes_on_where_it_stopped(run: Run) -> None:
             "long_term_memory.py",
             [
                 "Monday: the first time",
-                "Tuesday: 3 messages known",
-                "  no news (similar): Write a snake game!",
-                "  news: []",
+                "Tuesday: 2 messages known",
+                "  no news, similar to one of before: Write a snake game!",
+                "  news: ['Write a 2048 game']",
             ],
         ),
     ],
