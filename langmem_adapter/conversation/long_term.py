@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import BaseMessage, HumanMessage
 
 from langmem_adapter.arguments import bounded, cosine, filled
 from langmem_adapter.conversation.working import Log, WorkingMemory, causes_of, number_of, with_id
@@ -105,9 +105,8 @@ class LongTermMemory(WorkingMemory):
         threshold: Least cosine at which two messages are similar. MetaGPT's .1 (squared distance) is .95.
         ttl: How long a memory is found; `None` for ever. The log keeps the message.
         ignore_id: See `WorkingMemory`.
-        session_id: Name of the conversation, where a role has several.
         user_id: Whose role it is.
-        run_id: The run.
+        run_id: The run; each has a log and memories of its own.
 
     Raises:
         InvalidInputError: *threshold* is no cosine, or *ttl* no length of time.
@@ -137,11 +136,10 @@ class LongTermMemory(WorkingMemory):
         threshold: float = 0.95,
         ttl: timedelta | None = _MONTH,
         ignore_id: bool = False,
-        session_id: str = "default",
         user_id: str | None = None,
         run_id: str | None = None,
     ) -> None:
-        super().__init__(ignore_id=ignore_id, watch=watch, memory=memory, session_id=session_id)
+        super().__init__(ignore_id=ignore_id, watch=watch, memory=memory)
         if ttl is not None and (not isinstance(ttl, timedelta) or ttl <= timedelta()):
             raise InvalidInputError(f"ttl is a timedelta, how long a memory is found, or None; not {quoted(ttl)}")
         self._engine = engine_of(memory, "LongTermMemory")
@@ -240,8 +238,16 @@ class LongTermMemory(WorkingMemory):
         Returns:
             Messages, oldest first, each once.
         """
-        recent = self._reading(lambda log: log.read(Which(last=number_of(k, "k") or None)))
-        return recent.and_then(lambda turns: self._with_recalled(turns, query, bounded(recalled, "recalled")))
+        window, most = number_of(k, "k"), bounded(recalled, "recalled")
+
+        def shown(turns: list[StoredTurn]) -> Plan[list[BaseMessage]]:
+            recent = messages_of(turns)
+            if not window or len(turns) < window:
+                return Plan.known(recent)
+            asked = query or (recent[-1].text if isinstance(recent[-1], HumanMessage) else "")
+            return self._recalled(asked, turns, most).then(lambda found: [*found, *recent])
+
+        return self._reading(lambda log: log.read(Which(last=window or None))).and_then(shown)
 
     acontext = awaited(context)
 
@@ -297,7 +303,7 @@ class LongTermMemory(WorkingMemory):
 
     def _decision(self, draft: Draft) -> Decision:
         expires_at = None if self._ttl is None else datetime.now(UTC) + self._ttl
-        told = {"cause_by": draft.cause, "sent_from": draft.sender, "session_id": self._conversation.session}
+        told = {"cause_by": draft.cause, "sent_from": draft.sender}
         return Decision(
             "ADD",
             None,
@@ -353,19 +359,15 @@ class LongTermMemory(WorkingMemory):
         turns: list[StoredTurn] = self._reading(lambda log: log.read(which)).run()
         return {str(turn.memory_id): message for turn, message in zip(turns, messages_of(turns), strict=True)}
 
-    def _with_recalled(self, turns: list[StoredTurn], query: str | None, most: int) -> Plan[list[BaseMessage]]:
-        recent = messages_of(turns)
-        asking = bool(recent) and isinstance(recent[-1], HumanMessage) and not isinstance(recent[-1], AIMessage)
-        text = query or (recent[-1].text if asking else "")
-        if not text.strip() or not turns:
-            return Plan.known(recent)
+    def _recalled(self, text: str, recent: list[StoredTurn], most: int) -> Plan[list[BaseMessage]]:
+        if not text.strip():
+            return Plan.known([])
         # As many more as the latest could take of it: so the best of the time before are among them, whatever they take.
-        options: dict[str, Any] = {"k": min(most + len(turns), 10_000), "memory_type": MESSAGE, **self._scope.named}
+        options: dict[str, Any] = {"k": min(most + len(recent), 10_000), "memory_type": MESSAGE, **self._scope.named}
         found = Plan(partial(self._memory.search, text, **options), partial(self._memory.asearch, text, **options))
-        early = found.and_then(
-            lambda hits: Plan(lambda: self._earlier([hit.id for hit in hits], turns[0].position, most))
+        return found.and_then(
+            lambda hits: Plan(partial(self._earlier, [hit.id for hit in hits], recent[0].position, most))
         )
-        return early.then(lambda recalled: [*recalled, *recent])
 
     def _earlier(self, ids: list[str], before: int, most: int) -> list[BaseMessage]:
         said = self._said(ids, before)
