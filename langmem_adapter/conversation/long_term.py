@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from langchain_core.messages import BaseMessage, HumanMessage
 
 from langmem_adapter.arguments import bounded, cosine, filled
-from langmem_adapter.conversation.working import Log, WorkingMemory, causes_of, number_of, with_id
+from langmem_adapter.conversation.log import Log, with_id
+from langmem_adapter.conversation.working import WorkingMemory, causes_of, number_of
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import quoted

@@ -10,22 +10,18 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
-from threading import RLock
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
-from uuid import uuid4
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from langchain_core.messages import BaseMessage, messages_from_dict
 
 from langmem_adapter.arguments import flag, scope_if_given
+from langmem_adapter.conversation.log import Kept, Log, Stored, with_id
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.carried import cause_name
 from langmem_adapter.records.checks import check_text, quoted
-from langmem_adapter.storage import conversations
-from langmem_adapter.storage.conversations import EVERY, Conversation, StoredTurn, Which
+from langmem_adapter.storage.conversations import Conversation, StoredTurn, Which
 from langmem_adapter.storage.messages import drafts_of, messages_of
 from langmem_adapter.twins import Plan, awaited, planned
 
@@ -35,34 +31,12 @@ if TYPE_CHECKING:
     from langmem_adapter.memory import Memory
     from langmem_adapter.storage.conversations import Draft
 
-__all__ = ["Log", "WorkingMemory", "causes_of", "number_of", "with_id"]
+__all__ = ["WorkingMemory", "causes_of", "number_of"]
 
 _CHUNK: Final = 500  # values of one IN: databases bound their number
 _LABELS: Final = {"human": "user", "ai": "assistant"}
 
 T = TypeVar("T")
-
-
-class Log(Protocol):
-    """Where turns are kept, in order."""
-
-    def append(self, drafts: Sequence[Draft]) -> object:
-        """Keep some at the end."""
-
-    def read(self, which: Which = EVERY) -> list[StoredTurn]:
-        """Those that fit, oldest first."""
-
-    def nth(self, place: int) -> StoredTurn | None:
-        """The one at a place, counted from 0, or from the end where it is negative."""
-
-    def count(self) -> int:
-        """How many there are."""
-
-    def remove(self, positions: Sequence[int]) -> object:
-        """Take some out."""
-
-    def clear(self) -> object:
-        """Take all out."""
 
 
 class WorkingMemory:
@@ -117,7 +91,7 @@ class WorkingMemory:
         self.ignore_id = flag(ignore_id, "ignore_id")
         self.watch = causes_of(watch)
         self._conversation = Conversation(session_id, scope_if_given(user_id, agent_id, run_id))
-        self._kept = _Kept()
+        self._kept = Kept()
         self._database = None if memory is None else engine_of(memory, type(self).__name__).database
         if first := list(storage):
             self.add_batch(first)
@@ -370,7 +344,7 @@ class WorkingMemory:
 
         def read() -> T:
             with database.read() as connection:
-                return work(_Stored(connection, self._conversation))
+                return work(Stored(connection, self._conversation))
 
         return Plan(read)
 
@@ -379,7 +353,7 @@ class WorkingMemory:
             return self._within(work)
 
         def write(connection: Connection) -> T:
-            return work(_Stored(connection, self._conversation))
+            return work(Stored(connection, self._conversation))
 
         return Plan(partial(self._database.write, write), partial(self._database.awrite, write))
 
@@ -392,73 +366,6 @@ class WorkingMemory:
             return run()
 
         return Plan(run, arun)
-
-
-class _Stored:
-    """The turns of a conversation, within a transaction."""
-
-    def __init__(self, connection: Connection, conversation: Conversation) -> None:
-        self.connection = connection
-        self.append = partial(conversations.append, connection, conversation)
-        self.read = partial(conversations.read, connection, conversation)
-        self.nth = partial(conversations.nth, connection, conversation)
-        self.count = partial(conversations.count, connection, conversation)
-        self.remove = partial(conversations.remove, connection, conversation)
-        self.clear = partial(conversations.clear, connection, conversation)
-
-
-class _Kept:
-    """Turns in this object, by position, and by what they say and what caused them."""
-
-    def __init__(self) -> None:
-        self.lock: Final = RLock()
-        self.clear()
-        self._last = 0
-
-    def append(self, drafts: Sequence[Draft]) -> None:
-        for draft in drafts:
-            self._last += 1
-            values = {name: getattr(draft, name) for name in draft.__slots__}
-            turn = StoredTurn(**values, position=self._last, created_at=datetime.now(UTC))
-            self._turns[turn.position] = turn
-            for key in (turn.fingerprint, turn.cause):
-                self._by[key][turn.position] = turn
-
-    def read(self, which: Which = EVERY) -> list[StoredTurn]:
-        keys = which.fingerprints if which.fingerprints is not None else which.causes
-        places = [self._turns] if keys is None else [self._by[key] for key in keys if key in self._by]
-        found = sorted((turn for place in places for turn in place.values() if which.holds(turn)), key=_position)
-        return found if which.last is None else found[-which.last :]
-
-    def nth(self, place: int) -> StoredTurn | None:
-        turns = list(self._turns.values())
-        return turns[place] if -len(turns) <= place < len(turns) else None
-
-    def count(self) -> int:
-        return len(self._turns)
-
-    def remove(self, positions: Sequence[int]) -> None:
-        for position in positions:
-            turn = self._turns.pop(position)
-            for key in (turn.fingerprint, turn.cause):
-                self._by[key].pop(position, None)
-
-    def clear(self) -> None:
-        self._turns: dict[int, StoredTurn] = {}
-        self._by: defaultdict[str | None, dict[int, StoredTurn]] = defaultdict(dict)
-
-
-def with_id(draft: Draft) -> Draft:
-    """The draft, with a new id where it has none."""
-    if draft.message_id is not None:
-        return draft
-    held = json.loads(draft.message)
-    held["data"]["id"] = str(uuid4())
-    return replace(draft, message_id=held["data"]["id"], message=json.dumps(held, ensure_ascii=False))
-
-
-def _position(turn: StoredTurn) -> int:
-    return turn.position
 
 
 def _message(turn: StoredTurn | None) -> BaseMessage | None:
