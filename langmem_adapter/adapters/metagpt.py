@@ -288,7 +288,7 @@ def import_role(folder: str | os.PathLike[str], into: WorkingMemory) -> Plan[Imp
 
     Args:
         folder: The folder; it is only read.
-        into: Where.
+        into: Where; a `LongTermMemory` embeds anew what it watches.
 
     Raises:
         InvalidInputError: There is no such folder, or a file in it is damaged; the text names it.

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from langmem_adapter.memory import Memory
     from langmem_adapter.storage.conversations import Draft, StoredTurn
 
-__all__ = ["LongTermMemory", "News", "Recovered", "Seen", "Similar"]
+__all__ = ["MONTH", "LongTermMemory", "News", "Recovered", "Seen", "Similar"]
 
-_MONTH: Final = timedelta(days=30)
+MONTH: Final = timedelta(days=30)
 _SAID: Final = frozenset({"human", "ai", "chat", "AIMessageChunk", "HumanMessageChunk"})
 
 
@@ -135,7 +135,7 @@ class LongTermMemory(WorkingMemory):
         *,
         watch: Iterable[object] | None = None,
         threshold: float = 0.95,
-        ttl: timedelta | None = _MONTH,
+        ttl: timedelta | None = MONTH,
         ignore_id: bool = False,
         user_id: str | None = None,
         run_id: str | None = None,

@@ -12,6 +12,7 @@ from langmem_adapter.adapters.classic import ConversationMemory
 from langmem_adapter.adapters.middleware import MemoryMiddleware
 from langmem_adapter.adapters.nodes import recall_node, remember_node
 from langmem_adapter.adapters.retriever import MemoryRetriever, recall
+from langmem_adapter.adapters.roles import RoleNodes
 from langmem_adapter.adapters.store import MemoryStore
 from langmem_adapter.adapters.summarizing import summarize_node, summarizer
 from langmem_adapter.adapters.tools import create_memory_tools
@@ -33,6 +34,7 @@ GUESTS: dict[str, Callable[[Any], object]] = {
     "recall": recall,
     "recall_node": recall_node,
     "remember_node": remember_node,
+    "RoleNodes": lambda memory: RoleNodes(memory, "engineer"),
     "summarize_node": summarize_node,
     "summarizer": summarizer,
     "Tidier": Tidier,

@@ -26,7 +26,7 @@ from langmem_adapter.adapters.metagpt import (
     import_role,
     to_metagpt,
 )
-from langmem_adapter.conversation import WorkingMemory, carried, register, stamp
+from langmem_adapter.conversation import LongTermMemory, WorkingMemory, carried, register, stamp
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory import Memory
 
@@ -324,6 +324,18 @@ async def test_a_folder_is_taken_in_order_and_twice_takes_nothing_new(tmp_path: 
         assert await aimport_role(folder, WorkingMemory(memory=memory, agent_id=role_id)) == Imported(new=0, known=2)
         assert [message.text for message in log.get()] == ["Write a game.", "目标：好玩"]
         assert log.get() == [from_metagpt(dump("Write a game.")), from_metagpt(GOALS)]
+
+
+def test_a_folder_is_taken_into_the_long_term_memory_of_a_role(tmp_path: Path) -> None:
+    folder = role_folder(tmp_path / "产品经理", messages_of(dump("Write a snake game"), dump("目标：好玩", "2")))
+    with Memory(":memory:") as memory:
+        role = LongTermMemory(memory, folder.name, user_id="alice")
+        assert import_role(folder, role) == Imported(new=2, known=0)
+        assert import_role(folder, role) == Imported(new=0, known=2)
+        assert [found.message for found in role.search_similar("目标：好玩！")] == [
+            from_metagpt(dump("目标：好玩", "2"))
+        ]
+        assert len(memory.get_all(agent_id="产品经理", user_id="alice")) == 2
 
 
 def test_what_metagpt_wrote_twice_is_taken_once_and_what_has_no_id_gets_its_nodes(tmp_path: Path) -> None:

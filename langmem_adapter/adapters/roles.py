@@ -1,0 +1,119 @@
+"""A role's long-term memory as nodes of a LangGraph graph: what is news goes on, what is none ends there.
+
+As MetaGPT's roles observe, think and act: look for news before the work, keep what was said after it. A run that dies between
+the two has kept nothing, so that its messages are news again when it is resumed.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from langchain_core.messages import BaseMessage, convert_to_messages
+
+from langmem_adapter.adapters.calls import Node, messages_of_state, scope_of_call
+from langmem_adapter.arguments import bounded
+from langmem_adapter.conversation.long_term import MONTH, LongTermMemory
+from langmem_adapter.records.checks import check_text
+from langmem_adapter.scoping import MemoryContext
+from langmem_adapter.twins import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import timedelta
+
+    from langchain_core.runnables import RunnableConfig
+
+    from langmem_adapter.adapters.calls import Update
+    from langmem_adapter.memory import Memory
+
+__all__ = ["RoleNodes"]
+
+
+class RoleNodes:
+    """The nodes `find_news` and `keep`, and between them the edge `has_news`.
+
+    Whose role it is comes with the call (context or `configurable`); see `resolve_scope`. A failure is raised: LangGraph's
+    `retry_policy` and `error_handler` say what becomes of it.
+
+    `find_news` puts into the state which of its messages are news to the role; nothing is kept yet. `keep` keeps all messages
+    of the state, those of the work as well, each once.
+
+    Args:
+        memory: The memory.
+        role_id: The role, as the `agent_id` of its messages and memories, where the call does not say.
+        user_id: Whose role it is, likewise.
+        run_id: The run, likewise.
+        watch: See `LongTermMemory`.
+        threshold: The same.
+        ttl: The same.
+        limit: At most so much news, the first of it; `None` for all.
+        messages_key: Where the state holds the messages.
+        news_key: Where to put those that are news.
+
+    Raises:
+        InvalidInputError: An argument cannot be used; the text names it.
+
+    Example:
+        >>> from langchain_core.messages import AIMessage
+        >>> from langgraph.graph import END, MessagesState, StateGraph
+        >>> from langmem_adapter import Memory
+        >>> class State(MessagesState):
+        ...     news: list
+        >>> memory = Memory(":memory:")
+        >>> role = RoleNodes(memory, "engineer", user_id="alice")
+        >>> graph = StateGraph(State).add_node("look", role.find_news).add_node("keep", role.keep)
+        >>> _ = graph.add_node("work", lambda state: {"messages": AIMessage(f"Done: {state['news'][-1].text}")})
+        >>> _ = graph.add_conditional_edges("look", role.has_news, {"news": "work", "nothing new": END})
+        >>> compiled = graph.set_entry_point("look").add_edge("work", "keep").compile()
+        >>> compiled.invoke({"messages": "Write a snake game"})["messages"][-1].text
+        'Done: Write a snake game'
+        >>> compiled.invoke({"messages": "Write a snake game"})["messages"][-1].text
+        'Write a snake game'
+        >>> memory.close()
+    """
+
+    def __init__(  # noqa: PLR0913 - each is a knob of its own
+        self,
+        memory: Memory,
+        role_id: str,
+        *,
+        user_id: str | None = None,
+        run_id: str | None = None,
+        watch: Iterable[object] | None = None,
+        threshold: float = 0.95,
+        ttl: timedelta | None = MONTH,
+        limit: int | None = None,
+        messages_key: str = "messages",
+        news_key: str = "news",
+    ) -> None:
+        watched = None if watch is None else [*watch]
+        self._role = partial(LongTermMemory, memory, watch=watched, threshold=threshold, ttl=ttl)
+        self._role(role_id)  # refuses now what it would refuse later
+        self._default = MemoryContext(user_id, role_id, run_id)
+        self._limit = None if limit is None else bounded(limit, "limit")
+        self._messages_key = check_text(messages_key, "messages_key")
+        self._news_key = check_text(news_key, "news_key")
+        self.find_news: Final = Node(self._finding)
+        self.keep: Final = Node(self._keeping)
+
+    def has_news(self, state: Any) -> Literal["news", "nothing new"]:
+        """Where to go on from `find_news`, for `StateGraph.add_conditional_edges`."""
+        return "news" if messages_of_state(state, self._news_key) else "nothing new"
+
+    def _finding(self, state: Any, config: RunnableConfig | None) -> Plan[Update]:
+        role, said = self._of(config), self._said(state)
+        how: dict[str, Any] = {"limit": self._limit}
+        found = Plan(partial(role.find_news, said, **how), partial(role.afind_news, said, **how))
+        return found.then(lambda news: {self._news_key: [*news]})
+
+    def _keeping(self, state: Any, config: RunnableConfig | None) -> Plan[Update]:
+        role, said = self._of(config), self._said(state)
+        return Plan(partial(role.add_batch, said), partial(role.aadd_batch, said)).then(lambda _: {})
+
+    def _of(self, config: RunnableConfig | None) -> LongTermMemory:
+        scope = scope_of_call(self._default, config)
+        return self._role(scope.agent_id, user_id=scope.user_id, run_id=scope.run_id)
+
+    def _said(self, state: Any) -> list[BaseMessage]:
+        return convert_to_messages(messages_of_state(state, self._messages_key))

@@ -1,0 +1,105 @@
+"""The long-term memory of a role as nodes of a graph."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, MessagesState, StateGraph
+
+from langmem_adapter.adapters.roles import RoleNodes
+from langmem_adapter.conversation import LongTermMemory, stamp
+from langmem_adapter.errors import InvalidInputError, ScopeError
+from langmem_adapter.memory import Memory
+from langmem_adapter.scoping import MemoryContext
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+THREAD: Any = {"configurable": {"thread_id": "t"}}
+ALICE = MemoryContext(user_id="alice")
+
+
+class State(MessagesState, total=False):
+    """A thread, and what is news of it."""
+
+    news: list[AnyMessage]
+
+
+@pytest.fixture
+def memory() -> Iterator[Memory]:
+    with Memory(":memory:") as opened:
+        yield opened
+
+
+def working(role: RoleNodes, work: Any = None, checkpointer: Any = None) -> Any:
+    """A role that observes, works and keeps what was said."""
+    graph = StateGraph(State, context_schema=MemoryContext)
+    graph.add_node("look", role.find_news).add_node("keep", role.keep).add_node("work", work or done)
+    graph.add_conditional_edges("look", role.has_news, {"news": "work", "nothing new": END})
+    graph.add_edge(START, "look").add_edge("work", "keep").add_edge("keep", END)
+    return graph.compile(checkpointer=checkpointer)
+
+
+def done(state: State) -> dict[str, Any]:
+    return {"messages": [AIMessage("Done: " + ", ".join(message.text for message in state["news"]))]}
+
+
+async def test_news_goes_on_and_what_is_like_it_ends_there(memory: Memory) -> None:
+    graph = working(RoleNodes(memory, "engineer"))
+    first = graph.invoke({"messages": "写一个贪吃蛇游戏"}, context=ALICE)
+    again = await graph.ainvoke({"messages": "写一个贪吃蛇游戏！"}, context=ALICE)
+    other = await graph.ainvoke({"messages": "Write a 2048 web game"}, context=ALICE)
+    assert first["messages"][-1].text == "Done: 写一个贪吃蛇游戏"
+    assert (again["news"], len(again["messages"])) == ([], 1)
+    assert other["messages"][-1].text == "Done: Write a 2048 web game"
+
+
+def test_each_message_of_a_thread_is_news_once_and_answers_are_none(memory: Memory) -> None:
+    graph = working(RoleNodes(memory, "engineer", user_id="alice"), checkpointer=InMemorySaver())
+    graph.invoke({"messages": "Write a snake game"}, THREAD)
+    state = graph.invoke({"messages": "Paint the walls in red"}, THREAD)
+    assert [message.text for message in state["news"]] == ["Paint the walls in red"]
+    log = LongTermMemory(memory, "engineer", user_id="alice")
+    assert log.get() == state["messages"]
+
+
+def test_a_run_that_dies_at_work_has_its_news_again(memory: Memory) -> None:
+    failing = iter([OSError("no such host")])
+
+    def work(state: State) -> dict[str, Any]:
+        for error in failing:
+            raise error
+        return done(state)
+
+    graph = working(RoleNodes(memory, "engineer", user_id="alice"), work)
+    with pytest.raises(OSError, match="no such host"):
+        graph.invoke({"messages": [HumanMessage("Write a snake game", id="1")]})
+    assert graph.invoke({"messages": [HumanMessage("Write a snake game", id="1")]})["messages"][-1].text.startswith(
+        "Done"
+    )
+
+
+def test_what_one_watches_another_need_not_and_nobody_meets_the_others(memory: Memory) -> None:
+    def news(graph: Any, context: MemoryContext) -> int:
+        said = stamp(HumanMessage("Write a snake game"), cause_by="UserRequirement")
+        return len(graph.invoke({"messages": [said]}, context=context)["news"])
+
+    watching = working(RoleNodes(memory, "engineer", watch=["UserRequirement"], limit=1))
+    for context in (ALICE, MemoryContext(user_id="bob")):
+        assert [news(watching, context) for _ in range(2)] == [1, 0]
+    unwatched = working(RoleNodes(memory, "architect", watch=["WritePRD"]))
+    assert [news(unwatched, ALICE) for _ in range(2)] == [1, 1]
+
+
+def test_somebody_has_to_say_whose_role_it_is(memory: Memory) -> None:
+    with pytest.raises(ScopeError, match="whose"):
+        working(RoleNodes(memory, "engineer")).invoke({"messages": "Hi"})
+
+
+@pytest.mark.parametrize("wrong", [{"role_id": " "}, {"threshold": 7}, {"ttl": 7}, {"limit": 0}, {"news_key": 7}])
+def test_arguments_that_cannot_be_used_are_refused(memory: Memory, wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInputError, match=next(iter(wrong))):
+        RoleNodes(memory, **{"role_id": "engineer", **wrong})
