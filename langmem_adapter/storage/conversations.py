@@ -46,6 +46,7 @@ __all__ = [
     "read",
     "remove",
     "turns",
+    "version",
 ]
 
 _Number: Final = changes.c.seq.type
@@ -287,6 +288,15 @@ def count(connection: Connection, conversation: Conversation) -> int:
     """How many messages a conversation has."""
     mine = turns.c.conversation_id.in_(_ids(conversation))
     return int(connection.execute(select(func.count()).select_from(turns).where(mine)).scalar_one())
+
+
+def version(connection: Connection, conversation: Conversation, after: int) -> str:
+    """What tells how the messages behind a position stand: it changes whenever one is added or removed."""
+    behind = select(func.count()).where(turns.c.conversation_id == conversations.c.id, turns.c.position > after)
+    columns = conversations.c.id, conversations.c.created_at, conversations.c.updated_at, conversations.c.last
+    query = select(*columns, behind.scalar_subquery()).where(conversations.c.key == conversation.key)
+    row = connection.execute(query).first()
+    return "" if row is None else " ".join(map(str, (after, *row)))
 
 
 def remove(connection: Connection, conversation: Conversation, positions: Collection[int]) -> int:
