@@ -90,6 +90,8 @@ class Settings(BaseSettings):
         sweep_minutes: How long an expired memory may still be listed with `include_expired` before it is deleted (its history
             stays), and how often an open memory looks for such ones; 0, and `inf`, never delete them unasked.
         snapshot_every: Changes after which the vector index writes a snapshot; it also does when closed.
+        redis_url: A Redis server that keeps copies of conversations for half an hour, as `"redis://localhost:6379/0"` (extra
+            `redis`); the database stays the truth.
         trust_folder: Whether `./langmem_adapter.toml` is read. It counts as an argument, in the environment, and in the user's
             own file.
 
@@ -134,6 +136,7 @@ class Settings(BaseSettings):
     busy_timeout: float = Field(default=30.0, gt=0)
     sweep_minutes: float = Field(default=60.0, ge=0)
     snapshot_every: int = Field(default=5_000, ge=1)
+    redis_url: str | None = None
     trust_folder: bool = False
 
     @field_validator("language")

@@ -4,9 +4,10 @@
 `experience` keeps requests with their answers and scores, `town` says what is known about somebody.
 """
 
+from langmem_adapter.conversation.brain import BrainMemory
 from langmem_adapter.conversation.channel import latest
 from langmem_adapter.conversation.long_term import LongTermMemory
 from langmem_adapter.conversation.working import WorkingMemory
 from langmem_adapter.records.carried import Carried, carried, register, stamp
 
-__all__ = ["Carried", "LongTermMemory", "WorkingMemory", "carried", "latest", "register", "stamp"]
+__all__ = ["BrainMemory", "Carried", "LongTermMemory", "WorkingMemory", "carried", "latest", "register", "stamp"]

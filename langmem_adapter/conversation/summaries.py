@@ -16,11 +16,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.messages.utils import count_tokens_approximately
 
 from langmem_adapter.errors import ModelReplyError
 from langmem_adapter.reasoning.base import Passage, Wording
+from langmem_adapter.records.carried import label_of
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.text import content_words, words
 from langmem_adapter.twins import Plan
@@ -50,7 +51,6 @@ _BYTES: Final = 4
 _OVERLAP: Final = 20
 _USUAL: Final = 500
 _SHARES: Final = 4  # a window becomes a quarter of itself at least, however many there are
-_ROLES: Final = {"human": "user", "ai": "assistant", "function": "tool"}
 
 
 def about_tokens(messages: Iterable[BaseMessage]) -> int:
@@ -96,8 +96,7 @@ def told(message: BaseMessage) -> str:
     """
     calls = message.tool_calls if isinstance(message, AIMessage) else []
     asked = [f"[calls {call['name']}({json.dumps(call['args'], ensure_ascii=False, default=str)})]" for call in calls]
-    role = message.role if isinstance(message, ChatMessage) else _ROLES.get(message.type, message.type)
-    return f"{message.name or role}: {' '.join([message.text, *asked]).strip()}"
+    return f"{message.name or label_of(message)}: {' '.join([message.text, *asked]).strip()}"
 
 
 def units(messages: Iterable[tuple[int, BaseMessage]]) -> list[list[tuple[int, BaseMessage]]]:
@@ -183,11 +182,13 @@ class Summary:
         text: At most so many tokens.
         usage: Model calls and tokens.
         windows: The summaries of the windows that it was made from; none where the text fitted.
+        made_by: The model, or `"offline"`; empty where the text fitted.
     """
 
     text: str
     usage: Usage = Usage()
     windows: tuple[Piece, ...] = ()
+    made_by: str = ""
 
 
 def summarized(
@@ -245,6 +246,7 @@ class _Work:
                 _joined([wording.text for wording in made]),
                 sum((wording.usage for wording in made), Usage()),
                 tuple(replace(piece, text=wording.text) for piece, wording in zip(cut, made, strict=True)),
+                self.summarizer.mode,
             )
         )
 

@@ -31,7 +31,7 @@ from langmem_adapter.records.results import AddResult
 from langmem_adapter.search.ranking import Weights
 from langmem_adapter.search.searcher import Searcher
 from langmem_adapter.settings import Settings, chosen_database
-from langmem_adapter.storage import erasure, meta
+from langmem_adapter.storage import cache, erasure, meta
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.erasure import Sweeper
 from langmem_adapter.storage.ledger import Ledger
@@ -88,6 +88,7 @@ class Engine:
         sweeper: Deletes what has expired.
         indexer: Keeps the vector index in step with the database.
         searcher: Finds memories.
+        cache: Copies of conversations in Redis, or `None`.
         writers: What works in the background and is still open.
         fingerprint: Of the embedding model.
 
@@ -132,6 +133,7 @@ class Engine:
         spec = embeddings or settings.embeddings
         vectors = resolve_embeddings(spec, settings)
         self._limits = embedding_limits(spec, vectors, settings)
+        self.cache = cache.opened(settings.redis_url)
         self.database = Database(chosen_database(database, settings), busy_timeout=settings.busy_timeout)
         with ExitStack() as undo:
             undo.callback(self.database.close)
@@ -287,6 +289,9 @@ class Engine:
         self.embedder.forget()
         self.searcher.forget()
         files, remains = 0, list[str]()
+        if self.cache is not None:
+            with erasure.noting(remains, "copies of conversations are left in Redis for half an hour; purge again"):
+                self.cache.erase(scope)
         # What stands in this process and in the database is erased by then; a store elsewhere follows, or remains.
         empty = self.indexer.index is None and not self._outside
         if not empty:
@@ -334,7 +339,8 @@ class Engine:
         if self.database.inherited:
             return
         errors: list[BaseException] = []
-        parts: tuple[Closing, ...] = (self.database, *self._feeds.values(), self.indexer, *self.writers)
+        cached = () if self.cache is None else (self.cache,)
+        parts: tuple[Closing, ...] = (self.database, *cached, *self._feeds.values(), self.indexer, *self.writers)
         with ExitStack() as closing:  # from the last to the first
             for part in parts:
                 closing.callback(_close, part, errors)

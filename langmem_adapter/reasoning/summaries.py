@@ -45,7 +45,7 @@ class LLMSummarizer:
     def title(self, text: str, max_words: int, language: str = "") -> Plan[Wording]:
         """One call; see `Summarizer.title`."""
         plan = self._written("give a title", title_messages(text, max_words, language), text=text)
-        return plan.then(lambda wording: Wording(wording.text.strip(_QUOTES), wording.usage))
+        return plan.then(lambda wording: Wording(_bare(wording.text), wording.usage))
 
     def is_related(self, text: str, other: str) -> Plan[tuple[bool, Usage]]:
         """One call, and one repair where it is needed; see `Summarizer.is_related`."""
@@ -63,6 +63,12 @@ class LLMSummarizer:
 
     def _read(self, task: str, messages: Sequence[BaseMessage], reply: BaseMessage) -> Wording:
         return Wording(plain_text(reply, self.mode, f"what it was asked ({task})"), usage_of(task, messages, reply))
+
+
+def _bare(title: str) -> str:
+    """The first line, without the quotation marks around it."""
+    line = title.strip().splitlines()[0]
+    return line.strip(_QUOTES) or line
 
 
 def _judgement(reply: RelatedReply, _: object) -> tuple[bool, Sequence[str]]:

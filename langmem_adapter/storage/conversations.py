@@ -61,6 +61,7 @@ __all__ = [
     "remembered",
     "remove",
     "turns",
+    "version",
 ]
 
 _Number: Final = changes.c.seq.type
@@ -310,6 +311,15 @@ def remembered(connection: Connection, conversation: Conversation, memory_ids: M
         mine = turns.c.conversation_id == _ids(conversation).scalar_subquery()
         noted = update(turns).where(mine, turns.c.position == bindparam("place")).values(memory_id=bindparam("held"))
         connection.execute(noted, [{"place": place, "held": memory_id} for place, memory_id in memory_ids.items()])
+
+
+def version(connection: Connection, conversation: Conversation, after: int) -> str:
+    """What tells how the messages behind a position stand: it changes whenever one is added or removed."""
+    behind = select(func.count()).where(turns.c.conversation_id == conversations.c.id, turns.c.position > after)
+    columns = conversations.c.id, conversations.c.created_at, conversations.c.updated_at, conversations.c.last
+    query = select(*columns, behind.scalar_subquery()).where(conversations.c.key == conversation.key)
+    row = connection.execute(query).first()
+    return "" if row is None else " ".join(map(str, (after, *row)))
 
 
 def remove(connection: Connection, conversation: Conversation, positions: Collection[int]) -> int:

@@ -46,6 +46,11 @@ class Note:
     id: int = 0
     created_at: datetime | None = None
 
+    @property
+    def trace_id(self) -> str:
+        """The id under which `Memory.trace` shows how it was made, where a model or the rules made it."""
+        return f"note-{self.id}"
+
 
 def keep(connection: Connection, conversation: Conversation, note: Note) -> int:
     """Keep a note, within a write transaction; a conversation that there is not yet begins with it.

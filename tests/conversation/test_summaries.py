@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -70,7 +71,7 @@ def test_windows_cover_everything_once_and_in_order_and_the_summary_fits() -> No
     assert count(made.text) <= 100
     assert made.text.startswith("Ann")
     assert (made.windows[0].first, made.windows[-1].last) == (1, 200)
-    assert all(one.last + 1 == other.first for one, other in zip(made.windows, made.windows[1:], strict=False))
+    assert all(one.last + 1 == other.first for one, other in pairwise(made.windows))
     assert made.usage.model_calls == len(model.calls) > len(made.windows)
     assert all(count(asked_for(messages)["text"]) <= 400 for messages in model.calls)
 

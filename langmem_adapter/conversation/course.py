@@ -1,0 +1,354 @@
+"""The course of a conversation: how it stands in the database, and how what was made of it gets there."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from functools import partial
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+
+from langmem_adapter.conversation.summaries import Summary, is_open, pieces_of, summarized, units
+from langmem_adapter.errors import ConflictError, InvalidInputError
+from langmem_adapter.forks import cached_property
+from langmem_adapter.records.work import Turn
+from langmem_adapter.storage import conversations, notes, traces
+from langmem_adapter.storage.conversations import StoredTurn, Which
+from langmem_adapter.storage.messages import messages_of
+from langmem_adapter.storage.notes import Note
+from langmem_adapter.storage.traces import TraceDraft
+from langmem_adapter.twins import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from langchain_core.messages import BaseMessage
+    from sqlalchemy import Connection
+
+    from langmem_adapter.engine.wiring import Engine
+    from langmem_adapter.reasoning.base import Wording
+    from langmem_adapter.records.cost import Usage
+    from langmem_adapter.storage.conversations import Conversation, Draft
+
+__all__ = ["Course", "Due", "State"]
+
+R = TypeVar("R")
+Unit: TypeAlias = "list[tuple[int, BaseMessage]]"
+
+_TRIES: Final = 5
+_ROLES: Final = {"human": "user", "ai": "assistant"}
+
+
+@dataclass(frozen=True)
+class State:
+    """How a conversation stands.
+
+    Attributes:
+        summary: The running summary, where there is one.
+        turns: The messages behind what it covers, oldest first.
+    """
+
+    summary: Note | None
+    turns: list[StoredTurn]
+
+    @property
+    def text(self) -> str:
+        """That of the summary."""
+        return "" if self.summary is None else self.summary.text
+
+    @cached_property
+    def messages(self) -> list[BaseMessage]:
+        """Those of the turns."""
+        return messages_of(self.turns)
+
+    @property
+    def units(self) -> list[Unit]:
+        """The messages, those together that may not be parted."""
+        return units(zip((turn.position for turn in self.turns), self.messages, strict=True))
+
+    @property
+    def closed(self) -> list[Unit]:
+        """The units, but for one at the end whose tool has not answered yet."""
+        together = self.units
+        return together[:-1] if together and is_open(together[-1]) else together
+
+    def older(self, tokens: Callable[[list[BaseMessage]], int], room: int) -> list[Unit]:
+        """The closed units in front of the latest ones, which have so much room."""
+        together = self.units
+        place = len(together)
+        while place and (room := room - tokens([message for _, message in together[place - 1]])) >= 0:
+            place -= 1
+        return self.closed[:place]
+
+    def upto(self, position: int) -> list[tuple[int, str]]:
+        """What it is made of, the summary's number first: two states with the same made the same up to there."""
+        start = (0 if self.summary is None else self.summary.id, self.text)
+        return [start, *((turn.position, turn.message) for turn in self.turns if turn.position <= position)]
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What is to be summed up.
+
+    Attributes:
+        units: The messages, from the first behind the running summary on.
+        max_tokens: Tokens that the new running summary may have.
+        keep_language: Whether to keep to the language of the text.
+    """
+
+    units: list[Unit]
+    max_tokens: int
+    keep_language: bool = False
+
+
+class Course:
+    """A conversation in the database.
+
+    Args:
+        engine: The parts of the memory.
+        conversation: Which.
+        window: Tokens that are summed up at once.
+        count: Counts the tokens of a text.
+    """
+
+    def __init__(self, engine: Engine, conversation: Conversation, *, window: int, count: Callable[[str], int]) -> None:
+        self._engine = engine
+        self._conversation = conversation
+        self._window = window
+        self._count = count
+        self._summarizer = engine.reasoner.summarizer
+
+    # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def state(self) -> Plan[State]:
+        """How it stands."""
+        return Plan(partial(self._engine.reading, self._cached))
+
+    def notes(self, kind: str) -> Plan[list[Note]]:
+        """The notes of a kind, oldest first."""
+        return Plan(partial(self._engine.reading, notes.read, self._conversation, kind))
+
+    def dumped(self) -> str:
+        """All that counts, as JSON."""
+        return str(self._engine.reading(self._dumped))
+
+    def _dumped(self, connection: Connection) -> str:
+        state = self._read(connection)
+        talk = notes.latest(connection, self._conversation, "talk")
+        whole = {
+            "history": [json.loads(turn.message) for turn in state.turns],
+            "historical_summary": state.text,
+            "knowledge": [note.text for note in notes.read(connection, self._conversation, "knowledge")],
+            "last_talk": talk and talk.text,
+        }
+        return json.dumps(whole, ensure_ascii=False)
+
+    def _read(self, connection: Connection) -> State:
+        summary = notes.latest(connection, self._conversation, "summary")
+        after = 0 if summary is None else summary.covers_to
+        return State(summary, conversations.read(connection, self._conversation, Which(after=after)))
+
+    def _cached(self, connection: Connection) -> State:
+        """Contract: a copy counts only where its version is the database's; see tests/conversation/test_cache.py."""
+        cache = self._engine.cache
+        if cache is None:
+            return self._read(connection)
+        summary = notes.latest(connection, self._conversation, "summary")
+        after = 0 if summary is None else summary.covers_to
+        version = conversations.version(connection, self._conversation, after)
+        if (kept := cache.get(self._conversation, version)) is not None:
+            return State(summary, [_turn(held) for held in json.loads(kept)])
+        turns = conversations.read(connection, self._conversation, Which(after=after))
+        cache.put(self._conversation, version, json.dumps([asdict(turn) for turn in turns], default=str))
+        return State(summary, turns)
+
+    # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def writing(self, work: Callable[[Connection], R]) -> Plan[R]:
+        """Some work in a write transaction."""
+        database = self._engine.database
+        return Plan(partial(database.write, work), partial(database.awrite, work))
+
+    def append(self, draft: Draft, connection: Connection) -> bool:
+        """Keep a message, unless it is there already under its id."""
+        if draft.message_id is not None:
+            alike = Which(fingerprints={str(draft.fingerprint)})
+            same = conversations.read(connection, self._conversation, alike)
+            if any(turn.message_id == draft.message_id for turn in same):
+                return False
+        conversations.append(connection, self._conversation, [draft])
+        return True
+
+    def keep(self, note: Note, connection: Connection) -> int:
+        """Keep a note."""
+        return notes.keep(connection, self._conversation, note)
+
+    def pop_talk(self, connection: Connection) -> str | None:
+        """Take the last talk away."""
+        talk = notes.latest(connection, self._conversation, "talk")
+        notes.drop(connection, self._conversation, "talk")
+        return None if talk is None else talk.text
+
+    def cover(self, text: str, connection: Connection) -> None:
+        """Keep a summary of all messages that was made elsewhere."""
+        state = self._read(connection)
+        if text != state.text:
+            self._keep(connection, "summary", text, state, state.turns[-1].position if state.turns else 0)
+
+    def clear(self, connection: Connection) -> None:
+        """Remove everything but the name."""
+        conversations.clear(connection, self._conversation)
+        if self._engine.cache is not None:
+            self._engine.cache.drop(self._conversation)
+
+    def begin(self, drafts: Sequence[Draft], kept: Iterable[Note], connection: Connection) -> None:
+        """Fill it, where nothing is there yet."""
+        state = self._read(connection)
+        if state.turns or state.summary is not None:
+            raise InvalidInputError(
+                "this conversation has begun already; clear() it first, or load into another chat_id"
+            )
+        for note in kept:
+            notes.keep(connection, self._conversation, note)
+        conversations.append(connection, self._conversation, drafts)
+
+    # ── summing up ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def settled(
+        self, due: Callable[[State], Due | R], enough: Callable[[str], R] | None = None, tries: int = _TRIES
+    ) -> Plan[R]:
+        """Sum up until nothing is due.
+
+        Args:
+            due: What is to be summed up, or the result where nothing is.
+            enough: Makes the result of a summary; without it, it is looked again how the conversation stands.
+            tries: How often to look.
+
+        Raises:
+            ConflictError: When it is carried out: others changed the conversation each time.
+        """
+
+        def again() -> Plan[R]:
+            if tries == 1:
+                raise ConflictError("others kept changing the conversation while it was summed up; try again")
+            return self.settled(due, enough, tries - 1)
+
+        def look(state: State) -> Plan[R]:
+            wanted = due(state)
+            if not isinstance(wanted, Due):
+                return Plan.known(wanted)
+            return self._summed_up(state, wanted).and_then(
+                lambda kept: again() if kept is None or enough is None else Plan.known(enough(kept))
+            )
+
+        return self.state().and_then(look)
+
+    def _summed_up(self, state: State, due: Due) -> Plan[str | None]:
+        """The summary once it is kept; `None` where somebody changed what it was made of."""
+        made = summarized(
+            self._summarizer,
+            pieces_of(due.units),
+            max_tokens=due.max_tokens,
+            window=self._window,
+            count=self._count,
+            before=state.text,
+            keep_language=due.keep_language,
+        )
+        return made.and_then(lambda summary: self.writing(partial(self._commit, state, due, summary)))
+
+    def _commit(self, seen: State, due: Due, made: Summary, connection: Connection) -> str | None:
+        """Contract: a summary is kept only where all that it was made of still stands, in the transaction that keeps it.
+
+        tests/conversation/test_brain.py::test_h23_of_two_writers_none_loses_anything
+        tests/conversation/test_brain.py::test_what_is_purged_meanwhile_is_not_kept
+        """
+        until = due.units[-1][-1][0] if due.units else 0
+        now = self._read(connection)
+        if now.upto(until) != seen.upto(until):
+            return None
+        by = made.made_by
+        for piece in made.windows:
+            self._keep(connection, "window", piece.text, seen, piece.last, made_by=by, first=piece.first)
+        number = self._keep(connection, "summary", made.text, seen, until, made_by=by)
+        self._trace(connection, number, seen, until, made.usage)
+        return made.text
+
+    def title(self, seen: State, text: str, max_words: int, made: Plan[Wording]) -> Plan[str]:
+        """The title of a text, made if the one that is kept is of another text."""
+        source = _digest([(max_words, text)])
+        plan = Plan(partial(self._engine.reading, notes.latest, self._conversation, "title"))
+
+        until = seen.turns[-1].position if seen.summary is None else 0
+
+        def kept(wording: Wording, connection: Connection) -> str:
+            if self._read(connection).upto(until) == seen.upto(until):
+                by = self._summarizer.mode
+                number = self._keep(connection, "title", wording.text, seen, until, made_by=by, source=source)
+                self._trace(connection, number, seen, until, wording.usage)
+            return wording.text
+
+        def known(title: Note | None) -> Plan[str]:
+            if title is not None and title.source == source:
+                return Plan.known(title.text)
+            return made.and_then(lambda wording: self.writing(partial(kept, wording)))
+
+        return plan.and_then(known)
+
+    def _keep(
+        self,
+        connection: Connection,
+        kind: str,
+        text: str,
+        seen: State,
+        until: int,
+        *,
+        made_by: str = "",
+        first: int = 0,
+        source: str = "",
+    ) -> int:
+        before = seen.summary
+        earlier = before.covers_from if before is not None and before.covers_from else 0
+        note = Note(
+            kind=kind,
+            text=text,
+            covers_from=first or earlier or (seen.turns[0].position if seen.turns else 0),
+            covers_to=max(until, 0 if before is None else before.covers_to),
+            source=source or _digest(seen.upto(until)),
+            made_by=made_by,
+        )
+        return notes.keep(connection, self._conversation, note)
+
+    def _trace(self, connection: Connection, number: int, seen: State, until: int, usage: Usage) -> None:
+        """What a note was made of, in the form that traces of adds have."""
+        days, scope = self._engine.settings.trace_days, self._conversation.scope
+        if not days or scope is None:
+            return
+        state = {
+            "task": {
+                "scope": scope.named,
+                "infer": True,
+                "memory_type": None,
+                "prompt": None,
+                "items": [{"metadata": None, "expires_at": None}],
+            },
+            "turns": [_shown(turn) for turn in seen.turns if turn.position <= until],
+            "facts": [],
+            "decisions": [],
+            "work": {"usage": usage.to_json(), "milliseconds": {}},
+            "mode": self._summarizer.mode,
+        }
+        traces.keep(connection, f"note-{number}", TraceDraft(days, state), ())
+
+
+def _digest(parts: object) -> str:
+    return blake2b(json.dumps(parts, ensure_ascii=False).encode(), digest_size=32).hexdigest()
+
+
+def _turn(held: dict[str, Any]) -> StoredTurn:
+    return StoredTurn(**{**held, "created_at": datetime.fromisoformat(held["created_at"])})
+
+
+def _shown(turn: StoredTurn) -> dict[str, Any]:
+    role = _ROLES.get(turn.role, turn.role)
+    return Turn(role, turn.text, turn.label or role, turn.created_at).to_json()
