@@ -11,13 +11,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, get_buffer_string
-from langchain_core.messages.utils import count_tokens_approximately
 from langchain_core.runnables.config import ensure_config
 from pydantic import ConfigDict, Field
 
 from langmem_adapter.adapters.calls import OnError, forgiving, making, scope_of_call
 from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
 from langmem_adapter.adapters.talk import CountTokens, asked, listing, looked_up, remembered
+from langmem_adapter.conversation.brain import BrainMemory
+from langmem_adapter.conversation.summaries import about_tokens
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
 from langmem_adapter.memory import Memory  # noqa: TC001 - pydantic reads the annotation of a field
@@ -42,13 +43,18 @@ if TYPE_CHECKING:
 __all__ = ["ConversationMemory"]
 
 _INTRODUCTION: Final = "What is known from earlier conversations:"
+_LEAST: Final = 200
+_MOST: Final = 1_000_000
 _CALLS_OF_A_CHAIN: Final = (Chain.invoke.__code__, Chain.ainvoke.__code__)
 
 
 class ConversationMemory(BaseMemory):
-    """Gives a chain what is known about its user and what was said last, and remembers each exchange.
+    """Gives a chain what is known about its user, a summary of the conversation and what was said last.
 
-    What was said last helps to understand the exchange and is no source (`context` of `Memory.add`).
+    It remembers each exchange, too. What it gives fits into *max_tokens*: facts take a quarter at most, and what was said fills
+    the rest. Where that does not fit, the older messages go into the summary (`BrainMemory`), by the memory's chat model, or
+    offline by rules; they stay in the database. What was said last helps to understand the exchange and is no source
+    (`context` of `Memory.add`).
 
     Whose memory it is comes with the call (`{"configurable": {"user_id": ...}}`, see `resolve_scope`); so may the name of the
     conversation (`session_id`). In an async run, `CombinedMemory` and `ReadOnlySharedMemory` call their parts in a thread,
@@ -61,7 +67,8 @@ class ConversationMemory(BaseMemory):
         agent_id: The agent, in the same way; where one is named, only what the user says is remembered, about them.
         run_id: The run or session of the memories, in the same way.
         session_id: Name of the conversation where the call does not say.
-        memory_key: The variable with what was said last, and, unless *facts_key* is given, with the facts before that.
+        memory_key: The variable with the conversation: its summary, what was said last, and, unless *facts_key* is given, the
+            facts before that.
         facts_key: A variable of their own for the facts, a line `- …` for each.
         input_key: Which input is the question; needed where there are several.
         output_key: Which output is the answer, likewise.
@@ -69,8 +76,9 @@ class ConversationMemory(BaseMemory):
         human_prefix: Who speaks in the text.
         ai_prefix: Who answers in the text.
         k: At most so many facts; 0 neither looks up nor remembers any.
-        last: At most so many messages of the conversation; 0 neither reads nor keeps any.
-        max_tokens: At most so many tokens of facts.
+        last: At most so many messages as they are, whether those before are summed up or not; 0 neither reads nor keeps any,
+            `None` shows all that are not summed up.
+        max_tokens: At most so many tokens of facts, summary and messages together; `None`: a million.
         count_tokens: Counts them.
         introduction: What stands above the facts.
         background: A writer of `memory.background()`, so that the chain does not wait for facts to be remembered.
@@ -102,9 +110,9 @@ class ConversationMemory(BaseMemory):
     human_prefix: str = "Human"
     ai_prefix: str = "AI"
     k: int = Field(default=10, ge=0, le=10_000)
-    last: int = Field(default=20, ge=0, le=10_000)
-    max_tokens: int | None = 1_000
-    count_tokens: CountTokens = count_tokens_approximately
+    last: int | None = Field(default=None, ge=0, le=10_000)
+    max_tokens: int | None = Field(default=4_000, ge=_LEAST, le=_MOST)
+    count_tokens: CountTokens = about_tokens
     introduction: str = _INTRODUCTION
     background: BackgroundWriter | None = None
     on_error: OnError = "raise"
@@ -123,11 +131,11 @@ class ConversationMemory(BaseMemory):
         """The variables that it adds to a chain's inputs."""
         if self.facts_key is None:
             return [self.memory_key]
-        return [self.memory_key, self.facts_key] if self.last else [self.facts_key]
+        return [self.facts_key] if self.last == 0 else [self.memory_key, self.facts_key]
 
     @planned
     def load_memory_variables(self, inputs: dict[str, Any]) -> Plan[dict[str, Any]]:
-        """What is known that bears on the question, and what was said last.
+        """What is known that bears on the question, the summary, and what was said last.
 
         Args:
             inputs: The chain's inputs; without any, no facts are looked up.
@@ -135,11 +143,16 @@ class ConversationMemory(BaseMemory):
         Raises:
             ScopeError: Nobody says whose memory it is.
             InvalidInputError: Which input is the question is not clear.
+            ModelReplyError: A summary came out blank or too long, also when asked again; nothing was changed.
         """
         call = _configurable()
-        facts, said = self._recalling(_mapping(inputs, "inputs"), self._scope(call)), self._reading(call)
-        both = facts.and_then(lambda found: said.then(lambda messages: self._variables(found, messages)))
-        return forgiving(both, self._variables("", []), on_error=self.on_error, doing="recall")
+        facts = self._recalling(_mapping(inputs, "inputs"), self._scope(call))
+
+        def with_talk(found: str) -> Plan[dict[str, Any]]:
+            talk = forgiving(self._talk(call, found), [], on_error=self.on_error, doing="recall the conversation")
+            return talk.then(partial(self._variables, found))
+
+        return forgiving(facts, "", on_error=self.on_error, doing="recall facts").and_then(with_talk)
 
     aload_memory_variables = awaited(load_memory_variables)  # type: ignore[arg-type]  # mypy takes `self` from the base class, whose name this is
 
@@ -180,50 +193,78 @@ class ConversationMemory(BaseMemory):
         default = MemoryContext(self.user_id, self.agent_id, self.run_id)
         return scope_of_call(default, {"configurable": dict(call)})
 
+    def _session(self, call: Mapping[str, Any]) -> str:
+        return call.get("session_id") or self.session_id
+
     def _history(self, call: Mapping[str, Any]) -> SQLChatMessageHistory:
-        session = call.get("session_id") or self.session_id
-        return SQLChatMessageHistory(session, self.memory, last=self.last or None, **self._scope(call).named)
+        scope: dict[str, Any] = self._scope(call).named
+        return SQLChatMessageHistory(self._session(call), self.memory, **scope)
 
     # ── facts ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _recalling(self, inputs: Mapping[str, Any], scope: Scope) -> Plan[str]:
         if not self.k or not inputs:
             return Plan(str)
+        share = self.max_tokens if self.last == 0 or self.max_tokens is None else self.max_tokens // 4
         found = looked_up(self.memory, asked(self._question(inputs)), scope, k=self.k)
-        return found.then(listing(self.max_tokens, self.count_tokens))
+        return found.then(listing(share, lambda lines: self._tokens(self._told(lines[0].text))))
 
     def _remembering(self, said: Sequence[BaseMessage], call: Mapping[str, Any], scope: Scope) -> Plan[Any]:
         if not self.k:
             return Plan(lambda: None)
         remember = partial(remembered, self.memory, said, scope, writer=self.background)
-        return self._reading(call).and_then(lambda earlier: remember(before=earlier))
+        return self._earlier(call).and_then(lambda earlier: remember(before=earlier))
 
     # ── messages ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _reading(self, call: Mapping[str, Any]) -> Plan[list[BaseMessage]]:
-        if not self.last:
+    def _brain(self, call: Mapping[str, Any]) -> BrainMemory:
+        scope: dict[str, Any] = self._scope(call).named
+        return BrainMemory(self.memory, self._session(call), count_tokens=self.count_tokens, **scope)
+
+    def _talk(self, call: Mapping[str, Any], facts: str) -> Plan[list[BaseMessage]]:
+        """The summary as a system message, where there is one, and the messages behind it."""
+        if self.last == 0:
             return Plan(list)
-        history = self._history(call)
-        return Plan(history.get_messages, history.aget_messages)
+        brain = self._brain(call)
+        room = (self.max_tokens or _MOST) - (self._tokens(self._told(facts)) if facts else 0)
+        return Plan(partial(brain.context, room), partial(brain.acontext, room)).then(self._cut)
+
+    def _cut(self, context: list[BaseMessage]) -> list[BaseMessage]:
+        summary = [message for message in context[:1] if isinstance(message, SystemMessage)]
+        return context if self.last is None else [*summary, *context[len(summary) :][-self.last :]]
+
+    def _earlier(self, call: Mapping[str, Any]) -> Plan[list[BaseMessage]]:
+        """The messages that are not summed up."""
+        if self.last == 0:
+            return Plan(list)
+        brain = self._brain(call)
+        return Plan(brain.get_history, brain.aget_history)
 
     def _keeping(self, said: Sequence[BaseMessage], call: Mapping[str, Any]) -> Plan[None]:
-        if not self.last:
+        if self.last == 0:
             return Plan(lambda: None)
         history = self._history(call)
         return Plan(partial(history.add_messages, said), partial(history.aadd_messages, said))
 
     # ── what chains give and get ────────────────────────────────────────────────────────────────────────────────────
 
-    def _variables(self, facts: str, said: list[BaseMessage]) -> dict[str, Any]:
-        told = f"{self.introduction}\n{facts}" if facts and self.facts_key is None else ""
-        variables = {self.facts_key: facts, self.memory_key: self._shown(told, said)}
+    def _variables(self, facts: str, talk: list[BaseMessage]) -> dict[str, Any]:
+        summary, said = (talk[0].text, talk[1:]) if talk and isinstance(talk[0], SystemMessage) else ("", talk)
+        notes = "\n\n".join(filter(None, [self._told(facts) if facts and self.facts_key is None else "", summary]))
+        variables = {self.facts_key: facts, self.memory_key: self._shown(notes, said)}
         return {name: variables[name] for name in self.memory_variables}
 
-    def _shown(self, told: str, said: list[BaseMessage]) -> list[BaseMessage] | str:
+    def _told(self, facts: str) -> str:
+        return f"{self.introduction}\n{facts}"
+
+    def _tokens(self, text: str) -> int:
+        return self.count_tokens([SystemMessage(text)])
+
+    def _shown(self, notes: str, said: list[BaseMessage]) -> list[BaseMessage] | str:
         if self.return_messages:
-            return [SystemMessage(told), *said] if told else said
+            return [SystemMessage(notes), *said] if notes else said
         spoken = get_buffer_string(said, human_prefix=self.human_prefix, ai_prefix=self.ai_prefix)
-        return "\n\n".join(filter(None, [told, spoken]))
+        return "\n\n".join(filter(None, [notes, spoken]))
 
     def _question(self, inputs: Mapping[str, Any]) -> list[BaseMessage]:
         return _messages(inputs, self.input_key or self._only_input(inputs), "input_key", HumanMessage)

@@ -14,7 +14,9 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder, PromptTemplate
 from langchain_core.runnables import RunnablePassthrough
 
+from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
 from langmem_adapter.adapters.classic import ConversationMemory
+from langmem_adapter.conversation.summaries import about_tokens
 from langmem_adapter.errors import InvalidInputError, ScopeError, StorageError
 from langmem_adapter.memory import Memory
 from langmem_adapter.testing import ScriptedChatModel
@@ -328,7 +330,9 @@ def test_several_outputs_are_fine_where_one_is_called_output(small: Memory) -> N
     assert own.load_memory_variables({})["history"] == "Human: x\nAI: y"
 
 
-@pytest.mark.parametrize("wrong", [{"k": -1}, {"last": 10_001}, {"on_error": "ignore"}, {"userid": "x"}])
+@pytest.mark.parametrize(
+    "wrong", [{"k": -1}, {"last": 10_001}, {"max_tokens": 199}, {"on_error": "ignore"}, {"userid": "x"}]
+)
 def test_a_wrong_argument_is_refused(small: Memory, wrong: Any) -> None:
     with pytest.raises(InvalidInputError, match=next(iter(wrong))):
         remembering(small, **wrong)
@@ -344,7 +348,7 @@ def test_a_failure_is_raised_or_logged(caplog: pytest.LogCaptureFixture) -> None
     with pytest.raises(StorageError, match="closed"):
         strict.invoke("Hello!")
     assert lenient.invoke("Hello!")["response"] == "Noted."
-    doings = ["recall", "remember facts", "keep the conversation"]
+    doings = ["recall facts", "recall the conversation", "remember facts", "keep the conversation"]
     assert [record.args for record in caplog.records] == [(doing,) for doing in doings]
 
 
@@ -353,7 +357,64 @@ async def test_a_failure_is_logged_async(caplog: pytest.LogCaptureFixture) -> No
     lenient = conversation(memory, model(), user_id=ALICE, on_error="log")
     memory.close()
     assert (await lenient.ainvoke("Hello!"))["response"] == "Noted."
-    assert len(caplog.records) == 3
+    assert len(caplog.records) == 4
+
+
+# ── one budget ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(("budget", "messages"), [(200, True), (400, False)])
+async def test_facts_summary_and_messages_fit_into_one_budget_at_every_turn(
+    small: Memory, *, budget: int, messages: bool
+) -> None:
+    remembering_all = remembering(small, user_id=ALICE, max_tokens=budget, return_messages=messages)
+    await remembering_all.asave_context({"input": "I am vegetarian."}, {"output": "Noted."})
+    for number in range(20):
+        said = f"第{number}天，我在杭州走了{number}条街，天气很好，路上吃了两碗面，又喝了一壶茶。"
+        shown = (await remembering_all.aload_memory_variables({"input": "What shall a vegetarian eat?"}))["history"]
+        given = shown if messages else [HumanMessage(shown)]
+        assert about_tokens(given) <= budget
+        assert "- Is vegetarian" in given[0].text
+        await remembering_all.asave_context({"input": said}, {"output": f"Street {number}."})
+    assert "Summary of the conversation so far:" in given[0].text
+    assert "Street 18." in given[-1].text
+    assert [isinstance(message, SystemMessage) for message in given] == [messages, *([False] * (len(given) - 1))]
+    kept = SQLChatMessageHistory("default", small, user_id=ALICE).messages
+    assert len(kept) == 42
+
+
+def test_what_is_summed_up_is_the_same_in_the_next_process(tmp_path: Path) -> None:
+    seen: list[dict[str, Any]] = []
+    for _ in range(2):
+        with Memory(tmp_path / "memory.db") as memory:
+            chat = remembering(memory, user_id=ALICE, max_tokens=200, k=0)
+            for number in range(0 if seen else 30):
+                chat.save_context({"input": f"Lily has {number} apples."}, {"output": "Noted."})
+            seen.append(chat.load_memory_variables({}))
+    assert seen[0] == seen[1]
+    assert seen[0]["history"].startswith("Summary of the conversation so far:\n")
+
+
+def test_last_bounds_the_messages_beside_the_summary(small: Memory) -> None:
+    chat = remembering(small, user_id=ALICE, max_tokens=200, k=0, last=1, return_messages=True)
+    for number in range(30):
+        chat.save_context({"input": f"Lily has {number} apples."}, {"output": f"Noted {number}."})
+    summary, latest = chat.load_memory_variables({})["history"]
+    assert (type(summary), latest.text) == (SystemMessage, "Noted 29.")
+
+
+@pytest.mark.parametrize("on_error", ["raise", "log"])
+def test_a_summary_that_cannot_be_had_costs_no_fact_and_no_message(on_error: str) -> None:
+    replies = ['{"facts": [{"text": "Has apples", "turn": 0}]}', OSError("no such host")]
+    with Memory(":memory:", model=ScriptedChatModel(replies=replies), embeddings="hash:64") as memory:
+        remembering(memory, user_id=ALICE).save_context({"input": "I have apples. " * 100}, {"output": "Noted."})
+        chat = remembering(memory, user_id=ALICE, max_tokens=200, on_error=on_error)
+        if on_error == "raise":
+            with pytest.raises(OSError, match="no such host"):
+                chat.load_memory_variables({"input": "What have I?"})
+        else:
+            assert "- Has apples" in chat.load_memory_variables({"input": "What have I?"})["history"]
+        assert len(SQLChatMessageHistory("default", memory, user_id=ALICE).messages) == 2
 
 
 def test_facts_may_be_remembered_in_the_background(small: Memory) -> None:
