@@ -445,7 +445,7 @@ class BrainMemory:
         """The context, or what has to be summed up for it: then the rest fills half of the room at most."""
         messages = [SystemMessage(f"{_LEAD}{state.text}")] if state.text else []
         context: list[BaseMessage] = [*messages, *state.messages]
-        if self._tokens(context) <= budget:
+        if not context or self._tokens(context) <= budget:
             return context
         frame = self._tokens([SystemMessage(_LEAD)])
         most = min(self._max_tokens, budget // 2 - frame)
