@@ -231,7 +231,7 @@ def _save(memory: Memory, scope: Scope, content: str) -> Plan[str]:
             return Plan(lambda: f"Already remembered: {_line(known.id, known.text)}")
         return _added(memory, scope, content, infer=False)
 
-    return _looked_up(memory, scope, content, k=5).and_then(unless_known)
+    return _looked_up(memory, scope, content, k=5, filters={"memory_type": None}).and_then(unless_known)
 
 
 def _infer(memory: Memory, scope: Scope, content: str) -> Plan[str]:
@@ -248,8 +248,10 @@ def _forget(memory: Memory, scope: Scope, memory_id: str) -> Plan[str]:
     return Plan(partial(memory.delete, memory_id, **given), partial(memory.adelete, memory_id, **given)).then(_told)
 
 
-def _looked_up(memory: Memory, scope: Scope, query: str, *, k: int) -> Plan[list[Hit]]:
-    wanted: dict[str, Any] = {"k": k, **scope.named}
+def _looked_up(
+    memory: Memory, scope: Scope, query: str, *, k: int, filters: Mapping[str, Any] | None = None
+) -> Plan[list[Hit]]:
+    wanted: dict[str, Any] = {"k": k, "filters": filters, **scope.named}
     return Plan(partial(memory.search, query, **wanted), partial(memory.asearch, query, **wanted))
 
 

@@ -6,7 +6,8 @@
 
 from langmem_adapter.conversation.brain import BrainMemory
 from langmem_adapter.conversation.channel import latest
+from langmem_adapter.conversation.long_term import LongTermMemory
 from langmem_adapter.conversation.working import WorkingMemory
 from langmem_adapter.records.carried import Carried, carried, register, stamp
 
-__all__ = ["BrainMemory", "Carried", "WorkingMemory", "carried", "latest", "register", "stamp"]
+__all__ = ["BrainMemory", "Carried", "LongTermMemory", "WorkingMemory", "carried", "latest", "register", "stamp"]

@@ -16,7 +16,7 @@ from langmem_adapter.errors import ConflictError, MemoryNotFoundError
 from langmem_adapter.names import entity_key, named_speaker
 from langmem_adapter.reasoning.base import Answer, Comparison, Known, Verdict
 from langmem_adapter.records.cost import Usage
-from langmem_adapter.records.work import FORGET, PROCEDURAL, Change, Decision, Fact
+from langmem_adapter.records.work import FORGET, Change, Decision, Fact
 from langmem_adapter.storage import memories
 from langmem_adapter.storage.writes import Write
 
@@ -96,13 +96,13 @@ class Tidier:
         self._memory = memory
 
     def pending(self, scope: Scope) -> list[str]:
-        """The memories to go through, oldest statement first; step-by-step records are none.
+        """The memories to go through, oldest statement first; records (memories of a type) are none.
 
         Args:
             scope: The fields named must be equal; every exact scope within is tidied by itself.
         """
         told = sorted(self._all(scope), key=lambda item: (item.updated_at, item.created_at))
-        return [item.id for item in told if item.memory_type != PROCEDURAL]
+        return [item.id for item in told if item.memory_type is None]
 
     def tidy(self, memory_id: str, within: Scope, *, dry_run: bool = False, without: Collection[str] = ()) -> Tidied:
         """Compare one memory with older ones, as an add would compare a fact, and do what follows.

@@ -12,12 +12,32 @@ from langmem_adapter.records.plain import as_iso, of_iso, shallow
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["EVENTS", "FORGET", "PROCEDURAL", "UNCLEAR", "Change", "Decision", "Event", "Fact", "ToolCall", "Turn"]
+__all__ = [
+    "EVENTS",
+    "EXPERIENCE",
+    "FORGET",
+    "MESSAGE",
+    "PROCEDURAL",
+    "UNCLEAR",
+    "Change",
+    "Decision",
+    "Event",
+    "Fact",
+    "ToolCall",
+    "Turn",
+]
 
 Event = Literal["ADD", "UPDATE", "DELETE", "NONE"]
 EVENTS: Final[tuple[Event, ...]] = ("ADD", "UPDATE", "DELETE", "NONE")
 PROCEDURAL: Final = "procedural_memory"
-"""The one special `memory_type`: a step-by-step record of what an agent did (seed 004 §1.3)."""
+"""The `memory_type` of a step-by-step record of what an agent did (seed 004 §1.3)."""
+MESSAGE: Final = "message"
+"""That of a message of a conversation, kept word for word."""
+EXPERIENCE: Final = "experience"
+"""That of a request and what it was answered with.
+
+A memory of any type is a record: facts, which have none, are never compared with it, and neither change nor end it.
+"""
 
 FORGET: Final = "Forget: "
 """How a fact begins that asks to forget what follows; it deletes memories and never becomes one."""

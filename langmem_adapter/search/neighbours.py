@@ -76,7 +76,7 @@ def room(tokens: int, facts: int) -> int:
 
 
 def whole(connection: Connection, scope: Scope, most: int) -> list[Any] | None:
-    """Every memory within *scope*; `None` where they take more than *most* tokens, which is found out without reading them."""
+    """Every fact within *scope*; `None` where they take more than *most* tokens, which is found out without reading them."""
     count, letters = memories.extent(connection, scope, most // _BESIDE + 1)
     if count * _BESIDE + letters // 4 > most:
         return None

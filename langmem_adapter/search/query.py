@@ -27,6 +27,7 @@ class Query:
         filters: What the memories must be like.
         threshold: Least cosine of a hit, -1 to 1.
         memory_type: Only memories of this type.
+        facts: Only facts: memories without a type.
         then: Search what was true, or known, at a moment.
         rerank: Orders the best hits once more.
         explain: Give the parts of each score.
@@ -38,6 +39,7 @@ class Query:
     filters: Filter = EVERYTHING
     threshold: float | None = None
     memory_type: str | None = None
+    facts: bool = False
     then: Then | None = None
     rerank: Rerank | None = None
     explain: bool = False

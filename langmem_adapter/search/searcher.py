@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from langmem_adapter.records.results import Explanation, Hit
-from langmem_adapter.records.work import PROCEDURAL
 from langmem_adapter.search import history, question, rerank
 from langmem_adapter.search.neighbours import Neighbourhood, best_that_fit, neighbourhood, room, whole
 from langmem_adapter.search.query import Query
@@ -102,7 +101,7 @@ class Searcher:
     def neighbours(
         self, facts: Sequence[str], scope: Scope, *, tokens: int, stated: Sequence[Triple] = ()
     ) -> Neighbourhood:
-        """The memories within *scope* that new facts have to be compared with.
+        """The memories within *scope* that new facts have to be compared with: older facts, no records.
 
         All of them, where they fit. Of more, what fits in three fifths of the room (what comes further down is hardly
         better than chance): those that say another value of a relation which can have one only, and the newest; the rest
@@ -127,7 +126,7 @@ class Searcher:
             ranked = [
                 near
                 for text, vector in zip(facts, vectors, strict=True)
-                for near in self._near(connection, standing, Query(text, scope), vector)
+                for near in self._near(connection, standing, Query(text, scope, facts=True), vector)
             ]
             named = rivals(connection, scope, standing.scope_ids, stated)
             best = best_that_fit(connection, scope, most * 3 // 5, named=named, ranked=ranked)
@@ -151,7 +150,7 @@ class Searcher:
     def spoken_of(self, texts: Sequence[str], scope: Scope, *, most: int, letters: int) -> list[list[Any]]:
         """The memories within *scope* that each text may speak of: those that share its words, best first, and the newest.
 
-        Nothing is embedded. Records of what was done are left out.
+        Nothing is embedded. Records are left out.
 
         Args:
             texts: What is said.
@@ -165,23 +164,43 @@ class Searcher:
         version = self._pulled()
         with self._database.read() as connection:
             standing = self._shelves.of(connection, scope, version)
-            records = set(standing.shelf.roll.pks[standing.shelf.shown(time.time(), PROCEDURAL)].tolist())
-            newest = [pk for pk in memories.latest(connection, scope, most) if pk not in records]
+            newest = memories.latest(connection, scope, most - most // 2)
             found = [
-                [
-                    *[pk for pk in self._holding(connection, standing, terms) if pk not in records][: most // 2],
-                    *newest[: most - most // 2],
-                ]
+                [*self._holding(connection, standing, terms)[: most // 2], *newest]
                 for terms in (question.read(text, (), standing.shelf.language).terms for text in texts)
             ]
             rows = {row.pk: row for row in memories.texts(connection, {pk for pks in found for pk in pks}, letters)}
         return [[rows[pk] for pk in dict.fromkeys(pks) if pk in rows] for pks in found]
 
+    def alike(
+        self, vectors: Vectors, scope: Scope, *, memory_type: str, k: int, threshold: float
+    ) -> list[list[tuple[str, float]]]:
+        """For each vector the memories of a type within *scope* that lie as near as the threshold: ids and cosines, best first.
+
+        Args:
+            vectors: Unit vectors of texts (not of questions), shape (n, dimensions).
+            scope: Which memories.
+            memory_type: The same.
+            k: At most so many for each.
+            threshold: Least cosine.
+        """
+        version = self._pulled()
+        with self._database.read() as connection:
+            standing = self._shelves.of(connection, scope, version)
+            allowed = standing.shelf.roll.pks[standing.shelf.shown(time.time(), memory_type)]
+            index = self._indexer.view(lambda: connection)
+            if index is None or not len(allowed):
+                return [[] for _ in vectors]
+            near = [index.search(vector, k, scopes=standing.scope_ids, pks=allowed) for vector in vectors]
+            found = [[*zip(each.pks.tolist(), each.scores.tolist(), strict=True)] for each in near]
+            ids = {row.pk: row.id for row in memories.texts(connection, {pk for pairs in found for pk, _ in pairs}, 0)}
+        return [[(ids[pk], score) for pk, score in pairs if score >= threshold and pk in ids] for pairs in found]
+
     def _holding(self, connection: Connection, standing: Standing, terms: Iterable[str]) -> list[int]:
-        """Pks of the memories that hold any of some terms, the best first, and of equal ones the newest."""
+        """Pks of the facts that hold any of some terms, the best first, and of equal ones the newest."""
         shelf = standing.shelf
         worth = shelf.words(terms, (), related=0, load=loader(lambda: connection, standing.scope_ids))
-        if (shown := shelf.shown(time.time())) is not None:
+        if (shown := shelf.shown(time.time(), facts=True)) is not None:
             worth = np.where(shown, worth, 0)
         best = len(worth) - 1 - np.argsort(-worth[::-1], kind="stable")
         found: list[int] = shelf.roll.pks[best[worth[best] > 0]].tolist()
@@ -262,7 +281,7 @@ class Searcher:
         return self._graph.leads(connect(), standing.scope_ids, query.text, scores)
 
     def _allowed(self, connect: Callable[[], Connection], query: Query, shelf: Shelf) -> NDArray[np.bool_] | None:
-        allowed = shelf.shown(time.time(), query.memory_type)
+        allowed = shelf.shown(time.time(), query.memory_type, facts=query.facts)
         if not query.filters:
             return allowed
         found = memories.matching(connect(), query.scope, filters=query.filters, memory_type=query.memory_type)

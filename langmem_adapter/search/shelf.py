@@ -265,15 +265,27 @@ class Shelf:
     def _first_end(self) -> float:
         return float(self.roll.expiry.min(initial=_NEVER))
 
-    def shown(self, now: float, memory_type: str | None = None) -> NDArray[np.bool_] | None:
-        """Which memories have not expired at that time (Unix seconds) and are of that type; `None` for all of them."""
-        if self._first_end > now and memory_type is None:
+    @cached_property
+    def _all_facts(self) -> bool:
+        return bool(self._of_type(None).all())
+
+    def _of_type(self, memory_type: str | None) -> NDArray[np.bool_]:
+        codes = [code for code, name in enumerate(self.roll.names) if name == memory_type]
+        return np.isin(self.roll.kinds, codes)
+
+    def shown(self, now: float, memory_type: str | None = None, *, facts: bool = False) -> NDArray[np.bool_] | None:
+        """Which memories have not expired at that time (Unix seconds); `None` for all of them.
+
+        Args:
+            now: The time.
+            memory_type: Only those of this type.
+            facts: Only those without a type.
+        """
+        every_type = memory_type is None and (self._all_facts or not facts)
+        if self._first_end > now and every_type:
             return None
         shown: NDArray[np.bool_] = self.roll.expiry > now
-        if memory_type is not None:
-            codes = [code for code, name in enumerate(self.roll.names) if name == memory_type]
-            shown &= np.isin(self.roll.kinds, codes)
-        return shown
+        return shown if every_type else shown & self._of_type(memory_type)
 
     # ── words ───────────────────────────────────────────────────────────────────────────────────────────────────────
 

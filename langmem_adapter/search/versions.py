@@ -33,11 +33,11 @@ def newest_first(
 ) -> list[int]:
     """The order in which hits are shown: each newer version of a statement right before the older one.
 
-    A statement is a newer version of another where the same speaker made it later, about the same people, and it gives
-    another value of the same attribute, which has one value at a time ("moved to Oslo", "lives in Rome"), or it shares a
-    quarter of the subjects of the shorter one or is close to it in meaning, and it answers the question as well: it is about
-    all in the question that the older one is about, or, where it says that something changed ("I sold my car"), about one
-    thing in it. Of several the closest one moves, and of those the latest.
+    A statement is a newer version of another of its type (facts, messages …) where the same speaker made it later, about the
+    same people, and it gives another value of the same attribute, which has one value at a time ("moved to Oslo", "lives in
+    Rome"), or it shares a quarter of the subjects of the shorter one or is close to it in meaning, and it answers the question
+    as well: it is about all in the question that the older one is about, or, where it says that something changed ("I sold my
+    car"), about one thing in it. Of several the closest one moves, and of those the latest.
 
     Args:
         items: The hits, best first.
@@ -73,14 +73,14 @@ class _Statement:
     def __init__(self, item: MemoryItem, language: str) -> None:
         self.text: Final = item.text
         self.time: Final = item.updated_at
-        self.whose: Final = (item.actor_id, item.scope.agent_id)
+        self.whose: Final = (item.actor_id, item.scope.agent_id, item.memory_type)
         self.said: Final = not asks(item.text)
         self.subjects: Final = subjects(item.text, language)
         self.kin: Final = kin(item.text, language)
         self.about: Final = single_valued(item.text)
 
     def replaces(self, older: _Statement) -> bool:
-        """Whether the same speaker says it of the same people; that it is later was seen before."""
+        """Whether the same speaker says it of the same people, in the same way; that it is later was seen before."""
         if not self.said or self.whose != older.whose:
             return False
         return self.kin == older.kin or (bool(older.kin) and older.kin <= self.kin and tells_change(self.text))

@@ -81,15 +81,15 @@ def best(reading: Reading, pks: Sequence[int]) -> dict[int, MemoryItem]:
 
 
 def extent(connection: Connection, scope: Scope, most: int) -> tuple[int, int]:
-    """How many memories are within *scope*, and how many letters their texts have; no more than *most* are looked at."""
-    some = select(func.length(memories.c.text).label("letters")).where(_visible(scope)).limit(most).subquery()
+    """How many facts are within *scope*, and how many letters their texts have; no more than *most* are looked at."""
+    some = select(func.length(memories.c.text).label("letters")).where(_facts(scope)).limit(most).subquery()
     count, letters = connection.execute(select(func.count(), func.sum(some.c.letters)).select_from(some)).one()
     return count, letters or 0
 
 
 def every_text(connection: Connection, scope: Scope) -> list[AnyRow]:
-    """The pk, id, seq, updated_at, actor_id, role and text of every memory within *scope*."""
-    return list(connection.execute(select(*_LAST, memories.c.text).where(_visible(scope)).order_by(memories.c.pk)))
+    """The pk, id, seq, updated_at, actor_id, role and text of every fact within *scope*."""
+    return list(connection.execute(select(*_LAST, memories.c.text).where(_facts(scope)).order_by(memories.c.pk)))
 
 
 def texts(connection: Connection, pks: Iterable[int], letters: int) -> list[Any]:
@@ -108,10 +108,10 @@ def sequence_numbers(connection: Connection, ids: Sequence[str]) -> dict[str, in
 
 
 def equal_texts(connection: Connection, scope: Scope, hashes: Sequence[str]) -> dict[str, list[int]]:
-    """Pks of the memories within *scope* that have one of some normalised hashes, by hash: of each speaker's the oldest."""
+    """Pks of the facts within *scope* that have one of some normalised hashes, by hash: of each speaker's the oldest."""
     found: dict[str, list[int]] = {}
     oldest = func.min(memories.c.pk)
-    query = select(memories.c.hash, oldest).where(_visible(scope)).order_by(oldest)
+    query = select(memories.c.hash, oldest).where(_facts(scope)).order_by(oldest)
     query = query.group_by(memories.c.hash, memories.c.actor_id, memories.c.role)
     for start in range(0, len(hashes), _CHUNK):
         for digest, pk in connection.execute(query.where(memories.c.hash.in_(hashes[start : start + _CHUNK]))):
@@ -120,8 +120,8 @@ def equal_texts(connection: Connection, scope: Scope, hashes: Sequence[str]) -> 
 
 
 def latest(connection: Connection, scope: Scope, count: int) -> list[int]:
-    """Pks of the memories within *scope* that changed last, latest first."""
-    query = select(memories.c.pk).where(_visible(scope)).order_by(memories.c.seq.desc()).limit(count)
+    """Pks of the facts within *scope* that changed last, latest first."""
+    query = select(memories.c.pk).where(_facts(scope)).order_by(memories.c.seq.desc()).limit(count)
     return list(connection.execute(query).scalars())
 
 
@@ -257,6 +257,10 @@ def _visible(scope: Scope) -> Any:
         memories.c.scope_id.in_(select(scopes.c.id).where(within(scope))),
         or_(memories.c.expires_at.is_(None), memories.c.expires_at > datetime.now(UTC)),
     )
+
+
+def _facts(scope: Scope) -> Any:
+    return and_(_visible(scope), memories.c.memory_type.is_(None))
 
 
 def _typed(memory_type: str | None) -> list[ColumnElement[bool]]:

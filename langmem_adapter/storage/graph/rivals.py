@@ -33,6 +33,7 @@ _SAYING: Final = Prepared(
         any_of(relations.c.relation, "relations"),
         relations.c.retired_at.is_(None),
         relation_memories.c.dropped_at.is_(None),
+        memories.c.memory_type.is_(None),
     )
     .order_by(desc(relations.c.pk), memories.c.pk)
     .limit(_MOST)
@@ -40,7 +41,7 @@ _SAYING: Final = Prepared(
 
 
 def rivals(connection: Connection, scope: Scope, scope_ids: Iterable[int], triples: Sequence[Triple]) -> list[int]:
-    """Pks of the memories that say a relation of the same kind and the same source, the latest first.
+    """Pks of the facts that say a relation of the same kind and the same source, the latest first.
 
     Args:
         connection: A read transaction.
