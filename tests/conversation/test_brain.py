@@ -464,7 +464,9 @@ def test_a_summary_is_one_run_with_its_calls_below() -> None:
     with Memory(":memory:", model=scripted()) as thinking:
         brain = BrainMemory(thinking, "1", user_id="alice", window=200, max_tokens=100)
         talk(brain, 30)
-        program = RunnableLambda(lambda _: [brain.summarize(60), brain.get_title(), brain.rewrite("Hers?", "A dog.")])
+        program: RunnableLambda[None, list[str]] = RunnableLambda(
+            lambda _: [brain.summarize(60), brain.get_title(), brain.rewrite("Hers?", "A dog.")]
+        )
         collector = RunCollectorCallbackHandler()
         summary, *_ = program.invoke(None, {"callbacks": [collector]})
     runs = collector.traced_runs[0].child_runs
