@@ -305,14 +305,6 @@ def count(connection: Connection, conversation: Conversation) -> int:
     return int(connection.execute(select(func.count()).select_from(turns).where(mine)).scalar_one())
 
 
-def remembered(connection: Connection, conversation: Conversation, memory_ids: Mapping[int, str]) -> None:
-    """Note which memory holds the same as the message at a position, for some, within a write transaction."""
-    if memory_ids:
-        mine = turns.c.conversation_id == _ids(conversation).scalar_subquery()
-        noted = update(turns).where(mine, turns.c.position == bindparam("place")).values(memory_id=bindparam("held"))
-        connection.execute(noted, [{"place": place, "held": memory_id} for place, memory_id in memory_ids.items()])
-
-
 def version(connection: Connection, conversation: Conversation, after: int) -> str:
     """What tells how the messages behind a position stand: it changes whenever one is added or removed."""
     behind = select(func.count()).where(turns.c.conversation_id == conversations.c.id, turns.c.position > after)
@@ -320,6 +312,14 @@ def version(connection: Connection, conversation: Conversation, after: int) -> s
     query = select(*columns, behind.scalar_subquery()).where(conversations.c.key == conversation.key)
     row = connection.execute(query).first()
     return "" if row is None else " ".join(map(str, (after, *row)))
+
+
+def remembered(connection: Connection, conversation: Conversation, memory_ids: Mapping[int, str]) -> None:
+    """Note which memory holds the same as the message at a position, for some, within a write transaction."""
+    if memory_ids:
+        mine = turns.c.conversation_id == _ids(conversation).scalar_subquery()
+        noted = update(turns).where(mine, turns.c.position == bindparam("place")).values(memory_id=bindparam("held"))
+        connection.execute(noted, [{"place": place, "held": memory_id} for place, memory_id in memory_ids.items()])
 
 
 def remove(connection: Connection, conversation: Conversation, positions: Collection[int]) -> int:

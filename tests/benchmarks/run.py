@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # run as a program, its neighbours are found all the same
+from tests.benchmarks.brain import bench_brain
 from tests.benchmarks.candidates import bench_candidates
 from tests.benchmarks.cost import bench_cost
 from tests.benchmarks.graph import bench_graph
@@ -72,6 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         bench_candidates(quick=size is QUICK)
         bench_oracle(quick=size is QUICK)
         bench_updates(quick=size is QUICK)
+        bench_brain(report, quick=size is QUICK)
         bench_apply(small, size)
         bench_add(small, size)
         bench_growth(Path(folder), size)

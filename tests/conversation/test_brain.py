@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.runnables import RunnableLambda
+from langchain_core.tracers.run_collector import RunCollectorCallbackHandler
 
 from langmem_adapter import InvalidInputError, Memory, MemoryNotFoundError, ModelReplyError, ScopeError, Settings
 from langmem_adapter.conversation import BrainMemory, WorkingMemory
@@ -25,8 +27,8 @@ BUDGET = 400
 
 
 def asked_for(messages: list[BaseMessage]) -> str:
-    text: str = json.loads(str(messages[1].content).split("\n\n")[1])["text"]
-    return text
+    data = json.loads(str(messages[1].content).split("\n\n")[1])
+    return str(data.get("text", data))
 
 
 def scripted(answer: Callable[[str], str] = lambda text: f"So far: {text[:60]}", calls: int = 500) -> ScriptedChatModel:
@@ -348,7 +350,7 @@ def test_calls_of_tools_are_never_parted_from_their_answers(kinds: list[str], bu
     with Memory(":memory:") as memory:
         brain = BrainMemory(memory, "1", user_id="alice", window=200, max_tokens=100)
         for number, kind in enumerate(kinds):
-            said = {
+            said: dict[str, list[BaseMessage]] = {
                 "talk": [HumanMessage("Weather? " * 5)],
                 "call": call(number),
                 "two": call(number) + call(-number - 1),
@@ -457,21 +459,38 @@ def test_summaries_and_titles_leave_traces(database_url: str) -> None:
             memory.trace(brain.notes("summary")[0].trace_id, user_id="bob")
 
 
+def test_a_summary_is_one_run_with_its_calls_below() -> None:
+    """Inside of a program that is traced, as an agent or a chain is."""
+    with Memory(":memory:", model=scripted()) as thinking:
+        brain = BrainMemory(thinking, "1", user_id="alice", window=200, max_tokens=100)
+        talk(brain, 30)
+        program: RunnableLambda[None, list[str]] = RunnableLambda(
+            lambda _: [brain.summarize(60), brain.get_title(), brain.rewrite("Hers?", "A dog.")]
+        )
+        collector = RunCollectorCallbackHandler()
+        summary, *_ = program.invoke(None, {"callbacks": [collector]})
+    runs = collector.traced_runs[0].child_runs
+    assert [run.name for run in runs] == ["brain.summarize", "brain.get_title", "brain.rewrite"]
+    assert [{child.name for child in run.child_runs} for run in runs] == [{"summarize"}, {"give a title"}, {"rewrite"}]
+    assert runs[0].outputs == {"summary": summary}
+    assert runs[0].extra["metadata"]["user_id"] == "alice"
+
+
 def test_what_is_purged_meanwhile_is_not_kept(database_url: str) -> None:
     """The model answers after the purge: no summary of what was erased may come back, nor a title."""
 
     def purging(messages: list[BaseMessage]) -> str:
-        memory.purge(user_id="alice")
+        opened.purge(user_id="alice")
         return "Alice has a secret."
 
-    with Memory(database_url, model=ScriptedChatModel(replies=[purging] * 3)) as memory:
-        brain = BrainMemory(memory, "1", user_id="alice", window=200, max_tokens=100)
+    with Memory(database_url, model=ScriptedChatModel(replies=[purging] * 3)) as opened:
+        brain = BrainMemory(opened, "1", user_id="alice", window=200, max_tokens=100)
         talk(brain, 12)
         assert brain.summarize(30) == ""
         brain.add_talk("I have a secret.")
         brain.get_title()
         assert brain.notes("title") == brain.notes("summary") == []
-        assert memory.purge(user_id="alice").notes == 0
+        assert opened.purge(user_id="alice").notes == 0
 
 
 def test_a_purge_takes_notes_and_traces_with_it(memory: Memory) -> None:

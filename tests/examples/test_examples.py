@@ -75,6 +75,10 @@ def test_the_store_of_a_graph_remembers_from_one_run_to_the_next(run: Run) -> No
     [
         ("conversation_chain.py", ["- Is vegetarian", "Human: I am vegetarian.", "Human: What shall I cook?"]),
         ("chat_history.py", ["Hello Ann!", "You said: I am Ann."]),
+        (
+            "brain_memory.py",
+            ["Summary of the conversation so far:", "That makes 5050 miles in all.", "title: On day 6 I walked"],
+        ),
         ("lcel_recall.py", ["- Is vegetarian", "- Lives in Lyon"]),
         (
             "graph.py",

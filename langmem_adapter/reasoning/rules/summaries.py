@@ -84,7 +84,7 @@ def _ranked(said: Sequence[str]) -> list[int]:
     """Places of the sentences, the one that says most first; of equal ones the later."""
     told = [content_words(sentence) for sentence in said]
     often = Counter(word for words in told for word in words)
-    weights = [sum(math.log1p(often[word]) for word in words) / math.sqrt(len(words) + 1) for words in told]
+    weights = [math.fsum(math.log1p(often[word]) for word in words) / math.sqrt(len(words) + 1) for words in told]
     return sorted(range(len(said)), key=lambda place: (weights[place], place), reverse=True)
 
 

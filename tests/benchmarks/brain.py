@@ -1,0 +1,67 @@
+"""What a conversation of thousands of turns costs at its end beside what it cost at its beginning.
+
+Two thousand turns of LoCoMo, one conversation behind the other (invented ones where the file does not lie beside the checkout),
+go through `BrainMemory` under a fixed budget of tokens; the model is a scripted one that gives the beginning of what it reads.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from langmem_adapter.conversation import BrainMemory
+from langmem_adapter.conversation.summaries import about_tokens
+from langmem_adapter.evaluation.datasets import read_locomo
+from langmem_adapter.memory import Memory
+from langmem_adapter.testing.fakes import ScriptedChatModel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from langchain_core.messages import BaseMessage
+
+__all__ = ["bench_brain"]
+
+_LOCOMO: Final = Path(__file__).parents[3] / "shared" / "data" / "locomo-dev.json"
+_BUDGET: Final = 1_500
+_TURNS: Final = 2_000
+
+
+def bench_brain(report: Callable[..., None], *, quick: bool) -> None:
+    """Print how often the context was over its budget, and the cost of the last quarter of turns to that of the second.
+
+    Args:
+        report: Prints a line.
+        quick: Only some turns.
+    """
+    said = _said()[: 100 if quick else _TURNS]
+    model = ScriptedChatModel(replies=[_shortened] * len(said))
+    seconds, over = list[float](), 0
+    with Memory(":memory:", model=model, embeddings="hash:64") as memory:
+        brain = BrainMemory(memory, "bench", user_id="bench", window=800, max_tokens=400)
+        for text in said:
+            begun = time.process_time()
+            brain.add_talk(text)
+            context = brain.context(_BUDGET)
+            seconds.append(time.process_time() - begun)
+            over += about_tokens(context) > _BUDGET
+    quarter = len(said) // 4
+    report(f"brain: contexts of {len(said)} turns over a budget of {_BUDGET} tokens", over, "turns", ("<=", 0))
+    cost = sum(seconds[-quarter:]) / sum(seconds[quarter : 2 * quarter])
+    report("brain: CPU of the last quarter of turns to the second", cost, "x", ("<=", 1.2))
+    report("brain: model calls for each hundred turns", 100 * len(model.calls) / len(said), "calls")
+
+
+def _said() -> list[str]:
+    if not _LOCOMO.exists():
+        return [f"In week {number} I saw {number} herons at the lake, and then it rained." for number in range(_TURNS)]
+    sessions = chain.from_iterable(conversation.sessions for conversation in read_locomo(_LOCOMO))
+    return [f"{one.speaker}: {one.text}" for session in sessions for one in session.turns]
+
+
+def _shortened(messages: list[BaseMessage]) -> str:
+    data: dict[str, Any] = json.loads(str(messages[1].content).split("\n\n")[1])
+    return str(data["text"][:600])
