@@ -213,7 +213,7 @@ def experience_node(
         raise InvalidInputError(f"experiences must be an ExperienceMemory, not {quoted(experiences)}")
     check_text(request_key, "request_key")
     check_text(response_key, "response_key")
-    runnable: Runnable[Any, Any] = coerce_to_runnable(answer)
+    runnable = _runnable(answer)
     filed = tag or experiences.tag or runnable.get_name()
 
     def asked(request: Any) -> Plan[Any]:
@@ -250,6 +250,13 @@ def _part(state: Any, key: str, argument: str) -> Any:
         raise InvalidInputError(
             f"the graph's state has no {quoted(key)}; name another part of it with {argument}=..."
         ) from None
+
+
+def _runnable(answer: RunnableLike[Any, Any]) -> Runnable[Any, Any]:
+    try:
+        return coerce_to_runnable(answer)
+    except TypeError:
+        raise InvalidInputError(f"answer must be a function or a Runnable, not {quoted(answer)}") from None
 
 
 def _changes(result: AddResult | None) -> list[dict[str, Any]]:

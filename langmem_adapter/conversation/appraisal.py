@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
 
 from langchain_core.messages import BaseMessage, convert_to_messages
 
@@ -100,6 +100,7 @@ class Experience:
 # ── what can be replaced ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@runtime_checkable
 class Scorer(Protocol):
     """Says how good a response is: by running it, by comparing it, by asking a person.
 
@@ -111,6 +112,7 @@ class Scorer(Protocol):
         """The score; `None` where it cannot be told."""
 
 
+@runtime_checkable
 class Judge(Protocol):
     """Says whether an experience answers a request so well that nothing has to be done again."""
 
@@ -118,6 +120,7 @@ class Judge(Protocol):
         """Whether its response may be given."""
 
 
+@runtime_checkable
 class Context(Protocol):
     """Shows experiences beside a request."""
 
@@ -125,6 +128,7 @@ class Context(Protocol):
         """The request as the function gets it; the one that was given is not changed."""
 
 
+@runtime_checkable
 class Serializer(Protocol):
     """Turns requests and responses into texts, and texts of responses back."""
 
@@ -151,15 +155,22 @@ class Texts:
 
     def request(self, value: Any, /) -> str:
         """The request's `str()`."""
-        return str(value)
+        return _text(value)
 
     def response(self, value: Any, /) -> str:
         """The response's `str()`."""
-        return str(value)
+        return _text(value)
 
     def parse(self, text: str, /) -> Any:
         """The text itself."""
         return text
+
+
+def _text(value: object) -> str:
+    try:
+        return str(value)
+    except ValueError:  # Python writes no number of more than 4,300 digits
+        raise InvalidInputError(f"{quoted(value)} has no text; give the experiences a serializer of your own") from None
 
 
 TEXTS: Final = Texts()
@@ -220,7 +231,7 @@ class Messages(Texts):
 
     def response(self, value: Any, /) -> str:
         """The text of a message; of anything else its `str()`."""
-        return value.text if isinstance(value, BaseMessage) else str(value)
+        return value.text if isinstance(value, BaseMessage) else _text(value)
 
 
 def in_messages(request: Any, experiences: Sequence[Experience], /) -> Any:

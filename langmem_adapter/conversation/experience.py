@@ -16,11 +16,21 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, overload
 
 from langmem_adapter.arguments import bounded, filled, flag, seconds
-from langmem_adapter.conversation.appraisal import TEXTS, Experience, Score, in_context, perfect
+from langmem_adapter.conversation.appraisal import (
+    TEXTS,
+    Context,
+    Experience,
+    Judge,
+    Score,
+    Scorer,
+    Serializer,
+    in_context,
+    perfect,
+)
 from langmem_adapter.engine.wiring import engine_of
-from langmem_adapter.errors import ConflictError, InvalidInputError
+from langmem_adapter.errors import ConflictError, InvalidInputError, MemoryNotFoundError
 from langmem_adapter.filters import parse
-from langmem_adapter.records.checks import check_text
+from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import EXPERIENCE, Change, Decision
 from langmem_adapter.storage import memories
@@ -31,13 +41,13 @@ from langmem_adapter.twins import Plan, awaited, planned
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from langmem_adapter.conversation.appraisal import Context, Judge, Scorer, Serializer
     from langmem_adapter.memory import Memory
     from langmem_adapter.records.results import Hit, MemoryItem
 
 __all__ = ["ExperienceMemory"]
 
 _SHOWN: Final = 2  # experiences beside a request
+_OVERTAKEN: Final = (ConflictError, MemoryNotFoundError)
 
 F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R")
@@ -108,8 +118,9 @@ class ExperienceMemory:
         self.scope: Final = Scope(user_id, agent_id, run_id)
         self.readable = flag(readable, "readable")
         self.writable = flag(writable, "writable")
-        self._scorer, self._judge = scorer, judge
-        self._context, self._serializer = context, serializer
+        self._scorer = None if scorer is None else _usable(scorer, Scorer)
+        self._judge, self._context = _usable(judge, Judge), _usable(context, Context)
+        self._serializer = _usable(serializer, Serializer)
 
     # ── keeping and asking ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -218,10 +229,14 @@ class ExperienceMemory:
             tag: What to file its experiences under; by default the pool's tag, and failing that "function" or "Class.method".
 
         Raises:
-            InvalidInputError: At a call (as a `ValueError`): `req` is no keyword of it.
+            InvalidInputError: It is no function; or at a call (as a `ValueError`): `req` is no keyword of it.
         """
         if function is None:
             return partial(self.cached, tag=tag)
+        if not callable(function):
+            raise InvalidInputError(
+                f"experiences go around a function, not {quoted(function)}; a tag is given as tag=..."
+            )
         filed = self._filed(tag) or _name(function)
 
         def plan(args: Sequence[Any], named: dict[str, Any]) -> Plan[Any]:
@@ -322,10 +337,19 @@ class ExperienceMemory:
             exists = new.memory_id in self._engine.reading(memories.sequence_numbers, [new.memory_id])
             return Write((known if exists else new,), scope=scope, within=scope)
 
-        # Contract: of several who keep the same experience at once one adds it, and the others find it known.
+        # Contract: of several who keep the same experience at once one adds it, and the others find it known; who looked before
+        # it was written, or deleted, looks again.
         # tests/conversation/test_experience.py::test_an_experience_that_many_keep_at_once_is_one
         edit = self._engine.edit
-        return edit(write).or_else(lambda error: edit(write) if isinstance(error, ConflictError) else None)
+        return edit(write).or_else(lambda error: edit(write) if isinstance(error, _OVERTAKEN) else None)
+
+
+def _usable(part: R, kind: type) -> R:
+    if not isinstance(part, kind):
+        raise InvalidInputError(
+            f"the {kind.__name__.lower()} of experiences cannot be {quoted(part)}; see {kind.__module__}"
+        )
+    return part
 
 
 def _decision(event: Any, scope: Scope, tag: str, request: str, response: str, metadata: dict[str, Any]) -> Decision:
