@@ -317,7 +317,7 @@ class Memory(Adding, Finding, Editing):
 
     @planned
     def verify(self) -> Plan[Verification]:
-        """Compare the vector index with the database, row by row, and look for dates there that Python cannot hold.
+        """Compare the vector index with the database, row by row, and look for dates and messages there that cannot be read.
 
         Returns:
             What differs; `ok` where nothing does.

@@ -8,6 +8,7 @@ about somebody.
 from langmem_adapter.conversation.appraisal import Experience, Score
 from langmem_adapter.conversation.channel import latest
 from langmem_adapter.conversation.experience import ExperienceMemory
+from langmem_adapter.conversation.long_term import LongTermMemory
 from langmem_adapter.conversation.town import Reflection, areflect, reflect
 from langmem_adapter.conversation.working import WorkingMemory
 from langmem_adapter.records.carried import Carried, carried, register, stamp
@@ -16,6 +17,7 @@ __all__ = [
     "Carried",
     "Experience",
     "ExperienceMemory",
+    "LongTermMemory",
     "Reflection",
     "Score",
     "WorkingMemory",

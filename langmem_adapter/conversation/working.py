@@ -10,22 +10,18 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
-from threading import RLock
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
-from uuid import uuid4
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from langchain_core.messages import BaseMessage, messages_from_dict
 
 from langmem_adapter.arguments import flag, scope_if_given
+from langmem_adapter.conversation.log import Kept, Log, Stored, with_id
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.carried import cause_name
 from langmem_adapter.records.checks import check_text, quoted
-from langmem_adapter.storage import conversations
-from langmem_adapter.storage.conversations import EVERY, Conversation, StoredTurn, Which
+from langmem_adapter.storage.conversations import Conversation, StoredTurn, Which
 from langmem_adapter.storage.messages import drafts_of, messages_of
 from langmem_adapter.twins import Plan, awaited, planned
 
@@ -35,34 +31,12 @@ if TYPE_CHECKING:
     from langmem_adapter.memory import Memory
     from langmem_adapter.storage.conversations import Draft
 
-__all__ = ["WorkingMemory"]
+__all__ = ["WorkingMemory", "causes_of", "number_of"]
 
 _CHUNK: Final = 500  # values of one IN: databases bound their number
 _LABELS: Final = {"human": "user", "ai": "assistant"}
 
 T = TypeVar("T")
-
-
-class Log(Protocol):
-    """Where turns are kept, in order."""
-
-    def append(self, drafts: Sequence[Draft]) -> object:
-        """Keep some at the end."""
-
-    def read(self, which: Which = EVERY) -> list[StoredTurn]:
-        """Those that fit, oldest first."""
-
-    def nth(self, place: int) -> StoredTurn | None:
-        """The one at a place, counted from 0, or from the end where it is negative."""
-
-    def count(self) -> int:
-        """How many there are."""
-
-    def remove(self, positions: Sequence[int]) -> object:
-        """Take some out."""
-
-    def clear(self) -> object:
-        """Take all out."""
 
 
 class WorkingMemory:
@@ -76,7 +50,7 @@ class WorkingMemory:
         storage: Messages to begin with.
         index: The same messages by cause, as MetaGPT hands them on; it is only checked, since causes stand in the messages.
         ignore_id: Tell messages apart by what they say alone.
-        watch: Causes that matter most (`important_memory`): names or classes.
+        watch: Causes that matter most (`important_memory`): names or classes; `None` for any.
         memory: Keep the log in this memory's database; `None` keeps it in this object.
         session_id: Name of the conversation there.
         user_id: Whose it is there; see `SQLChatMessageHistory`, which reads the same conversation.
@@ -107,7 +81,7 @@ class WorkingMemory:
         index: Mapping[str, Sequence[BaseMessage]] | None = None,
         *,
         ignore_id: bool = False,
-        watch: Iterable[object] = (),
+        watch: Iterable[object] | None = None,
         memory: Memory | None = None,
         session_id: str = "default",
         user_id: str | None = None,
@@ -115,9 +89,9 @@ class WorkingMemory:
         run_id: str | None = None,
     ) -> None:
         self.ignore_id = flag(ignore_id, "ignore_id")
-        self.watch: Final = frozenset(cause_name(cause, "watch") for cause in watch)
+        self.watch = causes_of(watch)
         self._conversation = Conversation(session_id, scope_if_given(user_id, agent_id, run_id))
-        self._kept = _Kept()
+        self._kept = Kept()
         self._database = None if memory is None else engine_of(memory, type(self).__name__).database
         if first := list(storage):
             self.add_batch(first)
@@ -165,7 +139,7 @@ class WorkingMemory:
             InvalidInputError: It is not here.
         """
         (draft,) = drafts_of([message])
-        return self._writing(partial(self._delete, draft)).then(lambda _: None)
+        return self._writing(partial(self._delete, draft))
 
     adelete = awaited(delete)
 
@@ -179,7 +153,7 @@ class WorkingMemory:
     @planned
     def clear(self) -> Plan[None]:
         """Take all messages out, and what was made of them."""
-        return self._writing(lambda log: log.clear()).then(lambda _: None)
+        return self._writing(self._clear)
 
     aclear = awaited(clear)
 
@@ -192,7 +166,7 @@ class WorkingMemory:
         Args:
             k: How many; 0 for all.
         """
-        return self._found(Which(last=_number(k, "k") or None))
+        return self._found(Which(last=number_of(k, "k") or None))
 
     aget = awaited(get)
 
@@ -233,7 +207,7 @@ class WorkingMemory:
 
     @planned
     def important_memory(self) -> Plan[list[BaseMessage]]:
-        """What the watched causes brought."""
+        """What the watched causes brought; all messages where none are watched."""
         return self._found(Which(causes=self.watch))
 
     aimportant_memory = awaited(important_memory)
@@ -263,7 +237,7 @@ class WorkingMemory:
             k: Look among the latest so many only; 0 for all.
         """
         messages, drafts = list(observed), self._drafts(observed)
-        window = _number(k, "k")
+        window = number_of(k, "k")
         return self._reading(lambda log: [messages[place] for place in self._new(log, drafts, window)])
 
     afind_news = awaited(find_news)
@@ -310,7 +284,7 @@ class WorkingMemory:
         return drafts_of(messages if isinstance(messages, Sequence) else list(messages))
 
     def _add(self, drafts: Sequence[Draft], log: Log) -> list[Draft]:
-        new = [_with_id(drafts[place]) for place in self._new(log, drafts)]
+        new = [with_id(drafts[place]) for place in self._new(log, drafts)]
         log.append(new)
         return new
 
@@ -336,18 +310,23 @@ class WorkingMemory:
     def _nameless(self, draft: Draft) -> bool:
         return not self.ignore_id and draft.message_id is None
 
-    def _delete(self, draft: Draft, log: Log) -> StoredTurn:
+    def _clear(self, log: Log) -> None:
+        log.clear()
+
+    def _take_out(self, log: Log, turns: Sequence[StoredTurn]) -> None:
+        log.remove([turn.position for turn in turns])
+
+    def _delete(self, draft: Draft, log: Log) -> None:
         alike = log.read(Which(fingerprints={str(draft.fingerprint)}))
         found = next((turn for turn in alike if self._same(turn) == self._same(draft)), None)
         if found is None:
             hint = "; give it as `get` returns it, with its id" if self._nameless(draft) else ""
             raise InvalidInputError(f"there is no message {quoted(draft.text)} to delete{hint}")
-        log.remove([found.position])
-        return found
+        self._take_out(log, [found])
 
     def _delete_newest(self, log: Log) -> BaseMessage | None:
         if (found := log.nth(-1)) is not None:
-            log.remove([found.position])
+            self._take_out(log, [found])
         return _message(found)
 
     def _check(self, index: Mapping[str, Sequence[BaseMessage]]) -> None:
@@ -365,7 +344,7 @@ class WorkingMemory:
 
         def read() -> T:
             with database.read() as connection:
-                return work(_Stored(connection, self._conversation))
+                return work(Stored(connection, self._conversation))
 
         return Plan(read)
 
@@ -374,7 +353,7 @@ class WorkingMemory:
             return self._within(work)
 
         def write(connection: Connection) -> T:
-            return work(_Stored(connection, self._conversation))
+            return work(Stored(connection, self._conversation))
 
         return Plan(partial(self._database.write, write), partial(self._database.awrite, write))
 
@@ -389,76 +368,17 @@ class WorkingMemory:
         return Plan(run, arun)
 
 
-class _Stored:
-    """The turns of a conversation, within a transaction."""
-
-    def __init__(self, connection: Connection, conversation: Conversation) -> None:
-        self.append = partial(conversations.append, connection, conversation)
-        self.read = partial(conversations.read, connection, conversation)
-        self.nth = partial(conversations.nth, connection, conversation)
-        self.count = partial(conversations.count, connection, conversation)
-        self.remove = partial(conversations.remove, connection, conversation)
-        self.clear = partial(conversations.clear, connection, conversation)
-
-
-class _Kept:
-    """Turns in this object, by position, and by what they say and what caused them."""
-
-    def __init__(self) -> None:
-        self.lock: Final = RLock()
-        self.clear()
-        self._last = 0
-
-    def append(self, drafts: Sequence[Draft]) -> None:
-        for draft in drafts:
-            self._last += 1
-            values = {name: getattr(draft, name) for name in draft.__slots__}
-            turn = StoredTurn(**values, position=self._last, created_at=datetime.now(UTC))
-            self._turns[turn.position] = turn
-            for key in (turn.fingerprint, turn.cause):
-                self._by[key][turn.position] = turn
-
-    def read(self, which: Which = EVERY) -> list[StoredTurn]:
-        keys = which.fingerprints if which.fingerprints is not None else which.causes
-        places = [self._turns] if keys is None else [self._by[key] for key in keys if key in self._by]
-        found = sorted((turn for place in places for turn in place.values() if which.holds(turn)), key=_position)
-        return found if which.last is None else found[-which.last :]
-
-    def nth(self, place: int) -> StoredTurn | None:
-        turns = list(self._turns.values())
-        return turns[place] if -len(turns) <= place < len(turns) else None
-
-    def count(self) -> int:
-        return len(self._turns)
-
-    def remove(self, positions: Sequence[int]) -> None:
-        for position in positions:
-            turn = self._turns.pop(position)
-            for key in (turn.fingerprint, turn.cause):
-                self._by[key].pop(position, None)
-
-    def clear(self) -> None:
-        self._turns: dict[int, StoredTurn] = {}
-        self._by: defaultdict[str | None, dict[int, StoredTurn]] = defaultdict(dict)
-
-
-def _with_id(draft: Draft) -> Draft:
-    if draft.message_id is not None:
-        return draft
-    held = json.loads(draft.message)
-    held["data"]["id"] = str(uuid4())
-    return replace(draft, message_id=held["data"]["id"], message=json.dumps(held, ensure_ascii=False))
-
-
-def _position(turn: StoredTurn) -> int:
-    return turn.position
-
-
 def _message(turn: StoredTurn | None) -> BaseMessage | None:
     return None if turn is None else messages_of([turn])[0]
 
 
-def _number(value: object, name: str) -> int:
+def causes_of(watch: Iterable[object] | None) -> frozenset[str] | None:
+    """Causes by their names; `None` for any."""
+    return None if watch is None else frozenset(cause_name(cause, "watch") for cause in watch)
+
+
+def number_of(value: object, name: str) -> int:
+    """A number of messages, 0 for all."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise InvalidInputError(f"{name} is a whole number from 0 (all), not {quoted(value)}")
     return value

@@ -35,6 +35,7 @@ from langmem_adapter.storage import erasure, meta
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.erasure import Sweeper
 from langmem_adapter.storage.ledger import Ledger
+from langmem_adapter.storage.messages import unreadable_turns
 from langmem_adapter.storage.moments import unreadable
 from langmem_adapter.storage.tables import metadata
 from langmem_adapter.storage.writes import Write
@@ -315,11 +316,12 @@ class Engine:
             return self._feeds[space.name, mark]
 
     def verify(self) -> Verification:
-        """Compare the index with the database, and look for dates there that cannot be read."""
+        """Compare the index with the database, and look for what cannot be read there."""
         self.indexer.pull()
         with self.database.read() as connection:
-            found = tuple(unreadable(connection, metadata))
-        return replace(self.indexer.verify(), unreadable=found)
+            found = (*unreadable(connection, metadata), *unreadable_turns(connection))
+        said = meta.stats(self.database)
+        return replace(self.indexer.verify(), unreadable=found, turns=said.turns, notes=said.notes)
 
     def close(self) -> None:
         """Finish what waits, write the snapshot, close every connection: all of it, whatever fails.

@@ -80,8 +80,10 @@ class Verification:
         only_in_database: Rows that the index does not have.
         differing: Rows with another vector or another scope here than there.
         unchecked: What could not be compared, in words; empty for every index of our own.
-        unreadable: Dates in the database that Python cannot hold; their rows are read with a stand-in. To update the memory
-            makes that its date; or delete it.
+        unreadable: What stands in the database and cannot be read: dates that Python cannot hold, whose rows are read with a
+            stand-in (to update the memory makes that its date), and messages of conversations that are none.
+        turns: How many messages of conversations were read.
+        notes: How many summaries and titles there are.
     """
 
     checked: int
@@ -90,10 +92,12 @@ class Verification:
     differing: tuple[int, ...]
     unchecked: tuple[str, ...] = ()
     unreadable: tuple[Unreadable, ...] = ()
+    turns: int = 0
+    notes: int = 0
 
     @property
     def ok(self) -> bool:
-        """Whether they agree in everything that could be compared, and every date can be read."""
+        """Whether they agree in everything that could be compared, and all of it can be read."""
         return not (self.only_in_index or self.only_in_database or self.differing or self.unreadable)
 
 

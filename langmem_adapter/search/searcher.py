@@ -172,6 +172,30 @@ class Searcher:
             rows = {row.pk: row for row in memories.texts(connection, {pk for pks in found for pk in pks}, letters)}
         return [[rows[pk] for pk in dict.fromkeys(pks) if pk in rows] for pks in found]
 
+    def alike(
+        self, vectors: Vectors, scope: Scope, *, memory_type: str, k: int, threshold: float
+    ) -> list[list[tuple[str, float]]]:
+        """For each vector the memories of a type within *scope* that lie as near as the threshold: ids and cosines, best first.
+
+        Args:
+            vectors: Unit vectors of texts (not of questions), shape (n, dimensions).
+            scope: Which memories.
+            memory_type: The same.
+            k: At most so many for each.
+            threshold: Least cosine.
+        """
+        version = self._pulled()
+        with self._database.read() as connection:
+            standing = self._shelves.of(connection, scope, version)
+            allowed = standing.shelf.roll.pks[standing.shelf.shown(time.time(), memory_type)]
+            index = self._indexer.view(lambda: connection)
+            if index is None or not len(allowed):
+                return [[] for _ in vectors]
+            near = [index.search(vector, k, scopes=standing.scope_ids, pks=allowed) for vector in vectors]
+            found = [[*zip(each.pks.tolist(), each.scores.tolist(), strict=True)] for each in near]
+            ids = {row.pk: row.id for row in memories.texts(connection, {pk for pairs in found for pk, _ in pairs}, 0)}
+        return [[(ids[pk], score) for pk, score in pairs if score >= threshold and pk in ids] for pairs in found]
+
     def _holding(self, connection: Connection, standing: Standing, terms: Iterable[str]) -> list[int]:
         """Pks of the facts that hold any of some terms, the best first, and of equal ones the newest."""
         shelf = standing.shelf

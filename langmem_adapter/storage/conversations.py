@@ -13,7 +13,21 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import Column, ForeignKey, Index, String, Table, Text, delete, func, insert, select, true, update
+from sqlalchemy import (
+    Column,
+    ForeignKey,
+    Index,
+    String,
+    Table,
+    Text,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+    true,
+    update,
+)
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import check_text
@@ -23,7 +37,7 @@ from langmem_adapter.storage.scopes import key_of, of_row, within
 from langmem_adapter.storage.tables import changes, metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from sqlalchemy import ColumnElement, Connection, Select
 
@@ -44,6 +58,7 @@ __all__ = [
     "notes",
     "nth",
     "read",
+    "remembered",
     "remove",
     "turns",
 ]
@@ -287,6 +302,14 @@ def count(connection: Connection, conversation: Conversation) -> int:
     """How many messages a conversation has."""
     mine = turns.c.conversation_id.in_(_ids(conversation))
     return int(connection.execute(select(func.count()).select_from(turns).where(mine)).scalar_one())
+
+
+def remembered(connection: Connection, conversation: Conversation, memory_ids: Mapping[int, str]) -> None:
+    """Note which memory holds the same as the message at a position, for some, within a write transaction."""
+    if memory_ids:
+        mine = turns.c.conversation_id == _ids(conversation).scalar_subquery()
+        noted = update(turns).where(mine, turns.c.position == bindparam("place")).values(memory_id=bindparam("held"))
+        connection.execute(noted, [{"place": place, "held": memory_id} for place, memory_id in memory_ids.items()])
 
 
 def remove(connection: Connection, conversation: Conversation, positions: Collection[int]) -> int:

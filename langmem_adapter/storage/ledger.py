@@ -110,6 +110,14 @@ class Ledger:
         """Carry out several lists of decisions, which share a commit; each ends with what `apply` gives or raises."""
         return self.database.write_each([self._ready(write) for write in writes])
 
+    def within(self, texts: Sequence[str] = ()) -> Callable[[Connection, Write], tuple[Change, ...]]:
+        """A way to carry out writes of some texts as a part of a transaction of the caller's, who writes other things there.
+
+        Args:
+            texts: All that may be added or put in the place of others; their words are split here, before others wait.
+        """
+        return partial(self._carry_out, Words(texts, self._language))
+
     def delete_all(self, scope: Scope, *, reason: str, filters: Filter = EVERYTHING) -> int:
         """Delete every memory within *scope* that a filter holds for, as it stands when the write begins; the history stays.
 
@@ -202,9 +210,10 @@ class Ledger:
         # Contract: the language that stands in the database decides, not this one, which is that of the last write: words
         # of another are split once more within the transaction. Proved by
         # tests/search/test_languages.py::test_who_has_it_open_follows_with_the_next_search_and_the_next_write.
-        return partial(self._carry_out, write, Words(texts, self._language))
+        carry_out = self.within(texts)
+        return lambda connection: carry_out(connection, write)
 
-    def _carry_out(self, write: Write, words: Words, connection: Connection) -> tuple[Change, ...]:
+    def _carry_out(self, words: Words, connection: Connection, write: Write) -> tuple[Change, ...]:
         self.check(write)
         books = _books(connection, write)
         self._language = books.language or ENGLISH

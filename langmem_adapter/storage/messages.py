@@ -11,18 +11,22 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import BaseMessage, ChatMessage, messages_from_dict
+from sqlalchemy import select
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.carried import carried, fingerprint, label_of
 from langmem_adapter.records.checks import json_object
-from langmem_adapter.storage.conversations import Draft
+from langmem_adapter.storage.conversations import Draft, turns
+from langmem_adapter.storage.moments import Unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
+
+    from sqlalchemy import Connection
 
     from langmem_adapter.storage.conversations import StoredTurn
 
-__all__ = ["drafts_of", "messages_of"]
+__all__ = ["drafts_of", "messages_of", "unreadable_turns"]
 
 
 def drafts_of(messages: Sequence[BaseMessage]) -> list[Draft]:
@@ -36,9 +40,21 @@ def drafts_of(messages: Sequence[BaseMessage]) -> list[Draft]:
     return [_draft(message, f"message {number}") for number, message in enumerate(messages, start=1)]
 
 
-def messages_of(turns: Iterable[StoredTurn]) -> list[BaseMessage]:
+def messages_of(stored: Iterable[StoredTurn]) -> list[BaseMessage]:
     """The messages of some turns."""
-    return messages_from_dict([json.loads(turn.message) for turn in turns])
+    return messages_from_dict([json.loads(turn.message) for turn in stored])
+
+
+def unreadable_turns(connection: Connection) -> Iterator[Unreadable]:
+    """Every message in the database that is none any more."""
+    query = select(turns.c.conversation_id, turns.c.position, turns.c.message)
+    with connection.execute(query, execution_options={"yield_per": 1000}) as rows:
+        for row in rows:
+            try:
+                messages_from_dict([json.loads(row.message)])
+            except (ValueError, TypeError, KeyError):
+                named = {"conversation_id": row.conversation_id, "position": row.position}
+                yield Unreadable("turns", "message", named, row.message)
 
 
 def _draft(message: BaseMessage, name: str) -> Draft:

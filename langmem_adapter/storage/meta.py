@@ -13,6 +13,7 @@ from langmem_adapter.addresses import shown
 from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError, StorageError
 from langmem_adapter.languages import ENGLISH, checked
 from langmem_adapter.storage import lexical
+from langmem_adapter.storage.conversations import conversations, notes, turns
 from langmem_adapter.storage.feed import VECTORS
 from langmem_adapter.storage.graph.tables import entities, relations
 from langmem_adapter.storage.migrations.runner import migrate
@@ -67,6 +68,9 @@ class Stats:
         size: Bytes of the database's files; `None` in memory and on a server.
         entities: Entities of the knowledge graph; those that were merged are one.
         relations: Relations of it that are believed, those that have ended among them.
+        conversations: Conversations that are kept word for word.
+        turns: Their messages.
+        notes: What was made of them: summaries, titles.
     """
 
     memories: int
@@ -76,6 +80,9 @@ class Stats:
     size: int | None
     entities: int
     relations: int
+    conversations: int
+    turns: int
+    notes: int
 
 
 def prepare(database: Database, language: str | None = None) -> None:
@@ -196,8 +203,9 @@ def stats(database: Database) -> Stats:
         kept, owners, revisions = (_count(connection, table) for table in (memories, scopes, history))
         named = _count(connection, entities, entities.c.merged_into.is_(None))
         related = _count(connection, relations, relations.c.retired_at.is_(None))
+        said = [_count(connection, table) for table in (conversations, turns, notes)]
         last = int(connection.execute(select(func.coalesce(func.max(changes.c.seq), 0))).scalar_one())
-    return Stats(kept, owners, revisions, last, _size(database), named, related)
+    return Stats(kept, owners, revisions, last, _size(database), named, related, *said)
 
 
 def _count(connection: Connection, table: Table, *conditions: ColumnElement[bool]) -> int:

@@ -123,3 +123,24 @@ def test_memory_in_agents_and_graphs(run: Run, name: str, lines: list[str]) -> N
 def test_a_thread_goes_on_where_it_stopped(run: Run) -> None:
     assert run("checkpointer.py").splitlines() == ["Book the hotel?", "A hotel in Lyon! Booked: yes.", "3 checkpoints"]
     assert len((EXAMPLES / "checkpointer.py").read_text(encoding="utf-8").splitlines()) <= 25
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("working_memory.py", ["new: 2", "Product manager: Goals: fun, short.", "news: ['Make it red.']"]),
+        (
+            "long_term_memory.py",
+            [
+                "Monday: the first time",
+                "Tuesday: 2 messages known",
+                "  no news, similar to one of before: Write a snake game!",
+                "  news: ['Write a 2048 game']",
+            ],
+        ),
+    ],
+)
+def test_the_memories_of_metagpt(run: Run, name: str, lines: list[str]) -> None:
+    said = run(name).splitlines()
+    assert [line for line in lines if line not in said] == []
+    assert len((EXAMPLES / name).read_text(encoding="utf-8").splitlines()) <= 25

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
+from langmem_adapter.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage.conversations import Conversation, Draft, Which, append, clear, erase, listed, read
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from langmem_adapter.storage.database import Database
 
 ALICE = Scope(user_id="alice@example.com")
@@ -94,3 +98,16 @@ def test_names_that_look_alike_are_different(database: Database) -> None:
     for number, name in enumerate(names):
         say(database, name, str(number))
     assert [said(database, name) for name in names] == [["0"], ["1"], ["2"], ["3"]]
+
+
+def test_what_is_said_is_counted_and_what_cannot_be_read_again_is_told(tmp_path: Path) -> None:
+    with Memory(tmp_path / "memory.db") as memory:
+        SQLChatMessageHistory("s", memory, user_id="a").add_user_message("你好")
+        assert (memory.stats().conversations, memory.stats().turns, memory.verify().turns) == (1, 1, 1)
+        assert memory.verify().ok
+        say(memory.engine.database, HERS, "one")
+        found = memory.verify()
+        assert not found.ok
+        assert [str(each) for each in found.unreadable] == [
+            'turns.message of conversation_id 2, position 1: \'{"said": "one"}\''
+        ]

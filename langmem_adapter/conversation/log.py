@@ -1,0 +1,119 @@
+"""Where the turns of a log are kept: in an object, or in the database within a transaction."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import fields, replace
+from datetime import UTC, datetime
+from functools import partial
+from threading import RLock
+from typing import TYPE_CHECKING, Final, Protocol
+from uuid import uuid4
+
+from langmem_adapter.storage import conversations
+from langmem_adapter.storage.conversations import EVERY, Draft, StoredTurn, Which
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy import Connection
+
+    from langmem_adapter.storage.conversations import Conversation
+
+__all__ = ["Kept", "Log", "Stored", "with_id"]
+
+
+class Log(Protocol):
+    """Where turns are kept, in order."""
+
+    def append(self, drafts: Sequence[Draft]) -> object:
+        """Keep some at the end."""
+
+    def read(self, which: Which = EVERY) -> list[StoredTurn]:
+        """Those that fit, oldest first."""
+
+    def nth(self, place: int) -> StoredTurn | None:
+        """The one at a place, counted from 0, or from the end where it is negative."""
+
+    def count(self) -> int:
+        """How many there are."""
+
+    def remove(self, positions: Sequence[int]) -> object:
+        """Take some out."""
+
+    def clear(self) -> object:
+        """Take all out."""
+
+
+class Stored:
+    """The turns of a conversation, within a transaction."""
+
+    def __init__(self, connection: Connection, conversation: Conversation) -> None:
+        self.connection = connection
+        self.append = partial(conversations.append, connection, conversation)
+        self.read = partial(conversations.read, connection, conversation)
+        self.nth = partial(conversations.nth, connection, conversation)
+        self.count = partial(conversations.count, connection, conversation)
+        self.remove = partial(conversations.remove, connection, conversation)
+        self.clear = partial(conversations.clear, connection, conversation)
+
+
+class Kept:
+    """Turns in this object, by position, and by what they say and what caused them."""
+
+    def __init__(self) -> None:
+        self.lock: Final = RLock()
+        self.clear()
+        self._last = 0
+
+    def append(self, drafts: Sequence[Draft]) -> None:
+        """Keep some at the end."""
+        for draft in drafts:
+            self._last += 1
+            values = {field.name: getattr(draft, field.name) for field in fields(Draft)}
+            turn = StoredTurn(**values, position=self._last, created_at=datetime.now(UTC))
+            self._turns[turn.position] = turn
+            for key in (turn.fingerprint, turn.cause):
+                self._by[key][turn.position] = turn
+
+    def read(self, which: Which = EVERY) -> list[StoredTurn]:
+        """Those that fit, oldest first."""
+        keys = which.fingerprints if which.fingerprints is not None else which.causes
+        places = [self._turns] if keys is None else [self._by[key] for key in keys if key in self._by]
+        found = sorted((turn for place in places for turn in place.values() if which.holds(turn)), key=_position)
+        return found if which.last is None else found[-which.last :]
+
+    def nth(self, place: int) -> StoredTurn | None:
+        """The one at a place, see `Log`."""
+        turns = list(self._turns.values())
+        return turns[place] if -len(turns) <= place < len(turns) else None
+
+    def count(self) -> int:
+        """How many there are."""
+        return len(self._turns)
+
+    def remove(self, positions: Sequence[int]) -> None:
+        """Take some out."""
+        for position in positions:
+            turn = self._turns.pop(position)
+            for key in (turn.fingerprint, turn.cause):
+                self._by[key].pop(position, None)
+
+    def clear(self) -> None:
+        """Take all out."""
+        self._turns: dict[int, StoredTurn] = {}
+        self._by: defaultdict[str | None, dict[int, StoredTurn]] = defaultdict(dict)
+
+
+def with_id(draft: Draft) -> Draft:
+    """The draft, with a new id where it has none."""
+    if draft.message_id is not None:
+        return draft
+    held = json.loads(draft.message)
+    held["data"]["id"] = str(uuid4())
+    return replace(draft, message_id=held["data"]["id"], message=json.dumps(held, ensure_ascii=False))
+
+
+def _position(turn: StoredTurn) -> int:
+    return turn.position
