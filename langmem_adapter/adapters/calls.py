@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.records.scope import Scope
 
-__all__ = ["Node", "OnError", "Update", "forgiving", "making", "messages_of_state", "scope_of_call"]
+__all__ = ["Node", "OnError", "Update", "forgiving", "making", "part_of_state", "scope_of_call"]
 
 R = TypeVar("R")
 
@@ -104,8 +104,13 @@ class Node(Runnable[Any, Update]):
         return await self._plan(input, config).arun()
 
 
-def messages_of_state(state: Any, key: str) -> Any:
-    """What a graph's state holds under the name of its messages.
+def part_of_state(state: Any, key: str, argument: str) -> Any:
+    """What a graph's state holds under a name.
+
+    Args:
+        state: The state: a mapping, or an object with attributes.
+        key: The name.
+        argument: The argument that says another one, for the error.
 
     Raises:
         InvalidInputError: It has nothing of that name.
@@ -114,7 +119,7 @@ def messages_of_state(state: Any, key: str) -> Any:
         return state[key] if isinstance(state, Mapping) else getattr(state, key)
     except (KeyError, AttributeError):
         raise InvalidInputError(
-            f"the graph's state has no {quoted(key)}; name its messages with messages_key=..."
+            f"the graph's state has no {quoted(key)}; name another part of it with {argument}=..."
         ) from None
 
 

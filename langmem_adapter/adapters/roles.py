@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from langchain_core.messages import BaseMessage, convert_to_messages
 
-from langmem_adapter.adapters.calls import Node, messages_of_state, scope_of_call
+from langmem_adapter.adapters.calls import Node, part_of_state, scope_of_call
 from langmem_adapter.arguments import bounded
 from langmem_adapter.conversation.long_term import MONTH, LongTermMemory
 from langmem_adapter.records.checks import check_text
@@ -99,7 +99,7 @@ class RoleNodes:
 
     def has_news(self, state: Any) -> Literal["news", "nothing new"]:
         """Where to go on from `find_news`, for `StateGraph.add_conditional_edges`."""
-        return "news" if messages_of_state(state, self._news_key) else "nothing new"
+        return "news" if part_of_state(state, self._news_key, "news_key") else "nothing new"
 
     def _finding(self, state: Any, config: RunnableConfig | None) -> Plan[Update]:
         role, said = self._of(config), self._said(state)
@@ -116,4 +116,4 @@ class RoleNodes:
         return self._role(scope.agent_id, user_id=scope.user_id, run_id=scope.run_id)
 
     def _said(self, state: Any) -> list[BaseMessage]:
-        return convert_to_messages(messages_of_state(state, self._messages_key))
+        return convert_to_messages(part_of_state(state, self._messages_key, "messages_key"))

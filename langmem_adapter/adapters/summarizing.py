@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from langchain_core.messages import BaseMessage, HumanMessage, RemoveMessage, SystemMessage, convert_to_messages
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
-from langmem_adapter.adapters.calls import Node, messages_of_state
+from langmem_adapter.adapters.calls import Node, part_of_state
 from langmem_adapter.arguments import bounded, flag
 from langmem_adapter.conversation.summaries import about_tokens, pieces_of, summarized, units
 from langmem_adapter.engine.wiring import engine_of
@@ -153,7 +153,7 @@ def summarize_node(
     run = summarizer(memory, max_tokens=max(1, budget // 4 - _tokens(count_tokens, _LEAD)), **more)
 
     def plan(state: Any, _: object) -> Plan[Update]:
-        messages = convert_to_messages(messages_of_state(state, messages_key))
+        messages = convert_to_messages(part_of_state(state, messages_key, "messages_key"))
         first, older, latest = _parted(messages, count_tokens, budget)
         if not older:
             return Plan.known({})

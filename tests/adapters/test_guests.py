@@ -16,6 +16,7 @@ from langmem_adapter.adapters.roles import RoleNodes
 from langmem_adapter.adapters.store import MemoryStore
 from langmem_adapter.adapters.summarizing import summarize_node, summarizer
 from langmem_adapter.adapters.tools import create_memory_tools
+from langmem_adapter.conversation import ExperienceMemory, reflect
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.maintenance.consolidate import Tidier
 from langmem_adapter.memory import Memory
@@ -38,6 +39,8 @@ GUESTS: dict[str, Callable[[Any], object]] = {
     "summarize_node": summarize_node,
     "summarizer": summarizer,
     "Tidier": Tidier,
+    "ExperienceMemory": lambda memory: ExperienceMemory(memory, user_id="u"),
+    "reflect": lambda memory: reflect(memory, "Ann", user_id="u"),
 }
 
 
