@@ -227,3 +227,47 @@ def test_every_make_target_and_command_that_the_readme_names_exists() -> None:
 
     known = set(getattr(get_command(app), "commands", ()))
     assert set(re.findall(r"^\$ langmem-adapter (\w+)", text, re.MULTILINE)) <= known
+
+
+# ── the table for those who come from MetaGPT ─────────────────────────────────────────────────────────────────────────
+
+METAGPT = """
+    cause_by sent_from send_to instruct_content storage index ignore_id add add_batch get get_by_role get_by_content
+    try_remember delete_newest delete clear count find_news get_by_action get_by_actions get_by_position important_memory
+    working_memory model_dump recover_memory persist is_initialized search_similar clean mem_ttl threshold history knowledge
+    historical_summary last_history_id is_dirty last_talk cacheable add_talk add_answer get_knowledge loads dumps to_redis_key
+    set_history_summary add_history exists to_int pop_last_talk summarize get_title is_related rewrite extract_info split_texts
+    is_history_available history_text memory_k create_exp query_exps delete_all_exps get_exps_count exp_cache summary
+"""
+"""The operations of seed 002, of MetaGPT's experience pool and of its town."""
+
+
+def _from_metagpt() -> list[tuple[list[str], list[str]]]:
+    section = README.read_text(encoding="utf-8").partition("## From MetaGPT\n")[2].partition("\n## ")[0]
+    assert section.count("\n") <= 40
+    rows = [row.split(" | ") for row in section.splitlines() if row.startswith("| `")]
+    return [(re.findall("`(.+?)`", theirs), re.findall("`(.+?)`", ours)) for theirs, ours, _ in rows]
+
+
+def test_every_operation_of_metagpt_has_a_row_of_its_own() -> None:
+    named = {name for theirs, _ in _from_metagpt() for name in theirs}
+    assert set(METAGPT.split()) - named == set()
+
+
+@pytest.mark.parametrize(("theirs", "ours"), _from_metagpt())
+def test_what_takes_the_place_of_metagpts_names_exists(theirs: list[str], ours: list[str]) -> None:
+    rooms = ("langmem_adapter", "langmem_adapter.conversation", "langmem_adapter.adapters.metagpt")
+    places = [import_module(name) for name in (*rooms, "langmem_adapter.conversation.town")]
+    things = {name: next(getattr(place, name) for place in places if hasattr(place, name)) for name in _roots(ours)}
+    wanted = [f"{ours[0]}.{name}" for name in theirs] if len(ours) == 1 and "." not in ours[0] else ours
+    missing = [path for path in wanted if "." in path and not _has(things[path.split(".")[0]], path.split(".")[1])]
+    assert missing == []
+
+
+def _roots(paths: list[str]) -> list[str]:
+    return [path.split(".")[0] for path in paths]
+
+
+def _has(thing: Any, name: str) -> bool:
+    """Whether a class has it, as something of its own, as a field or as an argument."""
+    return hasattr(thing, name) or name in _accepted(thing)

@@ -114,6 +114,18 @@ def test_memory_in_chains_and_in_the_hands_of_a_model(run: Run, name: str, lines
             "graph_nodes.py",
             ["I love jazz. -> I remember: nothing", "What music do I like? -> I remember: - Loves jazz"],
         ),
+        (
+            "role_graph.py",
+            [
+                "Write a snake game -> done: Write a snake game",
+                "write a snake game! -> nothing new",
+                "Write a 2048 web game -> done: Write a 2048 web game",
+            ],
+        ),
+        (
+            "long_thread.py",
+            ["Here is a summary of the conversation to date:", "On day 100 I walked", "short: True"],
+        ),
         ("pipeline_subgraph.py", ["  apply -> result", "memory -> result"]),
         ("tracing.py", ["program", "  memory.add", "    apply", "  memory.search", "    embed", "Lives in Lyon"]),
     ],

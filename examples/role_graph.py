@@ -1,0 +1,24 @@
+"""A role as a LangGraph graph: it acts on news alone, and remembers for good what it was told."""
+
+from langchain_core.messages import AIMessage, AnyMessage
+from langgraph.graph import END, MessagesState, StateGraph
+
+from langmem_adapter import Memory
+from langmem_adapter.adapters.roles import RoleNodes
+
+
+class State(MessagesState, total=False):
+    """What is said, and which of it is news."""
+
+    news: list[AnyMessage]
+
+
+with Memory(":memory:") as memory:
+    role = RoleNodes(memory, "engineer", user_id="alice")
+    graph = StateGraph(State).add_node("look", role.find_news).add_node("keep", role.keep)
+    graph.add_node("work", lambda state: {"messages": [AIMessage(f"done: {state['news'][-1].text}")]})
+    graph.add_conditional_edges("look", role.has_news, {"news": "work", "nothing new": END}).add_edge("work", "keep")
+    engineer = graph.set_entry_point("look").compile()
+    for said in ("Write a snake game", "write a snake game!", "Write a 2048 web game"):
+        messages = engineer.invoke({"messages": said})["messages"]
+        print(said, "->", messages[-1].text if len(messages) > 1 else "nothing new")
