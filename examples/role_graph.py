@@ -1,6 +1,6 @@
 """A role as a LangGraph graph: it acts on news alone, and remembers for good what it was told."""
 
-from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.graph import END, MessagesState, StateGraph
 
 from langmem_adapter import Memory
@@ -20,5 +20,5 @@ with Memory(":memory:") as memory:
     graph.add_conditional_edges("look", role.has_news, {"news": "work", "nothing new": END}).add_edge("work", "keep")
     engineer = graph.set_entry_point("look").compile()
     for said in ("Write a snake game", "write a snake game!", "Write a 2048 web game"):
-        messages = engineer.invoke({"messages": said})["messages"]
+        messages = engineer.invoke({"messages": [HumanMessage(said)]})["messages"]
         print(said, "->", messages[-1].text if len(messages) > 1 else "nothing new")

@@ -124,7 +124,7 @@ def test_memory_in_chains_and_in_the_hands_of_a_model(run: Run, name: str, lines
         ),
         (
             "long_thread.py",
-            ["Here is a summary of the conversation to date:", "On day 100 I walked", "short: True"],
+            ["Here is a summary of the conversation to date:", "On day 100 I walked"],
         ),
         ("pipeline_subgraph.py", ["  apply -> result", "memory -> result"]),
         ("tracing.py", ["program", "  memory.add", "    apply", "  memory.search", "    embed", "Lives in Lyon"]),
