@@ -142,6 +142,7 @@ _GUESTS: Final = {
     "SQLAlchemySaver": "checkpointer",
     "SQLChatMessageHistory": "chat_history",
     "create_memory_tools": "tools",
+    "experience_node": "nodes",
     "recall_node": "nodes",
     "remember_node": "nodes",
 }

@@ -1,4 +1,6 @@
-"""Memory as two nodes of any LangGraph graph: one recalls before the model is called, one remembers after it has answered.
+"""Memory as nodes of any LangGraph graph: one recalls before the model is called, one remembers after it has answered.
+
+A third answers from experience where it can.
 
 The whole pipeline as a node, with its stages visible, is `memory.build_pipeline()`.
 """
@@ -10,25 +12,28 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from langchain_core.messages.utils import count_tokens_approximately
 from langchain_core.runnables import Runnable
+from langchain_core.runnables.base import coerce_to_runnable
 
 from langmem_adapter.adapters.calls import scope_of_call
 from langmem_adapter.adapters.talk import latest_turn, listing, looked_up, parted, remembered
+from langmem_adapter.conversation.experience import ExperienceMemory
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.background import BackgroundWriter
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.scoping import MemoryContext
+from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
+    from langchain_core.runnables.base import RunnableLike
 
     from langmem_adapter.adapters.talk import CountTokens
     from langmem_adapter.memory import Memory
     from langmem_adapter.records.results import AddResult
     from langmem_adapter.records.scope import Scope
-    from langmem_adapter.twins import Plan
 
-__all__ = ["recall_node", "remember_node"]
+__all__ = ["experience_node", "recall_node", "remember_node"]
 
 Update: TypeAlias = dict[str, Any]
 
@@ -91,7 +96,7 @@ def recall_node(  # noqa: PLR0913 - each is a knob of its own
     shown = listing(max_tokens, count_tokens)
 
     def plan(state: Any, scope: Scope) -> Plan[Update]:
-        found = looked_up(memory, latest_turn(_messages(state, messages_key)), scope, k=k)
+        found = looked_up(memory, latest_turn(_part(state, messages_key, "messages_key")), scope, k=k)
         return found.then(lambda hits: {output_key: shown(hits)})
 
     return _Node(plan, MemoryContext(user_id, agent_id, run_id))
@@ -155,11 +160,71 @@ def remember_node(
         raise InvalidInputError("a background write has no result yet; leave output_key or background out")
 
     def plan(state: Any, scope: Scope) -> Plan[Update]:
-        before, turn = parted(_messages(state, messages_key), tools=tools)
+        before, turn = parted(_part(state, messages_key, "messages_key"), tools=tools)
         plan = remembered(memory, turn, scope, writer=background, before=before)
         return plan.then(lambda result: {} if output_key is None else {output_key: _changes(result)})
 
     return _Node(plan, MemoryContext(user_id, agent_id, run_id))
+
+
+def experience_node(
+    experiences: ExperienceMemory,
+    answer: RunnableLike[Any, Any],
+    *,
+    request_key: str = "request",
+    response_key: str = "response",
+    tag: str | None = None,
+) -> Runnable[Any, Update]:
+    """A node that answers a request from experience, or else asks and keeps what it hears.
+
+    It is `ExperienceMemory.cached` in a graph. Whose experiences comes with the call, as for `recall_node`; what the pool
+    names is the default.
+
+    Args:
+        experiences: The pool, with its scorer, judge, context and serializer.
+        answer: Any Runnable or function from a request, as the pool's context shows it, to a response.
+        request_key: Where the state holds the request.
+        response_key: Where to put the response.
+        tag: What to file it under; by default the pool's tag, and failing that the name of *answer*.
+
+    Returns:
+        A node for `StateGraph.add_node`, sync and async.
+
+    Raises:
+        InvalidInputError: An argument cannot be used; the text names it.
+
+    Example:
+        >>> from typing_extensions import TypedDict
+        >>> from langgraph.graph import StateGraph
+        >>> from langmem_adapter import Memory
+        >>> class State(TypedDict, total=False):
+        ...     request: str
+        ...     response: str
+        >>> memory = Memory(":memory:")
+        >>> pool = ExperienceMemory(memory, user_id="alice")
+        >>> _ = pool.add("capital of France", "Paris", score=10, tag="ask")
+        >>> node = experience_node(pool, lambda request: "no idea", tag="ask")
+        >>> graph = StateGraph(State).add_node("ask", node).set_entry_point("ask").compile()
+        >>> graph.invoke({"request": "capital of France"})["response"]
+        'Paris'
+        >>> memory.close()
+    """
+    if not isinstance(experiences, ExperienceMemory):
+        raise InvalidInputError(f"experiences must be an ExperienceMemory, not {quoted(experiences)}")
+    check_text(request_key, "request_key")
+    check_text(response_key, "response_key")
+    runnable = _runnable(answer)
+    filed = tag or experiences.tag or runnable.get_name()
+
+    def asked(request: Any) -> Plan[Any]:
+        return Plan(lambda: runnable.invoke(request), lambda: runnable.ainvoke(request))
+
+    def plan(state: Any, scope: Scope) -> Plan[Update]:
+        request = _part(state, request_key, "request_key")
+        heard = experiences.answering(request, asked, tag=filed, scope=scope)
+        return heard.then(lambda response: {response_key: response})
+
+    return _Node(plan, MemoryContext(**experiences.scope.named))
 
 
 class _Node(Runnable[Any, Update]):
@@ -178,13 +243,20 @@ class _Node(Runnable[Any, Update]):
         return await self._plan(input, scope_of_call(self._default, config)).arun()
 
 
-def _messages(state: Any, key: str) -> Any:
+def _part(state: Any, key: str, argument: str) -> Any:
     try:
         return state[key] if isinstance(state, Mapping) else getattr(state, key)
     except (KeyError, AttributeError):
         raise InvalidInputError(
-            f"the graph's state has no {quoted(key)}; name its messages with messages_key=..."
+            f"the graph's state has no {quoted(key)}; name another part of it with {argument}=..."
         ) from None
+
+
+def _runnable(answer: RunnableLike[Any, Any]) -> Runnable[Any, Any]:
+    try:
+        return coerce_to_runnable(answer)
+    except TypeError:
+        raise InvalidInputError(f"answer must be a function or a Runnable, not {quoted(answer)}") from None
 
 
 def _changes(result: AddResult | None) -> list[dict[str, Any]]:

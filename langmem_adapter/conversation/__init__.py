@@ -1,13 +1,32 @@
 """What a conversation, or a role of one, keeps of what was said: MetaGPT's three memories (seed 002), finished.
 
 `working` is an ordered log of messages, `long_term` remembers what a role watches for good, `brain` makes summaries and titles;
-`experience` keeps requests with their answers and scores, `town` says what is known about somebody.
+`experience` keeps requests with their answers and scores (`appraisal` says what is made of them), `town` says what is known
+about somebody.
 """
 
+from langmem_adapter.conversation.appraisal import Experience, Score
 from langmem_adapter.conversation.brain import BrainMemory
 from langmem_adapter.conversation.channel import latest
+from langmem_adapter.conversation.experience import ExperienceMemory
 from langmem_adapter.conversation.long_term import LongTermMemory
+from langmem_adapter.conversation.town import Reflection, areflect, reflect
 from langmem_adapter.conversation.working import WorkingMemory
 from langmem_adapter.records.carried import Carried, carried, register, stamp
 
-__all__ = ["BrainMemory", "Carried", "LongTermMemory", "WorkingMemory", "carried", "latest", "register", "stamp"]
+__all__ = [
+    "BrainMemory",
+    "Carried",
+    "Experience",
+    "ExperienceMemory",
+    "LongTermMemory",
+    "Reflection",
+    "Score",
+    "WorkingMemory",
+    "areflect",
+    "carried",
+    "latest",
+    "reflect",
+    "register",
+    "stamp",
+]

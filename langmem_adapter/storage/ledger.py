@@ -18,16 +18,17 @@ from langmem_adapter.errors import (
     ConflictError,
     LangmemAdapterError,
 )
+from langmem_adapter.filters import EVERYTHING
 from langmem_adapter.languages import ENGLISH
 from langmem_adapter.records.work import Change, Decision
-from langmem_adapter.storage import meta, tables, traces
+from langmem_adapter.storage import memories, meta, tables, traces
 from langmem_adapter.storage.entry import Entry
 from langmem_adapter.storage.feed import LAST_SEQ
 from langmem_adapter.storage.graph import edits as graph_edits
 from langmem_adapter.storage.lexical import Words
 from langmem_adapter.storage.prepared import Prepared
-from langmem_adapter.storage.scopes import id_within, key_of, within
-from langmem_adapter.storage.tables import memories, runs, scopes
+from langmem_adapter.storage.scopes import id_within, key_of
+from langmem_adapter.storage.tables import runs, scopes
 from langmem_adapter.storage.writes import Write
 from langmem_adapter.twins import beside
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
+    from langmem_adapter.filters import Filter
     from langmem_adapter.records.graph import RelationChange, Triple
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.storage.database import Database
@@ -116,13 +118,13 @@ class Ledger:
         """
         return partial(self._carry_out, Words(texts, self._language))
 
-    def delete_all(self, scope: Scope, *, reason: str) -> int:
-        """Delete every memory within *scope*, as it stands when the write begins; the history stays.
+    def delete_all(self, scope: Scope, *, reason: str, filters: Filter = EVERYTHING) -> int:
+        """Delete every memory within *scope* that a filter holds for, as it stands when the write begins; the history stays.
 
         Returns:
             How many.
         """
-        return self.database.write(partial(_delete_all, scope=scope, reason=reason))
+        return self.database.write(partial(_delete_all, scope=scope, reason=reason, filters=filters))
 
     # ── the knowledge graph, by hand ────────────────────────────────────────────────────────────────────────────────
 
@@ -272,12 +274,8 @@ def _refuse_if_others_compared(write: Write, compared: int | None) -> None:
         raise ConflictError(f"change {compared} was written meanwhile and should have been compared with; try again")
 
 
-def _delete_all(connection: Connection, scope: Scope, reason: str) -> int:
-    ids = connection.execute(
-        select(memories.c.id)
-        .where(memories.c.scope_id.in_(select(scopes.c.id).where(within(scope))))
-        .order_by(memories.c.pk)
-    ).scalars()
+def _delete_all(connection: Connection, scope: Scope, reason: str, filters: Filter) -> int:
+    ids = memories.ids(connection, scope, filters=filters)
     decisions = tuple(Decision("DELETE", memory_id, None, reason) for memory_id in ids)
     write = Write(decisions)
     return len(_apply(connection, write, _books(connection, write), Words()))

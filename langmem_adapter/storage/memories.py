@@ -20,6 +20,7 @@ from langmem_adapter.storage.moments import held
 from langmem_adapter.storage.prepared import Prepared, any_of
 from langmem_adapter.storage.scopes import of_row, within
 from langmem_adapter.storage.tables import history, memories, scopes
+from langmem_adapter.text import text_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -38,6 +39,7 @@ __all__ = [
     "every_text",
     "extent",
     "get",
+    "ids",
     "latest",
     "matching",
     "newest",
@@ -47,6 +49,7 @@ __all__ = [
     "revisions",
     "sequence_numbers",
     "texts",
+    "with_text",
 ]
 
 AnyRow: TypeAlias = "Row[*tuple[Any, ...]]"
@@ -129,10 +132,20 @@ def matching(
     connection: Connection, scope: Scope, *, filters: Filter = EVERYTHING, memory_type: str | None = None
 ) -> list[int]:
     """Pks of the memories within *scope* that a filter holds for, ascending."""
-    read = dict.fromkeys(["metadata", *narrowing.columns_read(filters)]) if filters else {}
-    query = select(memories.c.pk, *(narrowing.COLUMNS[name] for name in read)).join_from(memories, scopes)
-    query = query.where(_visible(scope), *_typed(memory_type)).order_by(memories.c.pk)
-    return [row.pk for row in _filtered(connection, query, filters)]
+    where = and_(_visible(scope), *_typed(memory_type))
+    return [row.pk for row in _chosen(connection, memories.c.pk, where, filters)]
+
+
+def ids(connection: Connection, scope: Scope, *, filters: Filter = EVERYTHING) -> list[str]:
+    """Ids of the memories within *scope* that a filter holds for, expired ones too, oldest first."""
+    return [row.id for row in _chosen(connection, memories.c.id, within(scope), filters)]
+
+
+def with_text(connection: Connection, scope: Scope, text: str, memory_type: str) -> list[MemoryItem]:
+    """The memories of a type within *scope* whose text is this one, letter by letter, newest first."""
+    same = memories.c.hash == text_hash(text), memories.c.text == text
+    query = _ITEM.where(_visible(scope), *_typed(memory_type), *same).order_by(memories.c.pk.desc())
+    return [_item(row) for row in connection.execute(query)]
 
 
 def page(
@@ -265,6 +278,12 @@ def _facts(scope: Scope) -> Any:
 
 def _typed(memory_type: str | None) -> list[ColumnElement[bool]]:
     return [] if memory_type is None else [memories.c.memory_type == memory_type]
+
+
+def _chosen(connection: Connection, column: Any, where: Any, filters: Filter) -> Iterator[AnyRow]:
+    read = dict.fromkeys(["metadata", *narrowing.columns_read(filters)]) if filters else {}
+    query = select(column, *(narrowing.COLUMNS[name] for name in read)).join_from(memories, scopes)
+    return _filtered(connection, query.where(where).order_by(memories.c.pk), filters)
 
 
 def _filtered(connection: Connection, query: Select[Any], filters: Filter) -> Iterator[AnyRow]:

@@ -14,6 +14,7 @@ from langmem_adapter.adapters.nodes import recall_node, remember_node
 from langmem_adapter.adapters.retriever import MemoryRetriever, recall
 from langmem_adapter.adapters.store import MemoryStore
 from langmem_adapter.adapters.tools import create_memory_tools
+from langmem_adapter.conversation import ExperienceMemory, reflect
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.maintenance.consolidate import Tidier
 from langmem_adapter.memory import Memory
@@ -33,6 +34,8 @@ GUESTS: dict[str, Callable[[Any], object]] = {
     "recall_node": recall_node,
     "remember_node": remember_node,
     "Tidier": Tidier,
+    "ExperienceMemory": lambda memory: ExperienceMemory(memory, user_id="u"),
+    "reflect": lambda memory: reflect(memory, "Ann", user_id="u"),
 }
 
 

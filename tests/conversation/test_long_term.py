@@ -190,10 +190,12 @@ from langmem_adapter.memory import Memory
 path, patience = sys.argv[1:]
 role = LongTermMemory(Memory(path), user_id="alice")
 print("known", role.recover_memory("engineer").messages, flush=True)
-threading.Timer(float(patience), os.kill, (os.getpid(), signal.SIGKILL)).start()
+killing = threading.Timer(float(patience), os.kill, (os.getpid(), signal.SIGKILL))
 for number in range(100_000):
     role.add(HumanMessage(f"愿望 {number}", id=str(number)))
     print(number, flush=True)
+    if not killing.ident:
+        killing.start()
 """
 
 

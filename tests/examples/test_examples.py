@@ -88,6 +88,14 @@ def test_the_store_of_a_graph_remembers_from_one_run_to_the_next(run: Run) -> No
                 "Tom: ada has sister Mia -> Mia married to Tom",
             ],
         ),
+        (
+            "experience.py",
+            [
+                *["Python: add up 1 to 3 -> sum(range(1, 4))", "Python: add up 1 to 4 -> sum(range(1, 5))"] * 2,
+                "asked 2 times, the last time with:",
+                "1. Given the request: Python: add up 1 to 3, We can get the response: sum(range(1, 4)), which scored: 10.",
+            ],
+        ),
         ("agent_tools.py", ["I will remember Rex.", "I found: The user's dog is called Rex."]),
     ],
 )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
 
 from langmem_adapter.maintenance.consolidate import Tidier
 from langmem_adapter.memory import Memory
+from langmem_adapter.records.graph import SELF, Triple
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import EXPERIENCE, MESSAGE, PROCEDURAL, UNCLEAR, Decision
 from langmem_adapter.settings import Settings
@@ -134,3 +136,18 @@ def test_an_agent_saves_what_only_records_say() -> None:
             keep(memory, "Likes tea", memory_type)
         (save,) = memory.tools(tools=["save"], **ANN)
         assert [save.invoke({"content": "Likes tea"}).split()[0] for _ in range(2)] == ["ADD", "Already"]
+
+
+def test_a_record_that_says_a_relation_is_no_rival_of_a_fact() -> None:
+    """What says another value of a relation that can have one only is shown first, but for records."""
+    told = (Triple(SELF, "lives_in", "Porto"),)
+    with opened("large", graph=True) as memory:
+        decision = Decision("ADD", None, "Lives in Porto", memory_type=MESSAGE, relations=told)
+        memory.engine.edit(lambda: Write((decision,), scope=Scope(**ANN))).run()
+        asked: Any = {"tokens": 1_000, "stated": [Triple(SELF, "resides in", "Braga")]}
+        hood = memory.engine.searcher.neighbours(["Xyzzy"], Scope(**ANN), **asked)
+        assert "Lives in Porto" not in {known.text for known in hood.known}
+        memory.engine.edit(lambda: Write((replace(decision, memory_type=None),), scope=Scope(**ANN))).run()
+        crowd(memory, "large")
+        hood = memory.engine.searcher.neighbours(["Xyzzy"], Scope(**ANN), **asked)
+        assert "Lives in Porto" in {known.text for known in hood.known}

@@ -20,10 +20,11 @@ from langmem_adapter.adapters.checkpointer import SQLAlchemySaver
 from langmem_adapter.adapters.classic import ConversationMemory
 from langmem_adapter.adapters.mem0 import MemoryConfig
 from langmem_adapter.adapters.middleware import MemoryMiddleware
-from langmem_adapter.adapters.nodes import recall_node, remember_node
+from langmem_adapter.adapters.nodes import experience_node, recall_node, remember_node
 from langmem_adapter.adapters.store import MemoryStore
 from langmem_adapter.cli.app import app
 from langmem_adapter.cli.failures import ExitCode
+from langmem_adapter.conversation import ExperienceMemory, reflect
 from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.maintenance.reindex import reindex
@@ -165,6 +166,10 @@ CALLS: Final[dict[str, Callable[[Memory, Any], Any]]] = {
     "recall_node state": lambda memory, junk: recall_node(memory).invoke(junk, NODE),
     "recall_node key": lambda memory, junk: recall_node(memory, messages_key=junk).invoke({"messages": "Hi"}, NODE),
     "remember_node": lambda memory, junk: remember_node(memory).invoke({"messages": junk}, NODE),
+    "experience_node": lambda memory, junk: experience_node(ExperienceMemory(memory, user_id="u"), junk),
+    "experiences judge": lambda memory, junk: ExperienceMemory(memory, user_id="u", judge=junk),
+    "experiences serializer": lambda memory, junk: ExperienceMemory(memory, user_id="u", serializer=junk),
+    "reflect": lambda memory, junk: reflect(memory, junk, user_id="u"),
     "retriever": lambda memory, junk: memory.as_retriever(user_id="u").invoke(junk),
     "retriever filters": lambda memory, junk: memory.as_retriever(user_id="u").invoke("Hi", filters=junk),
     "chain": lambda memory, junk: _chain(memory).load_memory_variables(junk),
@@ -208,6 +213,7 @@ def test_every_argument_of_every_method_of_guests(memory: Memory, monkeypatch: p
     monkeypatch.setenv("LANGMEM_ADAPTER_DATABASE", ":memory:")
     with mem0.Memory() as door:
         _called_with_junk(door, ["add", "search", "get", "get_all", "update", "delete", "delete_all", "history"])
+    _called_with_junk(ExperienceMemory(memory, user_id="u"), ["add", "query", "count", "delete_all"])
     _called_with_junk(MemoryStore(memory), ["get", "search", "put", "delete", "list_namespaces", "batch"])
     reading = ["get", "get_tuple", "list", "get_delta_channel_history"]
     _called_with_junk(SQLAlchemySaver(memory), [*reading, "delete_thread", "delete_for_runs", "copy_thread", "prune"])

@@ -28,6 +28,7 @@ from langmem_adapter import (
     Settings,
 )
 from langmem_adapter.adapters.retriever import MemoryRetriever
+from langmem_adapter.conversation import Experience, ExperienceMemory, Reflection, reflect
 from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.errors import LangmemAdapterError, MemoryNotFoundError, ModelReplyError, StorageError
 from langmem_adapter.index.base import Verification
@@ -195,3 +196,23 @@ def the_graph(memory: Memory, result: AddResult) -> None:
 
 async def the_graph_awaited(memory: Memory) -> None:
     assert_type(await memory.graph.arelations(user_id="a"), RelationPage)
+
+
+async def experience(memory: Memory) -> None:
+    pool = ExperienceMemory(memory, user_id="a")
+
+    @pool.cached
+    def length(*, req: str) -> int:
+        return len(req)
+
+    @pool.cached(tag="later")
+    async def later(*, req: str) -> int:
+        return len(req)
+
+    assert_type(length(req="x"), int)
+    assert_type(await later(req="x"), int)
+    length(request="x")  # type: ignore[call-arg]
+    assert_type(pool.add("x", "y", score=10), Change)
+    assert_type(pool.query("x", exact=True), list[Experience])
+    assert_type(await pool.acount(), int)
+    assert_type(reflect(memory, "Ann", user_id="a"), Reflection)

@@ -1,0 +1,247 @@
+"""What an experience is, and what is made of it: its score, whether it may be used again, how it is shown and written down.
+
+Each of these can be replaced by a function (or, for the last, an object) of one's own; what is here are the defaults, and those
+for requests that are lists of messages.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
+
+from langchain_core.messages import BaseMessage, convert_to_messages
+
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.records.checks import check_text, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+
+    from langmem_adapter.records.results import MemoryItem
+
+__all__ = [
+    "BEST",
+    "MASK",
+    "TEXTS",
+    "Context",
+    "Experience",
+    "Judge",
+    "Messages",
+    "Score",
+    "Scorer",
+    "Serializer",
+    "Texts",
+    "in_context",
+    "in_messages",
+    "numbered",
+    "perfect",
+]
+
+BEST: Final = 10
+"""The best score; the worst is 1."""
+MASK: Final = "{experiences}"
+"""What `in_messages` replaces."""
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How good a response is.
+
+    Args:
+        value: From 1 to 10.
+        reason: Why.
+
+    Raises:
+        InvalidInputError: It is no such number, or the reason no text.
+    """
+
+    value: int
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no score."""
+        if isinstance(self.value, bool) or not isinstance(self.value, int) or not 1 <= self.value <= BEST:
+            raise InvalidInputError(f"a score is a whole number from 1 to {BEST}, not {quoted(self.value)}")
+        check_text(self.reason, "the reason of a score")
+
+
+@dataclass(frozen=True, slots=True)
+class Experience:
+    """A request and what it was answered with.
+
+    Attributes:
+        id: Of the memory that keeps it.
+        request: As it was given, as text.
+        response: What came of it, as text.
+        tag: What it is filed under.
+        score: How good that was; `None` where nobody said.
+        seconds: How long the answer took; `None` where nobody measured.
+        created_at: When it was first kept.
+    """
+
+    id: str
+    request: str
+    response: str
+    tag: str
+    score: Score | None
+    seconds: float | None
+    created_at: datetime
+
+    @classmethod
+    def of(cls, item: MemoryItem) -> Self:
+        """As it stands in a memory."""
+        data = item.metadata
+        score = Score(data["score"], data.get("reason", "")) if "score" in data else None
+        return cls(item.id, item.text, data["response"], data["tag"], score, data.get("seconds"), item.created_at)
+
+
+# ── what can be replaced ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@runtime_checkable
+class Scorer(Protocol):
+    """Says how good a response is: by running it, by comparing it, by asking a person.
+
+    The model that wrote the response is no judge of it: MetaGPT lets it score itself, its 10 becomes a hit of the cache, and
+    a wrong answer is given again for ever.
+    """
+
+    def __call__(self, request: str, response: str, /) -> Score | None:
+        """The score; `None` where it cannot be told."""
+
+
+@runtime_checkable
+class Judge(Protocol):
+    """Says whether an experience answers a request so well that nothing has to be done again."""
+
+    def __call__(self, request: str, experience: Experience, /) -> bool:
+        """Whether its response may be given."""
+
+
+@runtime_checkable
+class Context(Protocol):
+    """Shows experiences beside a request."""
+
+    def __call__(self, request: Any, experiences: Sequence[Experience], /) -> Any:
+        """The request as the function gets it; the one that was given is not changed."""
+
+
+@runtime_checkable
+class Serializer(Protocol):
+    """Turns requests and responses into texts, and texts of responses back."""
+
+    def request(self, value: Any, /) -> str:
+        """A request as text; a blank one is answered and not kept."""
+
+    def response(self, value: Any, /) -> str:
+        """A response as text."""
+
+    def parse(self, text: str, /) -> Any:
+        """The response that a text stands for."""
+
+
+# ── texts ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Texts:
+    """The plain serializer: `str()` of requests and responses; what was kept comes back as text.
+
+    Example:
+        >>> Texts().request(7), Texts().parse(Texts().response("Paris"))
+        ('7', 'Paris')
+    """
+
+    def request(self, value: Any, /) -> str:
+        """The request's `str()`."""
+        return _text(value)
+
+    def response(self, value: Any, /) -> str:
+        """The response's `str()`."""
+        return _text(value)
+
+    def parse(self, text: str, /) -> Any:
+        """The text itself."""
+        return text
+
+
+def _text(value: object) -> str:
+    try:
+        return str(value)
+    except ValueError:  # Python writes no number of more than 4,300 digits
+        raise InvalidInputError(f"{quoted(value)} has no text; give the experiences a serializer of your own") from None
+
+
+TEXTS: Final = Texts()
+"""The default serializer."""
+
+
+def perfect(request: str, experience: Experience, /) -> bool:
+    """The default judge: the very same request, answered with the best score."""
+    return experience.request == request and experience.score is not None and experience.score.value == BEST
+
+
+def numbered(experiences: Sequence[Experience]) -> str:
+    """Experiences as text, a line for each."""
+    return "\n".join(f"{number}. {_told(each)}" for number, each in enumerate(experiences, 1))
+
+
+def _told(experience: Experience) -> str:
+    told = f"Given the request: {experience.request}, We can get the response: {experience.response}"
+    return f"{told}." if experience.score is None else f"{told}, which scored: {experience.score.value}."
+
+
+def in_context(request: Any, experiences: Sequence[Experience], /) -> Any:
+    """The default context: the request under the experiences; without any, the request as it is.
+
+    Example:
+        >>> in_context("Sort [2, 1]", [])
+        'Sort [2, 1]'
+    """
+    if not experiences:
+        return request
+    return f"# Experiences\n\n{numbered(experiences)}\n\n# Request\n\n{request}"
+
+
+# ── lists of messages ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Messages(Texts):
+    """The serializer for requests that are lists of messages (LangChain's, or dicts with role and content).
+
+    Args:
+        keep: Says of a message whether it belongs to the request; by default all do. What changes from call to call, like a
+            clock in the system message, would keep equal requests from meeting.
+
+    Example:
+        >>> Messages(keep=lambda message: message.type == "human").request([("system", "It is noon."), ("user", "Hi")])
+        '[["human", "Hi"]]'
+        >>> Messages().request([])
+        ''
+    """
+
+    def __init__(self, *, keep: Callable[[BaseMessage], bool] | None = None) -> None:
+        self._keep = keep
+
+    def request(self, value: Any, /) -> str:
+        """The messages that belong to it, each with type and text, as JSON; blank where there are none."""
+        messages = [each for each in convert_to_messages(value) if self._keep is None or self._keep(each)]
+        return json.dumps([[each.type, each.text] for each in messages], ensure_ascii=False) if messages else ""
+
+    def response(self, value: Any, /) -> str:
+        """The text of a message; of anything else its `str()`."""
+        return value.text if isinstance(value, BaseMessage) else _text(value)
+
+
+def in_messages(request: Any, experiences: Sequence[Experience], /) -> Any:
+    """The context for lists of messages: experiences in the place of `MASK` in the last one; without any, the list as it is.
+
+    Example:
+        >>> in_messages([], [])
+        []
+    """
+    if not request or not experiences:
+        return request
+    *before, last = convert_to_messages(request)
+    return [*before, last.model_copy(update={"content": last.text.replace(MASK, numbered(experiences))})]
