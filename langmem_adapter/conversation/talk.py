@@ -229,6 +229,7 @@ class Talk:
         r"""A tag in front of a text and the text, whatever its lines; no tag and the input where there is none.
 
         Example:
+            >>> from langmem_adapter.conversation import BrainMemory
             >>> BrainMemory.extract_info("[TALK]: Hello\nyou"), BrainMemory.extract_info("[TALK]Hello")
             (('TALK', 'Hello\nyou'), (None, '[TALK]Hello'))
         """
@@ -240,6 +241,7 @@ class Talk:
         """A whole number, or the default for what is none.
 
         Example:
+            >>> from langmem_adapter.conversation import BrainMemory
             >>> BrainMemory.to_int("1", 0), BrainMemory.to_int("f81d4fae", 0)
             (1, 0)
         """
@@ -253,6 +255,7 @@ class Talk:
         """A key for a cache of your own; two users or chats never share one, whatever signs are in their names.
 
         Example:
+            >>> from langmem_adapter.conversation import BrainMemory
             >>> BrainMemory.to_redis_key("chats", "ada", "1:2")
             'chats:ada:1%3A2'
         """

@@ -206,6 +206,18 @@ def test_h21_plain_words_are_no_judgement_and_are_asked_for_again() -> None:
         by(ScriptedChatModel(replies=["UNTRUE", "TRUE"])).is_related("apple", "moon").run()
 
 
+@pytest.mark.parametrize("modes", ["json_schema", "tools", "plain"])
+def test_relatedness_is_asked_for_in_every_way_that_models_have(modes: Any) -> None:
+    wanted = {"name": "relatedness_judged", "args": {"related": True}, "id": "1"}
+    reply = AIMessage("", tool_calls=[wanted]) if modes == "tools" else '{"related": true}'
+    model = ScriptedChatModel(replies=[reply], modes=modes)
+    assert by(model).is_related("Lily", "her dog").run()[0]
+    assert ("tools" in model.options[0], "response_format" in model.options[0]) == (
+        modes == "tools",
+        modes == "json_schema",
+    )
+
+
 def test_a_title_loses_its_quotation_marks() -> None:
     assert by(ScriptedChatModel(replies=['"Apples of Lily"'])).title("…", 5).run().text == "Apples of Lily"
     assert by(ScriptedChatModel(replies=["《莉莉的苹果》"])).title("…", 5).run().text == "莉莉的苹果"
