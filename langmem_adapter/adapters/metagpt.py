@@ -1,4 +1,4 @@
-"""MetaGPT's messages, its `Memory` and its folders `role_mem/<role_id>/`, taken into ours; MetaGPT itself is not needed.
+"""MetaGPT's messages, its memories and its folders `role_mem/<role_id>/`, taken into ours; MetaGPT itself is not needed.
 
 What MetaGPT's `Message` has and LangChain's have not is stamped on them (`langmem_adapter.conversation.stamp`). A class that a
 message or a file names is only a name here: nothing is imported, and no pickle is read. A folder is read as MetaGPT writes it
@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
-from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, HumanMessage, SystemMessage, messages_to_dict
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from langmem_adapter.conversation.working import WorkingMemory
@@ -34,6 +34,7 @@ __all__ = [
     "Refused",
     "aimport_memory",
     "aimport_role",
+    "brain_from_metagpt",
     "from_metagpt",
     "import_memory",
     "import_role",
@@ -302,6 +303,54 @@ def import_role(folder: str | os.PathLike[str], into: WorkingMemory) -> Plan[Imp
 
 
 aimport_role = awaited(import_role)
+
+
+def brain_from_metagpt(brain: object) -> dict[str, Any]:
+    """What MetaGPT's `BrainMemory` holds, for our `BrainMemory.loads`: history, summary, knowledge (as text) and last talk.
+
+    Nothing else is looked at: its dumps hold its configuration, with the keys in it.
+
+    Args:
+        brain: A `BrainMemory`, any object with its attributes, or its dump as a mapping or as JSON (what it put into Redis).
+
+    Raises:
+        InvalidInputError: It is none, or a message in it cannot be kept; the text says which.
+
+    Example:
+        >>> from langmem_adapter import Memory
+        >>> from langmem_adapter.conversation import BrainMemory
+        >>> memory = Memory(":memory:")
+        >>> chat = BrainMemory(memory, "monday", user_id="ann")
+        >>> chat.loads(brain_from_metagpt({"history": [{"content": "Hi"}], "historical_summary": "Ann likes tea."}))
+        >>> chat.historical_summary, chat.history[0].text
+        ('Ann likes tea.', 'Hi')
+        >>> memory.close()
+    """
+    given = _parsed(brain, "the dump") if isinstance(brain, str) else brain
+    shape = _shape(
+        _Brain, given, "BrainMemory of MetaGPT's, which has history, knowledge, historical_summary, last_talk"
+    )
+    history, refused = _messages(_numbered("history", shape.history))
+    knowledge, wrong = _messages(_numbered("knowledge", shape.knowledge))
+    for one in [*refused, *wrong]:
+        raise InvalidInputError(f"{one.place}: {one.reason}")
+    return {
+        "history": messages_to_dict(history),
+        "historical_summary": shape.historical_summary,
+        "knowledge": [message.text for message in knowledge],
+        "last_talk": shape.last_talk,
+    }
+
+
+class _Brain(BaseModel):
+    """MetaGPT's `BrainMemory`, without its configuration."""
+
+    model_config = ConfigDict(from_attributes=True, strict=True)
+
+    history: list[Any]
+    knowledge: list[Any] = Field(default_factory=list)
+    historical_summary: str = ""
+    last_talk: str | None = None
 
 
 class _Memory(BaseModel):

@@ -21,12 +21,13 @@ from langmem_adapter.adapters.metagpt import (
     Imported,
     aimport_memory,
     aimport_role,
+    brain_from_metagpt,
     from_metagpt,
     import_memory,
     import_role,
     to_metagpt,
 )
-from langmem_adapter.conversation import LongTermMemory, WorkingMemory, carried, register, stamp
+from langmem_adapter.conversation import BrainMemory, LongTermMemory, WorkingMemory, carried, register, stamp
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory import Memory
 
@@ -286,6 +287,40 @@ def test_into_is_one_of_our_memories_of_conversations() -> None:
     wrong: Any = object()
     with pytest.raises(InvalidInputError, match="WorkingMemory"):
         import_memory(Log([]), wrong)
+
+
+@dataclass
+class Brain:
+    """MetaGPT's `BrainMemory`."""
+
+    history: list[Any]
+    knowledge: list[Any]
+    historical_summary: str = "安喜欢茶。"
+    last_history_id: str = "2"
+    is_dirty: bool = False
+    last_talk: str | None = "再见"
+    config: dict[str, str] = field(default_factory=lambda: {"api_key": "sk-secret"})
+
+
+def test_what_a_brain_holds_is_loaded_without_its_keys() -> None:
+    whole = Brain([dump("你好"), dump("您好！", "2", role="assistant")], [dump("Tea is hot.", "3")])
+    told = brain_from_metagpt(whole)
+    assert told == brain_from_metagpt(vars(whole)) == brain_from_metagpt(json.dumps(vars(whole)))
+    with Memory(":memory:", embeddings="hash:64") as memory:
+        chat = BrainMemory(memory, "monday", user_id="ann")
+        chat.loads(told)
+        assert [(message.type, message.text) for message in chat.history] == [("human", "你好"), ("ai", "您好！")]
+        assert (chat.historical_summary, chat.knowledge, chat.last_talk) == ("安喜欢茶。", ["Tea is hot."], "再见")
+        assert "secret" not in chat.dumps()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["{", "[]", {}, {"history": [], "knowledge": [7]}, {"history": [dump("Hi"), 7]}, {"history": [], "last_talk": 7}],
+)
+def test_what_is_no_brain_of_its_is_refused(wrong: object) -> None:
+    with pytest.raises(InvalidInputError, match=r"history|knowledge|last_talk|JSON"):
+        brain_from_metagpt(wrong)
 
 
 # ── folders ──────────────────────────────────────────────────────────────────────────────────────────────────────────
