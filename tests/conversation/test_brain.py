@@ -381,6 +381,21 @@ def test_calls_of_tools_are_never_parted_from_their_answers(memory: Memory) -> N
     holds()
 
 
+def test_a_call_that_waits_for_its_answer_is_not_summed_up(memory: Memory) -> None:
+    brain = BrainMemory(memory, "1", user_id="alice", window=200, max_tokens=100)
+    talk(brain, 30)
+    wanted, answer = call(1)
+    wanted = wanted.model_copy(update={"content": "Let me see. " * 50})
+    brain.add_history(wanted)
+    assert brain.context(BUDGET)[-1] == wanted
+    assert brain.summarize()
+    assert brain.history == [wanted]
+    brain.add_history(answer)
+    assert brain.context(BUDGET)[-2:] == [wanted, answer]
+    brain.summarize()
+    assert brain.history == []
+
+
 def test_a_call_that_waits_and_does_not_fit_is_told(memory: Memory) -> None:
     brain = BrainMemory(memory, "1", user_id="alice")
     brain.add_history(AIMessage("", tool_calls=[{"name": "look_up", "args": {"text": "x" * 4_000}, "id": "1"}]))
