@@ -32,7 +32,8 @@ The house, from the ground up; a room imports only from the rooms above it in th
     pipeline    owns the way in: parse, extract, retrieve, decide, apply, as a LangGraph graph.
     engine      owns the wiring of the parts, and the methods of `Memory`, a group of them in each module.
     memory      owns `Memory`, which users hold.
-    adapters    owns what guests see of it: LangChain's and LangGraph's interfaces, Mem0's names and shapes.
+    conversation owns what is kept of a talk: logs, roles, summaries, experiences.
+    adapters    owns what guests see of it: LangChain's and LangGraph's interfaces, Mem0's and MetaGPT's shapes.
     maintenance owns the care of a database: a change of the embedding model, tidying.
     evaluation  owns measurement: data sets, metrics, a run, its report and plot.
     testing     owns fakes that users may use too.
@@ -139,12 +140,15 @@ _GUESTS: Final = {
     "ConversationMemory": "classic",
     "MemoryRetriever": "retriever",
     "MemoryStore": "store",
+    "RoleNodes": "roles",
     "SQLAlchemySaver": "checkpointer",
     "SQLChatMessageHistory": "chat_history",
     "create_memory_tools": "tools",
     "experience_node": "nodes",
     "recall_node": "nodes",
     "remember_node": "nodes",
+    "summarize_node": "summarizing",
+    "summarizer": "summarizing",
 }
 """What does not live here, but is looked for here: each in a module of `adapters`."""
 
