@@ -34,7 +34,7 @@ _MARRIED: Final = frozenset("妻子 老婆 太太 媳妇 丈夫 老公 先生 �
 _CHILDREN: Final = frozenset("儿子 女儿 宝宝 双胞胎".split())
 _SAME_KIN: Final = dict(
     pair.split("=")
-    for pair in "妈妈=母亲 爸爸=父亲 妈=母亲 爸=父亲 姐=姐姐 妹=妹妹 哥=哥哥 弟=弟弟 小狗=狗 狗狗=狗 小猫=猫 猫咪=猫 "
+    for pair in "妈妈=母亲 爸爸=父亲 妈=母亲 爸=父亲 老妈=母亲 老爸=父亲 闺女=女儿 领导=老板 上司=老板 闺密=闺蜜 姐=姐姐 妹=妹妹 哥=哥哥 弟=弟弟 小狗=狗 狗狗=狗 小猫=猫 猫咪=猫 "
     "女友=女朋友 男友=男朋友 好朋友=朋友 最好的朋友=朋友 老婆=妻子 太太=妻子 媳妇=妻子 老公=丈夫".split()
 )
 _STATES: Final = frozenset("employer vehicle own diet pet family home".split())  # 不再有车 says nothing else
@@ -94,7 +94,9 @@ def bare(told: str) -> str:
 def _about(body: str, owner: _Who, span: Span, known: frozenset[str]) -> Statement:
     """A statement about *owner*, or about somebody of his whom it names first."""
     if naming := _P["NAMING"].fullmatch(body):
-        return _called(owner, naming["kin"], naming["name"] or naming["is"])
+        said = _called(owner, naming["kin"], naming["name"] or naming["is"] or naming["to"])
+        past = Statement("", owner.key, said.attribute, naming["kin"], positive=False, ended=True)
+        return replace(said, also=(*said.also, past)) if naming["to"] else said  # of all who were called so before
     for who, rest, own in _fronts(body, owner, known):
         inner = own and rest.startswith(tuple(_KINDS))
         said = _about(rest, who, span, known) if inner else _said(bare(rest), who, span)
@@ -165,7 +167,9 @@ def _said(body: str, who: _Who, span: Span) -> Statement:
             plan = Statement("", who.key, "plan", told, positive=False, ended=True)  # 不去桂林了 ends 要去桂林
             return replace(said, also=(*said.also, plan)) if ended else said
     kind, value = ("any", told) if ended else ("", "")  # whatever it is, it ends what is said in the same words
-    return Statement("", who.key, kind, value, positive=positive, ended=ended, people=who.people, relations=who.implied)
+    liked = (Statement("", who.key, "like", told, positive=False, ended=True),) if ended else ()
+    said = Statement("", who.key, kind, value, positive=positive, ended=ended, people=who.people, relations=who.implied)
+    return replace(said, also=liked)
 
 
 def _sign(body: str) -> tuple[str, bool, bool]:
@@ -193,14 +197,15 @@ def _of_row(
     elif attribute == "pet":
         value = _SAME_KIN.get(value) or " ".join(re.split(rf"({KIN})", value, maxsplit=1)).strip()
     elif groups.get("verb"):
-        value = f"{groups['verb']}{_counted(groups['obj'] or '')}"
+        sort = " " if ended and _P["SORT"].fullmatch(groups["obj"] or "") else ""  # 不喝酒了 ends 喝啤酒
+        value = f"{groups['verb']}{sort}{_counted(groups['obj'] or '')}"
     told = {name: group or "" for name, group in groups.items()} | {"v": value}
     also = tuple(_also(row, told, who.key)) if positive else ()
     ended = ended or row.kind == "ends" or bool(groups.get("was"))
     positive = positive and row.kind != "ends"
     triples = tuple(_triples(row, groups, who, span, value, positive=positive, ended=ended)) if who.name else ()
     said = Statement(
-        "", f"{who.key} {noun}".strip(), attribute, row.put.format(v=value) if row.put else value, positive
+        "", f"{who.key} {noun}".strip(), attribute, row.put.format_map(told) if row.put else value, positive
     )
     return replace(said, ended=ended and not positive, people=who.people, relations=who.implied + triples, also=also)
 
@@ -225,7 +230,7 @@ def _value(said: str) -> str:
 
 def _counted(obj: str) -> str:
     """What a habit is about, with its count behind it: 一包烟 is 烟 1 包."""
-    found = _P["COUNTED"].fullmatch(re.sub(r"^一(?=[杯包根瓶碗顿次片场遍个小分公])", "1", obj))
+    found = _P["COUNTED"].fullmatch(re.sub(r"^一(?=[^一样些点起直般定])", "1", obj))
     return f"{found['rest'].removeprefix('的')} {_digits(found['number'])} {found['measure']}" if found else obj
 
 

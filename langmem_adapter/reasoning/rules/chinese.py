@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["chinese_facts", "is_chinese"]
 
 _P: Final = patterns("chinese-talk", {"KIN": KIN, "NAME": NAME, "WHEN": WHEN}, flags=0)
-_NAMED: Final = {"NOT_CALLED": "昵称不再是", "NICK": "昵称是", "CALL_ME": "名字是"}
+_NAMED: Final = {"NOT_CALLED": "昵称不再是", "CALL_NOW": "昵称是", "NICK": "昵称是", "CALL_ME": "名字是"}
 _LOOSE: Final = frozenset({"", "event", "plan", "habit"})
 _SHORTEST, _LONGEST_HABIT = 4, 25
 """Letters: 吃了 and 到了 say nothing; a long habit is a story."""
@@ -41,16 +41,17 @@ def is_chinese(text: str) -> bool:
     return "\u4e00" <= head <= "\u9fff" or any(word in text for word in ("我", "他", "她", "它的"))
 
 
-def chinese_facts(sentence: Sentence) -> Iterator[str]:
+def chinese_facts(sentence: Sentence, before: str = "") -> Iterator[str]:
     """The facts of one Chinese sentence, without subject where the speaker is meant.
 
     Args:
         sentence: One sentence.
+        before: The sentence before it: where that speaks of somebody else, one without a subject may go on doing so.
 
     Yields:
         Short statements: "名字是John", "她有一条狗".
     """
-    run, pieces = _Run(asks=sentence.asks), list(_pieces(sentence.text))
+    run, pieces = _Run(asks=sentence.asks, others=_of_others(before)), list(_pieces(sentence.text))
     for place, piece in enumerate(pieces, start=1):
         if _P["HYPOTHETICAL"].match(piece):
             break
@@ -59,6 +60,12 @@ def chinese_facts(sentence: Sentence) -> Iterator[str]:
         run.facts += [told] if 0 < len(told) <= LONGEST else []
         run.kept, run.before = bool(told), piece
     yield from run.facts
+
+
+def _of_others(text: str) -> bool:
+    """Whether a sentence speaks of somebody else than the speaker."""
+    told = [_P["SELF"].fullmatch(piece) for piece in _pieces(text)]
+    return bool(text) and not any(found and not _P["OF_KIN"].match(found["said"].removeprefix("的")) for found in told)
 
 
 def _pieces(text: str) -> Iterator[str]:
@@ -77,12 +84,14 @@ class _Run:
     """The pieces of a sentence, one after the other: whom they go on speaking of, and what was kept of them."""
 
     asks: bool
+    others: bool = False
     facts: list[str] = field(default_factory=list)
     mine: bool = False
     kept: bool = False
     kin: str = ""
     before: str = ""
     noun: str = ""
+    owner: str = ""
 
     def told(self, piece: str) -> str:
         """What one piece states, if anything."""
@@ -90,11 +99,13 @@ class _Run:
             if found := _P[pattern].fullmatch(piece):
                 return f"{opening}{found['name']}"
         if topic := _P["TOPIC"].fullmatch(piece):
-            piece = f"我把{topic['thing']}{topic['did']}"
+            piece = f"我把{topic['thing']}{topic['did']}" if topic["did"] else f"我{topic['thing']}{topic['now']}"
         if found := _P["PARTED"].fullmatch(piece):
             piece = f"我和{found['who']}{found['rest']}"
-        if not self.before and (found := _P["UNSAID"].fullmatch(piece)):
-            piece = f"{found['when'] or ''}我{found['did']}"
+        if found := _P["CHANGED"].fullmatch(piece):
+            self._changed(found)
+        if not self.before:
+            piece = self._whose(piece)
         if found := _P["SELF"].fullmatch(piece):
             self.mine, self.kin = True, ""
             return self._of_me(_P["AT_HOME"].sub("", found["said"].strip("，, ")), found["when"] or "")
@@ -103,6 +114,33 @@ class _Run:
         if _P["DIED"].fullmatch(piece) or _P["CANCELLED"].fullmatch(piece):
             return piece
         return self._going_on(piece) if self.mine else ""
+
+    def _whose(self, piece: str) -> str:
+        """The first piece of a sentence, with the subject that it leaves out where it plainly speaks of the speaker."""
+        if found := _P["UNSAID"].fullmatch(piece):
+            return f"{found['when'] or ''}我{found['did']}"
+        if self.others or _unclear(piece) or not _P["PLAIN_TALK"].fullmatch(piece) or _P["SELF"].fullmatch(piece):
+            return piece
+        told = chinese_statement(piece)
+        known = told.ended or told.attribute not in {*_LOOSE, "any", "skill", "like", "trait", "allergy"}
+        if (known and _P["NEWS"].fullmatch(piece)) or _P["SEEN"].fullmatch(piece):
+            return f"我{piece}"
+        self.mine = _P["NEWS"].fullmatch(piece) is not None
+        return piece
+
+    def _changed(self, found: re.Match[str]) -> None:
+        """Note what the speaker has a new one of: the next piece may say which."""
+        self.noun = {"号": "手机号", "卡号": "手机号"}.get(found["noun"], found["noun"]) or found["was"]
+        self.owner, self.mine = found["whose"] or "", True
+
+    def _new_one(self, value: str, piece: str) -> str:
+        if self.facts and self.kept and _P["CHANGED"].fullmatch(self.before):
+            self.facts.pop()
+        whose, self.mine = f"{self.owner}的" if self.owner else "", True
+        if self.noun == "车":
+            return f"换成了{value}"
+        joint = "姓" if re.search("姓(?=.{1,2}$)", piece) else "换成" if re.fullmatch(KIN, self.noun) else "是"
+        return f"{whose}{self.noun}{joint}{value}"
 
     def _of_me(self, said: str, when: str) -> str:
         if found := _P["RENEWED"].fullmatch(said):
@@ -129,7 +167,9 @@ class _Run:
         if kin and kin["rest"].startswith("的") and not (kin := _P["OF_KIN"].match(kin["rest"], 1)):
             self.mine = False
         text = f"{when}{said}"
-        known = chinese_statement(text).attribute not in _LOOSE
+        told = chinese_statement(text)
+        often = told.attribute == "habit" and re.search("[每天顿周]|常", said) or (told.attribute == "plan" and _P["PLAN"].match(kin["rest"]) if kin else None)
+        known = told.attribute not in _LOOSE or bool(often)
         if _unclear(said) or not (
             kin or known or (_P["OF_MINE"].fullmatch(said) and not _P["NOT_MINE"].search(said[:8]))
         ):
@@ -149,7 +189,7 @@ class _Run:
     def _going_on(self, piece: str) -> str:
         """A piece without a subject: a statement of its own, or the rest of the one before it."""
         if self.noun and (found := _P["NEW_ONE"].fullmatch(f"{self.noun}|{piece}")):
-            return f"{'换成了' if self.noun == '车' else self.noun + '是'}{found['value']}"
+            return self._new_one(found["value"], piece)
         if (found := _P["AT"].fullmatch(piece)) and _P["MOVED"].search(self.before):
             return f"在{found['where']}工作" if _P["WORK"].search(self.before) else f"住在{found['where']}"
         last = chinese_statement(self.facts[-1]) if self.kept and self.facts else None
@@ -160,7 +200,8 @@ class _Run:
         text = f"{self.kin}{_worded(piece)}"
         told = chinese_statement(text)
         seen = last and last.attribute in {"event", ""} and text.startswith("有") and not piece.startswith("现在")
-        goes_on = self.kept or self.kin or told.ended or (told.single and not told.subject)
+        known = told.attribute not in {*_LOOSE, "any", "skill", "like", "trait"} and not told.subject
+        goes_on = self.kept or self.kin or told.ended or known
         if goes_on and not seen and _is_fact(text, told) and not _P["TOLD_OF"].match(piece):
             return text
         self.mine = _P["STARTS"].match(piece) is not None
@@ -189,6 +230,10 @@ def _worded(said: str) -> str:
     plain = _own(_P["LEADS"].sub(r"\g<when>", _P["LEADS"].sub(r"\g<when>", plain)))
     if weight := _P["WEIGHT"].fullmatch(plain):
         return f"体重{weight['kilos']}"
+    if age := _P["AGED"].fullmatch(plain):
+        return f"今年{age['age']}"
+    if count := _P["NOW_COUNT"].fullmatch(said):
+        return f"有{count['count']}"
     over = _P["OVER"].fullmatch(plain)
     return f"不再{over['again'] or over['not'] or '有' + over['none']}" if over else re.sub("^已经(?=不再)", "", plain)
 
@@ -197,6 +242,8 @@ def _joins(piece: str, last: Statement) -> bool:
     """Whether a piece only goes on with the fact before it: 有一个女儿，叫朵朵; 喜欢苹果，香蕉和梨."""
     if _unclear(piece):
         return False
+    if _P["JOINED"].fullmatch(f"{last.text}|{piece}"):
+        return True
     if piece.startswith(("叫", "名叫")):
         return last.attribute in {"family", "pet", "friend", "partner", "event", "own", ""}
     kind = chinese_statement(piece).attribute

@@ -71,11 +71,11 @@ def renews(text: str, context: str) -> str:
 
 def _renewed(new: Statement, old: Statement, renews: str) -> bool:
     """Whether what is done now is what was done before, done otherwise: the same verb, and more than the verb or "instead"."""
-    if not renews or new.attribute not in {"habit", "hobby", "study"} or not terms(new.value) or not terms(old.value):
+    if not renews or new.attribute not in {"habit", "hobby", "study", "plan"} or not terms(new.value) or not terms(old.value):
         return False
     shared = set(terms(new.value)) & set(terms(old.value))
     first = new.attribute == "study" or terms(new.value)[0] == terms(old.value)[0]
-    return first and (renews == "instead" or len(shared) > 1)
+    return first and bool(_P["INSTEAD"].fullmatch(renews) or len(shared) > 1)
 
 
 def link(new: Statement, old: Statement, renews: str = "") -> Link:
