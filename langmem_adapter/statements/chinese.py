@@ -126,7 +126,7 @@ def _fronts(body: str, owner: _Who, known: frozenset[str]) -> Iterator[tuple[_Wh
 
 
 def _owned(rest: str) -> tuple[str, bool]:
-    return re.sub("^的(?!是|$)", "", rest), rest.startswith("的")
+    return re.sub("^家?的(?!是|$)", "", rest), rest.startswith(("的", "家的"))
 
 
 def _called(owner: _Who, kin: str, name: str, count: str = "") -> Statement:
@@ -235,6 +235,8 @@ def _counted(obj: str) -> str:
 
 
 def _digits(number: str) -> str:
+    if number == "半":
+        return "0.5"
     return str(chinese_number(number)) if re.fullmatch(r"\d+|[零一二两三四五六七八九十百]+", number) else number
 
 

@@ -102,8 +102,11 @@ class _Run:
             piece = f"我把{topic['thing']}{topic['did']}" if topic["did"] else f"我{topic['thing']}{topic['now']}"
         if found := _P["PARTED"].fullmatch(piece):
             piece = f"我和{found['who']}{found['rest']}"
-        if found := _P["CHANGED"].fullmatch(piece):
+        piece = re.sub(rf"(?<=[给跟和送让把被帮])我(?=的?(?:{KIN}))", "", piece)
+        if found := self._is_changed(piece):
             self._changed(found)
+        if _P["DIED"].fullmatch(piece) or _P["CANCELLED"].fullmatch(piece):
+            return piece
         if not self.before:
             piece = self._whose(piece)
         if found := _P["SELF"].fullmatch(piece):
@@ -111,22 +114,26 @@ class _Run:
             return self._of_me(_P["AT_HOME"].sub("", found["said"].strip("，, ")), found["when"] or "")
         if found := _P["OTHER"].fullmatch(piece):
             return self._of_other(piece, found["rest"])
-        if _P["DIED"].fullmatch(piece) or _P["CANCELLED"].fullmatch(piece):
-            return piece
         return self._going_on(piece) if self.mine else ""
 
     def _whose(self, piece: str) -> str:
         """The first piece of a sentence, with the subject that it leaves out where it plainly speaks of the speaker."""
         if found := _P["UNSAID"].fullmatch(piece):
             return f"{found['when'] or ''}我{found['did']}"
-        if self.others or _unclear(piece) or not _P["PLAIN_TALK"].fullmatch(piece) or _P["SELF"].fullmatch(piece):
+        if self.others or _unclear(piece) or _P["SELF"].fullmatch(piece):
             return piece
-        told = chinese_statement(piece)
+        told, kin = chinese_statement(piece), _P["OF_KIN"].match(piece)
         known = told.ended or told.attribute not in {*_LOOSE, "any", "skill", "like", "trait", "allergy"}
-        if (known and _P["NEWS"].fullmatch(piece)) or _P["SEEN"].fullmatch(piece):
+        plain = _P["PLAIN_TALK"].fullmatch(piece) and _P["NEWS"].fullmatch(piece)
+        if (known and (plain or kin)) or _P["SEEN"].fullmatch(piece):
             return f"我{piece}"
+        if not _P["PLAIN_TALK"].fullmatch(piece):
+            return piece
         self.mine = _P["NEWS"].fullmatch(piece) is not None
         return piece
+
+    def _is_changed(self, piece: str) -> re.Match[str] | None:
+        return None if chinese_statement(piece).attribute in {"vehicle", "home", "detail"} else _P["CHANGED"].fullmatch(piece)
 
     def _changed(self, found: re.Match[str]) -> None:
         """Note what the speaker has a new one of: the next piece may say which."""
@@ -168,7 +175,7 @@ class _Run:
             self.mine = False
         text = f"{when}{said}"
         told = chinese_statement(text)
-        often = told.attribute == "habit" and re.search("[每天顿周]|常", said) or (told.attribute == "plan" and _P["PLAN"].match(kin["rest"]) if kin else None)
+        often = told.attribute == "habit" and re.search("天天|顿顿|每|常", said) or (told.attribute == "plan" and _P["PLAN"].match(kin["rest"]) if kin else None)
         known = told.attribute not in _LOOSE or bool(often)
         if _unclear(said) or not (
             kin or known or (_P["OF_MINE"].fullmatch(said) and not _P["NOT_MINE"].search(said[:8]))
@@ -197,10 +204,11 @@ class _Run:
             return f"{self.facts.pop()}，{piece}"
         if _P["OF_KIN"].match(piece):
             return self._of_mine(piece)
-        text = f"{self.kin}{_worded(piece)}"
+        count = _P["NOW_COUNT"].fullmatch(piece)
+        text = f"有{count['count']}" if count else f"{self.kin}{_worded(piece)}"
         told = chinese_statement(text)
         seen = last and last.attribute in {"event", ""} and text.startswith("有") and not piece.startswith("现在")
-        known = told.attribute not in {*_LOOSE, "any", "skill", "like", "trait"} and not told.subject
+        known = told.attribute not in {*_LOOSE, "any", "skill", "like", "trait", "own"} and not told.subject
         goes_on = self.kept or self.kin or told.ended or known
         if goes_on and not seen and _is_fact(text, told) and not _P["TOLD_OF"].match(piece):
             return text
@@ -224,17 +232,18 @@ def _unclear(said: str) -> bool:
 def _worded(said: str) -> str:
     """A statement as it is remembered: without what joins it to other sentences, and 不吃素了 as 不再吃素."""
     plain = said if said.startswith(("今", "昨")) else _P["PASSED"].sub("", said, count=1)
+    plain = plain.removeprefix("的")
     plain = _new(re.sub("^(?:和|跟|与)[他她](?=.{0,8}(?:分手|分了|离婚|结婚))", "", plain))
     plain = re.sub("^改去(.+?)了?$", r"打算去\1", plain)
-    plain = re.sub("^改(?=[信开喝吃学用玩做打住读练骑坐送])(.+?)了?$", r"\1", plain)
+    plain = re.sub("^改成?(?=[每信开喝吃学用玩做打住读练骑坐送考追看写])(.+?)了?$", r"\1", plain)
     plain = _own(_P["LEADS"].sub(r"\g<when>", _P["LEADS"].sub(r"\g<when>", plain)))
     if weight := _P["WEIGHT"].fullmatch(plain):
         return f"体重{weight['kilos']}"
     if age := _P["AGED"].fullmatch(plain):
         return f"今年{age['age']}"
-    if count := _P["NOW_COUNT"].fullmatch(said):
-        return f"有{count['count']}"
     over = _P["OVER"].fullmatch(plain)
+    if over and over["not"] and re.match("不(?!用)", plain):
+        return f"{plain.removesuffix('了')}了"
     return f"不再{over['again'] or over['not'] or '有' + over['none']}" if over else re.sub("^已经(?=不再)", "", plain)
 
 
