@@ -166,10 +166,11 @@ def _said(body: str, who: _Who, span: Span) -> Statement:
             said = _of_row(row, match.groupdict(), who, span, positive=positive, ended=ended)
             plan = Statement("", who.key, "plan", told, positive=False, ended=True)  # 不去桂林了 ends 要去桂林
             return replace(said, also=(*said.also, plan)) if ended else said
-    kind, value = ("any", told) if ended else ("", "")  # whatever it is, it ends what is said in the same words
+    plain = positive and _P["STATE"].fullmatch(told) is not None
+    kind, value = ("any", told) if ended else ("habit", told) if plain else ("", "")  # what ends is named in the same words
     liked = (Statement("", who.key, "like", told, positive=False, ended=True),) if ended else ()
     said = Statement("", who.key, kind, value, positive=positive, ended=ended, people=who.people, relations=who.implied)
-    return replace(said, also=liked)
+    return replace(said, also=liked, touches=plain and not ended)
 
 
 def _sign(body: str) -> tuple[str, bool, bool]:

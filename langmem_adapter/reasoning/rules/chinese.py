@@ -8,7 +8,7 @@ only what plainly tells something done, planned or lasting, and stands on its ow
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.reasoning.rules.sentences import LONGEST, Sentence, commands
@@ -102,12 +102,13 @@ class _Run:
             piece = f"我把{topic['thing']}{topic['did']}" if topic["did"] else f"我{topic['thing']}{topic['now']}"
         if found := _P["PARTED"].fullmatch(piece):
             piece = f"我和{found['who']}{found['rest']}"
-        piece = re.sub(rf"(?<=[给跟和送让把被帮])我(?=的?(?:{KIN}))", "", piece)
+        piece = re.sub(rf"(?<=[给跟和送让把被帮])我的?(?=(?:{KIN}))", "", piece)
         if found := self._is_changed(piece):
             self._changed(found)
-        if _P["DIED"].fullmatch(piece) or _P["CANCELLED"].fullmatch(piece):
+        mine = _P["SELF"].fullmatch(piece) is not None
+        if not mine and (_P["DIED"].fullmatch(piece) or _P["CANCELLED"].fullmatch(piece)):
             return piece
-        if not self.before:
+        if not (mine or self.before):
             piece = self._whose(piece)
         if found := _P["SELF"].fullmatch(piece):
             self.mine, self.kin = True, ""
@@ -120,7 +121,7 @@ class _Run:
         """The first piece of a sentence, with the subject that it leaves out where it plainly speaks of the speaker."""
         if found := _P["UNSAID"].fullmatch(piece):
             return f"{found['when'] or ''}我{found['did']}"
-        if self.others or _unclear(piece) or _P["SELF"].fullmatch(piece):
+        if self.others or _unclear(piece):
             return piece
         told, kin = chinese_statement(piece), _P["OF_KIN"].match(piece)
         known = told.ended or told.attribute not in {*_LOOSE, "any", "skill", "like", "trait", "allergy"}
@@ -162,8 +163,9 @@ class _Run:
         self.mine = not (re.search("(?<![吉其])[他她]|[你您]", said) or re.search("知道|觉得|认为|说", said[:4]))
         text = f"{'' if _P['PASSED'].fullmatch(when) and when[:1] not in '今昨' else when}{_worded(said)}"
         told = chinese_statement(text)
-        wish = self.asks and told.attribute in {"plan", ""}
-        return text if not wish and _is_fact(text, told) else ""
+        wish = self.asks and (told.attribute in {"plan", ""} or told.touches)
+        plain = not self.before and told.touches and _P["PLAINLY"].fullmatch(text) and not _unclear(text)
+        return text if not wish and (plain or _is_fact(text, told)) else ""
 
     def _of_mine(self, said: str, when: str = "") -> str:
         """What is said of the speaker's family or things: 妈妈住在北京, 血型是A-."""
@@ -175,7 +177,7 @@ class _Run:
             self.mine = False
         text = f"{when}{said}"
         told = chinese_statement(text)
-        often = told.attribute == "habit" and re.search("天天|顿顿|每|常", said) or (told.attribute == "plan" and _P["PLAN"].match(kin["rest"]) if kin else None)
+        often = told.attribute == "habit" and re.search("天天|顿顿|每|(?<!非)常(?!识)", said) or (told.attribute == "plan" and _P["PLAN"].match(kin["rest"]) if kin else None)
         known = told.attribute not in _LOOSE or bool(often)
         if _unclear(said) or not (
             kin or known or (_P["OF_MINE"].fullmatch(said) and not _P["NOT_MINE"].search(said[:8]))
@@ -207,7 +209,7 @@ class _Run:
         count = _P["NOW_COUNT"].fullmatch(piece)
         text = f"有{count['count']}" if count else f"{self.kin}{_worded(piece)}"
         told = chinese_statement(text)
-        seen = last and last.attribute in {"event", ""} and text.startswith("有") and not piece.startswith("现在")
+        seen = last and (last.touches or last.attribute in {"event", ""}) and text.startswith("有") and not piece.startswith("现在")
         known = told.attribute not in {*_LOOSE, "any", "skill", "like", "trait", "own"} and not told.subject
         goes_on = self.kept or self.kin or told.ended or known
         if goes_on and not seen and _is_fact(text, told) and not _P["TOLD_OF"].match(piece):
@@ -254,7 +256,7 @@ def _joins(piece: str, last: Statement) -> bool:
     if _P["JOINED"].fullmatch(f"{last.text}|{piece}"):
         return True
     if piece.startswith(("叫", "名叫")):
-        return last.attribute in {"family", "pet", "friend", "partner", "event", "own", ""}
+        return last.touches or last.attribute in {"family", "pet", "friend", "partner", "event", "own", ""}
     kind = chinese_statement(piece).attribute
     if last.attribute == "friend":
         return last.text[:1] in "有交" and bool(kind)
@@ -267,6 +269,8 @@ def _is_fact(text: str, told: Statement) -> bool:
     if _unclear(text) or (not (told.single or told.ended) and _P["BROKEN"].search(text)):
         return False
     match told.attribute:
+        case "habit" if told.touches:
+            return _stands(text, replace(told, attribute=""))
         case "skill":
             return _P["ABLE"].match(text.removeprefix(told.subject)) is not None
         case "own":
