@@ -24,7 +24,7 @@ _KINDS: Final = {word: kind.lower() for kind, words in lists("chinese-words").it
 KIN: Final = "|".join(sorted(_KINDS, key=len, reverse=True))
 """Words for people and animals whom one has, longest first, for use in a pattern."""
 
-_GIVEN: Final = {"KIN": KIN, "WHEN": WHEN}
+_GIVEN: Final = {"KIN": KIN, "WHEN": WHEN, "PET": "|".join(word for word, kind in _KINDS.items() if kind == "pet")}
 _P: Final = patterns("chinese", _GIVEN, flags=0)
 _TABLE: Final = rows("chinese", _GIVEN, flags=0)
 NAME: Final = _P["NAME"].pattern
@@ -37,6 +37,7 @@ _SAME_KIN: Final = dict(
     for pair in "妈妈=母亲 爸爸=父亲 妈=母亲 爸=父亲 老妈=母亲 老爸=父亲 闺女=女儿 领导=老板 上司=老板 闺密=闺蜜 姐=姐姐 妹=妹妹 哥=哥哥 弟=弟弟 小狗=狗 狗狗=狗 小猫=猫 猫咪=猫 "
     "女友=女朋友 男友=男朋友 好朋友=朋友 最好的朋友=朋友 老婆=妻子 太太=妻子 媳妇=妻子 老公=丈夫".split()
 )
+_NAMED: Final = frozenset({"detail", "favorite"})  # whose rows name what it is, where the wording does not
 _STATES: Final = frozenset("employer vehicle own diet pet family home".split())  # 不再有车 says nothing else
 
 
@@ -96,7 +97,8 @@ def _about(body: str, owner: _Who, span: Span, known: frozenset[str]) -> Stateme
     if naming := _P["NAMING"].fullmatch(body):
         said = _called(owner, naming["kin"], naming["name"] or naming["is"] or naming["to"])
         past = Statement("", owner.key, said.attribute, naming["kin"], positive=False, ended=True)
-        return replace(said, also=(*said.also, past)) if naming["to"] else said  # of all who were called so before
+        titled = Statement("", f"{owner.key} {_SAME_KIN.get(naming['kin'], naming['kin'])}".strip(), "job", ended=True, positive=False)
+        return replace(said, also=(*said.also, past, titled)) if naming["to"] else said  # of all who were called so before
     for who, rest, own in _fronts(body, owner, known):
         inner = own and rest.startswith(tuple(_KINDS))
         said = _about(rest, who, span, known) if inner else _said(bare(rest), who, span)
@@ -190,7 +192,7 @@ def _of_row(
     row: Row, groups: Mapping[str, str | None], who: _Who, span: Span, *, positive: bool, ended: bool
 ) -> Statement:
     attribute, value = row.attribute, _value(groups.get("v") or groups.get("w") or "")
-    noun = groups.get("n") or (row.target if attribute == "detail" else "")
+    noun = groups.get("n") or (row.target if attribute in _NAMED else "")
     if attribute == "employer" and _P["PLACES"].fullmatch(value):
         attribute, noun = "detail", "工作地点"
     elif attribute == "age":
@@ -258,7 +260,7 @@ def _triples(
     until = span.until or ((span.since or span.at) if ended else None)
     since, until = (None, None) if since and until and until <= since else (since, until)
     single = False if len(targets) > 1 and row.attribute in SINGLE else True if row.attribute in _ONE else None
-    kind = "" if row.attribute == "detail" else row.target
+    kind = "" if row.attribute in _NAMED else row.target
     link = Triple(who.name, relation, "", who.type, kind, valid_from=since, valid_to=until, ended=ended, single=single)
     for old in _places(groups.get("old") or groups.get("left") or ""):
         yield replace(link, target=old, valid_from=None, valid_to=since, ended=True)

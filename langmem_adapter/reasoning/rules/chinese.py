@@ -25,6 +25,11 @@ __all__ = ["chinese_facts", "is_chinese"]
 
 _P: Final = patterns("chinese-talk", {"KIN": KIN, "NAME": NAME, "WHEN": WHEN}, flags=0)
 _NAMED: Final = {"NOT_CALLED": "昵称不再是", "CALL_NOW": "昵称是", "NICK": "昵称是", "CALL_ME": "名字是"}
+_DIALECT: Final = dict(
+    pair.split("=")
+    for pair in "自个儿=自己 自个=自己 今儿个=今天 今儿=今天 昨儿个=昨天 昨儿=昨天 明儿个=明天 明儿=明天 礼拜天=周日 礼拜=周 搁家=在家 "
+    "钟头=小时 打从=从".split()
+)
 _LOOSE: Final = frozenset({"", "event", "plan", "habit"})
 _SHORTEST, _LONGEST_HABIT = 4, 25
 """Letters: 吃了 and 到了 say nothing; a long habit is a story."""
@@ -102,6 +107,7 @@ class _Run:
             piece = f"我把{topic['thing']}{topic['did']}" if topic["did"] else f"我{topic['thing']}{topic['now']}"
         if found := _P["PARTED"].fullmatch(piece):
             piece = f"我和{found['who']}{found['rest']}"
+        piece = _P["DIALECT"].sub(lambda word: _DIALECT[word.group()], piece)
         piece = re.sub(rf"(?<=[给跟和送让把被帮])我的?(?=(?:{KIN}))", "", piece)
         if found := self._is_changed(piece):
             self._changed(found)
@@ -138,7 +144,8 @@ class _Run:
 
     def _changed(self, found: re.Match[str]) -> None:
         """Note what the speaker has a new one of: the next piece may say which."""
-        self.noun = {"号": "手机号", "卡号": "手机号"}.get(found["noun"], found["noun"]) or found["was"]
+        noun = found["noun"] or found["was"] or found["bought"] or found["net"] or f"{found['named']}名"
+        self.noun = {"号": "手机号", "网": "运营商"}.get(noun, noun)
         self.owner, self.mine = found["whose"] or "", True
 
     def _new_one(self, value: str, piece: str) -> str:
@@ -175,10 +182,12 @@ class _Run:
         self.kin = kin["kin"] if kin else ""
         if kin and kin["rest"].startswith("的") and not (kin := _P["OF_KIN"].match(kin["rest"], 1)):
             self.mine = False
-        text = f"{when}{said}"
+        age = _P["AGED"].fullmatch(kin["rest"]) if kin else None
+        text = f"{self.kin}今年{age['age']}" if age else f"{when}{said}"
         told = chinese_statement(text)
         often = told.attribute == "habit" and re.search("天天|顿顿|每|(?<!非)常(?!识)", said) or (told.attribute == "plan" and _P["PLAN"].match(kin["rest"]) if kin else None)
-        known = told.attribute not in _LOOSE or bool(often)
+        plain = kin and told.attribute == "habit" and _P["PLAINLY"].fullmatch(kin["rest"])
+        known = told.attribute not in _LOOSE or bool(often or plain)
         if _unclear(said) or not (
             kin or known or (_P["OF_MINE"].fullmatch(said) and not _P["NOT_MINE"].search(said[:8]))
         ):
@@ -236,8 +245,8 @@ def _worded(said: str) -> str:
     plain = said if said.startswith(("今", "昨")) else _P["PASSED"].sub("", said, count=1)
     plain = plain.removeprefix("的")
     plain = _new(re.sub("^(?:和|跟|与)[他她](?=.{0,8}(?:分手|分了|离婚|结婚))", "", plain))
-    plain = re.sub("^改去(.+?)了?$", r"打算去\1", plain)
-    plain = re.sub("^改成?(?=[每信开喝吃学用玩做打住读练骑坐送考追看写])(.+?)了?$", r"\1", plain)
+    plain = re.sub("^([^，,]{2}|)改去(.+?)了?$", r"打算\1去\2", plain)
+    plain = re.sub("^改成?(?=[每信开喝吃学用玩做打住读练骑坐送考追看写游弹跳画爬跑])(.+?)了?$", r"\1", plain)
     plain = _own(_P["LEADS"].sub(r"\g<when>", _P["LEADS"].sub(r"\g<when>", plain)))
     if weight := _P["WEIGHT"].fullmatch(plain):
         return f"体重{weight['kilos']}"

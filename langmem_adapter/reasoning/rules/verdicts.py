@@ -49,7 +49,7 @@ def counted(said: Statement) -> tuple[str, ...]:
     """What is counted in "has 2 cats" or "runs 5 km": two such statements differ in the number only. Else empty."""
     if said.attribute not in {"own", "pet", "family", "habit", "hobby"}:
         return ()
-    plain = tuple(term for term in terms(said.value) if not _is_number(term))
+    plain = tuple(term for term in terms(said.value) if not (_is_number(term) or (len(term) > 1 and _DIGITS.keys() & set(term))))
     return plain if len(plain) < len(terms(said.value)) else ()
 
 
