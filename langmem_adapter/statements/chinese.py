@@ -204,12 +204,16 @@ def _of_row(
         value = f"{groups['verb']}{sort}{_counted(groups['obj'] or '')}"
     told = {name: group or "" for name, group in groups.items()} | {"v": value}
     also = tuple(_also(row, told, who.key)) if positive else ()
+    if positive and attribute == "detail":  # 不用飞书了 and 电脑卖了 end what was said of them, whatever the noun
+        also += (Statement("", who.key, "plan", f"{noun} {value}", touches=True),)
     ended = ended or row.kind == "ends" or bool(groups.get("was"))
     positive = positive and row.kind != "ends"
     triples = tuple(_triples(row, groups, who, span, value, positive=positive, ended=ended)) if who.name else ()
     said = Statement(
         "", f"{who.key} {noun}".strip(), attribute, row.put.format_map(told) if row.put else value, positive
     )
+    once = attribute == "detail" and row.kind == "is" and span.at is not None and not ended  # 今天九点才起
+    said = replace(said, touches=once or row.kind == "touches")
     return replace(said, ended=ended and not positive, people=who.people, relations=who.implied + triples, also=also)
 
 

@@ -103,7 +103,8 @@ class _Run:
         for pattern, opening in _NAMED.items():
             if found := _P[pattern].fullmatch(piece):
                 return f"{opening}{found['name']}"
-        if topic := _P["TOPIC"].fullmatch(piece):
+        topic = _P["TOPIC"].fullmatch(piece)
+        if topic and (topic["did"] or not self.before):
             piece = f"我把{topic['thing']}{topic['did']}" if topic["did"] else f"我{topic['thing']}{topic['now']}"
         if found := _P["PARTED"].fullmatch(piece):
             piece = f"我和{found['who']}{found['rest']}"
@@ -171,7 +172,7 @@ class _Run:
         text = f"{'' if _P['PASSED'].fullmatch(when) and when[:1] not in '今昨' else when}{_worded(said)}"
         told = chinese_statement(text)
         wish = self.asks and (told.attribute in {"plan", ""} or told.touches)
-        plain = not self.before and told.touches and _P["PLAINLY"].fullmatch(text) and not _unclear(text)
+        plain = told.touches and _P["PLAINLY"].fullmatch(text) and not _unclear(text)
         return text if not wish and (plain or _is_fact(text, told)) else ""
 
     def _of_mine(self, said: str, when: str = "") -> str:
@@ -186,7 +187,7 @@ class _Run:
         text = f"{self.kin}今年{age['age']}" if age else f"{when}{said}"
         told = chinese_statement(text)
         often = told.attribute == "habit" and re.search("天天|顿顿|每|(?<!非)常(?!识)", said) or (told.attribute == "plan" and _P["PLAN"].match(kin["rest"]) if kin else None)
-        plain = kin and told.attribute == "habit" and _P["PLAINLY"].fullmatch(kin["rest"])
+        plain = kin and told.attribute == "habit" and not told.touches and _P["PLAINLY"].fullmatch(kin["rest"])
         known = told.attribute not in _LOOSE or bool(often or plain)
         if _unclear(said) or not (
             kin or known or (_P["OF_MINE"].fullmatch(said) and not _P["NOT_MINE"].search(said[:8]))
@@ -285,7 +286,7 @@ def _is_fact(text: str, told: Statement) -> bool:
         case "own":
             return not _P["INNER"].search(text) and not _P["IDLE"].search(text)
         case "plan":
-            return bool(_P["PLAN"].match(text.removeprefix(told.subject))) and not _passing(text)
+            return bool(told.ended or _P["PLAN"].match(text.removeprefix(told.subject))) and not _passing(text)
         case "event" | "habit" | "":
             return _stands(text, told)
     return not _P["LEAVING"].match(text) and not re.match("有(?:点|些)|想|可能|也许|差点", text)
