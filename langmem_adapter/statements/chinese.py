@@ -200,7 +200,7 @@ def _of_row(
     elif attribute == "pet":
         value = _SAME_KIN.get(value) or " ".join(re.split(rf"({KIN})", value, maxsplit=1)).strip()
     elif groups.get("verb"):
-        sort = " " if ended and _P["SORT"].fullmatch(groups["obj"] or "") else ""  # 不喝酒了 ends 喝啤酒
+        sort = " " if not positive and _P["SORT"].fullmatch(groups["obj"] or "") else ""  # 不喝酒了 ends 喝啤酒
         value = f"{groups['verb']}{sort}{_counted(groups['obj'] or '')}"
     told = {name: group or "" for name, group in groups.items()} | {"v": value}
     also = tuple(_also(row, told, who.key)) if positive else ()

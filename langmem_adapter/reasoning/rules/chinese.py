@@ -75,7 +75,7 @@ def _of_others(text: str) -> bool:
 
 def _pieces(text: str) -> Iterator[str]:
     when = ""
-    for part in _P["SPLIT"].split(text):
+    for part in _P["SPLIT"].split(text.replace("啦", "了")):
         piece = _P["OPENING"].sub("", _P["SOFT"].sub("", part.strip()), count=1).strip()
         if _P["TIME"].fullmatch(piece):
             when = "" if _P["PASSED"].fullmatch(piece) else piece
@@ -109,6 +109,7 @@ class _Run:
         if found := _P["PARTED"].fullmatch(piece):
             piece = f"我和{found['who']}{found['rest']}"
         piece = _P["DIALECT"].sub(lambda word: _DIALECT[word.group()], piece)
+        piece = re.sub(rf"(?<=[夫妻婆公爸妈哥姐弟妹子女友事])[他她]们(?=公司|领导|老板|单位|学校|班|厂|家)", "的", piece)
         piece = re.sub(rf"(?<=[给跟和送让把被帮])我的?(?=(?:{KIN}))", "", piece)
         if found := self._is_changed(piece):
             self._changed(found)
@@ -266,7 +267,7 @@ def _joins(piece: str, last: Statement) -> bool:
     if _P["JOINED"].fullmatch(f"{last.text}|{piece}"):
         return True
     if piece.startswith(("叫", "名叫")):
-        return last.touches or last.attribute in {"family", "pet", "friend", "partner", "event", "own", ""}
+        return last.touches or last.attribute in {"family", "pet", "friend", "partner", "event", "own", "health", ""}
     kind = chinese_statement(piece).attribute
     if last.attribute == "friend":
         return last.text[:1] in "有交" and bool(kind)
