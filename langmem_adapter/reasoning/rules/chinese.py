@@ -123,7 +123,7 @@ class _Run:
             return self._of_me(_P["AT_HOME"].sub("", found["said"].strip("，, ")), found["when"] or "")
         if found := _P["OTHER"].fullmatch(piece):
             return self._of_other(piece, found["rest"])
-        return self._going_on(piece) if self.mine else ""
+        return self._going_on(piece) if self.mine and self.before else ""
 
     def _whose(self, piece: str) -> str:
         """The first piece of a sentence, with the subject that it leaves out where it plainly speaks of the speaker."""
@@ -220,7 +220,7 @@ class _Run:
         count = _P["NOW_COUNT"].fullmatch(piece)
         text = f"有{count['count']}" if count else f"{self.kin}{_worded(piece)}"
         told = chinese_statement(text)
-        seen = last and (last.touches or last.attribute in {"event", ""}) and text.startswith("有") and not piece.startswith("现在")
+        seen = last and (last.touches or last.attribute in {"event", ""}) and text.startswith("有") and not count
         known = told.attribute not in {*_LOOSE, "any", "skill", "like", "trait", "own"} and not told.subject
         goes_on = self.kept or self.kin or told.ended or known
         if goes_on and not seen and _is_fact(text, told) and not _P["TOLD_OF"].match(piece):
