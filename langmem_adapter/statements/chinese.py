@@ -74,6 +74,8 @@ def chinese_statement(text: str, known: frozenset[str] = frozenset()) -> Stateme
     empty = said.ended and said.attribute in _STATES and re.match(r".{0,8}?不再(?!养|租)", body) is not None
     met = tuple(Person("", found["name"]) for found in _P["MET"].finditer(body))
     relations = () if _P["UNSURE"].search(plain) else said.relations
+    if said.attribute == "detail" and re.match(r"\d{4}-\d\d-\d\d(?!.*了$)", plain):
+        said = replace(said, touches=True)  # 2026-09-07九点才起 was that day only
     return replace(said, text=text, empty=empty, people=said.people + met, relations=relations)
 
 
@@ -212,8 +214,7 @@ def _of_row(
     said = Statement(
         "", f"{who.key} {noun}".strip(), attribute, row.put.format_map(told) if row.put else value, positive
     )
-    once = attribute == "detail" and row.kind == "is" and span.at is not None and not ended  # 今天九点才起
-    said = replace(said, touches=once or row.kind == "touches")
+    said = replace(said, touches=row.kind == "touches")
     return replace(said, ended=ended and not positive, people=who.people, relations=who.implied + triples, also=also)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.reasoning.rules.sentences import LONGEST, Sentence, commands
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["chinese_facts", "is_chinese"]
 
+_read: Final = lru_cache(maxsize=256)(chinese_statement)  # a piece is read by each who asks what it says
 _P: Final = patterns("chinese-talk", {"KIN": KIN, "NAME": NAME, "WHEN": WHEN}, flags=0)
 _NAMED: Final = {"NOT_CALLED": "昵称不再是", "CALL_NOW": "昵称是", "NICK": "昵称是", "CALL_ME": "名字是"}
 _DIALECT: Final = dict(
@@ -131,7 +133,7 @@ class _Run:
             return f"{found['when'] or ''}我{found['did']}"
         if self.others or _unclear(piece):
             return piece
-        told, kin = chinese_statement(piece), _P["OF_KIN"].match(piece)
+        told, kin = _read(piece), _P["OF_KIN"].match(piece)
         known = told.ended or told.attribute not in {*_LOOSE, "any", "skill", "like", "trait", "allergy"}
         plain = _P["PLAIN_TALK"].fullmatch(piece) and _P["NEWS"].fullmatch(piece)
         if (known and (plain or kin)) or _P["SEEN"].fullmatch(piece):
@@ -142,7 +144,7 @@ class _Run:
         return piece
 
     def _is_changed(self, piece: str) -> re.Match[str] | None:
-        return None if chinese_statement(piece).attribute in {"vehicle", "home", "detail"} else _P["CHANGED"].fullmatch(piece)
+        return None if _read(piece).attribute in {"vehicle", "home", "detail"} else _P["CHANGED"].fullmatch(piece)
 
     def _changed(self, found: re.Match[str]) -> None:
         """Note what the speaker has a new one of: the next piece may say which."""
@@ -171,7 +173,7 @@ class _Run:
             return self._of_mine(_new(said.removeprefix("的")), when)
         self.mine = not (re.search("(?<![吉其])[他她]|[你您]", said) or re.search("知道|觉得|认为|说", said[:4]))
         text = f"{'' if _P['PASSED'].fullmatch(when) and when[:1] not in '今昨' else when}{_worded(said)}"
-        told = chinese_statement(text)
+        told = _read(text)
         wish = self.asks and (told.attribute in {"plan", ""} or told.touches)
         plain = told.touches and _P["PLAINLY"].fullmatch(text) and not _unclear(text)
         return text if not wish and (plain or _is_fact(text, told)) else ""
@@ -186,7 +188,7 @@ class _Run:
             self.mine = False
         age = _P["AGED"].fullmatch(kin["rest"]) if kin else None
         text = f"{self.kin}今年{age['age']}" if age else f"{when}{said}"
-        told = chinese_statement(text)
+        told = _read(text)
         often = told.attribute == "habit" and re.search("天天|顿顿|每|(?<!非)常(?!识)", said) or (told.attribute == "plan" and _P["PLAN"].match(kin["rest"]) if kin else None)
         plain = kin and told.attribute == "habit" and not told.touches and _P["PLAINLY"].fullmatch(kin["rest"])
         known = told.attribute not in _LOOSE or bool(often or plain)
@@ -201,7 +203,7 @@ class _Run:
         """What is said of him, her or it; of whom the piece before it names, where it names one."""
         kin = re.findall(KIN, self.before) if self.kept else []
         text = f"{kin[-1]}{rest}" if len(kin) == 1 else piece
-        told = chinese_statement(text)
+        told = _read(text)
         self.mine = False
         known = told.attribute not in {*_LOOSE, "skill", "any"} and not _P["INNER"].search(told.value)
         return text if known and not _unclear(rest) and not _P["IDLE"].search(text) else ""
@@ -212,14 +214,14 @@ class _Run:
             return self._new_one(found["value"], piece)
         if (found := _P["AT"].fullmatch(piece)) and _P["MOVED"].search(self.before):
             return f"在{found['where']}工作" if _P["WORK"].search(self.before) else f"住在{found['where']}"
-        last = chinese_statement(self.facts[-1]) if self.kept and self.facts else None
+        last = _read(self.facts[-1]) if self.kept and self.facts else None
         if last and _joins(piece, last):
             return f"{self.facts.pop()}，{piece}"
         if _P["OF_KIN"].match(piece):
             return self._of_mine(piece)
         count = _P["NOW_COUNT"].fullmatch(piece)
         text = f"有{count['count']}" if count else f"{self.kin}{_worded(piece)}"
-        told = chinese_statement(text)
+        told = _read(text)
         seen = last and (last.touches or last.attribute in {"event", ""}) and text.startswith("有") and not count
         known = told.attribute not in {*_LOOSE, "any", "skill", "like", "trait", "own"} and not told.subject
         goes_on = self.kept or self.kin or told.ended or known
@@ -268,7 +270,7 @@ def _joins(piece: str, last: Statement) -> bool:
         return True
     if piece.startswith(("叫", "名叫")):
         return last.touches or last.attribute in {"family", "pet", "friend", "partner", "event", "own", "health", ""}
-    kind = chinese_statement(piece).attribute
+    kind = _read(piece).attribute
     if last.attribute == "friend":
         return last.text[:1] in "有交" and bool(kind)
     listed = _P["LISTED"].fullmatch(piece) and kind in {"", "habit", "study"}

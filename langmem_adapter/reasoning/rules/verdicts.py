@@ -129,7 +129,8 @@ def _ends(over: Statement, old: Statement) -> bool:
         return old.value not in _WORDS["OVER"] and (
             not over.value or over.attribute in {"partner", "school", "employer", "home"}
         )
-    return gone <= told or (old.single and told <= gone and old.value not in _WORDS["OVER"])
+    whole = old.single and told <= gone and old.value not in _WORDS["OVER"]
+    return gone <= told or (whole and (over.attribute != "any" or over.value.isascii()))
 
 
 def _equal(new: Statement, old: Statement) -> Link:
