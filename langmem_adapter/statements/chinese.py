@@ -30,15 +30,8 @@ _TABLE: Final = rows("chinese", _GIVEN, flags=0)
 NAME: Final = _P["NAME"].pattern
 """What is a person's name on its face: Anna, 王伟, 小红, 朵朵. Its group is `twice`."""
 
-_MARRIED: Final = frozenset("妻子 老婆 太太 媳妇 丈夫 老公 先生 爱人".split())
-_CHILDREN: Final = frozenset("儿子 女儿 宝宝 双胞胎".split())
-_SAME_KIN: Final = dict(
-    pair.split("=")
-    for pair in "妈妈=母亲 爸爸=父亲 妈=母亲 爸=父亲 老妈=母亲 老爸=父亲 闺女=女儿 领导=老板 上司=老板 闺密=闺蜜 姐=姐姐 妹=妹妹 哥=哥哥 弟=弟弟 小狗=狗 狗狗=狗 小猫=猫 猫咪=猫 "
-    "女友=女朋友 男友=男朋友 好朋友=朋友 最好的朋友=朋友 老婆=妻子 太太=妻子 媳妇=妻子 老公=丈夫".split()
-)
-_NAMED: Final = frozenset({"detail", "favorite"})  # whose rows name what it is, where the wording does not
-_STATES: Final = frozenset("employer vehicle own diet pet family home".split())  # 不再有车 says nothing else
+_WORDS: Final = lists("chinese-forms")
+_SAME_KIN: Final = dict(pair.split("=") for pair in _WORDS["SAME"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +64,11 @@ def chinese_statement(text: str, known: frozenset[str] = frozenset()) -> Stateme
         return Statement(text)
     body, span = (plain, Span()) if _P["BIRTH"].search(plain) else chinese_span(plain)
     said = _about(bare(_P["MINE"].sub("", body, count=1)), _Who(), span, known)
-    empty = said.ended and said.attribute in _STATES and re.match(r".{0,8}?不再(?!养|租)", body) is not None
+    empty = said.ended and said.attribute in _WORDS["STATES"] and re.match(r".{0,8}?不再(?!养|租)", body) is not None
     met = tuple(Person("", found["name"]) for found in _P["MET"].finditer(body))
     relations = () if _P["UNSURE"].search(plain) else said.relations
-    if said.attribute == "detail" and re.match(r"\d{4}-\d\d-\d\d(?!.*了$)", plain):
-        said = replace(said, touches=True)  # 2026-09-07九点才起 was that day only
+    if said.subject.rpartition(" ")[2] in _WORDS["DAILY"] and _P["ON_A_DAY"].match(plain):
+        said = replace(said, touches=True)  # 昨天打车上班: that day only
     return replace(said, text=text, empty=empty, people=said.people + met, relations=relations)
 
 
@@ -97,10 +90,11 @@ def bare(told: str) -> str:
 def _about(body: str, owner: _Who, span: Span, known: frozenset[str]) -> Statement:
     """A statement about *owner*, or about somebody of his whom it names first."""
     if naming := _P["NAMING"].fullmatch(body):
-        said = _called(owner, naming["kin"], naming["name"] or naming["is"] or naming["to"])
-        past = Statement("", owner.key, said.attribute, naming["kin"], positive=False, ended=True)
-        titled = Statement("", f"{owner.key} {_SAME_KIN.get(naming['kin'], naming['kin'])}".strip(), "job", ended=True, positive=False)
-        return replace(said, also=(*said.also, past, titled)) if naming["to"] else said  # of all who were called so before
+        kin, over = naming["kin"], Statement("", owner.key, positive=False, ended=True)
+        said = _called(owner, kin, naming["name"] or naming["is"] or naming["to"])
+        job = replace(over, subject=f"{owner.key} {_SAME_KIN.get(kin, kin)}".strip(), attribute="job")
+        past = (replace(over, attribute=said.attribute, value=kin), job)  # whoever it was before
+        return replace(said, also=said.also + past) if naming["to"] else said
     for who, rest, own in _fronts(body, owner, known):
         inner = own and rest.startswith(tuple(_KINDS))
         said = _about(rest, who, span, known) if inner else _said(bare(rest), who, span)
@@ -136,7 +130,7 @@ def _owned(rest: str) -> tuple[str, bool]:
 def _called(owner: _Who, kin: str, name: str, count: str = "") -> Statement:
     """Somebody whom the owner has: 姐姐叫Ann, 有一个叫Ann的姐姐, 有两只猫."""
     kind = _KINDS[kin]
-    state = "已婚" if kin in _MARRIED else "订婚" if kin.startswith("未婚") else "恋爱"
+    state = "已婚" if kin in _WORDS["MARRIED"] else "订婚" if kin.startswith("未婚") else "恋爱"
     value = f"{state} {name}" if kind == "partner" else f"{count} {_SAME_KIN.get(kin, kin)} {name}"
     targets = tuple(filter(_name, re.split("和|、", name))) if name else (kin,)
     link = Triple(owner.name, _kin_relation(kin) if name else "有", "", owner.type, _type(kin))
@@ -144,7 +138,7 @@ def _called(owner: _Who, kin: str, name: str, count: str = "") -> Statement:
     triples = tuple(replace(link, target=target, single=single) for target in targets if owner.name)
     people = (Person(kin, targets[0] if name and targets else ""), *owner.people)
     also: tuple[Statement, ...] = ()
-    if kin in _CHILDREN:
+    if kin in _WORDS["CHILDREN"]:
         pregnant = Statement("", owner.key, "health", "怀孕", positive=False, ended=True)
         also = (Statement("", owner.key, "family", "孩子"), pregnant)
     elif kind == "pet":
@@ -171,10 +165,10 @@ def _said(body: str, who: _Who, span: Span) -> Statement:
             plan = Statement("", who.key, "plan", told, positive=False, ended=True)  # 不去桂林了 ends 要去桂林
             return replace(said, also=(*said.also, plan)) if ended else said
     plain = positive and _P["STATE"].fullmatch(told) is not None
-    kind, value = ("any", told) if ended else ("habit", told) if plain else ("", "")  # what ends is named in the same words
-    liked = (Statement("", who.key, "like", told, positive=False, ended=True),) if ended else ()
-    said = Statement("", who.key, kind, value, positive=positive, ended=ended, people=who.people, relations=who.implied)
-    return replace(said, also=liked, touches=plain and not ended)
+    kind, value = ("any", told) if ended else ("habit", told) if plain else ("", "")
+    said = Statement("", who.key, kind, value, positive, ended, touches=plain and not ended)
+    said = replace(said, people=who.people, relations=who.implied)
+    return replace(said, also=(replace(said, attribute="like"),)) if ended else said  # in whatever words it was said
 
 
 def _sign(body: str) -> tuple[str, bool, bool]:
@@ -194,7 +188,7 @@ def _of_row(
     row: Row, groups: Mapping[str, str | None], who: _Who, span: Span, *, positive: bool, ended: bool
 ) -> Statement:
     attribute, value = row.attribute, _value(groups.get("v") or groups.get("w") or "")
-    noun = groups.get("n") or (row.target if attribute in _NAMED else "")
+    noun = groups.get("n") or (row.target if attribute in _WORDS["NAMED"] else "")
     if attribute == "employer" and _P["PLACES"].fullmatch(value):
         attribute, noun = "detail", "工作地点"
     elif attribute == "age":
@@ -214,8 +208,8 @@ def _of_row(
     said = Statement(
         "", f"{who.key} {noun}".strip(), attribute, row.put.format_map(told) if row.put else value, positive
     )
-    said = replace(said, touches=row.kind == "touches")
-    return replace(said, ended=ended and not positive, people=who.people, relations=who.implied + triples, also=also)
+    said = replace(said, ended=ended and not positive, touches=row.kind == "touches")
+    return replace(said, people=who.people, relations=who.implied + triples, also=also)
 
 
 def _also(row: Row, told: Mapping[str, str], subject: str) -> Iterator[Statement]:
@@ -238,20 +232,15 @@ def _value(said: str) -> str:
 
 def _counted(obj: str) -> str:
     """What a habit is about, with its count behind it: 一包烟 is 烟 1 包."""
-    found = _P["COUNTED"].fullmatch(re.sub(r"^一(?=[^一样些点起直般定])", "1", obj))
+    found = _P["COUNTED"].fullmatch(re.sub("^半(?=.)", "0.5", re.sub("^一(?=[^一样些点起直般定])", "1", obj)))
     return f"{found['rest'].removeprefix('的')} {_digits(found['number'])} {found['measure']}" if found else obj
 
 
 def _digits(number: str) -> str:
-    if number == "半":
-        return "0.5"
     return str(chinese_number(number)) if re.fullmatch(r"\d+|[零一二两三四五六七八九十百]+", number) else number
 
 
 # ── relations ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-_ONE: Final = frozenset("favorite detail language nickname phone email height nationality".split())
-_TOLD: Final = frozenset("血型 星座 学历 民族 专业 老板 导师 班主任 属相 生肖".split())
 
 
 def _triples(
@@ -264,8 +253,8 @@ def _triples(
     since = None if ended and not span.until else span.since or (span.at if row.kind == "begins" else None)
     until = span.until or ((span.since or span.at) if ended else None)
     since, until = (None, None) if since and until and until <= since else (since, until)
-    single = False if len(targets) > 1 and row.attribute in SINGLE else True if row.attribute in _ONE else None
-    kind = "" if row.attribute in _NAMED else row.target
+    single = False if len(targets) > 1 and row.attribute in SINGLE else True if row.attribute in _WORDS["ONE"] else None
+    kind = "" if row.attribute in _WORDS["NAMED"] else row.target
     link = Triple(who.name, relation, "", who.type, kind, valid_from=since, valid_to=until, ended=ended, single=single)
     for old in _places(groups.get("old") or groups.get("left") or ""):
         yield replace(link, target=old, valid_from=None, valid_to=since, ended=True)
@@ -287,7 +276,7 @@ def _edges(row: Row, groups: Mapping[str, str | None], value: str) -> tuple[str,
         case "favorite":
             return f"{row.relation}{noun}", _listed(value)
         case "detail":
-            return noun if noun in _TOLD else "", (_name(value),)
+            return noun if noun in _WORDS["TOLD"] else "", (_name(value),)
         case "job" if value.endswith("生"):
             return "是", (_name(value),)
         case "own":
@@ -306,11 +295,8 @@ def _name(value: str, longest: int = 12) -> str:
 def _listed(value: str) -> tuple[str, ...]:
     """The things of a list; none where "and" joins what may be one (红色和蓝色的衣服)."""
     plain = _P["UNMEASURED"].sub("", value)
-    pieces = (
-        [plain]
-        if _P["WHOLE"].search(plain)
-        else re.split("、|[，,]|以及|和" if re.search("、|和", plain) else "以及", plain)
-    )
+    joint = "、|[，,]|以及|和" if re.search("、|和", plain) else "以及"
+    pieces = [plain] if _P["WHOLE"].search(plain) else re.split(joint, plain)
     if len(pieces) == 1:
         return tuple(filter(None, [_name(plain)]))
     longest = 4 if "，" in plain or "," in plain else 6  # behind a comma, a clause is near
@@ -325,7 +311,7 @@ def _places(value: str) -> tuple[str, ...]:
 
 def _kin_relation(kin: str) -> str:
     plain = _SAME_KIN.get(kin, kin)
-    return "结婚对象" if kin in _MARRIED else plain if plain in {"朋友", "同事"} else f"有{plain}"
+    return "结婚对象" if kin in _WORDS["MARRIED"] else plain if plain in {"朋友", "同事"} else f"有{plain}"
 
 
 def _type(kin: str) -> str:

@@ -8,14 +8,14 @@ only what plainly tells something done, planned or lasting, and stands on its ow
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.reasoning.rules.sentences import LONGEST, Sentence, commands
 from langmem_adapter.statements.chinese import KIN, NAME, chinese_statement
 from langmem_adapter.statements.chinese_dates import WHEN
-from langmem_adapter.statements.tables import patterns
+from langmem_adapter.statements.tables import lists, patterns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,11 +27,7 @@ __all__ = ["chinese_facts", "is_chinese"]
 _read: Final = lru_cache(maxsize=256)(chinese_statement)  # a piece is read by each who asks what it says
 _P: Final = patterns("chinese-talk", {"KIN": KIN, "NAME": NAME, "WHEN": WHEN}, flags=0)
 _NAMED: Final = {"NOT_CALLED": "昵称不再是", "CALL_NOW": "昵称是", "NICK": "昵称是", "CALL_ME": "名字是"}
-_DIALECT: Final = dict(
-    pair.split("=")
-    for pair in "自个儿=自己 自个=自己 今儿个=今天 今儿=今天 昨儿个=昨天 昨儿=昨天 明儿个=明天 明儿=明天 礼拜天=周日 礼拜=周 搁家=在家 "
-    "钟头=小时 打从=从".split()
-)
+_DIALECT: Final = dict(pair.split("=") for pair in lists("chinese-forms")["DIALECT"])
 _LOOSE: Final = frozenset({"", "event", "plan", "habit"})
 _SHORTEST, _LONGEST_HABIT = 4, 25
 """Letters: 吃了 and 到了 say nothing; a long habit is a story."""
@@ -105,16 +101,8 @@ class _Run:
         for pattern, opening in _NAMED.items():
             if found := _P[pattern].fullmatch(piece):
                 return f"{opening}{found['name']}"
-        topic = _P["TOPIC"].fullmatch(piece)
-        if topic and (topic["did"] or not self.before):
-            piece = f"我把{topic['thing']}{topic['did']}" if topic["did"] else f"我{topic['thing']}{topic['now']}"
-        if found := _P["PARTED"].fullmatch(piece):
-            piece = f"我和{found['who']}{found['rest']}"
-        piece = _P["DIALECT"].sub(lambda word: _DIALECT[word.group()], piece)
-        piece = re.sub(rf"(?<=[夫妻婆公爸妈哥姐弟妹子女友事])[他她]们(?=公司|领导|老板|单位|学校|班|厂|家)", "的", piece)
-        piece = re.sub(rf"(?<=[给跟和送让把被帮])我的?(?=(?:{KIN}))", "", piece)
-        if found := self._is_changed(piece):
-            self._changed(found)
+        piece = self._plain(piece)
+        self._note_change(piece)
         mine = _P["SELF"].fullmatch(piece) is not None
         if not mine and (_P["DIED"].fullmatch(piece) or _P["CANCELLED"].fullmatch(piece)):
             return piece
@@ -126,6 +114,16 @@ class _Run:
         if found := _P["OTHER"].fullmatch(piece):
             return self._of_other(piece, found["rest"])
         return self._going_on(piece) if self.mine and self.before else ""
+
+    def _plain(self, piece: str) -> str:
+        """A piece in common words, with its subject first: 吉他我不学了 as 我吉他不学了."""
+        topic = _P["TOPIC"].fullmatch(piece)
+        if topic and (topic["did"] or not self.before):
+            piece = f"我把{topic['thing']}{topic['did']}" if topic["did"] else f"我{topic['thing']}{topic['now']}"
+        if found := _P["PARTED"].fullmatch(piece):
+            piece = f"我和{found['who']}{found['rest']}"
+        piece = _P["DIALECT"].sub(lambda word: _DIALECT[word.group()], piece)
+        return _P["MY_KIN"].sub("", _P["THEIRS"].sub("的", piece))
 
     def _whose(self, piece: str) -> str:
         """The first piece of a sentence, with the subject that it leaves out where it plainly speaks of the speaker."""
@@ -143,16 +141,17 @@ class _Run:
         self.mine = _P["NEWS"].fullmatch(piece) is not None
         return piece
 
-    def _is_changed(self, piece: str) -> re.Match[str] | None:
-        return None if _read(piece).attribute in {"vehicle", "home", "detail"} else _P["CHANGED"].fullmatch(piece)
-
-    def _changed(self, found: re.Match[str]) -> None:
+    def _note_change(self, piece: str) -> None:
         """Note what the speaker has a new one of: the next piece may say which."""
+        found = _P["CHANGED"].fullmatch(piece)
+        if found is None or _read(piece).attribute in {"vehicle", "home", "detail"}:
+            return
         noun = found["noun"] or found["was"] or found["bought"] or found["net"] or f"{found['named']}名"
         self.noun = {"号": "手机号", "网": "运营商"}.get(noun, noun)
         self.owner, self.mine = found["whose"] or "", True
 
     def _new_one(self, value: str, piece: str) -> str:
+        """The new one, in the words in which the old one was told: 电脑是苹果的, 老板姓郭, 室友换成阿涛."""
         if self.facts and self.kept and _P["CHANGED"].fullmatch(self.before):
             self.facts.pop()
         whose, self.mine = f"{self.owner}的" if self.owner else "", True
@@ -189,9 +188,7 @@ class _Run:
         age = _P["AGED"].fullmatch(kin["rest"]) if kin else None
         text = f"{self.kin}今年{age['age']}" if age else f"{when}{said}"
         told = _read(text)
-        often = told.attribute == "habit" and re.search("天天|顿顿|每|(?<!非)常(?!识)", said) or (told.attribute == "plan" and _P["PLAN"].match(kin["rest"]) if kin else None)
-        plain = kin and told.attribute == "habit" and not told.touches and _P["PLAINLY"].fullmatch(kin["rest"])
-        known = told.attribute not in _LOOSE or bool(often or plain)
+        known = told.attribute not in _LOOSE or (kin is not None and _is_lasting(kin["rest"], told))
         if _unclear(said) or not (
             kin or known or (_P["OF_MINE"].fullmatch(said) and not _P["NOT_MINE"].search(said[:8]))
         ):
@@ -229,6 +226,13 @@ class _Run:
             return text
         self.mine = _P["STARTS"].match(piece) is not None
         return ""
+
+
+def _is_lasting(rest: str, told: Statement) -> bool:
+    """Whether what is said of somebody else is a plan or a habit of his."""
+    if told.attribute == "habit":
+        return bool(_P["OFTEN"].search(rest) or (not told.touches and _P["PLAINLY"].fullmatch(rest)))
+    return told.attribute == "plan" and _P["PLAN"].match(rest) is not None
 
 
 def _own(said: str) -> str:
@@ -282,8 +286,6 @@ def _is_fact(text: str, told: Statement) -> bool:
     if _unclear(text) or (not (told.single or told.ended) and _P["BROKEN"].search(text)):
         return False
     match told.attribute:
-        case "habit" if told.touches:
-            return _stands(text, replace(told, attribute=""))
         case "skill":
             return _P["ABLE"].match(text.removeprefix(told.subject)) is not None
         case "own":
@@ -304,6 +306,6 @@ def _stands(text: str, told: Statement) -> bool:
         return True
     if len(text) < _SHORTEST or _P["PASSING"].match(text) or _passing(text):
         return False
-    if told.attribute == "habit":
+    if told.attribute == "habit" and not told.touches:
         return not text.startswith("会") and len(text) <= _LONGEST_HABIT and not re.search("可以|时候|会$", text)
     return bool(_P["DONE"].fullmatch(text) or _P["GOING_ON"].fullmatch(text) or _P["PLAN"].match(text))

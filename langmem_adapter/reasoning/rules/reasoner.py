@@ -178,7 +178,9 @@ def _of_turn(index: int, turn: Turn, names: str) -> Iterator[Fact]:
     for place, sentence in enumerate(sentences(turn.text)):
         wish = _P["WISH"].match(sentence.text)
         said = sentence if wish is None else Sentence(sentence.text[wish.end() :], asks=False)
-        found = chinese_facts(said, before) if is_chinese(said.text) else english_facts(said, first=place == 0, seen=names)
+        found = (
+            chinese_facts(said, before) if is_chinese(said.text) else english_facts(said, first=place == 0, seen=names)
+        )
         for fact in found:
             text = f"{FORGET}{fact}" if wish else dated(dated_chinese(fact, today), today)
             names = f"{names}; {text}"[-_OWN_NAMES:]

@@ -49,7 +49,7 @@ def counted(said: Statement) -> tuple[str, ...]:
     """What is counted in "has 2 cats" or "runs 5 km": two such statements differ in the number only. Else empty."""
     if said.attribute not in {"own", "pet", "family", "habit", "hobby"}:
         return ()
-    plain = tuple(term for term in terms(said.value) if not (_is_number(term) or (len(term) > 1 and _DIGITS.keys() & set(term))))
+    plain = tuple(term for term in terms(said.value) if not _is_number(term))
     return plain if len(plain) < len(terms(said.value)) else ()
 
 
@@ -71,7 +71,8 @@ def renews(text: str, context: str) -> str:
 
 def _renewed(new: Statement, old: Statement, renews: str) -> bool:
     """Whether what is done now is what was done before, done otherwise: the same verb, and more than the verb or "instead"."""
-    if not renews or new.attribute not in {"habit", "hobby", "study", "plan"} or not terms(new.value) or not terms(old.value):
+    done = new.attribute in {"habit", "hobby", "study", "plan"}
+    if not (renews and done and terms(new.value) and terms(old.value)):
         return False
     shared = set(terms(new.value)) & set(terms(old.value))
     first = new.attribute == "study" or terms(new.value)[0] == terms(old.value)[0]
@@ -166,4 +167,6 @@ def _keeps_head(text: str, head: str) -> bool:
 
 
 def _is_number(term: str) -> bool:
+    if len(term) > 1 and not term.isascii():  # 六号
+        return not _DIGITS.keys().isdisjoint(term)
     return any(map(str.isdigit, term)) and not any(map(str.isalpha, term))
