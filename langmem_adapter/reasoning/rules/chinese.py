@@ -54,7 +54,7 @@ def chinese_facts(sentence: Sentence, before: str = "") -> Iterator[str]:
     Yields:
         Short statements: "名字是John", "她有一条狗".
     """
-    run, pieces = _Run(asks=sentence.asks, others=_of_others(before)), list(_pieces(sentence.text))
+    run, pieces = _Run(asks=sentence.asks, others=_P["OTHERS"].search(before) is not None), list(_pieces(sentence.text))
     for place, piece in enumerate(pieces, start=1):
         if _P["HYPOTHETICAL"].match(piece):
             break
@@ -63,12 +63,6 @@ def chinese_facts(sentence: Sentence, before: str = "") -> Iterator[str]:
         run.facts += [told] if 0 < len(told) <= LONGEST else []
         run.kept, run.before = bool(told), piece
     yield from run.facts
-
-
-def _of_others(text: str) -> bool:
-    """Whether a sentence speaks of somebody else than the speaker."""
-    told = [_P["SELF"].fullmatch(piece) for piece in _pieces(text)]
-    return bool(text) and not any(found and not _P["OF_KIN"].match(found["said"].removeprefix("的")) for found in told)
 
 
 def _pieces(text: str) -> Iterator[str]:
@@ -102,8 +96,9 @@ class _Run:
             if found := _P[pattern].fullmatch(piece):
                 return f"{opening}{found['name']}"
         piece = self._plain(piece)
-        self._note_change(piece)
         mine = _P["SELF"].fullmatch(piece) is not None
+        if mine or self.before or not self.others:
+            self._note_change(piece)
         if not mine and (_P["DIED"].fullmatch(piece) or _P["CANCELLED"].fullmatch(piece)):
             return piece
         if not (mine or self.before):
@@ -127,9 +122,11 @@ class _Run:
 
     def _whose(self, piece: str) -> str:
         """The first piece of a sentence, with the subject that it leaves out where it plainly speaks of the speaker."""
+        if self.others:
+            return piece
         if found := _P["UNSAID"].fullmatch(piece):
             return f"{found['when'] or ''}我{found['did']}"
-        if self.others or _unclear(piece):
+        if _unclear(piece):
             return piece
         told, kin = _read(piece), _P["OF_KIN"].match(piece)
         known = told.ended or told.attribute not in {*_LOOSE, "any", "skill", "like", "trait", "allergy"}
