@@ -166,9 +166,8 @@ def _said(body: str, who: _Who, span: Span) -> Statement:
             return replace(said, also=(*said.also, plan)) if ended else said
     plain = positive and _P["STATE"].fullmatch(told) is not None
     kind, value = ("any", told) if ended else ("habit", told) if plain else ("", "")
-    said = Statement("", who.key, kind, value, positive, ended, touches=plain and not ended)
-    said = replace(said, people=who.people, relations=who.implied)
-    return replace(said, also=(replace(said, attribute="like"),)) if ended else said  # in whatever words it was said
+    said = Statement("", who.key, kind, value, positive, ended, people=who.people, relations=who.implied)
+    return replace(said, also=(replace(said, attribute="like"),)) if ended else replace(said, touches=plain)
 
 
 def _sign(body: str) -> tuple[str, bool, bool]:
