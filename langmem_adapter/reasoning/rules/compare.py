@@ -242,7 +242,7 @@ class _Desk:
             self._notes.append(_Note(index, text, None, f"takes back {_short(slots[0].text)}"))
 
     def _drop(self, index: int, text: str, slots: Sequence[_Slot]) -> None:
-        for slot in slots:
+        for slot in dict.fromkeys(slot for slot in slots if not slot.gone):
             slot.gone = True
             if slot.number is not None:
                 self._notes.append(_Note(index, text, slot, f"contradicts {_short(slot.text)}", deletes=True))

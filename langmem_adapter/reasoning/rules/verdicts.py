@@ -71,11 +71,12 @@ def renews(text: str, context: str) -> str:
 
 def _renewed(new: Statement, old: Statement, renews: str) -> bool:
     """Whether what is done now is what was done before, done otherwise: the same verb, and more than the verb or "instead"."""
-    if not renews or new.attribute not in {"habit", "hobby", "study"} or not terms(new.value) or not terms(old.value):
+    done = new.attribute in {"habit", "hobby", "study", "plan"}
+    if not (renews and done and terms(new.value) and terms(old.value)):
         return False
     shared = set(terms(new.value)) & set(terms(old.value))
     first = new.attribute == "study" or terms(new.value)[0] == terms(old.value)[0]
-    return first and (renews == "instead" or len(shared) > 1)
+    return first and bool(_P["INSTEAD"].fullmatch(renews) or len(shared) > 1)
 
 
 def link(new: Statement, old: Statement, renews: str = "") -> Link:
@@ -129,7 +130,8 @@ def _ends(over: Statement, old: Statement) -> bool:
         return old.value not in _WORDS["OVER"] and (
             not over.value or over.attribute in {"partner", "school", "employer", "home"}
         )
-    return gone <= told or (old.single and told <= gone and old.value not in _WORDS["OVER"])
+    whole = old.single and told <= gone and old.value not in _WORDS["OVER"]
+    return gone <= told or (whole and (over.attribute != "any" or over.value.isascii()))
 
 
 def _equal(new: Statement, old: Statement) -> Link:
@@ -165,4 +167,6 @@ def _keeps_head(text: str, head: str) -> bool:
 
 
 def _is_number(term: str) -> bool:
+    if len(term) > 1 and not term.isascii():  # 六号
+        return not _DIGITS.keys().isdisjoint(term)
     return any(map(str.isdigit, term)) and not any(map(str.isalpha, term))
