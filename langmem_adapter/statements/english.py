@@ -24,8 +24,10 @@ from langmem_adapter.statements.words import (
     KINDS,
     PETS,
     PLURAL,
+    THINGS,
     WORDS,
     gerund,
+    kind_of,
     third,
 )
 
@@ -44,10 +46,14 @@ GIVEN: Final = {
         "DEMONYMS": DEMONYMS,
         "TIME_WORDS": TIME_WORDS,
     }.items()
+} | {
+    "MED": "|".join(told for kind, told in THINGS.items() if kind in WORDS["MEDICINES"]),
+    "THING": "|".join(told for kind, told in THINGS.items() if kind not in WORDS["SUBJECTS"]),
+    **{f"SOME_{kind.upper()}": f"(?:{told})" for kind, told in THINGS.items()},
 }
 """Words that stand in patterns for their names in angle brackets."""
 _P: Final = patterns("english", GIVEN)
-GIVEN["NAME"] = _P["NAME"].pattern
+GIVEN |= {name: _P[name].pattern for name in ("NAME", "JOBS")}
 _ROWS: Final = rows("english", GIVEN)
 _NOUNS: Final = tuple(row for row in _ROWS if not row.heads)
 _BY_HEAD: Final[dict[str, list[Row]]] = defaultdict(list)
@@ -58,7 +64,7 @@ _EXTRA: Final = {
     "job": ("job", "works_as", "occupation"),
     "org": ("employer", "works_at", "organization"),
     "place": ("birthplace", "born_in", "place"),
-    "what": ("study", "studies", ""),
+    "what": ("major", "studies", ""),
 }
 """Groups of a row that make a statement of their own."""
 
@@ -231,6 +237,8 @@ def _had(low: str, rest: str) -> tuple[str, str]:
 
 _SAME: Final = {word: line.split()[0] for line in _P["SAME"].pattern.split("|") for word in line.split()[1:]}
 _RELATION: Final = {word: line.split()[0] for line in _P["RELATION"].pattern.split("|") for word in line.split()[1:]}
+_NOUN: Final = {word: line.split()[0] for line in _P["NOUN"].pattern.split("|") for word in line.split()[1:]}
+_ABOVE: Final = dict.fromkeys(PETS, "pet") | {word: over for over in ("child", "sibling") for word in WORDS[over.upper()]}
 _STATES: Final = {"married_to": "married", "engaged_to": "engaged", "partner_of": "dating"}
 _NO_NAME: Final = frozenset(FORMS) | ADJECTIVES | DEMONYMS | TIME_WORDS | WORDS["QUALITY"] | WORDS["NO_NAME"]
 
@@ -337,7 +345,13 @@ def _owned(who: _Who) -> tuple[str, str]:
         owner, noun = who.owner.lower(), who.key[len(who.owner) :].strip()
     else:
         owner, _, noun = who.key.rpartition("'s ")
-    return owner, noun.removeprefix("new ").removeprefix("current ")
+    return owner, _noun(noun)
+
+
+def _noun(told: str) -> str:
+    """A noun as details are compared by it: "main mobile network" is "carrier"."""
+    plain = _P["MAIN"].sub("", told.lower())
+    return _NOUN.get(plain.replace(" ", "-"), plain)
 
 
 def _favourite(source: _Who, noun: str, v: str, subject: str) -> Statement:
@@ -412,7 +426,13 @@ class _Told:
             "empty": form.empty,
             "people": self.who.people,
         }
-        return Statement("", self.who.key, attribute, value, **(held | more))
+        return Statement(**({"text": "", "subject": self.who.key, "attribute": attribute, "value": value} | held | more))
+
+
+    def above(self, attribute: str, kind: str) -> tuple[Statement, ...]:
+        """Who has a cat has a pet."""
+        over = _ABOVE.get(kind.lower(), "")
+        return (self.says(attribute, over),) if over and self.form.positive and attribute in {"pet", "family"} else ()
 
 
 def _said(who: _Who, rest: str) -> Statement:
@@ -422,7 +442,8 @@ def _said(who: _Who, rest: str) -> Statement:
         cut = timed(_P["THIS"].sub("", form.text))
     told = _Told(who, form, cut[1] if cut else Span())
     if cut is None or form.tense == "plan":
-        return told.says("plan", form.text)
+        goal = _P["GOAL"].fullmatch(form.text)
+        return told.says("goal", goal["v"]) if goal else told.says("plan", form.text)
     head, _, tail = cut[0].partition(" ")
     if (head in {"die", "pass"} or cut[0] == "run away") and who.key:
         return _died(told, f"{head} {tail}")
@@ -444,17 +465,12 @@ def _died(told: _Told, how: str) -> Statement:
     who = told.who
     if who.owner == SELF and (who.kind in PETS or (who.named and not who.kind)):
         name = who.name if who.named else _SAME.get(who.kind, who.kind)
-        return Statement("", "", "pet", name, positive=False, ended=True, people=who.people)
+        gone = Statement("", who.key, "any", "", positive=False, ended=True)
+        return Statement("", "", "pet", name, positive=False, ended=True, people=who.people, also=(gone,))
     return told.says("event", how)
 
 
 _STATES_OF: Final = frozenset({"home", "employer", "job", "school"})
-_OVER_WITH: Final = {
-    "employer": ("plan", "job"),
-    "retired": ("employer", ""),
-    "company none": ("home", "company"),
-}
-"""What is over, and of which attribute, where the keyed one begins."""
 _ACTS: Final = frozenset("become get marry rent divorce adopt buy go turn".split())
 
 
@@ -487,8 +503,10 @@ def _read(told: _Told, row: Row, found: re.Match[str], head: str, tail: str) -> 
     also = tuple(told.says(_EXTRA[name][0], groups[name], ended=ended) for name in _EXTRA if name in groups)
     if "new" in groups:
         also = (told.says("habit", groups["new"], positive=True, ended=False),)
-    if form.positive and (row.kind == "begins" or row.put) and (over := _OVER_WITH.get(row.put or row.attribute)):
-        also += (told.says(*over, positive=False, ended=True),)
+    also += tuple(_also(told, row, groups)) if form.positive else ()
+    if row.attribute == "detail":
+        also += (told.says("habit", form.text),)
+    also += told.above(row.attribute, groups.get("kind", ""))
     kind = "car" if row.attribute in {"vehicle", "car"} else groups.get("kind", "").lower()
     people = (Person(kind, groups.get("v", "") if "kind" in groups else ""),) if kind else ()
     triples = tuple(
@@ -496,10 +514,21 @@ def _read(told: _Told, row: Row, found: re.Match[str], head: str, tail: str) -> 
             _of_row(told, row, found, groups, over=(ended and row.kind == "is") or row.relation.startswith("!"))
         )
     )
+    noun = _noun(groups.get("noun", row.target) or kind_of(value)) if row.attribute == "detail" else ""
     return told.says(
-        row.attribute, value, positive=form.positive and not ended, ended=ended, touches=touches and not ended, also=also,
+        row.attribute, value, subject=f"{told.who.key} {noun}".strip(), positive=form.positive and not ended, ended=ended, touches=touches and not ended, also=also,
         people=(*people, *told.who.people), relations=triples,
     )  # fmt: skip
+
+
+def _also(told: _Told, row: Row, groups: dict[str, str]) -> Iterator[Statement]:
+    """What else is said: who has retired works nowhere, who has bought a car has one."""
+    for part in row.also:
+        place, _, value = part.removeprefix("-").partition(":")
+        attribute, _, noun = place.partition("/")
+        named, over = noun.format_map(groups).lower(), part.startswith("-")
+        subject = named[1:] if named.startswith("=") else f"{told.who.key} {named}".strip()
+        yield Statement("", subject, attribute, value.replace("_", " ").format_map(groups), not over, over)
 
 
 def _of_row(told: _Told, row: Row, found: re.Match[str], groups: dict[str, str], *, over: bool) -> Iterator[Triple]:
@@ -633,6 +662,7 @@ def _have(told: _Told, tail: str) -> Statement:
             ended=ended,
             people=people,
             relations=(*told.who.introduced(), *triples),
+            also=told.above(attribute, kind),
         )
     plain = told.relates and form.positive and not past and not _P["PASSING"].match(bare(tail, counted=True))
     owned = things(tail, simple=True) if plain and re.match(r"an? |\d|the ", tail) else ()

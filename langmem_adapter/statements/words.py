@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from langmem_adapter.statements.tables import lists
+from langmem_adapter.statements.tables import kinds, lists
 from langmem_adapter.vocabulary import IRREGULAR
 
 __all__ = [
@@ -25,7 +25,13 @@ __all__ = [
     "PLURAL",
     "WORDS",
 ]
-__all__ += ["gerund", "third"]
+__all__ += ["THINGS", "gerund", "kind_of", "third"]
+
+
+def _spelled(word: str) -> str:
+    """A pattern for a word; what the table begins with a capital letter is no name without it: Three, Arc."""
+    return re.escape(word) if word.islower() else f"(?-i:{re.escape(word)})"
+
 
 WORDS: Final = lists("english-words")
 LASTING: Final = WORDS["LASTING"]
@@ -43,6 +49,22 @@ PLURAL: Final = WORDS["PLURAL"]
 PETS: Final = WORDS["PETS"]
 KINDS: Final = FEMALE | MALE | PLURAL | PETS | WORDS["OTHERS"]
 """Words for those who belong to somebody."""
+THINGS: Final = {kind: "|".join(map(_spelled, words)) for kind, words in kinds("kinds").items()}
+"""Names of which somebody has one of a kind at a time, as a pattern for each kind: banks, browsers, languages."""
+_THING: Final = re.compile(
+    rf"(?<!\w)(?:{'|'.join(f'(?P<{kind}>{told})' for kind, told in THINGS.items())})(?!\w)", re.IGNORECASE
+)
+
+
+def kind_of(value: str) -> str:
+    """The kind of the first thing named in a value, empty where none is known.
+
+    Example:
+        >>> kind_of("Firefox on my laptop"), kind_of("the early shift")
+        ('browser', '')
+    """
+    found = _THING.search(value)
+    return (found and found.lastgroup) or ""
 
 
 def third(verb: str) -> str:

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.reasoning.rules.sentences import LONGEST, Sentence, commands
-from langmem_adapter.reasoning.rules.worth import NAMED, TALK, is_fact, leans, tense
+from langmem_adapter.reasoning.rules.worth import NAMED, RETOLD, TALK, is_fact, leans, tense
 from langmem_adapter.statements.dates import TIME_WORDS
 from langmem_adapter.statements.reading import read
 from langmem_adapter.statements.words import ADJECTIVES, DEMONYMS, FORMS, LASTING, WORDS, third
@@ -42,6 +42,8 @@ def english_facts(sentence: Sentence, *, first: bool, seen: str) -> Iterator[str
         Short statements: "Name is John", "Her name is Jesica".
     """
     body = _unopened(sentence.text)
+    for pattern, put in RETOLD if len(body) <= LONGEST else ():
+        body = pattern.sub(put, body, count=1)
     if _P["SUPPOSED"].match(body):
         return
     found = _P["WHEN"].match(body)
@@ -140,12 +142,7 @@ def _named(clause: str, *, first: bool) -> str:
 _NAMING: Final = (
     ("CALL", "Name is {name}"),
     ("NICK", "Nickname is {name}"),
-    ("DUMPED", "Broke up with {name}"),
-    ("LET_GO", "Got let go"),
-    ("CHANGED", "{what} is {name}"),
-    ("MOVED", "{what} is {name}"),
     ("NOT_CALLED", "Is no longer nicknamed {name}"),
-    ("FAVOURITE", "{what} is {name}"),
 )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from langmem_adapter.statements.dates import NUMBERS, TIME_WORDS
 from langmem_adapter.statements.tables import lists, patterns
+from langmem_adapter.statements.words import kind_of
 from langmem_adapter.text import cased, meaningful, signed_words
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def named_terms(said: Statement) -> tuple[str, ...]:
 
 def counted(said: Statement) -> tuple[str, ...]:
     """What is counted in "has 2 cats" or "runs 5 km": two such statements differ in the number only. Else empty."""
-    if said.attribute not in {"own", "pet", "family", "habit", "hobby"}:
+    if said.attribute not in {"own", "pet", "family", "habit", "hobby", "detail"}:
         return ()
     plain = tuple(term for term in terms(said.value) if not _is_number(term))
     return plain if len(plain) < len(terms(said.value)) else ()
@@ -70,11 +71,21 @@ def renews(text: str, context: str) -> str:
 
 
 def _renewed(new: Statement, old: Statement, renews: str) -> bool:
-    """Whether what is done now is what was done before, done otherwise: the same verb, and more than the verb or "instead"."""
+    """Whether what is done now is what was done before, done otherwise: the same verb, and more than the verb or "instead".
+
+    Of a kind of which one has one at a time, as a language that one learns, the other needs no word in common.
+    """
+    if new.attribute == "detail":
+        return bool(renews) or not new.touches
+    if renews and new.attribute == "goal":
+        return True
     if not renews or new.attribute not in {"habit", "hobby", "study"} or not terms(new.value) or not terms(old.value):
         return False
     shared = set(terms(new.value)) & set(terms(old.value))
     first = new.attribute == "study" or terms(new.value)[0] == terms(old.value)[0]
+    alike = kind_of(new.value) != "" and kind_of(new.value) == kind_of(old.value)
+    if alike and (new.attribute == "study" or renews not in _WORDS["STILL"]):
+        return True
     return first and (renews == "instead" or len(shared) > 1)
 
 
@@ -91,7 +102,7 @@ def link(new: Statement, old: Statement, renews: str = "") -> Link:
         return "unrelated"
     if ends:
         return "contradicts" if _ends(new, old) else "unrelated"
-    if new.touches != old.touches:
+    if new.touches != old.touches and new.attribute != "detail":
         return "unrelated"
     if new.positive != old.positive:
         no, yes = (new, old) if old.positive else (old, new)
@@ -118,7 +129,8 @@ def _ends(over: Statement, old: Statement) -> bool:
     named_pet = over.attribute == "pet" and old.attribute == "own" and over.value[:1].isupper()
     named_pet = named_pet or (over.attribute, old.attribute) == ("vehicle", "car")
     anything = over.attribute == "any" and old.attribute in _WORDS["ENDABLE"]
-    if over.attribute != old.attribute and not named_pet and not anything:
+    trip = over.attribute == "plan" and old.attribute == "habit" and terms(old.value)[0] in _WORDS["TRIPS"]
+    if over.attribute != old.attribute and not (named_pet or anything or trip):
         return False
     gone, told = set(terms(over.value)), set(terms(old.value))
     if over.attribute not in {"habit", "hobby"}:
@@ -165,4 +177,4 @@ def _keeps_head(text: str, head: str) -> bool:
 
 
 def _is_number(term: str) -> bool:
-    return any(map(str.isdigit, term)) and not any(map(str.isalpha, term))
+    return re.fullmatch(r"[^\W\d]?\W?\d[\d.,:/-]*(?:k|km|mg|g|kg|ml|am|pm|m|cm|mi|h|%)?", term) is not None

@@ -7,18 +7,20 @@ from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.statements.dates import timed
 from langmem_adapter.statements.english import GIVEN
-from langmem_adapter.statements.tables import patterns
+from langmem_adapter.statements.tables import patterns, retold
 from langmem_adapter.statements.words import FORMS, INNER, KINDS, LASTING, PLURAL, WORDS
 from langmem_adapter.text import content_words
 
 if TYPE_CHECKING:
     from langmem_adapter.statements.statement import Statement
 
-__all__ = ["NAMED", "TALK", "is_fact", "leans", "tense"]
+__all__ = ["NAMED", "RETOLD", "TALK", "is_fact", "leans", "tense"]
 
 _CLOSE: Final = KINDS - PLURAL - {"friend", "fish", "bird", "partner"}
 TALK: Final = patterns("english-talk", GIVEN | {"CLOSE": "|".join(sorted(_CLOSE))})
 """How English is spoken: openings, joints of clauses, and what tells a fact from talk."""
+RETOLD: Final = retold("english-retold", GIVEN)
+"""How what is told in a roundabout way is said plainly: "They put me on nights" is "I am now on nights"."""
 NAMED: Final = WORDS["NAMED"]
 """Attributes whose rows understand enough: what they read is a fact as it stands."""
 
