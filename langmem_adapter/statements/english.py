@@ -145,7 +145,7 @@ def _verb(told: list[str]) -> int | None:
             return place
         known = FORMS.get(plain)
         noun = (
-            known and known[1] == "base" and told[1:2] and told[1].lower() in {"is", "are", "was"}
+            known and known[1] in {"base", "ing"} and told[1:2] and told[1].lower() in {"is", "are", "was"}
         )  # "rent is 900 dollars"
         if known and not noun and (place == 0 or known[1] in {"now", "past"}):
             return place
@@ -329,7 +329,7 @@ def _of_noun(who: _Who, rest: str) -> Statement | None:
     )
     if row is None or (row.attribute == "name" and not re.fullmatch(r"(?!hard |common|unusual)\S+(?: \S+){0,2}", v)):
         return None
-    about = f"{subject} {noun}".strip() if row.attribute == "detail" else subject
+    about = f"{subject} {_noun(noun)}".strip() if row.attribute == "detail" else subject
     triples = tuple(_triples(source, row.relation, row.target, v, Span())) if row.relation and source.name else ()
     people = source.people if subject else ()
     return Statement("", about, row.attribute, v, touches=row.kind == "touches", people=people, relations=triples)
@@ -345,12 +345,12 @@ def _owned(who: _Who) -> tuple[str, str]:
         owner, noun = who.owner.lower(), who.key[len(who.owner) :].strip()
     else:
         owner, _, noun = who.key.rpartition("'s ")
-    return owner, _noun(noun)
+    return owner, noun.removeprefix("new ").removeprefix("current ")
 
 
 def _noun(told: str) -> str:
     """A noun as details are compared by it: "main mobile network" is "carrier"."""
-    plain = _P["MAIN"].sub("", told.lower())
+    plain = _P["OF_NOUN"].sub(r"\2 \1", _P["MAIN"].sub("", told.lower()))
     return _NOUN.get(plain.replace(" ", "-"), plain)
 
 

@@ -117,12 +117,23 @@ def _read(clause: str, *, first: bool, seen: str) -> Iterator[str]:
     elif found := _P["FIRST"].match(clause):
         yield from _predicate(found["rest"])
     elif found := _P["MINE"].match(clause):
-        told = re.sub(r"^((?:[\w-]+ )?name)'s (?=\w)", r"\1 is ", found["rest"], flags=re.IGNORECASE)
-        yield from _of_others(re.sub(r"^([\w-]+)'s (?=(?:an?|called|named|allergic|from|in)\b)", r"\1 is ", told))
+        yield from _of_others(_unshortened(found["rest"]))
     elif _P["BARE"].match(clause):
         yield from _predicate(clause if clause.lower().startswith("just ") else f"am {clause}")
     elif _P["OTHER"].match(clause) or clause.partition(" ")[0] in _P["NAMES"].findall(seen) or _P["DIED"].match(clause):
         yield from _of_others(clause)
+
+
+def _unshortened(told: str) -> str:
+    """The clause with its verb in full: "phone's a Pixel" has no other, "sister's dog died" has, "mum's gone" is a past."""
+    for found in re.finditer(r"'s (?:(?:just|now|finally|also|still|recently|already|actually) )*(?=[\w@£$€#])", told):
+        rest = told[found.end() :].split()
+        open_ = rest[0].lower() in ADJECTIVES or tense(rest[0]) == "ing" or rest[0].lower() in {"called", "named"}
+        if not open_ and tense(rest[0]) == "past":
+            return f"{told[: found.start()]} has {told[found.start() + 3 :]}"
+        if open_ or not any(word.lower() in WORDS["FINITE"] or tense(word) in {"now", "past"} for word in rest):
+            return f"{told[: found.start()]} is {told[found.start() + 3 :]}"
+    return told
 
 
 def _named(clause: str, *, first: bool) -> str:

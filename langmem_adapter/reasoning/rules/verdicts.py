@@ -65,7 +65,9 @@ def renews(text: str, context: str) -> str:
         ('now', '')
     """
     last = text.rpartition(" ")[2]
-    told = next((sentence for sentence in re.split(r"[.!?\n]", context) if last in sentence), "")
+    said = re.split(r"[.!?\n]+", context)
+    place = next((place for place, sentence in enumerate(said) if last in sentence), 0)
+    told = ".".join(said[max(0, place - 1) : place + 1])
     found = None if _P["BESIDE"].search(told) else _P["RENEWS"].search(told)
     return found.group().lower() if found else ""
 
@@ -79,14 +81,14 @@ def _renewed(new: Statement, old: Statement, renews: str) -> bool:
         return bool(renews) or not new.touches
     if renews and new.attribute == "goal":
         return True
-    if not renews or new.attribute not in {"habit", "hobby", "study"} or not terms(new.value) or not terms(old.value):
+    if not renews or new.attribute not in {"habit", "hobby", "study", "plan"} or not terms(new.value) or not terms(old.value):
         return False
     shared = set(terms(new.value)) & set(terms(old.value))
     first = new.attribute == "study" or terms(new.value)[0] == terms(old.value)[0]
     alike = kind_of(new.value) != "" and kind_of(new.value) == kind_of(old.value)
     if alike and (new.attribute == "study" or renews not in _WORDS["STILL"]):
         return True
-    return first and (renews == "instead" or len(shared) > 1)
+    return first and (_P["STRONG"].fullmatch(renews) is not None or len(shared) > 1)
 
 
 def link(new: Statement, old: Statement, renews: str = "") -> Link:
@@ -139,7 +141,7 @@ def _ends(over: Statement, old: Statement) -> bool:
         told -= _WORDS["ROLES"]
     if not over.value or not gone:
         return old.value not in _WORDS["OVER"] and (
-            not over.value or over.attribute in {"partner", "school", "employer", "home"}
+            not over.value or over.attribute in {"partner", "school", "employer", "home", "nickname"}
         )
     return gone <= told or (old.single and told <= gone and old.value not in _WORDS["OVER"])
 
