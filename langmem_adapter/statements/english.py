@@ -314,7 +314,8 @@ def _kin_relation(kind: str) -> str:
 def _of_noun(who: _Who, rest: str) -> Statement | None:
     """What is said of something of the speaker's, or of somebody's: its value, or a name."""
     value = _P["VALUE"].fullmatch(rest)
-    if value is None or not who.key or who.key.split()[0] in {"it", "this", "that", "there", "they"}:
+    past = rest.startswith("was ") and _P["FORMER"].match(who.key)
+    if value is None or past or not who.key or who.key.split()[0] in {"it", "this", "that", "there", "they"}:
         return None
     subject, noun = _owned(who)
     source, v = _Who.of(subject) if subject else _Who(), value["v"]
@@ -499,7 +500,7 @@ def _read(told: _Told, row: Row, found: re.Match[str], head: str, tail: str) -> 
         )
     )
     passed = "wake commute like prefer diet trait" if was else "wake commute"
-    touches = row.kind == "touches" or (form.tense == "past" and row.attribute in passed.split())
+    touches = row.kind == "touches" or (row.attribute == "wake" and _P["SOME_DAYS"].search(value) is not None) or (form.tense == "past" and row.attribute in passed.split())
     also = tuple(told.says(_EXTRA[name][0], groups[name], ended=ended) for name in _EXTRA if name in groups)
     if "new" in groups:
         also = (told.says("habit", groups["new"], positive=True, ended=False),)

@@ -122,7 +122,7 @@ def _meeting(said: Statement) -> list[_Place]:
     """Where statements meet that need not share a word: values of a single attribute, and counts of the same."""
     if said.attribute == "any" and not said.value:
         return [(said.subject, "all")]
-    places = [(said.subject, "any", said.attribute)] if said.single or said.attribute == "detail" or not said.value else []
+    places = [(said.subject, "any", said.attribute)] if said.single or said.attribute in {"detail", "goal"} or not said.value else []
     return places + ([(said.subject, "count", *told)] if (told := counted(said)) else [])
 
 
@@ -245,8 +245,8 @@ class _Desk:
 
     def _drop(self, index: int, text: str, slots: Sequence[_Slot]) -> None:
         for slot in slots:
-            slot.gone = True
-            if slot.number is not None:
+            before, slot.gone = slot.gone, True  # one memory may be contradicted by several parts of a statement
+            if slot.number is not None and not before:
                 self._notes.append(_Note(index, text, slot, f"contradicts {_short(slot.text)}", deletes=True))
 
     def _add(self, index: int, text: str, reason: str) -> None:

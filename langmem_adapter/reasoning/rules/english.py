@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.reasoning.rules.sentences import LONGEST, Sentence, commands
 from langmem_adapter.reasoning.rules.worth import NAMED, RETOLD, TALK, is_fact, leans, tense
-from langmem_adapter.statements.dates import TIME_WORDS
+from langmem_adapter.statements.dates import TIME_WORDS, timed
 from langmem_adapter.statements.reading import read
 from langmem_adapter.statements.words import ADJECTIVES, DEMONYMS, FORMS, LASTING, WORDS, third
 from langmem_adapter.text import content_words
@@ -113,7 +113,7 @@ def _read(clause: str, *, first: bool, seen: str) -> Iterator[str]:
     elif _P["YOU"].search(clause):
         return  # talk with the assistant, not about the speaker
     elif found := _P["WITH_ME"].match(clause):
-        yield from (f"{fact} with {found['who']}" for fact in _predicate(found["rest"]))
+        yield from (_joined(fact, f"with {found['who']}") for fact in _predicate(found["rest"]))
     elif found := _P["FIRST"].match(clause):
         yield from _predicate(found["rest"])
     elif found := _P["MINE"].match(clause):
@@ -124,14 +124,21 @@ def _read(clause: str, *, first: bool, seen: str) -> Iterator[str]:
         yield from _of_others(clause)
 
 
+def _joined(fact: str, whom: str) -> str:
+    """A fact with whom it was done with, before its time: "Got married to her last week"."""
+    cut = timed(fact)
+    told = cut[0] if cut else fact
+    return f"{told} {whom}{fact[len(told) :]}"
+
+
 def _unshortened(told: str) -> str:
     """The clause with its verb in full: "phone's a Pixel" has no other, "sister's dog died" has, "mum's gone" is a past."""
     for found in re.finditer(r"'s (?:(?:just|now|finally|also|still|recently|already|actually) )*(?=[\w@£$€#])", told):
         rest = told[found.end() :].split()
-        open_ = rest[0].lower() in ADJECTIVES or tense(rest[0]) == "ing" or rest[0].lower() in {"called", "named"}
+        open_ = rest[0].lower() in ADJECTIVES or tense(rest[0]) == "ing" or rest[0].lower() in WORDS["PASSIVE"]
         if not open_ and tense(rest[0]) == "past":
             return f"{told[: found.start()]} has {told[found.start() + 3 :]}"
-        if open_ or not any(word.lower() in WORDS["FINITE"] or tense(word) in {"now", "past"} for word in rest):
+        if open_ or not any(word.lower() in WORDS["FINITE"] or tense(word) in {"now", "past"} for word in rest if word not in WORDS["PASSIVE"]):
             return f"{told[: found.start()]} is {told[found.start() + 3 :]}"
     return told
 
@@ -162,7 +169,7 @@ def _of_others(told: str) -> Iterator[str]:
     told = _P["NOW"].sub("", told)
     text, other = _sentence(told), _P["OTHER"].match(told) is not None
     said = read(text)
-    misread = not said.subject and text.partition(" ")[0].lower() in FORMS  # "loved ones are …"
+    misread = not said.subject and said.attribute != "goal" and text.partition(" ")[0].lower() in FORMS  # "loved ones are …"
     thing = said.subject in {"it", "its", "this", "that"} and said.attribute != "name"
     if misread or thing or leans(re.sub("^(?:he|she|they|it)\\b", "", text, flags=re.IGNORECASE), said):
         return

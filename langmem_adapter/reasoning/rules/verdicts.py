@@ -139,6 +139,8 @@ def _ends(over: Statement, old: Statement) -> bool:
         gone = gone - _WORDS["ROLES"] or (gone if over.attribute in {"any", "plan"} else set())
     if over.attribute == "partner":
         told -= _WORDS["ROLES"]
+    if over.value == "engaged" and "married" in old.value:
+        return False
     if not over.value or not gone:
         return old.value not in _WORDS["OVER"] and (
             not over.value or over.attribute in {"partner", "school", "employer", "home", "nickname"}

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["NAMED", "RETOLD", "TALK", "is_fact", "leans", "tense"]
 
+_LEANING: Final = dict.fromkeys(("home", "partner"), frozenset({"someone", "here", "us", "me", "myself"})) | {"detail": {"on"}}
+"""Words that lean on nothing where such an attribute is told: "lives with us", "flight is on the 12th"."""
 _CLOSE: Final = KINDS - PLURAL - {"friend", "fish", "bird", "partner"}
 TALK: Final = patterns("english-talk", GIVEN | {"CLOSE": "|".join(sorted(_CLOSE))})
 """How English is spoken: openings, joints of clauses, and what tells a fact from talk."""
@@ -38,7 +40,7 @@ def tense(text: str) -> str:
 def leans(text: str, said: Statement) -> bool:
     """Whether a text leans on what was said before it, or on the conversation."""
     found = TALK["LEANS"].search(text.replace("the US", "the States"))
-    known = said.attribute in {"home", "partner"} and found is not None and found.group().lower() in {"someone", "here"}
+    known = found is not None and found.group().lower().partition(" the ")[0] in _LEANING.get(said.attribute, ())
     whose = re.search(r"(?<!^)\b(?:his|her|their|its)\b", text) is not None and not said.people
     return (found is not None and not known) or whose
 
