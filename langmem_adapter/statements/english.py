@@ -53,7 +53,7 @@ GIVEN: Final = {
 }
 """Words that stand in patterns for their names in angle brackets."""
 _P: Final = patterns("english", GIVEN)
-GIVEN |= {name: _P[name].pattern for name in ("NAME", "JOBS")}
+GIVEN.update({name: _P[name].pattern for name in ("NAME", "JOBS")})
 _ROWS: Final = rows("english", GIVEN)
 _NOUNS: Final = tuple(row for row in _ROWS if not row.heads)
 _BY_HEAD: Final[dict[str, list[Row]]] = defaultdict(list)
@@ -238,7 +238,9 @@ def _had(low: str, rest: str) -> tuple[str, str]:
 _SAME: Final = {word: line.split()[0] for line in _P["SAME"].pattern.split("|") for word in line.split()[1:]}
 _RELATION: Final = {word: line.split()[0] for line in _P["RELATION"].pattern.split("|") for word in line.split()[1:]}
 _NOUN: Final = {word: line.split()[0] for line in _P["NOUN"].pattern.split("|") for word in line.split()[1:]}
-_ABOVE: Final = dict.fromkeys(PETS, "pet") | {word: over for over in ("child", "sibling") for word in WORDS[over.upper()]}
+_ABOVE: Final = dict.fromkeys(PETS, "pet") | {
+    word: over for over in ("child", "sibling") for word in WORDS[over.upper()]
+}
 _STATES: Final = {"married_to": "married", "engaged_to": "engaged", "partner_of": "dating"}
 _NO_NAME: Final = frozenset(FORMS) | ADJECTIVES | DEMONYMS | TIME_WORDS | WORDS["QUALITY"] | WORDS["NO_NAME"]
 
@@ -427,8 +429,9 @@ class _Told:
             "empty": form.empty,
             "people": self.who.people,
         }
-        return Statement(**({"text": "", "subject": self.who.key, "attribute": attribute, "value": value} | held | more))
-
+        return Statement(
+            **({"text": "", "subject": self.who.key, "attribute": attribute, "value": value} | held | more)
+        )
 
     def above(self, attribute: str, kind: str) -> tuple[Statement, ...]:
         """Who has a cat has a pet."""
@@ -500,7 +503,11 @@ def _read(told: _Told, row: Row, found: re.Match[str], head: str, tail: str) -> 
         )
     )
     passed = "wake commute like prefer diet trait" if was else "wake commute"
-    touches = row.kind == "touches" or (row.attribute == "wake" and _P["SOME_DAYS"].search(value) is not None) or (form.tense == "past" and row.attribute in passed.split())
+    touches = (
+        row.kind == "touches"
+        or (row.attribute == "wake" and _P["SOME_DAYS"].search(value) is not None)
+        or (form.tense == "past" and row.attribute in passed.split())
+    )
     also = tuple(told.says(_EXTRA[name][0], groups[name], ended=ended) for name in _EXTRA if name in groups)
     if "new" in groups:
         also = (told.says("habit", groups["new"], positive=True, ended=False),)

@@ -16,7 +16,7 @@ from langmem_adapter.vocabulary import entries
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["kinds", "lists", "patterns", "retold", "rows"]
+__all__ = ["lists", "patterns", "rows"]
 
 _HERE: Final = Path(__file__).parent / "tables"
 _KINDS: Final[Mapping[str, Kind]] = {"": "is", "+": "begins", "-": "ends", "~": "touches"}
@@ -30,12 +30,6 @@ def lists(name: str) -> dict[str, frozenset[str]]:
         True
     """
     return {key: frozenset(value.split()) for key, value in entries(_file(name)).items()}
-
-
-def kinds(name: str) -> dict[str, list[str]]:
-    """The names of a file, between commas, by their kinds; the longest first."""
-    named = {kind: re.split(r",\s*", told) for kind, told in entries(_file(name)).items()}
-    return {kind: sorted(words, key=len, reverse=True) for kind, words in named.items()}
 
 
 def patterns(name: str, given: Mapping[str, str], *, flags: int = re.IGNORECASE) -> dict[str, re.Pattern[str]]:
@@ -59,13 +53,6 @@ def rows(name: str, given: Mapping[str, str], *, flags: int = re.IGNORECASE) -> 
     texts = _texts(name, given)
     lines = _file(name).read_text(encoding="utf-8").splitlines()
     return tuple(_row(line, texts, flags) for line in lines if re.match(r"[a-z]+ .*\|", line))
-
-
-def retold(name: str, given: Mapping[str, str]) -> tuple[tuple[re.Pattern[str], str], ...]:
-    """What is put in the place of other wordings: a line each, `pattern => text`."""
-    texts = _texts(name, given)
-    lines = (line.split(" => ") for line in _file(name).read_text(encoding="utf-8").splitlines() if " => " in line)
-    return tuple((re.compile(_filled(pattern, texts), re.IGNORECASE), put) for pattern, put in lines)
 
 
 def _texts(name: str, given: Mapping[str, str]) -> dict[str, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from langmem_adapter.statements.tables import kinds, lists
+from langmem_adapter.statements.tables import lists
 from langmem_adapter.vocabulary import IRREGULAR
 
 __all__ = [
@@ -30,7 +30,8 @@ __all__ += ["THINGS", "gerund", "kind_of", "third"]
 
 def _spelled(word: str) -> str:
     """A pattern for a word; what the table begins with a capital letter is no name without it: Three, Arc."""
-    return re.escape(word) if word.islower() else f"(?-i:{re.escape(word)})"
+    plain = re.escape(word.replace("_", " "))
+    return plain if word.islower() else f"(?-i:{plain})"
 
 
 WORDS: Final = lists("english-words")
@@ -49,7 +50,7 @@ PLURAL: Final = WORDS["PLURAL"]
 PETS: Final = WORDS["PETS"]
 KINDS: Final = FEMALE | MALE | PLURAL | PETS | WORDS["OTHERS"]
 """Words for those who belong to somebody."""
-THINGS: Final = {kind: "|".join(map(_spelled, words)) for kind, words in kinds("kinds").items()}
+THINGS: Final = {kind: "|".join(map(_spelled, sorted(words, key=len)[::-1])) for kind, words in lists("kinds").items()}
 """Names of which somebody has one of a kind at a time, as a pattern for each kind: banks, browsers, languages."""
 _THING: Final = re.compile(
     rf"(?<!\w)(?:{'|'.join(f'(?P<{kind}>{told})' for kind, told in THINGS.items())})(?!\w)", re.IGNORECASE

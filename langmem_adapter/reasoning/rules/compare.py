@@ -122,7 +122,11 @@ def _meeting(said: Statement) -> list[_Place]:
     """Where statements meet that need not share a word: values of a single attribute, and counts of the same."""
     if said.attribute == "any" and not said.value:
         return [(said.subject, "all")]
-    places = [(said.subject, "any", said.attribute)] if said.single or said.attribute in {"detail", "goal"} or not said.value else []
+    places = (
+        [(said.subject, "any", said.attribute)]
+        if said.single or said.attribute in {"detail", "goal"} or not said.value
+        else []
+    )
     return places + ([(said.subject, "count", *told)] if (told := counted(said)) else [])
 
 

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.reasoning.rules.sentences import LONGEST, Sentence, commands
-from langmem_adapter.reasoning.rules.worth import NAMED, RETOLD, TALK, is_fact, leans, tense
+from langmem_adapter.reasoning.rules.worth import NAMED, RETOLD, SPELT, TALK, is_fact, leans, tense
 from langmem_adapter.statements.dates import TIME_WORDS, timed
 from langmem_adapter.statements.reading import read
 from langmem_adapter.statements.words import ADJECTIVES, DEMONYMS, FORMS, LASTING, WORDS, third
@@ -42,8 +42,7 @@ def english_facts(sentence: Sentence, *, first: bool, seen: str) -> Iterator[str
         Short statements: "Name is John", "Her name is Jesica".
     """
     body = _unopened(sentence.text)
-    for pattern, put in RETOLD if len(body) <= LONGEST else ():
-        body = pattern.sub(put, body, count=1)
+    body = _plainly(body) if len(body) <= LONGEST else body
     if _P["SUPPOSED"].match(body):
         return
     found = _P["WHEN"].match(body)
@@ -61,6 +60,18 @@ def english_facts(sentence: Sentence, *, first: bool, seen: str) -> Iterator[str
             continue
         for fact in _read(clause, first=first and place == 0, seen=seen):
             yield from _shown(fact, when)
+
+
+def _plainly(body: str) -> str:
+    """A sentence with roundabout wordings put plainly."""
+    for row in SPELT:
+        body = row.pattern.sub(row.put, body)
+    for row in RETOLD:
+        for start in _P["STARTS"].finditer(body):
+            if found := row.pattern.match(body, start.end()):
+                body = f"{body[: start.end()]}{found.expand(row.put)}{body[found.end() :]}"
+                break
+    return body
 
 
 def _unopened(text: str) -> str:
@@ -138,7 +149,11 @@ def _unshortened(told: str) -> str:
         open_ = rest[0].lower() in ADJECTIVES or tense(rest[0]) == "ing" or rest[0].lower() in WORDS["PASSIVE"]
         if not open_ and tense(rest[0]) == "past":
             return f"{told[: found.start()]} has {told[found.start() + 3 :]}"
-        if open_ or not any(word.lower() in WORDS["FINITE"] or tense(word) in {"now", "past"} for word in rest if word not in WORDS["PASSIVE"]):
+        if open_ or not any(
+            word.lower() in WORDS["FINITE"] or tense(word) in {"now", "past"}
+            for word in rest
+            if word not in WORDS["PASSIVE"]
+        ):
             return f"{told[: found.start()]} is {told[found.start() + 3 :]}"
     return told
 
@@ -169,7 +184,9 @@ def _of_others(told: str) -> Iterator[str]:
     told = _P["NOW"].sub("", told)
     text, other = _sentence(told), _P["OTHER"].match(told) is not None
     said = read(text)
-    misread = not said.subject and said.attribute != "goal" and text.partition(" ")[0].lower() in FORMS  # "loved ones are …"
+    misread = (
+        not said.subject and said.attribute != "goal" and text.partition(" ")[0].lower() in FORMS
+    )  # "loved ones are …"
     thing = said.subject in {"it", "its", "this", "that"} and said.attribute != "name"
     if misread or thing or leans(re.sub("^(?:he|she|they|it)\\b", "", text, flags=re.IGNORECASE), said):
         return

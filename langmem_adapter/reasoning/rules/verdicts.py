@@ -81,7 +81,12 @@ def _renewed(new: Statement, old: Statement, renews: str) -> bool:
         return bool(renews) or not new.touches
     if renews and new.attribute == "goal":
         return True
-    if not renews or new.attribute not in {"habit", "hobby", "study", "plan"} or not terms(new.value) or not terms(old.value):
+    if (
+        not renews
+        or new.attribute not in {"habit", "hobby", "study", "plan"}
+        or not terms(new.value)
+        or not terms(old.value)
+    ):
         return False
     shared = set(terms(new.value)) & set(terms(old.value))
     first = new.attribute == "study" or terms(new.value)[0] == terms(old.value)[0]
