@@ -66,12 +66,19 @@ def _plainly(body: str) -> str:
     """A sentence with roundabout wordings put plainly."""
     for row in SPELT:
         body = row.pattern.sub(row.put, body)
+    starts = _starts(body)
     for row in RETOLD:
-        for start in _P["STARTS"].finditer(body):
-            if found := row.pattern.match(body, start.end()):
-                body = f"{body[: start.end()]}{found.expand(row.put)}{body[found.end() :]}"
+        for start in starts:
+            if found := row.pattern.match(body, start):
+                body = f"{body[:start]}{found.expand(row.put)}{body[found.end() :]}"
+                starts = _starts(body)
                 break
     return body
+
+
+def _starts(body: str) -> list[int]:
+    """Where clauses may begin."""
+    return [found.end() for found in _P["STARTS"].finditer(body)]
 
 
 def _unopened(text: str) -> str:
