@@ -72,23 +72,18 @@ _EXTRA: Final = {
 
 _SHORT: Final = (("can't", "cannot"), ("won't", "will not"), ("n't", " not"))
 _HEADS: Final = {"'m": "am", "'re": "are", "'ve": "have", "'ll": "will", "'d": "would", "'s": "is"}
-_DENIALS: Final = tuple(
-    (_P[key], put)
-    for key, put in (
-        ("DISLIKES", "like "),
-        ("HAS_NO", "have "),
-        ("DOES_NOT", ""),
-        ("NO_FAN", "like "),
-        ("IS_NOT", "{be} "),
-        ("CANNOT", "can "),
-    )
-)
+_DENIED: Final = {
+    "DISLIKES": "like ",
+    "HAS_NO": "have ",
+    "DOES_NOT": "",
+    "NO_FAN": "like ",
+    "IS_NOT": "{be} ",
+    "CANNOT": "can ",
+}
 _DEEDS: Final = frozenset(
     "habit hobby like prefer study skill goal plan speak allergy health group commute team nickname".split()
 )
 """What one did, liked or wanted: that it is over is worth a memory of its own."""
-_AGAIN: Final = re.compile("(?:has )?started (\\w+ing\\b.*) again|(?:is|am) back to (\\w+ing\\b.*)")
-_ABSTAINED: Final = re.compile("(?:has|have) not (\\w+(?: .*?)?) (?:since|in) .*")
 _OPENERS: Final = (
     ADJECTIVES | DEMONYMS | frozenset("from based called named born divorced engaged between unemployed".split())
 )
@@ -164,17 +159,17 @@ def _form(rest: str) -> _Form:
         told = told.replace(short, long)
     told = _bare(told)
     told = re.sub(r"^(is|are|am|was|were|has|have|had|does|do) no longer ", r"no longer \1 ", told)
-    if (again := _AGAIN.match(told)) and (again[2] or told.endswith(" again")):
+    if (again := _P["AGAIN"].match(told)) and (again[2] or told.endswith(" again")):
         told = f"is {again[1] or again[2]} again"
-    if abstained := _ABSTAINED.match(told):
+    if abstained := _P["ABSTAINED"].match(told):
         told, form.ended, form.positive = abstained[1], True, False
     if told.startswith("no longer "):
         told, form.ended, form.empty, form.positive = _bare(told[10:]), True, True, False
     if found := _P["USED_TO"].match(told) or _P["GAVE_UP"].match(told):
         form.ended, form.positive = True, False
         told = found["what"] if found.re is _P["USED_TO"] else _stopped(found["what"])
-    for pattern, put in _DENIALS:
-        if found := pattern.match(told):
+    for key, put in _DENIED.items():
+        if found := _P[key].match(told):
             told, form.positive = f"{put.format(**found.groupdict())}{told[found.end() :]}", False
             form.ended, form.empty = form.ended and put != "like ", form.empty and put != "like "
             break
@@ -494,14 +489,8 @@ def _read(told: _Told, row: Row, found: re.Match[str], head: str, tail: str) -> 
         and head not in _ACTS
         and (form.tense == "past" or (form.tense == "done" and not told.span.lasting))
     )
-    ended = (
-        form.ended
-        or row.kind == "ends"
-        or (
-            (was and row.attribute in _STATES_OF and head != "be")
-            or (was and head == "be" and form.tense == "past" and row.attribute in _STATES_OF)
-        )
-    )
+    over = was and row.attribute in _STATES_OF and (head != "be" or form.tense == "past")
+    ended = form.ended or row.kind == "ends" or over
     passed = "wake commute like prefer diet trait" if was else "wake commute"
     touches = (
         row.kind == "touches"
@@ -517,16 +506,20 @@ def _read(told: _Told, row: Row, found: re.Match[str], head: str, tail: str) -> 
     also += told.above(row.attribute, groups.get("kind", ""))
     kind = "car" if row.attribute in {"vehicle", "car"} else groups.get("kind", "").lower()
     people = (Person(kind, groups.get("v", "") if "kind" in groups else ""),) if kind else ()
-    triples = tuple(
-        dict.fromkeys(
-            _of_row(told, row, found, groups, over=(ended and row.kind == "is") or row.relation.startswith("!"))
-        )
-    )
+    past = (ended and row.kind == "is") or row.relation.startswith("!")
+    triples = tuple(dict.fromkeys(_of_row(told, row, found, groups, over=past)))
     noun = _noun(groups.get("noun", row.target) or kind_of(value)) if row.attribute == "detail" else ""
     return told.says(
-        row.attribute, value, subject=f"{told.who.key} {noun}".strip(), positive=form.positive and not ended, ended=ended, touches=touches and not ended, also=also,
-        people=(*people, *told.who.people), relations=triples,
-    )  # fmt: skip
+        row.attribute,
+        value,
+        subject=f"{told.who.key} {noun}".strip(),
+        positive=form.positive and not ended,
+        ended=ended,
+        touches=touches and not ended,
+        also=also,
+        people=(*people, *told.who.people),
+        relations=triples,
+    )
 
 
 def _also(told: _Told, row: Row, groups: dict[str, str]) -> Iterator[Statement]:
