@@ -25,7 +25,14 @@ __all__ = [
     "PLURAL",
     "WORDS",
 ]
-__all__ += ["gerund", "third"]
+__all__ += ["THINGS", "gerund", "kind_of", "third"]
+
+
+def _spelled(word: str) -> str:
+    """A pattern for a word; what the table begins with a capital letter is no name without it: Three, Arc."""
+    plain = re.escape(word.replace("_", " "))
+    return plain if word.islower() else f"(?-i:{plain})"
+
 
 WORDS: Final = lists("english-words")
 LASTING: Final = WORDS["LASTING"]
@@ -43,6 +50,22 @@ PLURAL: Final = WORDS["PLURAL"]
 PETS: Final = WORDS["PETS"]
 KINDS: Final = FEMALE | MALE | PLURAL | PETS | WORDS["OTHERS"]
 """Words for those who belong to somebody."""
+THINGS: Final = {kind: "|".join(map(_spelled, sorted(words, key=len)[::-1])) for kind, words in lists("kinds").items()}
+"""Names of which somebody has one of a kind at a time, as a pattern for each kind: banks, browsers, languages."""
+_THING: Final = re.compile(
+    rf"(?<!\w)(?:{'|'.join(f'(?P<{kind}>{told})' for kind, told in THINGS.items())})(?!\w)", re.IGNORECASE
+)
+
+
+def kind_of(value: str) -> str:
+    """The kind of the first thing named in a value, empty where none is known.
+
+    Example:
+        >>> kind_of("Firefox on my laptop"), kind_of("the early shift")
+        ('browser', '')
+    """
+    found = _THING.search(value)
+    return (found and found.lastgroup) or ""
 
 
 def third(verb: str) -> str:
