@@ -27,7 +27,7 @@ KIN: Final = "|".join(sorted(_KINDS, key=len, reverse=True))
 _GIVEN: Final = {"KIN": KIN, "WHEN": WHEN, "PET": "|".join(word for word, kind in _KINDS.items() if kind == "pet")}
 _P: Final = patterns("chinese", _GIVEN, flags=0)
 _TABLE: Final = rows("chinese", _GIVEN, flags=0)
-NAME: Final = _P["NAME"].pattern
+NAME: Final = _P.texts["NAME"]
 """What is a person's name on its face: Anna, 王伟, 小红, 朵朵. Its group is `twice`."""
 
 _WORDS: Final = lists("chinese-forms")
@@ -224,7 +224,7 @@ def _value(said: str) -> str:
     """A value as it is compared: no measure word before one thing, digits before several."""
     plain = _P["MEASURE"].sub("", said.strip(" ：:"), count=1)
     found = _P["COUNTED"].fullmatch(plain)
-    if found and re.fullmatch(_P["MEASURES"].pattern, found["measure"]):
+    if found and _P["MEASURES"].fullmatch(found["measure"]):
         return f"{_digits(found['number'])} {found['rest']}"
     return plain
 

@@ -22,12 +22,14 @@ from langmem_adapter.statements.words import (
     DONE,
     FORMS,
     KINDS,
+    MARK,
     PETS,
     PLURAL,
     THINGS,
     WORDS,
     gerund,
     kind_of,
+    marked,
     third,
 )
 
@@ -48,12 +50,12 @@ GIVEN: Final = {
     }.items()
 } | {
     "MED": "|".join(told for kind, told in THINGS.items() if kind in WORDS["MEDICINES"]),
-    "THING": "|".join(told for kind, told in THINGS.items() if kind not in WORDS["SUBJECTS"]),
+    "MARK": MARK,
     **{f"SOME_{kind.upper()}": f"(?:{told})" for kind, told in THINGS.items()},
 }
 """Words that stand in patterns for their names in angle brackets."""
 _P: Final = patterns("english", GIVEN)
-GIVEN.update({name: _P[name].pattern for name in ("NAME", "JOBS")})
+GIVEN.update({name: _P.texts[name] for name in ("NAME", "JOBS")})
 _ROWS: Final = rows("english", GIVEN)
 _NOUNS: Final = tuple(row for row in _ROWS if not row.heads)
 _BY_HEAD: Final[dict[str, list[Row]]] = defaultdict(list)
@@ -230,9 +232,9 @@ def _had(low: str, rest: str) -> tuple[str, str]:
 
 # ── whom it is about ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-_SAME: Final = {word: line.split()[0] for line in _P["SAME"].pattern.split("|") for word in line.split()[1:]}
-_RELATION: Final = {word: line.split()[0] for line in _P["RELATION"].pattern.split("|") for word in line.split()[1:]}
-_NOUN: Final = {word: line.split()[0] for line in _P["NOUN"].pattern.split("|") for word in line.split()[1:]}
+_SAME: Final = {word: line.split()[0] for line in _P.texts["SAME"].split("|") for word in line.split()[1:]}
+_RELATION: Final = {word: line.split()[0] for line in _P.texts["RELATION"].split("|") for word in line.split()[1:]}
+_NOUN: Final = {word: line.split()[0] for line in _P.texts["NOUN"].split("|") for word in line.split()[1:]}
 _ABOVE: Final = dict.fromkeys(PETS, "pet") | {
     word: over for over in ("child", "sibling") for word in WORDS[over.upper()]
 }
@@ -449,7 +451,8 @@ def _said(who: _Who, rest: str) -> Statement:
     if who.key and not who.kind and _P["GONE"].fullmatch(cut[0]):
         return Statement("", "", "any", who.key, positive=False, ended=True)
     for row in _BY_HEAD.get(head, ()):
-        found = row.pattern.fullmatch(tail)
+        forms = marked(tail) if MARK in row.text else (tail,)
+        found = next(filter(None, map(row.pattern.fullmatch, forms)), None)
         ongoing = form.tense == "now" and (
             row.attribute == "visit"
             or (head == "move" and " moving " in f" {rest} ")
