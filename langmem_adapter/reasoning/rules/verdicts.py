@@ -109,7 +109,7 @@ def link(new: Statement, old: Statement, renews: str = "") -> Link:
         return "unrelated"
     if ends:
         return "contradicts" if _ends(new, old) else "unrelated"
-    if new.touches != old.touches and new.attribute != "detail":
+    if new.touches != old.touches and not (new.attribute == "detail" and (renews or not new.touches)):
         return "unrelated"
     if new.positive != old.positive:
         no, yes = (new, old) if old.positive else (old, new)
