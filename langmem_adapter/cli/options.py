@@ -69,7 +69,7 @@ GraphOption = Annotated[
     bool | None, option("--graph/--no-graph", help="Use the knowledge graph; else LANGMEM_ADAPTER_GRAPH decides.")
 ]
 AsOf = Annotated[str | None, option(metavar="TIME", help="What was true then, ISO 8601.")]
-KnownAt = Annotated[str | None, option(metavar="TIME", help="What was known then.")]
+KnownAt = Annotated[str | None, option(metavar="TIME", help="What this database had been told by then.")]
 Limit = Annotated[int, typer.Option("-k", "--limit", min=1, max=10_000, help="At most so many.")]
 After = Annotated[str | None, option(metavar="CURSOR", help="Go on after this page's cursor.")]
 UserOption = Annotated[str | None, _whose("--user", "-u", envvar=_USER, help="The user.")]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from langchain_core.messages import BaseMessage
 
-__all__ = ["KEY", "Carried", "carried", "cause_name", "fingerprint", "label_of", "register", "stamp"]
+__all__ = ["KEY", "Carried", "carried", "cause_name", "cause_names", "fingerprint", "label_of", "register", "stamp"]
 
 KEY: Final = "langmem_adapter"
 """The key of `additional_kwargs`."""
@@ -77,7 +77,7 @@ def stamp(
             the model is registered (`register`).
 
     Raises:
-        InvalidInputError: A name is blank, or the payload is no JSON.
+        InvalidInputError: It is no message, a name is blank, *send_to* is one name, or the payload is no JSON.
 
     Example:
         >>> from langchain_core.messages import AIMessage
@@ -88,8 +88,8 @@ def stamp(
     given: dict[str, list[Any]] = {
         field: [cause_name(value, field)] for field, value in names.items() if value is not None
     }
-    if to := [cause_name(one, "send_to") for one in send_to]:
-        given["send_to"] = sorted({*to})
+    if to := cause_names(send_to, "send_to"):
+        given["send_to"] = sorted(to)
     if payload is not None:
         given["payload"] = [_plain(payload, schema)]
     kept = {**message.additional_kwargs, KEY: {**_held(message), **given}}
@@ -150,6 +150,17 @@ def cause_name(value: object, field: str = "cause_by") -> str:
     if not check_text(name, field).strip():
         raise InvalidInputError(f"{field} is blank; leave it out")
     return name
+
+
+def cause_names(values: Iterable[object], field: str) -> frozenset[str]:
+    """Names as they are kept, each as `cause_name` has it.
+
+    Raises:
+        InvalidInputError: One is blank, or it is one name instead of a list.
+    """
+    if isinstance(values, str | type):
+        raise InvalidInputError(f"{field} takes a list of names, not {quoted(values)} alone; write {field}=[...]")
+    return frozenset(cause_name(value, field) for value in values)
 
 
 def label_of(message: BaseMessage) -> str:
