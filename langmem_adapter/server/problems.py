@@ -1,0 +1,110 @@
+"""Errors as answers: `{"detail"}` on Mem0's routes, problem details (RFC 9457) on ours; texts name the fix, never a secret."""
+
+from __future__ import annotations
+
+import logging
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from langmem_adapter.addresses import cleaned
+from langmem_adapter.errors import (
+    ConflictError,
+    EmbeddingMismatchError,
+    EntityNotFoundError,
+    LangmemAdapterError,
+    MemoryNotFoundError,
+    MissingDependencyError,
+    ModelReplyError,
+    ModelTimeoutError,
+    RelationNotFoundError,
+    StorageError,
+)
+from langmem_adapter.server.auth import ForbiddenError, NobodyError
+from langmem_adapter.server.guard import BodyTooLongError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fastapi import FastAPI
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+__all__ = ["OURS", "answer_errors", "problem"]
+
+_log = logging.getLogger("langmem_adapter.server")
+
+OURS: Final = "/v1"
+"""Where our own routes begin."""
+_STATUS: Final[Mapping[type[LangmemAdapterError], int]] = {
+    NobodyError: 401,
+    ForbiddenError: 403,
+    MemoryNotFoundError: 404,
+    RelationNotFoundError: 404,
+    EntityNotFoundError: 404,
+    ConflictError: 409,
+    BodyTooLongError: 413,
+    MissingDependencyError: 501,
+    ModelReplyError: 502,
+    EmbeddingMismatchError: 503,
+    StorageError: 503,
+    ModelTimeoutError: 504,
+}
+
+
+def answer_errors(app: FastAPI) -> None:
+    """Let an app answer every error in the form of the route that it happened on."""
+    app.add_exception_handler(LangmemAdapterError, _known)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(Exception, _unknown)
+
+
+def problem(request: Request, status: int, detail: Any, headers: Mapping[str, str] | None = None) -> Response:
+    """An error as an answer.
+
+    Args:
+        request: What it answers.
+        status: HTTP's number.
+        detail: What is wrong, and what to do; a list where several fields are.
+        headers: What else to say.
+    """
+    more = {**(headers or {}), **({"www-authenticate": "Bearer"} if status == HTTPStatus.UNAUTHORIZED else {})}
+    if not request.url.path.removeprefix(request.scope.get("root_path", "")).startswith(f"{OURS}/"):
+        return JSONResponse({"detail": detail}, status, more)
+    told = (
+        {"detail": detail} if isinstance(detail, str) else {"detail": "the request is not understood", "errors": detail}
+    )
+    body = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, **told}
+    body["instance"] = f"urn:request:{request.state.request_id}"
+    return JSONResponse(body, status, more, media_type="application/problem+json")
+
+
+def _known(request: Request, error: Exception) -> Response:
+    status = next((number for kind, number in _STATUS.items() if isinstance(error, kind)), 400)
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        _log.warning("%s: %s", request.state.request_id, type(error).__name__)
+    return problem(request, status, cleaned(str(error)))
+
+
+def _http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101 - Starlette hands over what it was told to
+    return problem(request, error.status_code, error.detail, error.headers)
+
+
+def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - the same
+    # What was sent is not sent back: it may be a secret in the wrong place.
+    told = [{"loc": [*each["loc"]], "msg": each["msg"], "type": each["type"]} for each in error.errors()]
+    return problem(request, HTTPStatus.UNPROCESSABLE_ENTITY, told)
+
+
+def _unknown(request: Request, error: Exception) -> Response:
+    _log.error("%s: %s", request.state.request_id, type(error).__name__, exc_info=error)
+    number = request.state.request_id
+    return problem(
+        request, HTTPStatus.INTERNAL_SERVER_ERROR, f"something went wrong here; the log has it under {number}"
+    )
