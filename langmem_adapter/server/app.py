@@ -18,6 +18,7 @@ from langmem_adapter.server import mem0
 from langmem_adapter.server.auth import Principal, by_keys, locally
 from langmem_adapter.server.guard import Guard, Rate
 from langmem_adapter.server.problems import answer_errors
+from langmem_adapter.server.v1.router import router as ours
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -72,6 +73,7 @@ def create_app(
     app.add_middleware(Guard, hosts=hosts, max_body=max_body, rate=Rate(per_minute))
     answer_errors(app)
     app.include_router(mem0.router(memory, Depends(principal)))
+    app.include_router(ours(memory, Depends(principal)))
     return app
 
 

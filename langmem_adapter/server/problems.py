@@ -25,6 +25,7 @@ from langmem_adapter.errors import (
 )
 from langmem_adapter.server.auth import ForbiddenError, NobodyError
 from langmem_adapter.server.guard import BodyTooLongError
+from langmem_adapter.storage.jobs import QueueFullError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-__all__ = ["OURS", "answer_errors", "problem"]
+__all__ = ["OURS", "answer_errors", "problem", "told_of"]
 
 _log = logging.getLogger("langmem_adapter.server")
 
@@ -47,6 +48,7 @@ _STATUS: Final[Mapping[type[LangmemAdapterError], int]] = {
     EntityNotFoundError: 404,
     ConflictError: 409,
     BodyTooLongError: 413,
+    QueueFullError: 429,
     MissingDependencyError: 501,
     ModelReplyError: 502,
     EmbeddingMismatchError: 503,
@@ -83,11 +85,25 @@ def problem(request: Request, status: int, detail: Any, headers: Mapping[str, st
     return JSONResponse(body, status, more, media_type="application/problem+json")
 
 
-def _known(request: Request, error: Exception) -> Response:
+def told_of(error: BaseException, number: str) -> dict[str, Any]:
+    """What may be told of an error: HTTP's `status`, and `detail`; of what was not raised on purpose only where it is logged.
+
+    Args:
+        error: What was raised.
+        number: Under which the log has it.
+    """
+    if not isinstance(error, LangmemAdapterError):
+        return {"status": 500, "detail": f"something went wrong here; the log has it under {number}"}
     status = next((number for kind, number in _STATUS.items() if isinstance(error, kind)), 400)
-    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+    return {"status": status, "detail": cleaned(str(error))}
+
+
+def _known(request: Request, error: Exception) -> Response:
+    told = told_of(error, request.state.request_id)
+    if told["status"] >= HTTPStatus.INTERNAL_SERVER_ERROR:
         _log.warning("%s: %s", request.state.request_id, type(error).__name__)
-    return problem(request, status, cleaned(str(error)))
+    wait = {"retry-after": "10"} if told["status"] == HTTPStatus.TOO_MANY_REQUESTS else {}
+    return problem(request, told["status"], told["detail"], wait)
 
 
 def _http(request: Request, error: Exception) -> Response:
@@ -98,13 +114,19 @@ def _http(request: Request, error: Exception) -> Response:
 def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101 - the same
     # What was sent is not sent back: it may be a secret in the wrong place.
-    told = [{"loc": [*each["loc"]], "msg": each["msg"], "type": each["type"]} for each in error.errors()]
+    told = [
+        {"loc": [_sendable(part) for part in each["loc"]], "msg": each["msg"], "type": each["type"]}
+        for each in error.errors()
+    ]
     return problem(request, HTTPStatus.UNPROCESSABLE_ENTITY, told)
 
 
 def _unknown(request: Request, error: Exception) -> Response:
     _log.error("%s: %s", request.state.request_id, type(error).__name__, exc_info=error)
-    number = request.state.request_id
-    return problem(
-        request, HTTPStatus.INTERNAL_SERVER_ERROR, f"something went wrong here; the log has it under {number}"
-    )
+    told = told_of(error, request.state.request_id)
+    return problem(request, told["status"], told["detail"])
+
+
+def _sendable(part: int | str) -> int | str:
+    """A name in a request, which may be any text of JSON: UTF-8 has no lone surrogates."""
+    return part if isinstance(part, int) else part.encode(errors="replace").decode()

@@ -1,0 +1,32 @@
+"""Our own routes, put together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter
+
+from langmem_adapter.server.jobs import Workers
+from langmem_adapter.server.problems import OURS
+from langmem_adapter.server.v1 import adding, conversations, exchange, graph, jobs, memories, upkeep
+from langmem_adapter.server.v1.answers import PROBLEMS
+
+if TYPE_CHECKING:
+    from langmem_adapter.memory import Memory
+
+__all__ = ["router"]
+
+
+def router(memory: Memory, caller: Any) -> APIRouter:
+    """The routes; with the app that includes them begin and end the workers of their jobs.
+
+    Args:
+        memory: What is served.
+        caller: The default of a parameter that gets the `Principal`.
+    """
+    workers = Workers(memory)
+    routes = APIRouter(prefix=OURS, responses=PROBLEMS, lifespan=workers.running)
+    routes.include_router(adding.router(memory, caller, workers))
+    for room in (memories, graph, conversations, exchange, jobs, upkeep):
+        routes.include_router(room.router(memory, caller))
+    return routes
