@@ -1,6 +1,7 @@
 """Adding memories: while the caller waits, or as a job; one, or many."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request, Response, status
@@ -72,10 +73,11 @@ def router(memory: Memory, caller: Any, workers: Workers) -> APIRouter:
 
 
 def _given(asked: requests.AddOne, principal: Principal, key: str | None = None) -> dict[str, Any]:
-    """The arguments of an add, of plain JSON types."""
+    """The arguments of an add, of plain JSON types; other than Pydantic's own JSON it leaves NaN to be refused."""
     if key is not None and asked.idempotency_key not in {None, key}:
         raise InvalidInputError("the header Idempotency-Key and idempotency_key say two things; give one of them")
-    plain = asked.model_dump(mode="json", exclude_unset=True)
+    said = asked.model_dump(exclude_unset=True).items()
+    plain = {name: value.isoformat() if isinstance(value, datetime) else value for name, value in said}
     own = key if asked.idempotency_key is None else asked.idempotency_key
     return {**plain, **principal.narrowed(named(asked)), "idempotency_key": own}
 

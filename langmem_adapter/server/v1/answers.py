@@ -426,7 +426,7 @@ def conversation(info: ConversationInfo) -> dict[str, Any]:
     """A conversation, by its name."""
     told = as_data(info)
     named = told.pop("conversation")
-    return {**told, **named, "session_id": named.pop("session")}
+    return {**told, "session_id": named.pop("session"), **named}
 
 
 def turn(kept: StoredTurn) -> dict[str, Any]:

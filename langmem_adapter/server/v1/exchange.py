@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
+from operator import itemgetter
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Query, Request
@@ -86,7 +87,11 @@ def router(memory: Memory, caller: Any) -> APIRouter:
         async for line in _lines(request.stream()):
             await taking.take(line)
         await taking.write()
-        return {"imported": taking.imported, "refused": taking.refused, "errors": taking.errors}
+        return {
+            "imported": taking.imported,
+            "refused": taking.refused,
+            "errors": sorted(taking.errors, key=itemgetter("line")),
+        }
 
     return routes
 
