@@ -10,13 +10,15 @@ from langmem_adapter.errors import InvalidInputError, MissingDependencyError
 from langmem_adapter.records.checks import quoted
 
 try:
-    from fastapi import Depends, FastAPI, Request
+    from fastapi import Depends, FastAPI, Request, Security
+    from fastapi.security import APIKeyHeader, HTTPBearer
 except ModuleNotFoundError as error:
     raise MissingDependencyError("fastapi", extra="server") from error
 
-from langmem_adapter.server import mem0
+from langmem_adapter.server import docs, mem0
 from langmem_adapter.server.auth import Principal, by_keys, locally
 from langmem_adapter.server.guard import Guard, Rate
+from langmem_adapter.server.log import Logged
 from langmem_adapter.server.problems import answer_errors
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ def create_app(
     hosts: Collection[str] = ("localhost", "127.0.0.1", "[::1]", "testserver"),
     max_body: int = 10 * _MEGABYTE,
     per_minute: int = 0,
+    fetch_images: bool = False,
 ) -> FastAPI:
     """An ASGI app that serves a memory.
 
@@ -48,6 +51,8 @@ def create_app(
         hosts: Names by which it may be called (`Host`), without port; `"*"` for any.
         max_body: Bytes of a request's body.
         per_minute: Requests a minute from one address; 0 for any number.
+        fetch_images: Whether images may be named by addresses, which the chat model, or its client on this machine, then
+            fetches: whoever may write chooses what it asks for. `data:` URLs always pass.
 
     Raises:
         InvalidInputError: *memory* is no `Memory`, or *auth* is none of these.
@@ -66,12 +71,17 @@ def create_app(
     authenticate = _auth(auth, memory)
 
     async def principal(request: Request) -> Principal:
-        return await authenticate(request)
+        found = await authenticate(request)
+        request.state.caller = found.name
+        return found
 
     app = FastAPI(title="langmem_adapter", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.add_middleware(Guard, hosts=hosts, max_body=max_body, rate=Rate(per_minute))
+    app.add_middleware(Logged)
     answer_errors(app)
-    app.include_router(mem0.router(memory, Depends(principal)))
+    docs.put(app)
+    shown = [Security(APIKeyHeader(name="X-API-Key", auto_error=False)), Security(HTTPBearer(auto_error=False))]
+    app.include_router(mem0.router(memory, Depends(principal), fetch_images=fetch_images), dependencies=shown)
     return app
 
 

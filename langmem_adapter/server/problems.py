@@ -23,8 +23,8 @@ from langmem_adapter.errors import (
     RelationNotFoundError,
     StorageError,
 )
+from langmem_adapter.limits import asked_of
 from langmem_adapter.server.auth import ForbiddenError, NobodyError
-from langmem_adapter.server.guard import BodyTooLongError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,7 +46,6 @@ _STATUS: Final[Mapping[type[LangmemAdapterError], int]] = {
     RelationNotFoundError: 404,
     EntityNotFoundError: 404,
     ConflictError: 409,
-    BodyTooLongError: 413,
     MissingDependencyError: 501,
     ModelReplyError: 502,
     EmbeddingMismatchError: 503,
@@ -103,8 +102,9 @@ def _invalid(request: Request, error: Exception) -> Response:
 
 
 def _unknown(request: Request, error: Exception) -> Response:
-    _log.error("%s: %s", request.state.request_id, type(error).__name__, exc_info=error)
-    number = request.state.request_id
-    return problem(
-        request, HTTPStatus.INTERNAL_SERVER_ERROR, f"something went wrong here; the log has it under {number}"
-    )
+    number, asked = request.state.request_id, asked_of(error)
+    _log.error("%s: %s", number, type(error).__name__, exc_info=error)
+    status = HTTPStatus.INTERNAL_SERVER_ERROR if asked is None else HTTPStatus.BAD_GATEWAY
+    who = "something went wrong here" if asked is None else f"{cleaned(asked)} gave no answer"
+    # What answers such an error stands outside of the guard, which names the request elsewhere.
+    return problem(request, status, f"{who}; the log has it under {number}", {"x-request-id": number})
