@@ -48,14 +48,14 @@ def create_app(
         auth: Who is let in: `"keys"` (those of `langmem-adapter keys`), `"local"` (this machine alone, which may do
             everything), or a function of your own from a request to a `Principal`. It must be chosen: an app that is mounted
             into another one knows nothing of that one's auth.
-        hosts: Names by which it may be called (`Host`), without port; `"*"` for any.
+        hosts: Names by which it may be called (`Host`), without port; `"*"` for any, where keys are needed.
         max_body: Bytes of a request's body.
         per_minute: Requests a minute from one address; 0 for any number.
         fetch_images: Whether images may be named by addresses, which the chat model, or its client on this machine, then
             fetches: whoever may write chooses what it asks for. `data:` URLs always pass.
 
     Raises:
-        InvalidInputError: *memory* is no `Memory`, or *auth* is none of these.
+        InvalidInputError: *memory* is no `Memory`, *auth* is none of these, or no key is needed under any name.
         MissingDependencyError: FastAPI is not installed (`pip install "langchain-langmem-adapter[server]"`).
 
     Example:
@@ -68,6 +68,10 @@ def create_app(
         >>> memory.close()
     """
     engine_of(memory, "create_app")
+    if auth == "local" and "*" in hosts:
+        raise InvalidInputError(
+            "without keys name the hosts: a page of any site could call what is served under any name"
+        )
     authenticate = _auth(auth, memory)
 
     async def principal(request: Request) -> Principal:

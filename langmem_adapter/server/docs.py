@@ -54,14 +54,18 @@ def put(app: FastAPI) -> None:
 
     @app.get("/", include_in_schema=False)
     async def home(request: Request) -> RedirectResponse:
-        return RedirectResponse(f"{request.scope.get('root_path', '')}/docs")
+        return RedirectResponse(f"{_base(request)}/docs")
 
     @app.get("/docs", include_in_schema=False)
     async def docs(request: Request) -> HTMLResponse:
         document = app.openapi()
         page = pages.get_template("docs.html")
-        base = str(request.base_url).rstrip("/")
-        return HTMLResponse(page.render(about=document["info"], groups=_groups(document), base=base))
+        return HTMLResponse(page.render(about=document["info"], groups=_groups(document), base=_base(request)))
+
+
+def _base(request: Request) -> str:
+    """Where the app is, also below another one."""
+    return f"{request.url.scheme}://{request.url.netloc}{request.scope.get('root_path', '')}"
 
 
 def _groups(document: Mapping[str, Any]) -> dict[str, list[_Operation]]:

@@ -41,6 +41,6 @@ def key(memory: Memory, scope: Scope | None = ALICE, *rights: str) -> dict[str, 
     return {"X-API-Key": shown}
 
 
-def remembered(memory: Memory, user: str, **scope: str) -> str:
+def remembered(memory: Memory, user: str, **scope: Any) -> str:
     """The id of a new memory of somebody."""
     return str(memory.add(f"I am {user} and I like tea.", user_id=user, infer=False, **scope).results[0].id)
