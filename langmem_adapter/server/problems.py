@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
@@ -73,13 +74,20 @@ def problem(request: Request, status: int, detail: Any, headers: Mapping[str, st
     """
     more = {**(headers or {}), **({"www-authenticate": "Bearer"} if status == HTTPStatus.UNAUTHORIZED else {})}
     if not request.url.path.removeprefix(request.scope.get("root_path", "")).startswith(f"{OURS}/"):
-        return JSONResponse({"detail": detail}, status, more)
+        return _Told({"detail": detail}, status, more)
     told = (
         {"detail": detail} if isinstance(detail, str) else {"detail": "the request is not understood", "errors": detail}
     )
     body = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, **told}
     body["instance"] = f"urn:request:{request.state.request_id}"
-    return JSONResponse(body, status, more, media_type="application/problem+json")
+    return _Told(body, status, more, media_type="application/problem+json")
+
+
+class _Told(JSONResponse):
+    """JSON that may quote what was sent: half of a surrogate pair, which UTF-8 does not have, becomes its escape."""
+
+    def render(self, content: Any) -> bytes:
+        return json.dumps(content, ensure_ascii=False).encode(errors="backslashreplace")
 
 
 def _known(request: Request, error: Exception) -> Response:
