@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 __all__ = ["create_app"]
 
 _MEGABYTE: Final = 1_000_000
+# For the documentation: how a key is shown. `authenticate` reads it.
+_KEY: Final = Security(APIKeyHeader(name="X-API-Key", auto_error=False))
+_BEARER: Final = Security(HTTPBearer(auto_error=False))
 
 
 def create_app(
@@ -74,7 +77,7 @@ def create_app(
         )
     authenticate = _auth(auth, memory)
 
-    async def principal(request: Request) -> Principal:
+    async def principal(request: Request, _key: str | None = _KEY, _bearer: object = _BEARER) -> Principal:
         found = await authenticate(request)
         request.state.caller = found.name
         return found
@@ -84,8 +87,7 @@ def create_app(
     app.add_middleware(Logged)
     answer_errors(app)
     docs.put(app)
-    shown = [Security(APIKeyHeader(name="X-API-Key", auto_error=False)), Security(HTTPBearer(auto_error=False))]
-    app.include_router(mem0.router(memory, Depends(principal), fetch_images=fetch_images), dependencies=shown)
+    app.include_router(mem0.router(memory, Depends(principal), fetch_images=fetch_images))
     return app
 
 

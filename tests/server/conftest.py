@@ -25,9 +25,10 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
 
 
 @pytest.fixture
-def http(memory: Memory) -> TestClient:
+def http(memory: Memory) -> Iterator[TestClient]:
     """A client on this machine, who may do everything."""
-    return client(memory, auth="local")
+    with client(memory, auth="local") as http:
+        yield http
 
 
 def client(memory: Memory, *, loud: bool = True, **options: Any) -> TestClient:

@@ -16,6 +16,8 @@ from tests.server.conftest import client, key
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from fastapi.testclient import TestClient
+
     Call = Callable[..., Any]
 
 CANARY: Final = "zebrafish"
@@ -32,8 +34,14 @@ def memory() -> Iterator[Memory]:
 
 
 @pytest.fixture(scope="module")
-def call(memory: Memory) -> Call:
-    http, headers = client(memory, loud=False, max_body=2_000_000), key(memory, Scope(user_id="bob"))
+def http(memory: Memory) -> Iterator[TestClient]:
+    with client(memory, loud=False, max_body=2_000_000) as http:
+        yield http
+
+
+@pytest.fixture(scope="module")
+def call(memory: Memory, http: TestClient) -> Call:
+    headers = key(memory, Scope(user_id="bob"))
     before = memory.get_all(user_id="alice").items
 
     def call(method: str, path: str, **sent: Any) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -14,6 +16,7 @@ from tests.server.conftest import client, key, remembered
 if TYPE_CHECKING:
     from fastapi.testclient import TestClient
 
+README: Final = Path(__file__).parents[2] / "README.md"
 TALK: Final = [{"role": "user", "content": "I am vegetarian and I live in Lyon."}]
 NOBODY: Final = "At least one identifier (user_id, agent_id, run_id) is required."
 
@@ -249,6 +252,15 @@ def test_other_routes_of_mem0_say_how_it_is_done_here(http: TestClient, method: 
     answer = http.request(method, path.replace("{rest:path}", "login"))
     assert (answer.status_code, answer.json()) == (404, {"detail": ELSEWHERE[path]})
     assert "langmem-adapter" in ELSEWHERE[path] or "standard error" in ELSEWHERE[path]
+
+
+def test_the_readme_tells_every_route_of_mem0(http: TestClient) -> None:
+    rows = [line for line in README.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+    ours = [path for path in http.get("/openapi.json").json()["paths"] if not path.startswith("/v1/")]
+    for path in (*ELSEWHERE, *ours):
+        shown = re.compile(rf"`(?:[A-Z]+ )?{re.escape(path.replace('{rest:path}', '*'))}`")
+        (row,) = (row for row in rows if shown.search(row.split("|")[1]))
+        assert ("| 404: " in row) == (path in ELSEWHERE), row
 
 
 def test_relations_are_there_where_a_graph_is_kept() -> None:

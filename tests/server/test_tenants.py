@@ -74,8 +74,9 @@ def _settled(memory: Memory, name: str, canary: str) -> Tenant:
 
 
 @pytest.fixture(scope="module")
-def http(memory: Memory) -> TestClient:
-    return client(memory, loud=False)
+def http(memory: Memory) -> Iterator[TestClient]:
+    with client(memory, loud=False) as http:
+        yield http
 
 
 @pytest.mark.parametrize(("who", "whose"), [("alice", "bob"), ("bob", "alice")])
@@ -84,9 +85,9 @@ def test_no_route_gives_or_changes_what_is_anothers(
 ) -> None:
     caller, other = tenants[who], tenants[whose]
     before = state(memory, other)
-    tried = 0
+    document, tried = http.get("/openapi.json").json(), 0
     for named in other.ids:
-        for attempt in attempts(http.get("/openapi.json").json(), named):
+        for attempt in attempts(document, named):
             answer = sent(http, attempt, caller)
             told = f"{attempt} gave {answer.status_code}: {answer.text}"
             assert answer.status_code < 500, told
