@@ -62,14 +62,14 @@ class Principal:
         if right not in self.rights:
             raise ForbiddenError(f"this needs a key with the right to {right}")
 
-    def narrowed(self, given: Mapping[str, Any]) -> dict[str, str]:
+    def narrowed(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The fields that a request names, within what its caller reaches, for any method of `Memory`.
 
         Args:
             given: `user_id`, `agent_id`, `run_id`; whatever else, and `None`, is left out.
 
         Returns:
-            The caller's own fields and those of the request.
+            The caller's own fields and those of the request (`Any`, so that mypy accepts them as keyword arguments).
 
         Raises:
             ForbiddenError: The request names somebody else.

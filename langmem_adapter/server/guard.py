@@ -12,6 +12,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
+from fastapi import HTTPException
 from starlette.datastructures import Headers, MutableHeaders
 
 from langmem_adapter.errors import InvalidInputError
@@ -131,14 +132,14 @@ class Guard:
             message = await receive()
             got += len(message.get("body", b""))
             if got > self._max_body:  # sent in pieces, without saying how long it will be
-                raise BodyTooLongError(f"a body may have {self._max_body:,} bytes")
+                raise BodyTooLongError(413, f"a body may have {self._max_body:,} bytes")
             return message
 
         return bounded
 
 
-class BodyTooLongError(InvalidInputError):
-    """A body turned out to be longer than it may be."""
+class BodyTooLongError(HTTPException):
+    """A body turned out to be longer than it may be; of this kind, since FastAPI makes every other a 400."""
 
 
 def _without_port(host: str) -> str:

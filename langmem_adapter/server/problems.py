@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
@@ -23,8 +24,8 @@ from langmem_adapter.errors import (
     RelationNotFoundError,
     StorageError,
 )
+from langmem_adapter.limits import asked_of
 from langmem_adapter.server.auth import ForbiddenError, NobodyError
-from langmem_adapter.server.guard import BodyTooLongError
 from langmem_adapter.storage.jobs import QueueFullError
 
 if TYPE_CHECKING:
@@ -47,7 +48,6 @@ _STATUS: Final[Mapping[type[LangmemAdapterError], int]] = {
     RelationNotFoundError: 404,
     EntityNotFoundError: 404,
     ConflictError: 409,
-    BodyTooLongError: 413,
     QueueFullError: 429,
     MissingDependencyError: 501,
     ModelReplyError: 502,
@@ -76,13 +76,20 @@ def problem(request: Request, status: int, detail: Any, headers: Mapping[str, st
     """
     more = {**(headers or {}), **({"www-authenticate": "Bearer"} if status == HTTPStatus.UNAUTHORIZED else {})}
     if not request.url.path.removeprefix(request.scope.get("root_path", "")).startswith(f"{OURS}/"):
-        return JSONResponse({"detail": detail}, status, more)
+        return _Told({"detail": detail}, status, more)
     told = (
         {"detail": detail} if isinstance(detail, str) else {"detail": "the request is not understood", "errors": detail}
     )
     body = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, **told}
     body["instance"] = f"urn:request:{request.state.request_id}"
-    return JSONResponse(body, status, more, media_type="application/problem+json")
+    return _Told(body, status, more, media_type="application/problem+json")
+
+
+class _Told(JSONResponse):
+    """JSON that may quote what was sent: half of a surrogate pair, which UTF-8 does not have, becomes its escape."""
+
+    def render(self, content: Any) -> bytes:
+        return json.dumps(content, ensure_ascii=False).encode(errors="backslashreplace")
 
 
 def told_of(error: BaseException, number: str) -> dict[str, Any]:
@@ -93,7 +100,9 @@ def told_of(error: BaseException, number: str) -> dict[str, Any]:
         number: Under which the log has it.
     """
     if not isinstance(error, LangmemAdapterError):
-        return {"status": 500, "detail": f"something went wrong here; the log has it under {number}"}
+        asked = asked_of(error)
+        who = "something went wrong here" if asked is None else f"{cleaned(asked)} gave no answer"
+        return {"status": 500 if asked is None else 502, "detail": f"{who}; the log has it under {number}"}
     status = next((number for kind, number in _STATUS.items() if isinstance(error, kind)), 400)
     return {"status": status, "detail": cleaned(str(error))}
 
@@ -114,19 +123,12 @@ def _http(request: Request, error: Exception) -> Response:
 def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101 - the same
     # What was sent is not sent back: it may be a secret in the wrong place.
-    told = [
-        {"loc": [_sendable(part) for part in each["loc"]], "msg": each["msg"], "type": each["type"]}
-        for each in error.errors()
-    ]
+    told = [{"loc": [*each["loc"]], "msg": each["msg"], "type": each["type"]} for each in error.errors()]
     return problem(request, HTTPStatus.UNPROCESSABLE_ENTITY, told)
 
 
 def _unknown(request: Request, error: Exception) -> Response:
-    _log.error("%s: %s", request.state.request_id, type(error).__name__, exc_info=error)
-    told = told_of(error, request.state.request_id)
-    return problem(request, told["status"], told["detail"])
-
-
-def _sendable(part: int | str) -> int | str:
-    """A name in a request, which may be any text of JSON: UTF-8 has no lone surrogates."""
-    return part if isinstance(part, int) else part.encode(errors="replace").decode()
+    number, told = request.state.request_id, told_of(error, request.state.request_id)
+    _log.error("%s: %s", number, type(error).__name__, exc_info=error)
+    # What answers such an error stands outside of the guard, which names the request elsewhere.
+    return problem(request, told["status"], told["detail"], {"x-request-id": number})

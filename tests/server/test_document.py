@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pytest
-from fastapi.testclient import TestClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langmem_adapter.memory import Memory
-from langmem_adapter.server.app import create_app
 from langmem_adapter.server.v1.answers import Problem
+from tests.server.conftest import client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from fastapi.testclient import TestClient
     from hypothesis.strategies import DataObject, SearchStrategy
 
 _JSON: SearchStrategy[Any] = st.recursive(
@@ -41,12 +41,12 @@ def memory() -> Iterator[Memory]:
 @pytest.fixture(scope="module")
 def http(memory: Memory) -> TestClient:
     """Without a lifespan: workers that go on between two requests would disturb Hypothesis, which owns `random`."""
-    http = TestClient(create_app(memory, auth="local"), client=("127.0.0.1", 1))
+    http = client(memory, auth="local")
     http.post("/v1/memories", json={"messages": "I like tea.", "user_id": "alice"})
     return http
 
 
-@settings(max_examples=300, derandomize=True)
+@settings(max_examples=150, derandomize=True)
 @given(data=st.data())
 def test_no_request_breaks_the_server_or_gets_an_answer_that_the_document_does_not_tell_of(
     http: TestClient, memory: Memory, data: DataObject

@@ -7,22 +7,21 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fastapi.testclient import TestClient
 
 from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
 from langmem_adapter.memory import Memory
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.server.app import create_app
-from langmem_adapter.storage import keys, notes
+from langmem_adapter.storage import notes
 from langmem_adapter.storage.conversations import Conversation
 from langmem_adapter.storage.erasure import Erasure
 from langmem_adapter.storage.notes import Note
+from tests.server.conftest import ALICE, client, key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-ALICE = Scope(user_id="alice")
+    from fastapi.testclient import TestClient
 
 
 @pytest.fixture
@@ -32,22 +31,10 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
 
 
 @pytest.fixture
-def http(memory: Memory) -> Iterator[TestClient]:
-    """A client that may do everything."""
-    with TestClient(create_app(memory, auth="local"), client=("127.0.0.1", 1)) as http:
-        yield http
-
-
-@pytest.fixture
 def keyed(memory: Memory) -> Iterator[TestClient]:
     """A client of a server that asks for keys."""
-    with TestClient(create_app(memory, auth="keys")) as http:
-        yield http
-
-
-def key(memory: Memory, scope: Scope | None = ALICE, *rights: str) -> dict[str, str]:
-    _, shown = memory.engine.database.write(lambda c: keys.create(c, "test", scope, rights or ("read", "write")))
-    return {"X-API-Key": shown}
+    with client(memory) as keyed:
+        yield keyed
 
 
 def added(http: TestClient, text: str, user: str = "alice", **more: Any) -> dict[str, Any]:
@@ -142,6 +129,19 @@ def test_each_item_of_a_batch_ends_on_its_own(http: TestClient) -> None:
     assert (one["added"]["results"][0]["text"], one["error"]) == ("Likes tea", None)
     assert (two["added"], two["error"]["status"]) == (None, 400)
     assert problem(http.post("/v1/memories/batch", json={"items": []}), 422)
+
+
+def test_images_are_not_fetched_from_addresses_unless_that_is_allowed(memory: Memory, http: TestClient) -> None:
+    image = {"type": "image_url", "image_url": {"url": "http://10.0.0.1/x.png"}}
+    body = {
+        "messages": [{"role": "user", "content": [image, {"type": "text", "text": "This is my dog."}]}],
+        "user_id": "a",
+    }
+    tried = ("/v1/memories", body), ("/v1/memories?wait=false", body), ("/v1/memories/batch", {"items": [body]})
+    for path, sent in (*tried, ("/v1/memories", {"messages": "x", "context": body["messages"], "user_id": "a"})):
+        assert "data: URLs" in problem(http.post(path, json=sent), 400)
+    with client(memory, auth="local", fetch_images=True) as allowed:
+        assert allowed.post("/v1/memories", json=body).status_code == 201
 
 
 def test_a_scope_is_purged_with_what_was_to_be_added_to_it(memory: Memory, http: TestClient) -> None:

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Header, Query, Request, Response, status
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory import Memory
 from langmem_adapter.server.auth import Principal
+from langmem_adapter.server.images import refuse_addresses
 from langmem_adapter.server.jobs import Workers
 from langmem_adapter.server.problems import OURS, told_of
 from langmem_adapter.server.v1 import answers, requests
@@ -22,15 +23,21 @@ Key = Annotated[str | None, Header(description="Names this add: repeated, it cha
 Wait = Annotated[bool, Query(description="`false`: answer at once, with a job that does it.")]
 
 
-def router(memory: Memory, caller: Any, workers: Workers) -> APIRouter:
+def router(memory: Memory, caller: Any, workers: Workers, *, fetch_images: bool) -> APIRouter:
     """The routes.
 
     Args:
         memory: What is served.
         caller: The default of a parameter that gets the `Principal`.
         workers: Who carries out what nobody waits for.
+        fetch_images: Whether images may be named by addresses other than `data:`.
     """
     routes = APIRouter(tags=["memories"])
+
+    def told(asked: requests.AddOne, principal: Principal, key: str | None = None) -> dict[str, Any]:
+        if not fetch_images:
+            refuse_addresses([asked.messages, asked.context])
+        return _given(asked, principal, key)
 
     @routes.post(
         "/memories",
@@ -47,7 +54,7 @@ def router(memory: Memory, caller: Any, workers: Workers) -> APIRouter:
     ) -> Any:
         """Remember what a conversation says."""
         principal.need("write")
-        given = _given(body, principal, idempotency_key)
+        given = told(body, principal, idempotency_key)
         if wait:
             return answers.added(await memory.aadd(**given))
         (job,) = await workers.submit([given])
@@ -63,7 +70,7 @@ def router(memory: Memory, caller: Any, workers: Workers) -> APIRouter:
     ) -> Any:
         """Remember many conversations; each ends on its own."""
         principal.need("write")
-        given = [_given(item, principal) for item in body.items]
+        given = [told(item, principal) for item in body.items]
         if not wait:
             return _accepted(answers.JobList(jobs=[_shown(job) for job in await workers.submit(given)]))
         number = request.state.request_id
@@ -72,7 +79,7 @@ def router(memory: Memory, caller: Any, workers: Workers) -> APIRouter:
     return routes
 
 
-def _given(asked: requests.AddOne, principal: Principal, key: str | None = None) -> dict[str, Any]:
+def _given(asked: requests.AddOne, principal: Principal, key: str | None) -> dict[str, Any]:
     """The arguments of an add, of plain JSON types; other than Pydantic's own JSON it leaves NaN to be refused."""
     if key is not None and asked.idempotency_key not in {None, key}:
         raise InvalidInputError("the header Idempotency-Key and idempotency_key say two things; give one of them")

@@ -364,6 +364,7 @@ class NoteList(_Answer):
 class _ScopeCount(_OfScope):
     memories: int
     updated_at: datetime
+    created_at: datetime
 
 
 class ScopeList(_Answer):

@@ -17,16 +17,17 @@ if TYPE_CHECKING:
 __all__ = ["router"]
 
 
-def router(memory: Memory, caller: Any) -> APIRouter:
+def router(memory: Memory, caller: Any, *, fetch_images: bool) -> APIRouter:
     """The routes; with the app that includes them begin and end the workers of their jobs.
 
     Args:
         memory: What is served.
         caller: The default of a parameter that gets the `Principal`.
+        fetch_images: Whether images may be named by addresses other than `data:`.
     """
     workers = Workers(memory)
     routes = APIRouter(prefix=OURS, responses=PROBLEMS, lifespan=workers.running)
-    routes.include_router(adding.router(memory, caller, workers))
+    routes.include_router(adding.router(memory, caller, workers, fetch_images=fetch_images))
     for room in (memories, graph, conversations, exchange, jobs, upkeep):
         routes.include_router(room.router(memory, caller))
     return routes

@@ -13,6 +13,7 @@ from langmem_adapter.records.plain import as_data
 from langmem_adapter.server.auth import Principal
 from langmem_adapter.server.v1 import answers, requests
 from langmem_adapter.server.v1.requests import named
+from langmem_adapter.storage.scopes import counts
 from langmem_adapter.twins import beside
 
 __all__ = ["router"]
@@ -48,9 +49,8 @@ def router(memory: Memory, caller: Any) -> APIRouter:
     async def scopes(principal: Principal = caller) -> Any:
         """Every scope that has memories, as far as the key reaches, the largest first."""
         principal.need("admin")
-        reached = principal.scope
-        counts = [each for each in await memory.ascopes() if reached is None or reached.covers(each.scope)]
-        return {"items": [as_data(each) for each in counts]}
+        found = await beside(memory.engine.reading, counts, principal.scope)
+        return {"items": [as_data(each) for each in found]}
 
     @routes.post("/purge", response_model=answers.Erased)
     async def purge(body: requests.Whose, principal: Principal = caller) -> Any:
