@@ -88,8 +88,7 @@ class Workers:
             StorageError: The database refused or failed.
         """
         engine = self._memory.engine
-        for request in requests:
-            run_of(request, engine.longest)
+        await beside(lambda: [run_of(request, engine.longest) for request in requests])
         accepted = await engine.database.awrite(partial(jobs.submit, requests=requests, most=self._most))
         self._start()
         self._called.set()

@@ -13,15 +13,14 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import Column, String, Table, Text, delete, insert, or_, select, update
+from sqlalchemy import delete, insert, or_, select, update
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.storage import meta
-from langmem_adapter.storage.moments import UTCDateTime
 from langmem_adapter.storage.scopes import within
-from langmem_adapter.storage.tables import metadata
+from langmem_adapter.storage.tables import api_keys
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -35,18 +34,6 @@ RIGHTS: Final = ("read", "write", "admin")
 
 _PREFIX: Final = "lma"
 _PEPPER: Final = "key_pepper"  # key in `meta`
-
-api_keys: Final = Table(
-    "api_keys",
-    metadata,
-    Column("id", String(16), primary_key=True),
-    Column("digest", String(64), nullable=False),
-    Column("name", Text, nullable=False),
-    *(Column(name, Text, index=True) for name in SCOPE_FIELDS),
-    Column("rights", String(32), nullable=False),
-    Column("created_at", UTCDateTime, nullable=False),
-    Column("revoked_at", UTCDateTime),
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import re
+import socket
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import httpx
 import pytest
+import uvicorn
 
 from langmem_adapter.memory import Memory
 from langmem_adapter.records.scope import Scope
+from langmem_adapter.server.app import create_app
 from langmem_adapter.server.mem0 import ELSEWHERE
 from tests.server.conftest import client, key, remembered
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from fastapi.testclient import TestClient
 
 README: Final = Path(__file__).parents[2] / "README.md"
@@ -26,35 +33,46 @@ def added(http: TestClient, text: str = "I like tea", **more: Any) -> str:
     return str(http.post("/memories", json=body).json()["results"][0]["id"])
 
 
-def test_the_seven_operations_of_the_seed(http: TestClient) -> None:
-    created = http.post("/memories", json={"messages": TALK, "user_id": "alice", "metadata": {"source": "chat"}})
+@pytest.fixture
+def wire(memory: Memory) -> Iterator[httpx.Client]:
+    """A client of a server that listens on a port."""
+    door = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(create_app(memory, auth="local"), log_config=None, ws="none"))
+    with ThreadPoolExecutor(1) as beside, httpx.Client(base_url=f"http://127.0.0.1:{door.getsockname()[1]}") as http:
+        beside.submit(server.run, sockets=[door])
+        yield http
+        server.should_exit = True
+
+
+def test_the_seven_operations_of_the_seed(wire: httpx.Client) -> None:
+    created = wire.post("/memories", json={"messages": TALK, "user_id": "alice", "metadata": {"source": "chat"}})
     assert created.status_code == 200
     first, second = created.json()["results"]
     assert (first["memory"], first["event"], second["memory"]) == ("Is vegetarian", "ADD", "Lives in Lyon")
 
-    listed = http.get("/memories", params={"user_id": "alice"}).json()["results"]
+    listed = wire.get("/memories", params={"user_id": "alice"}).json()["results"]
     assert {row["id"] for row in listed} == {first["id"], second["id"]}
-    one = http.get(f"/memories/{first['id']}").json()
+    one = wire.get(f"/memories/{first['id']}").json()
     assert (one["memory"], one["user_id"], one["metadata"]) == ("Is vegetarian", "alice", {"source": "chat"})
 
-    found = http.post("/search", json={"query": "where does she live?", "filters": {"user_id": "alice"}}).json()
+    found = wire.post("/search", json={"query": "where does she live?", "filters": {"user_id": "alice"}}).json()
     assert found["results"][0]["memory"] == "Lives in Lyon"
 
-    changed = http.put(f"/memories/{second['id']}", json={"text": "Lives in Oslo"})
+    changed = wire.put(f"/memories/{second['id']}", json={"text": "Lives in Oslo"})
     assert changed.json() == {"message": "Memory updated successfully!"}
-    steps = http.get(f"/memories/{second['id']}/history").json()
+    steps = wire.get(f"/memories/{second['id']}/history").json()
     assert [(step["event"], step["old_memory"], step["new_memory"]) for step in steps] == [
         ("ADD", None, "Lives in Lyon"),
         ("UPDATE", "Lives in Lyon", "Lives in Oslo"),
     ]
 
-    assert http.delete(f"/memories/{first['id']}").json() == {"message": "Memory deleted successfully"}
-    assert http.delete("/memories", params={"user_id": "alice"}).json() == {"message": "All relevant memories deleted"}
-    assert http.get("/memories", params={"user_id": "alice"}).json() == {"results": []}
-    assert len(http.get(f"/memories/{first['id']}/history").json()) == 2
+    assert wire.delete(f"/memories/{first['id']}").json() == {"message": "Memory deleted successfully"}
+    assert wire.delete("/memories", params={"user_id": "alice"}).json() == {"message": "All relevant memories deleted"}
+    assert wire.get("/memories", params={"user_id": "alice"}).json() == {"results": []}
+    assert len(wire.get(f"/memories/{first['id']}/history").json()) == 2
 
-    assert http.post("/reset").json() == {"message": "All memories reset"}
-    assert http.get(f"/memories/{first['id']}/history").json() == []
+    assert wire.post("/reset").json() == {"message": "All memories reset"}
+    assert wire.get(f"/memories/{first['id']}/history").json() == []
 
 
 def test_chinese_works_as_english_does(http: TestClient) -> None:

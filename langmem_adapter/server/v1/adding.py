@@ -12,7 +12,7 @@ from langmem_adapter.server.auth import Principal
 from langmem_adapter.server.images import refuse_addresses
 from langmem_adapter.server.jobs import Workers
 from langmem_adapter.server.problems import OURS, told_of
-from langmem_adapter.server.v1 import answers, requests
+from langmem_adapter.server.v1 import answers, requests, telling
 from langmem_adapter.server.v1.jobs import shown
 from langmem_adapter.server.v1.requests import named
 from langmem_adapter.storage.jobs import Job
@@ -56,7 +56,7 @@ def router(memory: Memory, caller: Any, workers: Workers, *, fetch_images: bool)
         principal.need("write")
         given = told(body, principal, idempotency_key)
         if wait:
-            return answers.added(await memory.aadd(**given))
+            return telling.added(await memory.aadd(**given))
         (job,) = await workers.submit([given])
         return _accepted(_shown(job), f"{request.scope.get('root_path', '')}{OURS}/jobs/{job.id}")
 
@@ -90,7 +90,7 @@ def _given(asked: requests.AddOne, principal: Principal, key: str | None) -> dic
 
 
 def _item(end: Any, number: str) -> Mapping[str, Any]:
-    return {"error": told_of(end, number)} if isinstance(end, Exception) else {"added": answers.added(end)}
+    return {"error": told_of(end, number)} if isinstance(end, Exception) else {"added": telling.added(end)}
 
 
 def _shown(job: Job) -> answers.JobShown:

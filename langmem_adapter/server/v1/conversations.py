@@ -8,7 +8,7 @@ from langmem_adapter.memory import Memory
 from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.server.auth import Principal
-from langmem_adapter.server.v1 import answers, requests
+from langmem_adapter.server.v1 import answers, requests, telling
 from langmem_adapter.server.v1.requests import named
 from langmem_adapter.storage import conversations, notes
 from langmem_adapter.storage.conversations import Conversation, Which
@@ -35,7 +35,7 @@ def router(memory: Memory, caller: Any) -> APIRouter:
         principal.need("read")
         scope = Scope(**principal.narrowed(named(asked)))
         found, following = await reading(conversations.listed, scope, k=asked.k, after=asked.after)
-        return {"items": [answers.conversation(info) for info in found], "next": following}
+        return {"items": [telling.conversation(info) for info in found], "next": following}
 
     @routes.get("/conversations/{session_id:path}/turns", response_model=answers.TurnPage)
     async def turns(
@@ -46,7 +46,7 @@ def router(memory: Memory, caller: Any) -> APIRouter:
         conversation = Conversation(session_id, Scope(**principal.narrowed(named(asked))))
         which = Which(last=asked.k + 1, before=asked.before)
         found = await reading(conversations.read, conversation, which)
-        shown = [answers.turn(turn) for turn in found[-asked.k :]]
+        shown = [telling.turn(turn) for turn in found[-asked.k :]]
         return {"items": shown, "next": shown[0]["position"] if len(found) > asked.k else None}
 
     @routes.get("/conversations/{session_id:path}/notes", response_model=answers.NoteList)

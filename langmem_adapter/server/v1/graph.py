@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, status
 from langmem_adapter.memory import Memory
 from langmem_adapter.records.plain import as_data
 from langmem_adapter.server.auth import Principal
-from langmem_adapter.server.v1 import answers, requests
+from langmem_adapter.server.v1 import answers, requests, telling
 from langmem_adapter.server.v1.requests import named
 
 __all__ = ["router"]
@@ -27,14 +27,14 @@ def router(memory: Memory, caller: Any) -> APIRouter:
         """The relations of a scope, the one that was recorded last first, page by page."""
         principal.need("read")
         page = await memory.graph.arelations(**{**asked.model_dump(), **principal.narrowed(named(asked))})
-        return {"items": [answers.relation(relation) for relation in page], "next": page.next}
+        return {"items": [telling.relation(relation) for relation in page], "next": page.next}
 
     @routes.post("/relations", response_model=answers.RelationChanged, status_code=status.HTTP_201_CREATED)
     async def add(body: requests.Statement, principal: Principal = caller) -> Any:
         """Write down a relation by hand."""
         principal.need("write")
         change = await memory.graph.aadd(**{**body.model_dump(), **principal.narrowed(named(body))})
-        return answers.relation_changed(change)
+        return telling.relation_changed(change)
 
     @routes.get("/entities", response_model=answers.EntityPage)
     async def entities(asked: Annotated[requests.EntityList, Query()], principal: Principal = caller) -> Any:

@@ -17,7 +17,7 @@ from langmem_adapter.records.results import AddResult
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.server.auth import Principal
 from langmem_adapter.server.jobs import result_of
-from langmem_adapter.server.v1 import answers
+from langmem_adapter.server.v1 import answers, telling
 from langmem_adapter.storage import jobs
 from langmem_adapter.storage.jobs import Job
 from langmem_adapter.twins import beside
@@ -70,7 +70,7 @@ def shown(job: Job, result: AddResult | None = None) -> dict[str, Any]:
         result: What came of it, where it is done.
     """
     told = {name: value for name, value in as_data(job).items() if name in answers.JobShown.model_fields}
-    return {**told, "result": None if result is None else answers.added(result)}
+    return {**told, "result": None if result is None else telling.added(result)}
 
 
 def _looked_up(memory: Memory, job_id: str, scope: Scope | None) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Response, status
 from langmem_adapter.memory import Memory
 from langmem_adapter.records.plain import as_data
 from langmem_adapter.server.auth import Principal
-from langmem_adapter.server.v1 import answers, requests
+from langmem_adapter.server.v1 import answers, requests, telling
 from langmem_adapter.server.v1.requests import named
 
 __all__ = ["router"]
@@ -46,7 +46,7 @@ def router(memory: Memory, caller: Any) -> APIRouter:
         """Change a memory by hand."""
         principal.need("write")
         given = {**body.model_dump(exclude_unset=True), **principal.narrowed(named(body))}
-        return answers.changed(await memory.aupdate(memory_id, **given))
+        return telling.changed(await memory.aupdate(memory_id, **given))
 
     @routes.delete("/memories/{memory_id}", status_code=status.HTTP_204_NO_CONTENT, response_class=Response)
     async def delete(memory_id: str, asked: Annotated[requests.Whose, Query()], principal: Principal = caller) -> None:
@@ -65,13 +65,13 @@ def router(memory: Memory, caller: Any) -> APIRouter:
     async def restore(memory_id: str, body: requests.Restore, principal: Principal = caller) -> Any:
         """Bring a memory back to what it was, also after its deletion."""
         principal.need("write")
-        return answers.changed(await memory.arestore(memory_id, body.revision, **principal.narrowed(named(body))))
+        return telling.changed(await memory.arestore(memory_id, body.revision, **principal.narrowed(named(body))))
 
     @routes.post("/search", response_model=answers.SearchResults)
     async def search(body: requests.Search, principal: Principal = caller) -> Any:
         """Find memories by meaning, words, speakers and time."""
         principal.need("read")
         found = await memory.asearch(**{**body.model_dump(), **principal.narrowed(named(body))})
-        return {"results": [answers.hit(hit) for hit in found]}
+        return {"results": [telling.hit(hit) for hit in found]}
 
     return routes

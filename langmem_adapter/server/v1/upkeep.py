@@ -11,7 +11,7 @@ from langmem_adapter.errors import LangmemAdapterError
 from langmem_adapter.memory import Memory
 from langmem_adapter.records.plain import as_data
 from langmem_adapter.server.auth import Principal
-from langmem_adapter.server.v1 import answers, requests
+from langmem_adapter.server.v1 import answers, requests, telling
 from langmem_adapter.server.v1.requests import named
 from langmem_adapter.storage.scopes import counts
 from langmem_adapter.twins import beside
@@ -64,6 +64,6 @@ def router(memory: Memory, caller: Any) -> APIRouter:
         principal.need("read")
         found = await memory.atrace(trace_id, **principal.narrowed(named(asked)))
         told = {name: value for name, value in as_data(found).items() if name != "state"}
-        return {**told, "result": answers.added(found.result)}
+        return {**told, "result": telling.added(found.result)}
 
     return routes

@@ -19,7 +19,7 @@ from sqlalchemy import inspect, make_url, text
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from langmem_adapter.errors import StorageError
-from langmem_adapter.storage import checkpoints, conversations, items, jobs, keys  # noqa: F401 - they add their tables to `metadata`
+from langmem_adapter.storage import checkpoints, conversations, items, jobs  # noqa: F401 - they add their tables to `metadata`
 from langmem_adapter.storage.graph import tables as graph  # noqa: F401 - the same
 from langmem_adapter.storage.tables import metadata
 
