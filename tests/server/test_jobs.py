@@ -10,22 +10,23 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
 
 from langmem_adapter.errors import MemoryNotFoundError
 from langmem_adapter.memory import Memory
 from langmem_adapter.records.scope import Scope
+from langmem_adapter.server.app import create_app
 from langmem_adapter.server.jobs import Workers, result_of
 from langmem_adapter.storage import jobs
 from langmem_adapter.testing.fakes import ScriptedChatModel
 from langmem_adapter.twins import beside
 from tests.faults.processes import start
-from tests.server.conftest import ALICE, client, key
+from tests.server.conftest import ALICE, HERE, client, key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
-
-    from fastapi.testclient import TestClient
 
     from langmem_adapter.storage.jobs import Job
 
@@ -197,6 +198,7 @@ async def test_a_server_that_ends_gives_its_job_back(memory: Memory, url: str) -
     with Memory(url, model=Waits(replies=[])) as slow:
         async with Workers(slow).running():
             await asyncio.wait_for(began.wait(), _PATIENCE)
+            await until(lambda: job(memory, one.id).progress == "extract")
     assert job(memory, one.id).state == "waiting"
     (done,) = await ended(memory, one.id)
     assert (done.state, done.attempts, texts(memory)) == ("done", 2, ["Likes tea"])
@@ -317,3 +319,13 @@ def test_an_app_that_was_not_told_to_begin_works_as_well(memory: Memory) -> None
     with http:
         assert events(http, where, {})[-1] == "done"
     assert texts(memory) == ["Likes tea"]
+
+
+def test_a_mounted_app_says_where_its_jobs_are(memory: Memory) -> None:
+    outer = FastAPI()
+    outer.mount("/memory", create_app(memory, auth="local"))
+    with TestClient(outer, client=HERE) as http:
+        where = http.post("/memory/v1/memories?wait=false", json=asked()).headers["location"]
+        assert where.startswith("/memory/v1/jobs/")
+        assert events(http, where, {})[-1] == "done"
+        assert http.get("/memory/v1/jobs/none").headers["content-type"] == "application/problem+json"

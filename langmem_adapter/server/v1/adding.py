@@ -41,6 +41,7 @@ def router(memory: Memory, caller: Any, workers: Workers, *, fetch_images: bool)
 
     @routes.post(
         "/memories",
+        summary="Add a memory",
         status_code=status.HTTP_201_CREATED,
         response_model=answers.Added,
         responses={202: {"model": answers.JobShown, "description": "A job does it."}},
@@ -62,6 +63,7 @@ def router(memory: Memory, caller: Any, workers: Workers, *, fetch_images: bool)
 
     @routes.post(
         "/memories/batch",
+        summary="Add many memories",
         response_model=answers.AddedMany,
         responses={202: {"model": answers.JobList, "description": "Jobs do it, one for each item."}},
     )

@@ -29,7 +29,7 @@ def router(memory: Memory, caller: Any) -> APIRouter:
     async def reading(read: Any, *arguments: Any, **options: Any) -> Any:
         return await beside(memory.engine.reading, read, *arguments, **options)
 
-    @routes.get("/conversations", response_model=answers.ConversationPage)
+    @routes.get("/conversations", summary="List conversations", response_model=answers.ConversationPage)
     async def listed(asked: Annotated[requests.Paged, Query()], principal: Principal = caller) -> Any:
         """The conversations within a scope, the latest first, page by page."""
         principal.need("read")
@@ -37,7 +37,9 @@ def router(memory: Memory, caller: Any) -> APIRouter:
         found, following = await reading(conversations.listed, scope, k=asked.k, after=asked.after)
         return {"items": [telling.conversation(info) for info in found], "next": following}
 
-    @routes.get("/conversations/{session_id:path}/turns", response_model=answers.TurnPage)
+    @routes.get(
+        "/conversations/{session_id:path}/turns", summary="Turns of a conversation", response_model=answers.TurnPage
+    )
     async def turns(
         session_id: str, asked: Annotated[requests.ConversationPage, Query()], principal: Principal = caller
     ) -> Any:
@@ -49,7 +51,9 @@ def router(memory: Memory, caller: Any) -> APIRouter:
         shown = [telling.turn(turn) for turn in found[-asked.k :]]
         return {"items": shown, "next": shown[0]["position"] if len(found) > asked.k else None}
 
-    @routes.get("/conversations/{session_id:path}/notes", response_model=answers.NoteList)
+    @routes.get(
+        "/conversations/{session_id:path}/notes", summary="Notes of a conversation", response_model=answers.NoteList
+    )
     async def noted(
         session_id: str, asked: Annotated[requests.NoteList, Query()], principal: Principal = caller
     ) -> Any:

@@ -66,7 +66,7 @@ def router(memory: Memory, caller: Any) -> APIRouter:
     """
     routes = APIRouter(tags=["exchange"])
 
-    @routes.get("/export", response_class=StreamingResponse, responses=_EXPORT)
+    @routes.get("/export", summary="Export memories", response_class=StreamingResponse, responses=_EXPORT)
     async def export(asked: Annotated[requests.Export, Query()], principal: Principal = caller) -> StreamingResponse:
         """Every memory of a scope, the newest statement first, as JSON lines."""
         principal.need("read")
@@ -74,7 +74,7 @@ def router(memory: Memory, caller: Any) -> APIRouter:
         first = await memory.aget_all(**how)
         return StreamingResponse(_exported(memory, first, how), media_type=_LINES)
 
-    @routes.post("/import", response_model=answers.Imported, openapi_extra=_IMPORT)
+    @routes.post("/import", summary="Import memories", response_model=answers.Imported, openapi_extra=_IMPORT)
     async def take_in(
         request: Request, idempotency_key: Annotated[str | None, Header()] = None, principal: Principal = caller
     ) -> Any:

@@ -22,21 +22,26 @@ def router(memory: Memory, caller: Any) -> APIRouter:
     """
     routes = APIRouter(tags=["knowledge graph"])
 
-    @routes.get("/relations", response_model=answers.RelationPage)
+    @routes.get("/relations", summary="List relations", response_model=answers.RelationPage)
     async def relations(asked: Annotated[requests.RelationList, Query()], principal: Principal = caller) -> Any:
         """The relations of a scope, the one that was recorded last first, page by page."""
         principal.need("read")
         page = await memory.graph.arelations(**{**asked.model_dump(), **principal.narrowed(named(asked))})
         return {"items": [telling.relation(relation) for relation in page], "next": page.next}
 
-    @routes.post("/relations", response_model=answers.RelationChanged, status_code=status.HTTP_201_CREATED)
+    @routes.post(
+        "/relations",
+        summary="Add a relation",
+        response_model=answers.RelationChanged,
+        status_code=status.HTTP_201_CREATED,
+    )
     async def add(body: requests.Statement, principal: Principal = caller) -> Any:
         """Write down a relation by hand."""
         principal.need("write")
         change = await memory.graph.aadd(**{**body.model_dump(), **principal.narrowed(named(body))})
         return telling.relation_changed(change)
 
-    @routes.get("/entities", response_model=answers.EntityPage)
+    @routes.get("/entities", summary="List entities", response_model=answers.EntityPage)
     async def entities(asked: Annotated[requests.EntityList, Query()], principal: Principal = caller) -> Any:
         """The entities of a scope, the one that is mentioned most often first, page by page."""
         principal.need("read")

@@ -47,12 +47,12 @@ def router(memory: Memory, caller: Any) -> APIRouter:
         principal.need("write")  # as for the add, whose answer it is
         return await beside(_looked_up, memory, job_id, principal.scope)
 
-    @routes.get("/jobs/{job_id}", response_model=answers.JobShown)
+    @routes.get("/jobs/{job_id}", summary="Get a job", response_model=answers.JobShown)
     async def get(job_id: str, principal: Principal = caller) -> Any:
         """How far a job is, and what came of it; it can be asked for until a day after its end."""
         return await found(job_id, principal)
 
-    @routes.get("/jobs/{job_id}/events", response_class=StreamingResponse, responses=_EVENTS)
+    @routes.get("/jobs/{job_id}/events", summary="Follow a job", response_class=StreamingResponse, responses=_EVENTS)
     async def events(job_id: str, principal: Principal = caller) -> StreamingResponse:
         """The same as server-sent events, whenever it goes on, until its end."""
         first = await found(job_id, principal)

@@ -30,12 +30,12 @@ def router(memory: Memory, caller: Any) -> APIRouter:
     """
     routes = APIRouter(tags=["upkeep"])
 
-    @routes.get("/health", response_model=answers.Health)
+    @routes.get("/health", summary="Is the server alive?", response_model=answers.Health)
     async def health() -> Any:
         """Whether the server is alive."""
         return {"status": "alive", "version": __version__}
 
-    @routes.get("/ready", response_model=answers.Health)
+    @routes.get("/ready", summary="Is the server ready?", response_model=answers.Health)
     async def ready() -> Any:
         """Whether the database answers, and the index is in step with it."""
         try:
@@ -45,20 +45,20 @@ def router(memory: Memory, caller: Any) -> APIRouter:
             raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "the database or the index does not answer") from None
         return {"status": "ready", "version": __version__}
 
-    @routes.get("/scopes", response_model=answers.ScopeList)
+    @routes.get("/scopes", summary="List scopes", response_model=answers.ScopeList)
     async def scopes(principal: Principal = caller) -> Any:
         """Every scope that has memories, as far as the key reaches, the largest first."""
         principal.need("admin")
         found = await beside(memory.engine.reading, counts, principal.scope)
         return {"items": [as_data(each) for each in found]}
 
-    @routes.post("/purge", response_model=answers.Erased)
+    @routes.post("/purge", summary="Erase a scope", response_model=answers.Erased)
     async def purge(body: requests.Whose, principal: Principal = caller) -> Any:
         """Erase a scope: its memories, their history, all that adds saw and answered, its keys; nothing can be restored."""
         principal.need("admin")
         return as_data(await memory.apurge(**principal.narrowed(named(body))))
 
-    @routes.get("/traces/{trace_id}", response_model=answers.TraceShown)
+    @routes.get("/traces/{trace_id}", summary="Get the trace of an add", response_model=answers.TraceShown)
     async def trace(trace_id: str, asked: Annotated[requests.Whose, Query()], principal: Principal = caller) -> Any:
         """What one add saw and did: turns, facts, the memories compared with, decisions, prompts and replies."""
         principal.need("read")
