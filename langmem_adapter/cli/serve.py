@@ -66,7 +66,7 @@ def serve(
         how: dict[str, Any] = {"max_body": max_body, "per_minute": per_minute, "fetch_images": fetch_images}
         app = create_app(memory, auth=auth, hosts=_names(host, host_name or []), **how)
         with _listening(host, port) as door:
-            _tell(call, _address(host, host_name or [], door), auth)
+            _tell(call, _address(host, host_name or [], door), auth, unnamed=host in _ANY and not host_name)
             _run(app, door)
 
 
@@ -114,7 +114,7 @@ def _address(host: str, names: list[str], door: socket.socket) -> str:
     return f"http://{name}:{door.getsockname()[1]}"
 
 
-def _tell(call: Call, address: str, auth: str) -> None:
+def _tell(call: Call, address: str, auth: str, *, unnamed: bool) -> None:
     call.output.show([{"url": address, "auth": auth}], columns=("url",), picture=lambda: f"serving at {address}")
     sys.stdout.flush()  # a program that started it waits for the line
     if call.output.as_json:
@@ -122,6 +122,8 @@ def _tell(call: Call, address: str, auth: str) -> None:
     needed = (
         "every call needs a key" if auth == "keys" else "no key: this machine alone is served, and may do everything"
     )
+    if unnamed:
+        call.output.note("other machines call it by a name, which no --host-name has given yet", "yellow")
     key = ' -H "X-API-Key: $KEY"' if auth == "keys" else ""
     call.output.note(f"{needed} · routes and examples: {address}/docs · Ctrl-C stops it")
     told = f"curl {address}/memories{key} -H 'Content-Type: application/json' -d {shlex.quote(_EXAMPLE)}"
