@@ -316,3 +316,11 @@ def test_every_route_has_its_place_in_the_document(http: TestClient) -> None:
         for operation in operations.values():
             assert operation["summary"] and operation["description"], path
             assert "application/problem+json" in operation["responses"]["default"]["content"], path
+
+
+def test_the_log_tells_our_routes_from_others(http: TestClient, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", logger="langmem_adapter.server")
+    http.get("/v1/memories/x")
+    http.get("/memories/x")
+    told = [vars(record)["fields"]["route"] for record in caplog.records if record.getMessage() == "request"]
+    assert told == ["/v1/memories/{memory_id}", "/memories/{memory_id}"]

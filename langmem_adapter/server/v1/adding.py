@@ -32,7 +32,7 @@ def router(memory: Memory, caller: Any, workers: Workers, *, fetch_images: bool)
         workers: Who carries out what nobody waits for.
         fetch_images: Whether images may be named by addresses other than `data:`.
     """
-    routes = APIRouter(tags=["memories"])
+    routes = APIRouter(prefix=OURS, tags=["memories"])
 
     def told(asked: requests.AddOne, principal: Principal, key: str | None = None) -> dict[str, Any]:
         if not fetch_images:

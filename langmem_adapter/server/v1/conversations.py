@@ -8,6 +8,7 @@ from langmem_adapter.memory import Memory
 from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.server.auth import Principal
+from langmem_adapter.server.problems import OURS
 from langmem_adapter.server.v1 import answers, requests, telling
 from langmem_adapter.server.v1.requests import named
 from langmem_adapter.storage import conversations, notes
@@ -24,7 +25,7 @@ def router(memory: Memory, caller: Any) -> APIRouter:
         memory: What is served.
         caller: The default of a parameter that gets the `Principal`.
     """
-    routes = APIRouter(tags=["conversations"])
+    routes = APIRouter(prefix=OURS, tags=["conversations"])
 
     async def reading(read: Any, *arguments: Any, **options: Any) -> Any:
         return await beside(memory.engine.reading, read, *arguments, **options)

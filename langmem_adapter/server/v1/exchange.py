@@ -15,7 +15,7 @@ from langmem_adapter.memory import Memory
 from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.results import Page
 from langmem_adapter.server.auth import Principal
-from langmem_adapter.server.problems import told_of
+from langmem_adapter.server.problems import OURS, told_of
 from langmem_adapter.server.v1 import answers, requests
 from langmem_adapter.server.v1.requests import Whose, named
 
@@ -64,7 +64,7 @@ def router(memory: Memory, caller: Any) -> APIRouter:
         memory: What is served.
         caller: The default of a parameter that gets the `Principal`.
     """
-    routes = APIRouter(tags=["exchange"])
+    routes = APIRouter(prefix=OURS, tags=["exchange"])
 
     @routes.get("/export", summary="Export memories", response_class=StreamingResponse, responses=_EXPORT)
     async def export(asked: Annotated[requests.Export, Query()], principal: Principal = caller) -> StreamingResponse:

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query, status
 from langmem_adapter.memory import Memory
 from langmem_adapter.records.plain import as_data
 from langmem_adapter.server.auth import Principal
+from langmem_adapter.server.problems import OURS
 from langmem_adapter.server.v1 import answers, requests, telling
 from langmem_adapter.server.v1.requests import named
 
@@ -20,7 +21,7 @@ def router(memory: Memory, caller: Any) -> APIRouter:
         memory: What is served.
         caller: The default of a parameter that gets the `Principal`.
     """
-    routes = APIRouter(tags=["knowledge graph"])
+    routes = APIRouter(prefix=OURS, tags=["knowledge graph"])
 
     @routes.get("/relations", summary="List relations", response_model=answers.RelationPage)
     async def relations(asked: Annotated[requests.RelationList, Query()], principal: Principal = caller) -> Any:

@@ -17,6 +17,7 @@ from langmem_adapter.records.results import AddResult
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.server.auth import Principal
 from langmem_adapter.server.jobs import result_of
+from langmem_adapter.server.problems import OURS
 from langmem_adapter.server.v1 import answers, telling
 from langmem_adapter.storage import jobs
 from langmem_adapter.storage.jobs import Job
@@ -41,7 +42,7 @@ def router(memory: Memory, caller: Any) -> APIRouter:
         memory: What is served.
         caller: The default of a parameter that gets the `Principal`.
     """
-    routes = APIRouter(tags=["jobs"])
+    routes = APIRouter(prefix=OURS, tags=["jobs"])
 
     async def found(job_id: str, principal: Principal) -> dict[str, Any]:
         principal.need("write")  # as for the add, whose answer it is

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query, Response, status
 from langmem_adapter.memory import Memory
 from langmem_adapter.records.plain import as_data
 from langmem_adapter.server.auth import Principal
+from langmem_adapter.server.problems import OURS
 from langmem_adapter.server.v1 import answers, requests, telling
 from langmem_adapter.server.v1.requests import named
 
@@ -20,7 +21,7 @@ def router(memory: Memory, caller: Any) -> APIRouter:
         memory: What is served.
         caller: The default of a parameter that gets the `Principal`.
     """
-    routes = APIRouter(tags=["memories"])
+    routes = APIRouter(prefix=OURS, tags=["memories"])
 
     @routes.get("/memories", summary="List memories", response_model=answers.MemoryPage)
     async def listed(asked: Annotated[requests.MemoryList, Query()], principal: Principal = caller) -> Any:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter
 
 from langmem_adapter.server.jobs import Workers
-from langmem_adapter.server.problems import OURS
 from langmem_adapter.server.v1 import adding, conversations, exchange, graph, jobs, memories, upkeep
 from langmem_adapter.server.v1.answers import PROBLEMS
 
@@ -26,7 +25,8 @@ def router(memory: Memory, caller: Any, *, fetch_images: bool) -> APIRouter:
         fetch_images: Whether images may be named by addresses other than `data:`.
     """
     workers = Workers(memory)
-    routes = APIRouter(prefix=OURS, responses=PROBLEMS, lifespan=workers.running)
+    # Each room has the prefix itself: the log names a route as its own router does.
+    routes = APIRouter(responses=PROBLEMS, lifespan=workers.running)
     routes.include_router(adding.router(memory, caller, workers, fetch_images=fetch_images))
     for room in (memories, graph, conversations, exchange, jobs, upkeep):
         routes.include_router(room.router(memory, caller))

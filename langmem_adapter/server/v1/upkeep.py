@@ -11,6 +11,7 @@ from langmem_adapter.errors import LangmemAdapterError
 from langmem_adapter.memory import Memory
 from langmem_adapter.records.plain import as_data
 from langmem_adapter.server.auth import Principal
+from langmem_adapter.server.problems import OURS
 from langmem_adapter.server.v1 import answers, requests, telling
 from langmem_adapter.server.v1.requests import named
 from langmem_adapter.storage.scopes import counts
@@ -28,7 +29,7 @@ def router(memory: Memory, caller: Any) -> APIRouter:
         memory: What is served.
         caller: The default of a parameter that gets the `Principal`.
     """
-    routes = APIRouter(tags=["upkeep"])
+    routes = APIRouter(prefix=OURS, tags=["upkeep"])
 
     @routes.get("/health", summary="Is the server alive?", response_model=answers.Health)
     async def health() -> Any:
