@@ -197,15 +197,28 @@ class Call:
         Raises:
             CommandError: The settings do not fit, the driver is missing, or there is no database.
         """
+        with self.database() as database, database.read() as connection:
+            yield connection
+
+    @contextmanager
+    def database(self, *, create: bool = False) -> Iterator[Database]:
+        """The database alone, for what needs no model and no vectors.
+
+        Args:
+            create: Make it where there is none.
+
+        Raises:
+            CommandError: As `reading`.
+        """
         from langmem_adapter.storage.migrations.runner import migrate
 
-        self.refuse_absent()
+        if not create:
+            self.refuse_absent()
         with closing(self._database()) as database:
             migrate(database)
             if not self.output.as_json:
                 self.output.note(database.location)
-            with database.read() as connection:
-                yield connection
+            yield database
 
     def _database(self) -> Database:
         from langmem_adapter.storage.database import Database
