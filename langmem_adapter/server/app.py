@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter._version import __version__
+from langmem_adapter.arguments import flag
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
 from langmem_adapter.records.checks import quoted
 
 try:
     from fastapi import Depends, FastAPI, Request
+    from starlette.routing import Route
 except ModuleNotFoundError as error:
     raise MissingDependencyError("fastapi", extra="server") from error
 
@@ -20,10 +23,11 @@ from langmem_adapter.server.guard import Guard, Rate
 from langmem_adapter.server.problems import answer_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import AsyncIterator, Collection
 
     from langmem_adapter.memory import Memory
     from langmem_adapter.server.auth import Auth
+    from langmem_adapter.server.mcp import Mounted
 
 __all__ = ["create_app"]
 
@@ -37,6 +41,7 @@ def create_app(
     hosts: Collection[str] = ("localhost", "127.0.0.1", "[::1]", "testserver"),
     max_body: int = 10 * _MEGABYTE,
     per_minute: int = 0,
+    mcp: bool = False,
 ) -> FastAPI:
     """An ASGI app that serves a memory.
 
@@ -47,6 +52,7 @@ def create_app(
             into another one knows nothing of that one's auth.
         hosts: Names by which it may be called (`Host`), without port; `"*"` for any.
         max_body: Bytes of a request's body.
+        mcp: Whether MCP clients are served as well, at `/mcp` (streamable HTTP; extra `mcp`).
         per_minute: Requests a minute from one address; 0 for any number.
 
     Raises:
@@ -68,11 +74,32 @@ def create_app(
     async def principal(request: Request) -> Principal:
         return await authenticate(request)
 
-    app = FastAPI(title="langmem_adapter", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)
+    tools = _mcp(memory, authenticate) if flag(mcp, "mcp") else None
+
+    @asynccontextmanager
+    async def running(_: FastAPI) -> AsyncIterator[None]:
+        async with nullcontext() if tools is None else tools.running():
+            yield
+
+    described: dict[str, Any] = {
+        "title": "langmem_adapter",
+        "version": __version__,
+        "docs_url": None,
+        "redoc_url": None,
+    }
+    app = FastAPI(**described, redirect_slashes=False, lifespan=running)
     app.add_middleware(Guard, hosts=hosts, max_body=max_body, rate=Rate(per_minute))
     answer_errors(app)
     app.include_router(mem0.router(memory, Depends(principal)))
+    if tools is not None:
+        app.router.routes.append(Route("/mcp", tools, methods=["GET", "POST", "DELETE"]))
     return app
+
+
+def _mcp(memory: Memory, authenticate: Auth) -> Mounted:
+    from langmem_adapter.server.mcp import Mounted  # noqa: PLC0415 - another extra
+
+    return Mounted(memory, authenticate)
 
 
 def _auth(auth: Any, memory: Memory) -> Auth:
