@@ -17,6 +17,7 @@ from langmem_adapter.cli.doctor import doctor
 from langmem_adapter.cli.evaluate import locomo, questions
 from langmem_adapter.cli.failures import ExitCode, Failure, failure_of, known_errors
 from langmem_adapter.cli.look import history, list_, search, show
+from langmem_adapter.cli.mcp import mcp
 from langmem_adapter.cli.options import DatabaseOption, EmbeddingsOption, JsonOption, ModelOption, TrustOption, command
 from langmem_adapter.cli.output import Output
 from langmem_adapter.cli.prompts import prompts
@@ -68,7 +69,7 @@ def _named(*functions: Callable[..., None]) -> dict[str, Callable[..., None]]:
 
 
 _COMMANDS: Final = _named(
-    demo, add, search, list_, show, history, update, delete, purge, reindex, doctor, prompts, serve
+    demo, add, search, list_, show, history, update, delete, purge, reindex, doctor, prompts, serve, mcp
 )
 _KEYS: Final = _named(keys.create, keys.list_, keys.revoke)
 _EVALUATIONS: Final = _named(locomo, questions)

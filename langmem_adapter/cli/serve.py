@@ -40,6 +40,7 @@ def serve(
         int, typer.Option(metavar="N", min=0, help="Requests a minute from one address; 0: any number.")
     ] = 0,
     fetch_images: Annotated[bool, typer.Option("--fetch-images", help="Let callers name images by addresses.")] = False,
+    mcp: Annotated[bool, typer.Option("--mcp", help="Serve MCP clients as well, at /mcp.")] = False,
     graph: GraphOption = None,
 ) -> None:
     """Serve the memory over HTTP: Mem0's routes, and our own below /v1.
@@ -63,7 +64,7 @@ def serve(
 
     with call.memory(create=True, graph=graph) as memory:
         auth = _auth(memory, host)
-        how: dict[str, Any] = {"max_body": max_body, "per_minute": per_minute, "fetch_images": fetch_images}
+        how: dict[str, Any] = {"max_body": max_body, "per_minute": per_minute, "fetch_images": fetch_images, "mcp": mcp}
         app = create_app(memory, auth=auth, hosts=_names(host, host_name or []), **how)
         with _listening(host, port) as door:
             _tell(call, _address(host, host_name or [], door), auth, unnamed=host in _ANY and not host_name)

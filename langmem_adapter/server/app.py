@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter._version import __version__
+from langmem_adapter.arguments import flag
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
 from langmem_adapter.records.checks import quoted
@@ -12,6 +14,7 @@ from langmem_adapter.records.checks import quoted
 try:
     from fastapi import Depends, FastAPI, Request, Security
     from fastapi.security import APIKeyHeader, HTTPBearer
+    from starlette.routing import Route
 except ModuleNotFoundError as error:
     raise MissingDependencyError("fastapi", extra="server") from error
 
@@ -23,10 +26,11 @@ from langmem_adapter.server.problems import answer_errors
 from langmem_adapter.server.v1.router import router as ours
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import AsyncIterator, Collection
 
     from langmem_adapter.memory import Memory
     from langmem_adapter.server.auth import Auth
+    from langmem_adapter.server.mcp import Mounted
 
 __all__ = ["create_app"]
 
@@ -44,6 +48,7 @@ def create_app(
     max_body: int = 10 * _MEGABYTE,
     per_minute: int = 0,
     fetch_images: bool = False,
+    mcp: bool = False,
 ) -> FastAPI:
     """An ASGI app that serves a memory.
 
@@ -57,6 +62,8 @@ def create_app(
         per_minute: Requests a minute from one address; 0 for any number.
         fetch_images: Whether images may be named by addresses, which the chat model, or its client on this machine, then
             fetches: whoever may write chooses what it asks for. `data:` URLs always pass.
+        mcp: Whether MCP clients are served as well, at `/mcp` (streamable HTTP; extra `mcp`); not where the app is mounted into
+            another one, which runs no lifespan of it.
 
     Raises:
         InvalidInputError: *memory* is no `Memory`, *auth* is none of these, or no key is needed under any name.
@@ -83,14 +90,35 @@ def create_app(
         request.state.caller = found.name
         return found
 
-    app = FastAPI(title="langmem_adapter", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)
+    tools = _mcp(memory, authenticate) if flag(mcp, "mcp") else None
+
+    @asynccontextmanager
+    async def running(_: FastAPI) -> AsyncIterator[None]:
+        async with nullcontext() if tools is None else tools.running():
+            yield
+
+    described: dict[str, Any] = {
+        "title": "langmem_adapter",
+        "version": __version__,
+        "docs_url": None,
+        "redoc_url": None,
+    }
+    app = FastAPI(**described, redirect_slashes=False, lifespan=running)
     app.add_middleware(Guard, hosts=hosts, max_body=max_body, rate=Rate(per_minute))
     app.add_middleware(Logged)
     answer_errors(app)
     docs.put(app)
     app.include_router(mem0.router(memory, Depends(principal), fetch_images=fetch_images))
     app.include_router(ours(memory, Depends(principal), fetch_images=fetch_images))
+    if tools is not None:
+        app.router.routes.append(Route("/mcp", tools, methods=["GET", "POST", "DELETE"]))
     return app
+
+
+def _mcp(memory: Memory, authenticate: Auth) -> Mounted:
+    from langmem_adapter.server.mcp import Mounted  # noqa: PLC0415 - another extra
+
+    return Mounted(memory, authenticate)
 
 
 def _auth(auth: Any, memory: Memory) -> Auth:

@@ -1,0 +1,54 @@
+"""The command `mcp`: the memory for MCP clients that start a program and talk to it on standard input and output."""
+
+import json
+from typing import Annotated
+
+import typer
+
+from langmem_adapter.cli.failures import CommandError, ExitCode
+from langmem_adapter.cli.options import Call, GraphOption
+
+__all__ = ["mcp"]
+
+
+def mcp(
+    call: Call,
+    *,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Let the model look, and change nothing.")] = False,
+    graph: GraphOption = None,
+    configuration: Annotated[
+        bool, typer.Option("--configuration", help="Print what a client's configuration needs, and end.")
+    ] = False,
+) -> None:
+    r"""Serve one user's memory to an MCP client (Claude Desktop, Cursor, VS Code, an agent of your own).
+
+    It talks on standard input and output, so clients start it themselves. Over HTTP it is part of [bold]serve[/bold].
+
+    [bold]Examples[/bold]
+    $ langmem-adapter mcp -u alice --configuration
+    $ claude mcp add memory -- langmem-adapter mcp -u alice
+    """
+    from langmem_adapter.records.scope import Scope
+
+    if not call.scope:
+        raise CommandError(
+            "whose memory?", code="scope_missing", exit_code=ExitCode.USAGE, hint="start it with -u USER"
+        )
+    if configuration:
+        typer.echo(json.dumps(_configuration(call, read_only=read_only), indent=2, ensure_ascii=False))
+        return
+    from langmem_adapter.server.auth import Principal
+    from langmem_adapter.server.mcp import create_mcp
+
+    rights = frozenset({"read"} if read_only else {"read", "write"})
+    principal = Principal("local", Scope(**call.scope), rights)
+    with call.memory(create=True, graph=graph) as memory:
+        create_mcp(memory, lambda _: principal).run("stdio")
+
+
+def _configuration(call: Call, *, read_only: bool) -> dict[str, object]:
+    """The block that Claude Desktop, Cursor and others read; VS Code calls `mcpServers` `servers`."""
+    named = [part for name, value in call.scope.items() for part in (f"--{name.removesuffix('_id')}", value)]
+    where = ["--database", str(call.options["database"])] if call.options["database"] else []
+    arguments = ["mcp", *named, *where, *(["--read-only"] if read_only else [])]
+    return {"mcpServers": {"memory": {"command": "langmem-adapter", "args": arguments}}}

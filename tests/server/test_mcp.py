@@ -1,0 +1,142 @@
+"""MCP, driven by the real client: in this process, over standard input and output, and over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from httpx import ASGITransport, AsyncClient
+from langchain_mcp_adapters.client import MultiServerMCPClient
+from langchain_mcp_adapters.tools import load_mcp_tools
+from mcp import ClientSession
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.memory import create_connected_server_and_client_session as connected
+
+from langmem_adapter.memory import Memory
+from langmem_adapter.records.scope import Scope
+from langmem_adapter.server.app import create_app
+from langmem_adapter.server.auth import Principal
+from langmem_adapter.server.mcp import create_mcp
+from langmem_adapter.storage import keys
+from tests.programs import COMMAND, python
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+USERS = ("alice", "bob")
+ALICE = Principal("alice", Scope(user_id="alice"), frozenset({"read", "write"}))
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    with Memory(tmp_path / "memory.db", graph=True) as memory:
+        yield memory
+
+
+async def call(client: ClientSession, tool: str, **arguments: Any) -> Any:
+    answer = await client.call_tool(tool, arguments)
+    said = [part.text for part in answer.content if part.type == "text"]
+    return {"error": said[0]} if answer.isError else (answer.structuredContent or {}).get("result")
+
+
+def test_a_model_searches_adds_updates_and_forgets(memory: Memory) -> None:
+    async def use() -> None:
+        async with connected(create_mcp(memory, lambda _: ALICE)._mcp_server) as client:
+            (added,) = await call(client, "add_memory", text="我住在里昂。")
+            assert added["event"] == "ADD"
+            (hit,) = await call(client, "search_memories", query="她住在哪里？")
+            assert hit["id"] == added["id"]
+            await client.call_tool("update_memory", {"memory_id": hit["id"], "text": "住在奥斯陆"})
+            assert [step["event"] for step in await call(client, "memory_history", memory_id=hit["id"])] == [
+                "ADD",
+                "UPDATE",
+            ]
+            listed = (await client.read_resource("memory://memories")).contents[0]  # type: ignore[arg-type]  # a URL
+            assert [item["text"] for item in json.loads(listed.text)] == ["住在奥斯陆"]  # type: ignore[union-attr]
+            await client.call_tool("delete_memory", {"memory_id": hit["id"]})
+            assert await call(client, "search_memories", query="家") == []
+
+    asyncio.run(use())
+
+
+def test_what_is_wrong_comes_back_in_words_and_nobody_else_is_met(memory: Memory) -> None:
+    bobs = str(memory.add("I live in Oslo.", user_id="bob").results[0].id)
+
+    async def use() -> None:
+        async with connected(create_mcp(memory, lambda _: ALICE)._mcp_server) as client:
+            assert await call(client, "search_memories", query="Oslo") == []
+            for tool, more in (("memory_history", {}), ("delete_memory", {}), ("update_memory", {"text": "x"})):
+                assert bobs in (await call(client, tool, memory_id=bobs, **more))["error"]
+            assert "bob" not in str(await call(client, "search_memories", query="x", user_id="bob"))
+
+    asyncio.run(use())
+
+
+@pytest.mark.parametrize(
+    ("principal", "said"),
+    [
+        (Principal("reader", ALICE.scope, frozenset({"read"})), "right to write"),
+        (Principal("admin", None, frozenset({"read", "write", "admin"})), "bound to a user"),
+    ],
+)
+def test_rights_and_a_scope_are_needed(memory: Memory, principal: Principal, said: str) -> None:
+    async def use() -> None:
+        async with connected(create_mcp(memory, lambda _: principal)._mcp_server) as client:
+            assert said in (await call(client, "add_memory", text="I like tea."))["error"]
+
+    asyncio.run(use())
+    assert memory.stats().memories == 0
+
+
+def test_a_client_starts_the_command_and_talks_to_it(tmp_path: Path) -> None:
+    where: Any = {"transport": "stdio", "command": sys.executable, "cwd": str(tmp_path)}
+    arguments = [*COMMAND, "mcp", "-u", "alice", "-d", "memory.db"]
+
+    async def use() -> None:
+        client = MultiServerMCPClient({"memory": {**where, "args": arguments, "env": {**os.environ}}})
+        async with client.session("memory") as session:
+            tools = {tool.name: tool for tool in await load_mcp_tools(session)}
+            assert "ADD" in str(await tools["add_memory"].ainvoke({"text": "I live in Lyon."}))
+            assert "Lives in Lyon" in str(await tools["search_memories"].ainvoke({"query": "Where does she live?"}))
+
+    asyncio.run(use())
+
+
+def test_the_command_tells_clients_how_to_start_it(tmp_path: Path) -> None:
+    done = python(*COMMAND, "mcp", "-u", "爱丽丝", "-d", tmp_path / "m.db", "--read-only", "--configuration")
+    (entry,) = json.loads(done.stdout)["mcpServers"].values()
+    assert entry["args"] == ["mcp", "--user", "爱丽丝", "--database", str(tmp_path / "m.db"), "--read-only"]
+    refused = python(*COMMAND, "mcp", code=2, LANGMEM_ADAPTER_USER="")
+    assert "-u USER" in refused.stderr
+
+
+def test_over_http_each_request_says_by_its_key_whose_memory_it_is(memory: Memory) -> None:
+    write = memory.engine.database.write
+    shown = {
+        user: write(partial(keys.create, name=user, scope=Scope(user_id=user), rights=["read", "write"]))[1]
+        for user in USERS
+    }
+    memory.add("I live in Oslo.", user_id="bob")
+
+    async def use() -> None:
+        app = create_app(memory, auth="keys", mcp=True)
+        async with app.router.lifespan_context(app):
+            for user, found in (("alice", []), ("bob", ["Lives in Oslo"])):
+                http = AsyncClient(transport=ASGITransport(app), headers={"X-API-Key": shown[user]})
+                async with (
+                    http,
+                    streamable_http_client("http://localhost/mcp", http_client=http) as (read, write, _),
+                    ClientSession(read, write) as client,
+                ):
+                    await client.initialize()
+                    assert [hit["text"] for hit in await call(client, "search_memories", query="home")] == found
+            async with AsyncClient(transport=ASGITransport(app), base_url="http://localhost") as nobody:
+                assert (await nobody.post("/mcp", json={})).status_code == 401
+
+    asyncio.run(use())
