@@ -99,7 +99,8 @@ def test_a_client_starts_the_command_and_talks_to_it(tmp_path: Path) -> None:
     arguments = [*COMMAND, "mcp", "-u", "alice", "-d", "memory.db"]
 
     async def use() -> None:
-        client = MultiServerMCPClient({"memory": {**where, "args": arguments, "env": {**os.environ}}})
+        connections: Any = {"memory": {**where, "args": arguments, "env": {**os.environ}}}
+        client = MultiServerMCPClient(connections)
         async with client.session("memory") as session:
             tools = {tool.name: tool for tool in await load_mcp_tools(session)}
             assert "ADD" in str(await tools["add_memory"].ainvoke({"text": "I live in Lyon."}))
