@@ -354,7 +354,7 @@ class WorkingMemory:
         def write(connection: Connection) -> T:
             return work(Stored(connection, self._where()))
 
-        return Plan(partial(self._database.write, write), partial(self._database.awrite, write))
+        return Plan.calling(self._database.write, self._database.awrite, write)
 
     def _within(self, work: Callable[[Log], T]) -> Plan[T]:
         def run() -> T:

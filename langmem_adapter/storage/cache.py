@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.storage.conversations import Conversation
 
-__all__ = ["TTL", "Cache", "opened", "redis_key"]
+__all__ = ["TTL", "Cache", "redis_key"]
 
 TTL: Final = 1_800
 """Seconds for which a copy is kept."""
@@ -36,16 +36,6 @@ def redis_key(*parts: str) -> str:
         ('chats:ada%3A1:2', 'chats:ada:1%3A2')
     """
     return ":".join(quote(part, safe="") for part in parts)
-
-
-def opened(url: str | None) -> Cache | None:
-    """The cache at an address, which nobody has called yet; `None` where there is no address.
-
-    Raises:
-        InvalidInputError: It is no address of a Redis server.
-        MissingDependencyError: The package `redis` is not installed.
-    """
-    return None if url is None else Cache(url)
 
 
 class Cache:
