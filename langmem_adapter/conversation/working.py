@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, messages_from_dict
 
-from langmem_adapter.arguments import each_of, flag, scope_if_given
+from langmem_adapter.arguments import bounded, each_of, flag, scope_if_given
 from langmem_adapter.conversation.log import Kept, Log, Stored
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 __all__ = ["WorkingMemory", "causes_of", "named_drafts", "number_of"]
 
 _CHUNK: Final = 500  # values of one IN: databases bound their number
+_MOST: Final = 1_000_000_000
+number_of: Final = partial(bounded, least=0, most=_MOST)
+"""A number of messages, 0 for all."""
 
 T = TypeVar("T")
 
@@ -216,9 +219,8 @@ class WorkingMemory:
     @planned
     def get_by_position(self, position: int) -> Plan[BaseMessage | None]:
         """The message at a place, counted from 0, or from the end where it is negative; `None` where there is none."""
-        if not isinstance(position, int) or isinstance(position, bool):
-            raise InvalidInputError(f"position is a whole number, not {quoted(position)}")
-        return self._reading(lambda log: _message(log.nth(position)))
+        place = bounded(position, "position", least=-_MOST, most=_MOST)
+        return self._reading(lambda log: _message(log.nth(place)))
 
     aget_by_position = awaited(get_by_position)
 
@@ -373,23 +375,14 @@ def _message(turn: StoredTurn | None) -> BaseMessage | None:
 
 def named_drafts(messages: Iterable[BaseMessage]) -> list[Draft]:
     """Messages, ready to be kept: one without an id has a new one there."""
-    given = each_of(messages, "messages")
-    unnamed = [isinstance(message, BaseMessage) and message.id is None for message in given]
-    return drafts_of(
-        [
-            message.model_copy(update={"id": str(uuid4())}) if new else message
-            for message, new in zip(given, unnamed, strict=True)
-        ]
-    )
+    return drafts_of([_named(message) for message in each_of(messages, "messages")])
+
+
+def _named(message: BaseMessage) -> BaseMessage:
+    unnamed = isinstance(message, BaseMessage) and message.id is None
+    return message.model_copy(update={"id": str(uuid4())}) if unnamed else message
 
 
 def causes_of(watch: Iterable[object] | None) -> frozenset[str] | None:
     """Causes by their names; `None` for any."""
     return None if watch is None else frozenset(cause_name(cause, "watch") for cause in watch)
-
-
-def number_of(value: object, name: str) -> int:
-    """A number of messages, 0 for all."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise InvalidInputError(f"{name} is a whole number from 0 (all), not {quoted(value)}")
-    return value
