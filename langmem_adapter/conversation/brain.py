@@ -17,7 +17,6 @@ from langmem_adapter.arguments import bounded, filled, flag
 from langmem_adapter.conversation.course import Course, Due, State
 from langmem_adapter.conversation.summaries import about_tokens, language_of, told
 from langmem_adapter.conversation.talk import Talk
-from langmem_adapter.conversation.working import WorkingMemory
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import check_text
@@ -93,9 +92,8 @@ class BrainMemory(Talk):
         self._max_tokens: Final = _tokens(max_tokens, "max_tokens")
         self._tokens: Final = count_tokens
         self._summarizer: Final = engine.reasoner.summarizer
-        course = Course(engine, Conversation(chat_id, self._scope), window=_tokens(window, "window"), count=self._count)
-        named: dict[str, Any] = self._scope.named
-        super().__init__(course, WorkingMemory(memory=memory, session_id=chat_id, **named))
+        window = _tokens(window, "window")
+        super().__init__(Course(engine, Conversation(chat_id, self._scope), window=window, count=self._count))
 
     # ── summing up ──────────────────────────────────────────────────────────────────────────────────────────────────
 

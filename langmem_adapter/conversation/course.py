@@ -159,6 +159,16 @@ class Course:
         """Some work in a write transaction."""
         return Plan.calling(self._engine.database.write, self._engine.database.awrite, work)
 
+    def append(self, draft: Draft, connection: Connection) -> bool:
+        """Keep a message, unless it is there already under its id."""
+        if draft.message_id is not None:
+            alike = Which(fingerprints={str(draft.fingerprint)})
+            same = conversations.read(connection, self._conversation, alike)
+            if any(turn.message_id == draft.message_id for turn in same):
+                return False
+        conversations.append(connection, self._conversation, [draft])
+        return True
+
     def keep(self, note: Note, connection: Connection) -> None:
         """Keep a note."""
         notes.keep(connection, self._conversation, note)

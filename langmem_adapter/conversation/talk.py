@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from langmem_adapter.conversation.course import Course, State
-    from langmem_adapter.conversation.working import WorkingMemory
 
 __all__ = ["Talk"]
 
@@ -34,12 +33,10 @@ class Talk:
 
     Args:
         course: The conversation in the database.
-        log: Its messages.
     """
 
-    def __init__(self, course: Course, log: WorkingMemory) -> None:
+    def __init__(self, course: Course) -> None:
         self._course: Final = course
-        self._log: Final = log
 
     # ── keeping ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -56,21 +53,21 @@ class Talk:
         Raises:
             InvalidInputError: It cannot be kept as it is.
         """
-        return Plan.calling(self._log.add, self._log.aadd, message)
+        return self._kept(message)
 
     aadd_history = awaited(add_history)
 
     @planned
     def add_talk(self, message: BaseMessage | str) -> Plan[bool]:
         """Keep what the user says; see `add_history`."""
-        return Plan.calling(self._log.add, self._log.aadd, _said_by(HumanMessage, message))
+        return self._kept(_said_by(HumanMessage, message))
 
     aadd_talk = awaited(add_talk)
 
     @planned
     def add_answer(self, message: BaseMessage | str) -> Plan[bool]:
         """Keep what the assistant says; see `add_history`."""
-        return Plan.calling(self._log.add, self._log.aadd, _said_by(AIMessage, message))
+        return self._kept(_said_by(AIMessage, message))
 
     aadd_answer = awaited(add_answer)
 
@@ -262,6 +259,10 @@ class Talk:
         return redis_key(prefix, user_id, chat_id)
 
     split_texts = staticmethod(split_texts)
+
+    def _kept(self, message: BaseMessage) -> Plan[bool]:
+        (draft,) = drafts_of([message])
+        return self._course.writing(partial(self._course.append, draft))
 
 
 def _said_by(kind: type[BaseMessage], message: BaseMessage | str) -> BaseMessage:

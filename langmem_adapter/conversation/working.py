@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, messages_from_dict
 
-from langmem_adapter.arguments import bounded, each_of, flag, scope_if_given
+from langmem_adapter.arguments import each_of, flag, scope_if_given
 from langmem_adapter.conversation.log import Kept, Log, Stored
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
 __all__ = ["WorkingMemory", "causes_of", "named_drafts", "number_of"]
 
 _CHUNK: Final = 500  # values of one IN: databases bound their number
-_MOST: Final = 1_000_000_000
-number_of: Final = partial(bounded, least=0, most=_MOST)
-"""A number of messages, 0 for all."""
 
 T = TypeVar("T")
 
@@ -219,8 +216,9 @@ class WorkingMemory:
     @planned
     def get_by_position(self, position: int) -> Plan[BaseMessage | None]:
         """The message at a place, counted from 0, or from the end where it is negative; `None` where there is none."""
-        place = bounded(position, "position", least=-_MOST, most=_MOST)
-        return self._reading(lambda log: _message(log.nth(place)))
+        if not isinstance(position, int) or isinstance(position, bool):
+            raise InvalidInputError(f"position is a whole number, not {quoted(position)}")
+        return self._reading(lambda log: _message(log.nth(position)))
 
     aget_by_position = awaited(get_by_position)
 
@@ -341,20 +339,21 @@ class WorkingMemory:
     def _reading(self, work: Callable[[Log], T]) -> Plan[T]:
         if self._database is None:
             return self._within(work)
-        database = self._database
+        database, conversation = self._database, self._where()
 
         def read() -> T:
             with database.read() as connection:
-                return work(Stored(connection, self._where()))
+                return work(Stored(connection, conversation))
 
         return Plan(read)
 
     def _writing(self, work: Callable[[Log], T]) -> Plan[T]:
         if self._database is None:
             return self._within(work)
+        conversation = self._where()
 
         def write(connection: Connection) -> T:
-            return work(Stored(connection, self._where()))
+            return work(Stored(connection, conversation))
 
         return Plan.calling(self._database.write, self._database.awrite, write)
 
@@ -386,3 +385,10 @@ def _named(message: BaseMessage) -> BaseMessage:
 def causes_of(watch: Iterable[object] | None) -> frozenset[str] | None:
     """Causes by their names; `None` for any."""
     return None if watch is None else frozenset(cause_name(cause, "watch") for cause in watch)
+
+
+def number_of(value: object, name: str) -> int:
+    """A number of messages, 0 for all."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise InvalidInputError(f"{name} is a whole number from 0 (all), not {quoted(value)}")
+    return value
