@@ -171,6 +171,9 @@ class LongTermMemory(WorkingMemory):
 
         Returns:
             Whether it is the first time, and how many messages there are.
+
+        Raises:
+            InvalidInputError: *role_id* is empty.
         """
         self._take(role_id)
         self.watch = self.watch if watch is None else causes_of(watch)
@@ -207,6 +210,10 @@ class LongTermMemory(WorkingMemory):
 
         Returns:
             The news, with why the others are none, and what is beyond the limit.
+
+        Raises:
+            InvalidInputError: An argument cannot be used, or it is not known yet whose memory it is.
+            EmbeddingMismatchError: The database's vectors are of another model.
         """
         messages = each_of(observed, "observed")
         drafts = named_drafts(messages)
@@ -224,6 +231,10 @@ class LongTermMemory(WorkingMemory):
         Args:
             message: A message, or a text.
             k: At most so many.
+
+        Raises:
+            InvalidInputError: An argument cannot be used, or it is not known yet whose memory it is.
+            EmbeddingMismatchError: The database's vectors are of another model.
         """
         text = filled(message.text if isinstance(message, BaseMessage) else message, "message")
         return self._near([text], bounded(k)).then(lambda found: found[0])
@@ -241,6 +252,9 @@ class LongTermMemory(WorkingMemory):
 
         Returns:
             Messages, oldest first, each once.
+
+        Raises:
+            InvalidInputError: An argument cannot be used, or it is not known yet whose memory it is.
         """
         window, most = number_of(k, "k"), bounded(recalled, "recalled")
 
