@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from uuid import uuid4
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langgraph.graph import StateGraph
@@ -36,6 +36,7 @@ from langmem_adapter.records.work import EXPERIENCE
 from langmem_adapter.scoping import MemoryContext
 from langmem_adapter.settings import Settings
 from langmem_adapter.testing.fakes import CountingEmbeddings
+from tests.conftest import EXAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -387,6 +388,7 @@ def test_a_request_too_long_to_be_kept_is_refused_before_anything_is_done() -> N
     assert work.asked == []
 
 
+@settings(max_examples=EXAMPLES // 2)
 @given(
     st.lists(
         st.tuples(st.sampled_from(["a", "b", "A", "甲"]), st.sampled_from("xy"), st.none() | st.integers(1, 10)),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 from uuid import uuid4
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, RemoveMessage, ToolMessage
 from langchain_core.messages.ai import add_ai_message_chunks
@@ -23,6 +23,7 @@ from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
 from langmem_adapter.conversation import Carried, WorkingMemory, carried, latest, register, stamp
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory import Memory
+from tests.conftest import EXAMPLES
 from tests.openai_server import OpenAIServer
 
 if TYPE_CHECKING:
@@ -254,6 +255,7 @@ MESSAGES = st.lists(
 )
 
 
+@settings(max_examples=EXAMPLES // 2)
 @given(before=MESSAGES, then=MESSAGES, ignore=st.booleans())
 def test_both_kinds_of_log_do_the_same(
     *, memory: Memory, before: list[tuple[str, ...]], then: list[tuple[str, ...]], ignore: bool
