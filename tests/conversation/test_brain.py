@@ -21,7 +21,6 @@ from langmem_adapter import InvalidInputError, Memory, MemoryNotFoundError, Mode
 from langmem_adapter.conversation import BrainMemory, WorkingMemory
 from langmem_adapter.conversation.summaries import about_tokens
 from langmem_adapter.testing import ScriptedChatModel
-from tests.conftest import EXAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -178,7 +177,7 @@ def test_what_dumps_did_not_give_is_refused(memory: Memory, data: Any) -> None:
 def test_h10_no_mixture_of_ids_loses_anything(memory: Memory) -> None:
     """MetaGPT dropped every id that was no larger number than the last, and each uuid behind a number."""
 
-    @settings(max_examples=EXAMPLES // 2)
+    @settings(max_examples=settings().max_examples // 2)
     @given(st.lists(st.sampled_from(["1", "2", "3", "10", "b7", "f81d4fae7dec", None]), max_size=8))
     def holds(ids: list[str | None]) -> None:
         brain = BrainMemory(memory, uuid4().hex, user_id="alice")
@@ -368,7 +367,7 @@ def call(number: int) -> list[BaseMessage]:
 
 
 def test_calls_of_tools_are_never_parted_from_their_answers(memory: Memory) -> None:
-    @settings(max_examples=EXAMPLES // 5)
+    @settings(max_examples=settings().max_examples // 5)
     @given(st.lists(st.sampled_from(["talk", "call", "two"]), min_size=5, max_size=25), st.integers(300, 500))
     def holds(kinds: list[str], budget: int) -> None:
         brain = BrainMemory(memory, uuid4().hex, user_id="alice", window=200, max_tokens=100)

@@ -36,7 +36,6 @@ from langmem_adapter.records.work import EXPERIENCE
 from langmem_adapter.scoping import MemoryContext
 from langmem_adapter.settings import Settings
 from langmem_adapter.testing.fakes import CountingEmbeddings
-from tests.conftest import EXAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -388,7 +387,7 @@ def test_a_request_too_long_to_be_kept_is_refused_before_anything_is_done() -> N
     assert work.asked == []
 
 
-@settings(max_examples=EXAMPLES // 2)
+@settings(max_examples=settings().max_examples // 2)
 @given(
     st.lists(
         st.tuples(st.sampled_from(["a", "b", "A", "甲"]), st.sampled_from("xy"), st.none() | st.integers(1, 10)),

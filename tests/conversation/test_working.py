@@ -23,7 +23,6 @@ from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
 from langmem_adapter.conversation import Carried, WorkingMemory, carried, latest, register, stamp
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory import Memory
-from tests.conftest import EXAMPLES
 from tests.openai_server import OpenAIServer
 
 if TYPE_CHECKING:
@@ -255,7 +254,7 @@ MESSAGES = st.lists(
 )
 
 
-@settings(max_examples=EXAMPLES // 2)
+@settings(max_examples=settings().max_examples // 2)
 @given(before=MESSAGES, then=MESSAGES, ignore=st.booleans())
 def test_both_kinds_of_log_do_the_same(
     *, memory: Memory, before: list[tuple[str, ...]], then: list[tuple[str, ...]], ignore: bool
