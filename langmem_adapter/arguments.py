@@ -85,10 +85,10 @@ def each_of(items: object, name: str) -> list[Any]:
     return list(items)
 
 
-def bounded(k: object, name: str = "k", *, most: int = _MOST_HITS) -> int:
-    """How many at most: a whole number from 1 to *most*, by default 10,000; *name* is what it is called in the error."""
-    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= most:
-        raise InvalidInputError(f"{name} must be a whole number from 1 to {most:,}, not {quoted(k)}")
+def bounded(k: object, name: str = "k", *, least: int = 1, most: int = _MOST_HITS) -> int:
+    """How many: a whole number from *least* to *most*, by default 10,000; *name* is what it is called in the error."""
+    if isinstance(k, bool) or not isinstance(k, int) or not least <= k <= most:
+        raise InvalidInputError(f"{name} must be a whole number from {least} to {most:,}, not {quoted(k)}")
     return k
 
 

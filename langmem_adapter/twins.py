@@ -58,6 +58,16 @@ class Plan(Generic[R]):
 
         return cls(lambda: result, arun)
 
+    @staticmethod
+    def calling(run: Callable[P, T], arun: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> Plan[T]:
+        """A plan that calls a method, or its async twin, with these arguments."""
+        return Plan(functools.partial(run, *args, **kwargs), functools.partial(arun, *args, **kwargs))
+
+    @staticmethod
+    def late(make: Callable[[], Plan[T]]) -> Plan[T]:
+        """A plan that is made when it is carried out, so that its runs stand below the one around it."""
+        return Plan.known(None).and_then(lambda _: make())
+
     @classmethod
     def each(cls, make: Callable[[T], Plan[R]], given: Iterable[T]) -> Plan[list[R]]:
         """The plans that *make* gives, one after the other; each is made when its turn has come."""

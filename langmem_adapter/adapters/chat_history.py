@@ -120,4 +120,4 @@ class SQLChatMessageHistory(BaseChatMessageHistory):
             return messages_of(conversations.read(connection, self._conversation, Which(last=self._last)))
 
     def _write(self, work: Callable[[Connection], int]) -> Plan[None]:
-        return Plan(partial(self._database.write, work), partial(self._database.awrite, work)).then(lambda _: None)
+        return Plan.calling(self._database.write, self._database.awrite, work).then(lambda _: None)

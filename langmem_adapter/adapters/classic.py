@@ -227,7 +227,7 @@ class ConversationMemory(BaseMemory):
             return Plan(list)
         brain = self._brain(call)
         room = (self.max_tokens or _MOST) - (self._tokens(self._told(facts)) if facts else 0)
-        return Plan(partial(brain.context, room), partial(brain.acontext, room)).then(self._cut)
+        return Plan.calling(brain.context, brain.acontext, room).then(self._cut)
 
     def _cut(self, context: list[BaseMessage]) -> list[BaseMessage]:
         summary = [message for message in context[:1] if isinstance(message, SystemMessage)]
@@ -244,7 +244,7 @@ class ConversationMemory(BaseMemory):
         if self.last == 0:
             return Plan(lambda: None)
         history = self._history(call)
-        return Plan(partial(history.add_messages, said), partial(history.aadd_messages, said))
+        return Plan.calling(history.add_messages, history.aadd_messages, said)
 
     # ── what chains give and get ────────────────────────────────────────────────────────────────────────────────────
 

@@ -368,7 +368,7 @@ def _kept(into: WorkingMemory, found: Found) -> Plan[Imported]:
     if not isinstance(into, WorkingMemory):
         raise InvalidInputError(f"import into a WorkingMemory or a LongTermMemory, not {quoted(into)}")
     messages, refused = found
-    keep = Plan(partial(into.add_batch, messages), partial(into.aadd_batch, messages))
+    keep = Plan.calling(into.add_batch, into.aadd_batch, messages)
     return keep.then(lambda new: Imported(new, len(messages) - new, tuple(refused)))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.documents import Document
@@ -109,7 +108,7 @@ class MemoryRetriever(BaseRetriever):
     def _found(self, query: str, *, scope: Scope, **given: Any) -> Plan[list[Document]]:
         own = {name: getattr(self, name) for name in ("k", "filters", "threshold", "memory_type")}
         wanted: dict[str, Any] = {**own, **given, **scope.named}
-        found = Plan(partial(self.memory.search, query, **wanted), partial(self.memory.asearch, query, **wanted))
+        found = Plan.calling(self.memory.search, self.memory.asearch, query, **wanted)
         return found.then(lambda hits: [_document(hit) for hit in hits])
 
 

@@ -104,13 +104,12 @@ class RoleNodes:
 
     def _finding(self, state: Any, config: RunnableConfig | None) -> Plan[Update]:
         role, said = self._of(config), self._said(state)
-        how: dict[str, Any] = {"limit": self._limit}
-        found = Plan(partial(role.find_news, said, **how), partial(role.afind_news, said, **how))
+        found = Plan.calling(role.find_news, role.afind_news, said, limit=self._limit)
         return found.then(lambda news: {self._news_key: [*news]})
 
     def _keeping(self, state: Any, config: RunnableConfig | None) -> Plan[Update]:
         role, said = self._of(config), self._said(state)
-        return Plan(partial(role.add_batch, said), partial(role.aadd_batch, said)).then(lambda _: {})
+        return Plan.calling(role.add_batch, role.aadd_batch, said).then(lambda _: {})
 
     def _of(self, config: RunnableConfig | None) -> LongTermMemory:
         scope = scope_of_call(self._default, config)

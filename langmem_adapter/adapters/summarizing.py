@@ -14,7 +14,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from langmem_adapter.adapters.calls import Node, part_of_state
 from langmem_adapter.arguments import bounded, flag
-from langmem_adapter.conversation.summaries import about_tokens, pieces_of, summarized, units
+from langmem_adapter.conversation.summaries import about_tokens, before_latest, pieces_of, summarized, units
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.tracing import OneRun
@@ -84,17 +84,19 @@ def summarizer(
     """
     who = engine_of(memory, "summarizer").reasoner.summarizer
     most, read = bounded(max_tokens, "max_tokens", most=_MOST), bounded(window, "window", most=_MOST)
-    language = flag(keep_language, "keep_language")
+    made = partial(
+        summarized,
+        who,
+        max_tokens=most,
+        window=read,
+        count=partial(_tokens, count_tokens),
+        keep_language=flag(keep_language, "keep_language"),
+    )
 
     def plan(messages: Sequence[BaseMessage]) -> Plan[str]:
         before, rest = _earlier(messages)
         pieces = pieces_of(units(enumerate(rest, start=1)))
-        limits: dict[str, Any] = {"max_tokens": most, "window": read, "count": partial(_tokens, count_tokens)}
-        # Made when it is carried out, so that the model's runs stand below this one.
-        made = Plan.known(None).and_then(
-            lambda _: summarized(who, pieces, before=before, keep_language=language, **limits)
-        )
-        return made.then(lambda summary: summary.text)
+        return Plan.late(partial(made, pieces, before=before)).then(lambda summary: summary.text)
 
     run = OneRun(
         plan, "summarize", inputs=lambda messages: {"messages": [*messages]}, shown=lambda text: {"text": text}
@@ -157,7 +159,7 @@ def summarize_node(
         first, older, latest = _parted(messages, count_tokens, budget)
         if not older:
             return Plan.known({})
-        made = Plan(partial(run.invoke, older), partial(run.ainvoke, older))
+        made = Plan.calling(run.invoke, run.ainvoke, older)
         return made.then(lambda text: {messages_key: [_ALL, *first, _shown(text), *latest]})
 
     return Node(plan)
@@ -185,12 +187,9 @@ def _parted(
     first, rest = messages[:start], messages[start:]
     if count_tokens(messages) <= budget:
         return first, [], rest
-    together = [[message for _, message in unit] for unit in units(enumerate(rest))]
-    place, room = len(together), budget * 3 // 8
-    while place and (room := room - count_tokens(together[place - 1])) >= 0:
-        place -= 1
-    place = min(place, len(together) - 1)
-    older = [message for unit in together[:place] for message in unit]
+    together = units(enumerate(rest))
+    place = min(before_latest(together, count_tokens, budget * 3 // 8), len(together) - 1)
+    older = [message for unit in together[:place] for _, message in unit]
     return first, older if _earlier(older)[1] else [], rest[len(older) :]
 
 

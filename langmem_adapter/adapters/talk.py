@@ -124,7 +124,7 @@ def looked_up(memory: Memory, turn: Sequence[BaseMessage], scope: Scope, *, k: i
     given: dict[str, Any] = {"k": k, **scope.named}
     if not question:
         return Plan(list)
-    return Plan(partial(memory.search, question, **given), partial(memory.asearch, question, **given))
+    return Plan.calling(memory.search, memory.asearch, question, **given)
 
 
 def remembered(
@@ -154,7 +154,7 @@ def remembered(
     given: dict[str, Any] = {"context": _of(scope, before), **scope.named}
     if writer is not None:
         return Plan(partial(writer.add, said, **given)).then(lambda _: None)
-    return Plan(partial(memory.add, said, **given), partial(memory.aadd, said, **given))
+    return Plan.calling(memory.add, memory.aadd, said, **given)
 
 
 def _of(scope: Scope, before: Sequence[BaseMessage]) -> list[BaseMessage]:

@@ -211,7 +211,7 @@ def _search(memory: Memory, scope: Scope, query: str, *, k: int) -> Plan[str]:
 def _relations(memory: Memory, scope: Scope, query: str, *, k: int) -> Plan[str]:
     wanted: dict[str, Any] = {"k": k, **scope.named}
     graph = memory.graph
-    found = Plan(partial(graph.search, query, **wanted), partial(graph.asearch, query, **wanted))
+    found = Plan.calling(graph.search, graph.asearch, query, **wanted)
     return found.then(lambda relations: "\n".join(map(_dated, relations)) or "No relation is known about that.")
 
 
@@ -240,24 +240,24 @@ def _infer(memory: Memory, scope: Scope, content: str) -> Plan[str]:
 
 def _update(memory: Memory, scope: Scope, memory_id: str, content: str) -> Plan[str]:
     given: dict[str, Any] = {"text": content, **scope.named}
-    return Plan(partial(memory.update, memory_id, **given), partial(memory.aupdate, memory_id, **given)).then(_told)
+    return Plan.calling(memory.update, memory.aupdate, memory_id, **given).then(_told)
 
 
 def _forget(memory: Memory, scope: Scope, memory_id: str) -> Plan[str]:
     given: dict[str, Any] = {**scope.named}
-    return Plan(partial(memory.delete, memory_id, **given), partial(memory.adelete, memory_id, **given)).then(_told)
+    return Plan.calling(memory.delete, memory.adelete, memory_id, **given).then(_told)
 
 
 def _looked_up(
     memory: Memory, scope: Scope, query: str, *, k: int, filters: Mapping[str, Any] | None = None
 ) -> Plan[list[Hit]]:
     wanted: dict[str, Any] = {"k": k, "filters": filters, **scope.named}
-    return Plan(partial(memory.search, query, **wanted), partial(memory.asearch, query, **wanted))
+    return Plan.calling(memory.search, memory.asearch, query, **wanted)
 
 
 def _added(memory: Memory, scope: Scope, content: str, *, infer: bool) -> Plan[str]:
     given: dict[str, Any] = {"infer": infer, **scope.named}
-    added = Plan(partial(memory.add, content, **given), partial(memory.aadd, content, **given))
+    added = Plan.calling(memory.add, memory.aadd, content, **given)
     return added.then(_outcome)
 
 

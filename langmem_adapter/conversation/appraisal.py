@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias, runtime_checkable
 
 from langchain_core.messages import BaseMessage, convert_to_messages
 
@@ -100,32 +100,16 @@ class Experience:
 # ── what can be replaced ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@runtime_checkable
-class Scorer(Protocol):
-    """Says how good a response is: by running it, by comparing it, by asking a person.
+Scorer: TypeAlias = "Callable[[str, str], Score | None]"
+"""From a request and a response to how good that is, or `None`: by running it, by comparing it, by asking a person.
 
-    The model that wrote the response is no judge of it: MetaGPT lets it score itself, its 10 becomes a hit of the cache, and
-    a wrong answer is given again for ever.
-    """
-
-    def __call__(self, request: str, response: str, /) -> Score | None:
-        """The score; `None` where it cannot be told."""
-
-
-@runtime_checkable
-class Judge(Protocol):
-    """Says whether an experience answers a request so well that nothing has to be done again."""
-
-    def __call__(self, request: str, experience: Experience, /) -> bool:
-        """Whether its response may be given."""
-
-
-@runtime_checkable
-class Context(Protocol):
-    """Shows experiences beside a request."""
-
-    def __call__(self, request: Any, experiences: Sequence[Experience], /) -> Any:
-        """The request as the function gets it; the one that was given is not changed."""
+The model that wrote the response is no judge of it: MetaGPT lets it score itself, its 10 becomes a hit of the cache, and a
+wrong answer is given again for ever.
+"""
+Judge: TypeAlias = "Callable[[str, Experience], bool]"
+"""Whether an experience answers a request so well that nothing has to be done again."""
+Context: TypeAlias = "Callable[[Any, Sequence[Experience]], Any]"
+"""A request as the function gets it, with experiences beside it; the one that was given is not changed."""
 
 
 @runtime_checkable

@@ -19,7 +19,7 @@ from langmem_adapter.conversation.summaries import about_tokens, language_of, to
 from langmem_adapter.conversation.talk import Talk
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.records.checks import check_text, quoted
+from langmem_adapter.records.checks import check_text
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage.conversations import Conversation
 from langmem_adapter.tracing import run_config, traced
@@ -187,7 +187,7 @@ class BrainMemory(Talk):
             ModelReplyError: The chat model's reply stayed unreadable after one repair.
         """
         texts = filled(text1, "text1"), filled(text2, "text2")
-        plan: Plan[tuple[bool, Usage]] = _late(lambda: self._summarizer.is_related(*texts))
+        plan: Plan[tuple[bool, Usage]] = Plan.late(lambda: self._summarizer.is_related(*texts))
         return self._run(plan.then(lambda judged: judged[0]), "is_related", lambda related: {"related": related})
 
     ais_related = awaited(is_related)
@@ -200,7 +200,7 @@ class BrainMemory(Talk):
             ModelReplyError: The chat model said nothing.
         """
         texts = filled(sentence, "sentence"), check_text(context, "context")
-        plan = _late(lambda: self._summarizer.rewrite(*texts)).then(lambda wording: wording.text)
+        plan = Plan.late(lambda: self._summarizer.rewrite(*texts)).then(lambda wording: wording.text)
         return self._run(plan, "rewrite", lambda text: {"sentence": text})
 
     arewrite = awaited(rewrite)
@@ -239,12 +239,4 @@ class BrainMemory(Talk):
         return text
 
 
-def _tokens(value: object, name: str) -> int:
-    if bounded(value, name, most=_MOST) < _LEAST:
-        raise InvalidInputError(f"{name} is {quoted(value)} tokens; give {_LEAST} or more")
-    return int(value)  # type: ignore[call-overload, no-any-return]  # `bounded` has looked
-
-
-def _late(make: Any) -> Plan[Any]:
-    """A plan that is made when it is carried out, so that its runs stand below the one around it."""
-    return Plan.known(None).and_then(lambda _: make())
+_tokens: Final = partial(bounded, least=_LEAST, most=_MOST)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.graph.message import add_messages
@@ -38,8 +38,8 @@ def latest(k: int = 100) -> Callable[[Sequence[BaseMessage], Sequence[BaseMessag
 
     def reduced(left: Sequence[BaseMessage], right: Sequence[BaseMessage]) -> list[BaseMessage]:
         new = [message.model_copy() if isinstance(message, BaseMessage) else message for message in _listed(right)]
-        messages: list[BaseMessage] = add_messages(list(left), new)  # type: ignore[arg-type, assignment]  # as LangGraph calls it
-        kept = messages[-most:]
+        messages: Any = add_messages(_listed(left), new)
+        kept: list[BaseMessage] = messages[-most:]
         while kept and isinstance(kept[0], ToolMessage):
             kept = kept[1:]
         return kept
@@ -47,5 +47,5 @@ def latest(k: int = 100) -> Callable[[Sequence[BaseMessage], Sequence[BaseMessag
     return reduced
 
 
-def _listed(given: object) -> list[BaseMessage]:
-    return list(given) if isinstance(given, list | tuple) else [given]  # type: ignore[list-item]  # one message, as there
+def _listed(given: Any) -> list[Any]:
+    return list(given) if isinstance(given, list | tuple) else [given]

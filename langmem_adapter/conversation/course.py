@@ -7,11 +7,12 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import partial
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from langmem_adapter.conversation.summaries import Summary, is_open, pieces_of, summarized, units
+from langmem_adapter.conversation.summaries import Summary, before_latest, is_open, pieces_of, summarized, units
 from langmem_adapter.errors import ConflictError, InvalidInputError
 from langmem_adapter.forks import cached_property
+from langmem_adapter.records.carried import speaker
 from langmem_adapter.records.work import Turn
 from langmem_adapter.storage import conversations, notes, traces
 from langmem_adapter.storage.conversations import StoredTurn, Which
@@ -26,18 +27,18 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
     from sqlalchemy import Connection
 
+    from langmem_adapter.conversation.summaries import CountTokens, Unit
     from langmem_adapter.engine.wiring import Engine
     from langmem_adapter.reasoning.base import Wording
     from langmem_adapter.records.cost import Usage
+    from langmem_adapter.storage.cache import Cache
     from langmem_adapter.storage.conversations import Conversation, Draft
 
 __all__ = ["Course", "Due", "State"]
 
 R = TypeVar("R")
-Unit: TypeAlias = "list[tuple[int, BaseMessage]]"
 
 _TRIES: Final = 5
-_ROLES: Final = {"human": "user", "ai": "assistant"}
 
 
 @dataclass(frozen=True)
@@ -73,13 +74,9 @@ class State:
         together = self.units
         return together[:-1] if together and is_open(together[-1]) else together
 
-    def older(self, tokens: Callable[[list[BaseMessage]], int], room: int) -> list[Unit]:
+    def older(self, tokens: CountTokens, room: int) -> list[Unit]:
         """The closed units in front of the latest ones, which have so much room."""
-        together = self.units
-        place = len(together)
-        while place and (room := room - tokens([message for _, message in together[place - 1]])) >= 0:
-            place -= 1
-        return self.closed[:place]
+        return self.closed[: before_latest(self.units, tokens, room)]
 
     def upto(self, position: int) -> list[tuple[int, str]]:
         """What it is made of, the summary's number first: two states with the same made the same up to there."""
@@ -123,7 +120,7 @@ class Course:
 
     def state(self) -> Plan[State]:
         """How it stands."""
-        return Plan(partial(self._engine.reading, self._cached))
+        return Plan(partial(self._engine.reading, self._read, self._engine.cache))
 
     def notes(self, kind: str) -> Plan[list[Note]]:
         """The notes of a kind, oldest first."""
@@ -144,31 +141,23 @@ class Course:
         }
         return json.dumps(whole, ensure_ascii=False)
 
-    def _read(self, connection: Connection) -> State:
-        summary = notes.latest(connection, self._conversation, "summary")
-        after = 0 if summary is None else summary.covers_to
-        return State(summary, conversations.read(connection, self._conversation, Which(after=after)))
-
-    def _cached(self, connection: Connection) -> State:
+    def _read(self, connection: Connection, cache: Cache | None = None) -> State:
         """Contract: a copy counts only where its version is the database's; see tests/conversation/test_cache.py."""
-        cache = self._engine.cache
-        if cache is None:
-            return self._read(connection)
         summary = notes.latest(connection, self._conversation, "summary")
         after = 0 if summary is None else summary.covers_to
-        version = conversations.version(connection, self._conversation, after)
-        if (kept := cache.get(self._conversation, version)) is not None:
+        version = "" if cache is None else conversations.version(connection, self._conversation, after)
+        if cache is not None and (kept := cache.get(self._conversation, version)) is not None:
             return State(summary, [_turn(held) for held in json.loads(kept)])
         turns = conversations.read(connection, self._conversation, Which(after=after))
-        cache.put(self._conversation, version, json.dumps([asdict(turn) for turn in turns], default=str))
+        if cache is not None:
+            cache.put(self._conversation, version, json.dumps([asdict(turn) for turn in turns], default=str))
         return State(summary, turns)
 
     # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def writing(self, work: Callable[[Connection], R]) -> Plan[R]:
         """Some work in a write transaction."""
-        database = self._engine.database
-        return Plan(partial(database.write, work), partial(database.awrite, work))
+        return Plan.calling(self._engine.database.write, self._engine.database.awrite, work)
 
     def append(self, draft: Draft, connection: Connection) -> bool:
         """Keep a message, unless it is there already under its id."""
@@ -180,9 +169,9 @@ class Course:
         conversations.append(connection, self._conversation, [draft])
         return True
 
-    def keep(self, note: Note, connection: Connection) -> int:
+    def keep(self, note: Note, connection: Connection) -> None:
         """Keep a note."""
-        return notes.keep(connection, self._conversation, note)
+        notes.keep(connection, self._conversation, note)
 
     def pop_talk(self, connection: Connection) -> str | None:
         """Take the last talk away."""
@@ -324,14 +313,9 @@ class Course:
         days, scope = self._engine.settings.trace_days, self._conversation.scope
         if not days or scope is None:
             return
+        plain = {"infer": True, "memory_type": None, "prompt": None, "items": [{"metadata": None, "expires_at": None}]}
         state = {
-            "task": {
-                "scope": scope.named,
-                "infer": True,
-                "memory_type": None,
-                "prompt": None,
-                "items": [{"metadata": None, "expires_at": None}],
-            },
+            "task": {"scope": scope.named, **plain},
             "turns": [_shown(turn) for turn in seen.turns if turn.position <= until],
             "facts": [],
             "decisions": [],
@@ -350,5 +334,5 @@ def _turn(held: dict[str, Any]) -> StoredTurn:
 
 
 def _shown(turn: StoredTurn) -> dict[str, Any]:
-    role = _ROLES.get(turn.role, turn.role)
+    role = speaker(turn.role)
     return Turn(role, turn.text, turn.label or role, turn.created_at).to_json()

@@ -16,13 +16,11 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, overload
 
 from langmem_adapter.arguments import bounded, filled, flag, seconds
+from langmem_adapter.conversation import appraisal
 from langmem_adapter.conversation.appraisal import (
     TEXTS,
-    Context,
     Experience,
-    Judge,
     Score,
-    Scorer,
     Serializer,
     in_context,
     perfect,
@@ -41,8 +39,9 @@ from langmem_adapter.twins import Plan, awaited, planned
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from langmem_adapter.conversation.appraisal import Context, Judge, Scorer
     from langmem_adapter.memory import Memory
-    from langmem_adapter.records.results import Hit, MemoryItem
+    from langmem_adapter.records.results import MemoryItem
 
 __all__ = ["ExperienceMemory"]
 
@@ -118,9 +117,9 @@ class ExperienceMemory:
         self.scope: Final = Scope(user_id, agent_id, run_id)
         self.readable = flag(readable, "readable")
         self.writable = flag(writable, "writable")
-        self._scorer = None if scorer is None else _usable(scorer, Scorer)
-        self._judge, self._context = _usable(judge, Judge), _usable(context, Context)
-        self._serializer = _usable(serializer, Serializer)
+        self._scorer = None if scorer is None else _usable(scorer, Callable, "scorer")
+        self._judge, self._context = _usable(judge, Callable, "judge"), _usable(context, Callable, "context")
+        self._serializer = _usable(serializer, Serializer, "serializer")
 
     # ── keeping and asking ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -276,8 +275,8 @@ class ExperienceMemory:
             return ask(request)
 
         def fresh(found: Sequence[Experience]) -> Plan[Any]:
-            answer = _timed(ask(self._context(request, found)))
-            return answer.and_then(lambda heard: self._heard(whose, filed or "", told, *heard))
+            answer, began = ask(self._context(request, found)), perf_counter()
+            return answer.and_then(lambda heard: self._heard(whose, filed or "", told, heard, perf_counter() - began))
 
         def nearest(found: Sequence[Experience]) -> Plan[Any]:
             return self._again(told, found) or fresh(found)
@@ -307,10 +306,8 @@ class ExperienceMemory:
         if not self.readable:
             return Plan.known([])
         wanted: Any = {"k": k, "memory_type": EXPERIENCE, "filters": _conditions(tag), **scope.named}
-        search = partial(self._memory.search, request, **wanted)
-        return Plan[list["Hit"]](search, partial(self._memory.asearch, request, **wanted)).then(
-            lambda hits: [Experience.of(hit.item) for hit in hits]
-        )
+        found = Plan.calling(self._memory.search, self._memory.asearch, request, **wanted)
+        return found.then(lambda hits: [Experience.of(hit.item) for hit in hits])
 
     def _again(self, request: str, found: Iterable[Experience]) -> Plan[Any] | None:
         best = next((each for each in found if self._judge(request, each)), None)
@@ -346,11 +343,9 @@ class ExperienceMemory:
         return edit(write).or_else(lambda error: edit(write) if isinstance(error, _OVERTAKEN) else None)
 
 
-def _usable(part: R, kind: type) -> R:
+def _usable(part: R, kind: Any, name: str) -> R:
     if not isinstance(part, kind):
-        raise InvalidInputError(
-            f"the {kind.__name__.lower()} of experiences cannot be {quoted(part)}; see {kind.__module__}"
-        )
+        raise InvalidInputError(f"the {name} of experiences cannot be {quoted(part)}; see {appraisal.__name__}")
     return part
 
 
@@ -385,15 +380,3 @@ def _name(function: Callable[..., Any]) -> str:
 def _called(function: Callable[..., Any], *args: Any, **named: Any) -> Plan[Any]:
     call = partial(function, *args, **named)  # only one of the two ways is gone: that of the function
     return Plan(call, call)
-
-
-def _timed(plan: Plan[R]) -> Plan[tuple[R, float]]:
-    def run() -> tuple[R, float]:
-        began = perf_counter()
-        return plan.run(), perf_counter() - began
-
-    async def arun() -> tuple[R, float]:
-        began = perf_counter()
-        return await plan.arun(), perf_counter() - began
-
-    return Plan(run, arun)

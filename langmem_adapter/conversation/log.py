@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
-from dataclasses import fields, replace
+from dataclasses import fields
 from datetime import UTC, datetime
 from functools import partial
 from threading import RLock
-from typing import TYPE_CHECKING, Final, Protocol
-from uuid import uuid4
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from langmem_adapter.storage import conversations
 from langmem_adapter.storage.conversations import EVERY, Draft, StoredTurn, Which
@@ -21,29 +19,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.storage.conversations import Conversation
 
-__all__ = ["Kept", "Log", "Stored", "with_id"]
-
-
-class Log(Protocol):
-    """Where turns are kept, in order."""
-
-    def append(self, drafts: Sequence[Draft]) -> object:
-        """Keep some at the end."""
-
-    def read(self, which: Which = EVERY) -> list[StoredTurn]:
-        """Those that fit, oldest first."""
-
-    def nth(self, place: int) -> StoredTurn | None:
-        """The one at a place, counted from 0, or from the end where it is negative."""
-
-    def count(self) -> int:
-        """How many there are."""
-
-    def remove(self, positions: Sequence[int]) -> object:
-        """Take some out."""
-
-    def clear(self) -> object:
-        """Take all out."""
+__all__ = ["Kept", "Log", "Stored"]
 
 
 class Stored:
@@ -85,7 +61,7 @@ class Kept:
         return found if which.last is None else found[-which.last :]
 
     def nth(self, place: int) -> StoredTurn | None:
-        """The one at a place, see `Log`."""
+        """The one at a place, counted from 0, or from the end where it is negative."""
         turns = list(self._turns.values())
         return turns[place] if -len(turns) <= place < len(turns) else None
 
@@ -106,13 +82,7 @@ class Kept:
         self._by: defaultdict[str | None, dict[int, StoredTurn]] = defaultdict(dict)
 
 
-def with_id(draft: Draft) -> Draft:
-    """The draft, with a new id where it has none."""
-    if draft.message_id is not None:
-        return draft
-    held = json.loads(draft.message)
-    held["data"]["id"] = str(uuid4())
-    return replace(draft, message_id=held["data"]["id"], message=json.dumps(held, ensure_ascii=False))
+Log: TypeAlias = Stored | Kept
 
 
 def _position(turn: StoredTurn) -> int:

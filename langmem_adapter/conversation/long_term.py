@@ -7,28 +7,30 @@ one of the database's own (`memory_type="message"`), embedded by its model and f
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, HumanMessage
 
-from langmem_adapter.arguments import bounded, cosine, filled
-from langmem_adapter.conversation.log import Log, with_id
-from langmem_adapter.conversation.working import WorkingMemory, causes_of, number_of
+from langmem_adapter.arguments import bounded, cosine, each_of, filled
+from langmem_adapter.conversation.working import WorkingMemory, causes_of, named_drafts, number_of
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.records.carried import speaker
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import MESSAGE, Decision
-from langmem_adapter.storage import conversations, memories
+from langmem_adapter.storage import memories
 from langmem_adapter.storage.conversations import Conversation, Which
-from langmem_adapter.storage.messages import drafts_of, messages_of
+from langmem_adapter.storage.messages import messages_of
 from langmem_adapter.storage.writes import Write
 from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from langmem_adapter.memory import Memory
     from langmem_adapter.storage.conversations import Draft, StoredTurn
@@ -149,7 +151,7 @@ class LongTermMemory(WorkingMemory):
         self._threshold = cosine(threshold) or 0.0
         self._ttl = ttl
         self._whose = partial(Scope, user_id=user_id, run_id=run_id)
-        self._role: str | None = None
+        self._role: Scope | None = None
         if role_id is not None:
             self._take(role_id)
 
@@ -170,6 +172,9 @@ class LongTermMemory(WorkingMemory):
 
         Returns:
             Whether it is the first time, and how many messages there are.
+
+        Raises:
+            InvalidInputError: *role_id* is empty.
         """
         self._take(role_id)
         self.watch = self.watch if watch is None else causes_of(watch)
@@ -206,8 +211,13 @@ class LongTermMemory(WorkingMemory):
 
         Returns:
             The news, with why the others are none, and what is beyond the limit.
+
+        Raises:
+            InvalidInputError: An argument cannot be used, or it is not known yet whose memory it is.
+            EmbeddingMismatchError: The database's vectors are of another model.
         """
-        messages, drafts = list(observed), drafts_of(list(observed))
+        messages = each_of(observed, "observed")
+        drafts = named_drafts(messages)
         most = None if limit is None else bounded(limit, "limit")
         window = number_of(k, "k")
         unknown = self._reading(lambda log: self._new(log, drafts, window))
@@ -222,6 +232,10 @@ class LongTermMemory(WorkingMemory):
         Args:
             message: A message, or a text.
             k: At most so many.
+
+        Raises:
+            InvalidInputError: An argument cannot be used, or it is not known yet whose memory it is.
+            EmbeddingMismatchError: The database's vectors are of another model.
         """
         text = filled(message.text if isinstance(message, BaseMessage) else message, "message")
         return self._near([text], bounded(k)).then(lambda found: found[0])
@@ -239,6 +253,9 @@ class LongTermMemory(WorkingMemory):
 
         Returns:
             Messages, oldest first, each once.
+
+        Raises:
+            InvalidInputError: An argument cannot be used, or it is not known yet whose memory it is.
         """
         window, most = number_of(k, "k"), bounded(recalled, "recalled")
 
@@ -259,44 +276,33 @@ class LongTermMemory(WorkingMemory):
     def _scope(self) -> Scope:
         if self._role is None:
             raise InvalidInputError("it is not known whose memory this is; call recover_memory(role_id) first")
-        return self._whose(agent_id=self._role)
+        return self._role
 
     def _take(self, role_id: str) -> None:
-        self._role = filled(role_id, "role_id")
-        self._conversation = Conversation(self._conversation.session, self._scope)
+        self._role = self._whose(agent_id=filled(role_id, "role_id"))
 
-    def _reading(self, work: Callable[[Any], Any]) -> Plan[Any]:
-        return super()._reading(work) if self._scope else Plan.known(None)
-
-    def _writing(self, work: Callable[[Any], Any]) -> Plan[Any]:
-        return super()._writing(work) if self._scope else Plan.known(None)
+    def _where(self) -> Conversation:
+        return Conversation(self._conversation.session, self._scope)
 
     def _adding(self, messages: Sequence[BaseMessage]) -> Plan[list[Draft]]:
-        drafts = drafts_of(list(messages))
-        new = self._reading(lambda log: [with_id(drafts[place]) for place in self._new(log, drafts)])
+        given = named_drafts(messages)
+        drafts = [replace(draft, memory_id=str(uuid4())) if self._lasts(draft) else draft for draft in given]
+        new = self._reading(lambda log: [drafts[place] for place in self._new(log, drafts)])
         return new.and_then(self._keeping)
 
     def _keeping(self, new: list[Draft]) -> Plan[list[Draft]]:
-        texts = [draft.text for draft in new if self._lasts(draft)]
-        embedder, carry_out = self._engine.embedder, self._engine.ledger.within(texts)
-        vectors = Plan(partial(embedder.vectors, texts), partial(embedder.avectors, texts))
-        return vectors.and_then(
+        texts = [draft.text for draft in new if draft.memory_id]
+        carry_out = self._engine.ledger.within(texts)
+        return self._vectors(texts).and_then(
             lambda found: self._writing(partial(self._keep, new, dict(zip(texts, found, strict=True)), carry_out))
         )
 
     def _keep(self, drafts: list[Draft], vectors: Any, carry_out: Any, log: Any) -> list[Draft]:
         # Contract: what another process has added since it was looked up is not added again: the write lock is held here.
         # Proved by tests/conversation/test_long_term.py::test_h23_two_processes_that_add_the_same_keep_it_once.
-        new = [drafts[place] for place in self._new(log, drafts)]
-        lasting = [draft for draft in new if self._lasts(draft)]
-        first = log.append(new) - len(new) + 1
-        if lasting:
-            write = Write(tuple(map(self._decision, lasting)), scope=self._scope, vectors=vectors)
-            held = {
-                id(draft): change.id for draft, change in zip(lasting, carry_out(log.connection, write), strict=True)
-            }
-            places = {place: held[id(draft)] for place, draft in enumerate(new, first) if id(draft) in held}
-            conversations.remembered(log.connection, self._conversation, places)
+        new = self._add(drafts, log)
+        if lasting := tuple(self._decision(draft) for draft in new if draft.memory_id):
+            carry_out(log.connection, Write(lasting, scope=self._scope, vectors=vectors))
         return new
 
     def _lasts(self, draft: Draft) -> bool:
@@ -308,28 +314,31 @@ class LongTermMemory(WorkingMemory):
         told = {"cause_by": draft.cause, "sent_from": draft.sender}
         return Decision(
             "ADD",
-            None,
+            draft.memory_id,
             draft.text,
             "said to the role",
             metadata={name: value for name, value in told.items() if value is not None},
             memory_type=MESSAGE,
             actor_id=draft.label,
-            role={"human": "user", "ai": "assistant"}.get(draft.role, draft.role),
+            role=speaker(draft.role),
             expires_at=expires_at,
             keep_expiry=False,
         )
 
     def _take_out(self, log: Any, turns: Sequence[StoredTurn]) -> None:
         super()._take_out(log, turns)
+        self._forget(log, turns)
+
+    def _clear(self, log: Any) -> None:
+        self._forget(log, log.read())
+        super()._clear(log)
+
+    def _forget(self, log: Any, turns: Sequence[StoredTurn]) -> None:
         ids = [turn.memory_id for turn in turns if turn.memory_id is not None]
         standing = memories.sequence_numbers(log.connection, ids)
         decisions = tuple(Decision("DELETE", each, None, "its message was deleted") for each in ids if each in standing)
         if decisions:
             self._engine.ledger.within()(log.connection, Write(decisions))
-
-    def _clear(self, log: Log) -> None:
-        self._take_out(log, log.read())
-        log.clear()
 
     def _judged(self, messages: list[BaseMessage], drafts: list[Draft], new: list[int]) -> Plan[News]:
         exact = [Seen(message, "exact") for place, message in enumerate(messages) if place not in set(new)]
@@ -345,15 +354,17 @@ class LongTermMemory(WorkingMemory):
     def _near(self, texts: list[str], k: int) -> Plan[list[list[Similar]]]:
         if not texts:
             return Plan.known([])
-        embedder, scope = self._engine.embedder, self._scope
+        scope = self._scope
 
         def look_up(vectors: Any) -> list[list[Similar]]:
             found = self._engine.searcher.alike(vectors, scope, memory_type=MESSAGE, k=k, threshold=self._threshold)
             said = self._said({memory_id for near in found for memory_id, _ in near})
             return [[Similar(said[each], score) for each, score in near if each in said] for near in found]
 
-        vectors = Plan(partial(embedder.vectors, texts), partial(embedder.avectors, texts))
-        return vectors.and_then(lambda found: Plan(partial(look_up, found)))
+        return self._vectors(texts).and_then(lambda found: Plan(partial(look_up, found)))
+
+    def _vectors(self, texts: list[str]) -> Plan[Any]:
+        return Plan.calling(self._engine.embedder.vectors, self._engine.embedder.avectors, texts)
 
     def _said(self, memory_ids: Iterable[str], before: int | None = None) -> dict[str, BaseMessage]:
         """The messages of some memories, oldest first."""
@@ -366,8 +377,7 @@ class LongTermMemory(WorkingMemory):
             return Plan.known([])
         # As many more as the latest could take of it: so the best of the time before are among them, whatever they take.
         options: dict[str, Any] = {"k": min(most + len(recent), 10_000), "memory_type": MESSAGE, **self._scope.named}
-        found = Plan(partial(self._memory.search, text, **options), partial(self._memory.asearch, text, **options))
-        return found.and_then(
+        return Plan.calling(self._memory.search, self._memory.asearch, text, **options).and_then(
             lambda hits: Plan(partial(self._earlier, [hit.id for hit in hits], recent[0].position, most))
         )
 

@@ -35,7 +35,10 @@ __all__ = [
     "CountTokens",
     "Piece",
     "Summary",
+    "Unit",
     "about_tokens",
+    "before_latest",
+    "is_open",
     "language_of",
     "pieces_of",
     "split_texts",
@@ -46,6 +49,9 @@ __all__ = [
 
 CountTokens: TypeAlias = "Callable[[list[BaseMessage]], int]"
 """Tokens of some messages: `about_tokens`, or a model's `get_num_tokens_from_messages`."""
+
+Unit: TypeAlias = "list[tuple[int, BaseMessage]]"
+"""Messages that may not be parted, each with its position."""
 
 _BYTES: Final = 4
 _OVERLAP: Final = 20
@@ -99,7 +105,7 @@ def told(message: BaseMessage) -> str:
     return f"{message.name or label_of(message)}: {' '.join([message.text, *asked]).strip()}"
 
 
-def units(messages: Iterable[tuple[int, BaseMessage]]) -> list[list[tuple[int, BaseMessage]]]:
+def units(messages: Iterable[tuple[int, BaseMessage]]) -> list[Unit]:
     """Messages that belong together: what tools returned stays with their call.
 
     Args:
@@ -108,7 +114,7 @@ def units(messages: Iterable[tuple[int, BaseMessage]]) -> list[list[tuple[int, B
     Returns:
         The units; the last may hold a call that is not answered yet (`is_open`).
     """
-    together: list[list[tuple[int, BaseMessage]]] = []
+    together: list[Unit] = []
     for position, message in messages:
         if isinstance(message, ToolMessage) and together:
             together[-1].append((position, message))
@@ -117,13 +123,21 @@ def units(messages: Iterable[tuple[int, BaseMessage]]) -> list[list[tuple[int, B
     return together
 
 
-def is_open(unit: Sequence[tuple[int, BaseMessage]]) -> bool:
+def is_open(unit: Unit) -> bool:
     """Whether a unit waits for what a tool returns."""
     asked = {call["id"] for _, message in unit if isinstance(message, AIMessage) for call in message.tool_calls}
     return not asked <= {message.tool_call_id for _, message in unit if isinstance(message, ToolMessage)}
 
 
-def pieces_of(together: Iterable[Sequence[tuple[int, BaseMessage]]]) -> list[Piece]:
+def before_latest(together: Sequence[Unit], tokens: CountTokens, room: int) -> int:
+    """How many units stand in front of the latest ones, which have so much room."""
+    place = len(together)
+    while place and (room := room - tokens([message for _, message in together[place - 1]])) >= 0:
+        place -= 1
+    return place
+
+
+def pieces_of(together: Iterable[Unit]) -> list[Piece]:
     """Units as texts."""
     return [Piece("\n".join(told(message) for _, message in unit), unit[0][0], unit[-1][0]) for unit in together]
 

@@ -55,24 +55,21 @@ class Talk:
         Raises:
             InvalidInputError: It cannot be kept as it is.
         """
-        (draft,) = drafts_of([message])
-        return self._course.writing(partial(self._course.append, draft))
+        return self._kept(message)
 
     aadd_history = awaited(add_history)
 
     @planned
     def add_talk(self, message: BaseMessage | str) -> Plan[bool]:
         """Keep what the user says; see `add_history`."""
-        (draft,) = drafts_of([_said_by(HumanMessage, message)])
-        return self._course.writing(partial(self._course.append, draft))
+        return self._kept(_said_by(HumanMessage, message))
 
     aadd_talk = awaited(add_talk)
 
     @planned
     def add_answer(self, message: BaseMessage | str) -> Plan[bool]:
         """Keep what the assistant says; see `add_history`."""
-        (draft,) = drafts_of([_said_by(AIMessage, message)])
-        return self._course.writing(partial(self._course.append, draft))
+        return self._kept(_said_by(AIMessage, message))
 
     aadd_answer = awaited(add_answer)
 
@@ -80,7 +77,7 @@ class Talk:
     def set_last_talk(self, talk: str) -> Plan[None]:
         """Lay down what the user said last, for `pop_last_talk`."""
         note = Note(kind="talk", text=check_text(talk, "talk"))
-        return self._course.writing(partial(self._course.keep, note)).then(lambda _: None)
+        return self._course.writing(partial(self._course.keep, note))
 
     aset_last_talk = awaited(set_last_talk)
 
@@ -96,7 +93,7 @@ class Talk:
         """Pin something that no summary changes; `context` leaves it out: show a model `get_knowledge` beside it."""
         text = knowledge.text if isinstance(knowledge, BaseMessage) else knowledge
         note = Note(kind="knowledge", text=filled(text, "knowledge"))
-        return self._course.writing(partial(self._course.keep, note)).then(lambda _: None)
+        return self._course.writing(partial(self._course.keep, note))
 
     aadd_knowledge = awaited(add_knowledge)
 
@@ -104,14 +101,14 @@ class Talk:
     def set_history_summary(self, history_summary: str) -> Plan[None]:
         """Put a summary of your own in place of the running one; it covers all messages there are."""
         text = check_text(history_summary, "history_summary")
-        return self._course.writing(partial(self._course.cover, text)).then(lambda _: None)
+        return self._course.writing(partial(self._course.cover, text))
 
     aset_history_summary = awaited(set_history_summary)
 
     @planned
     def clear(self) -> Plan[None]:
         """Remove the messages, and all that was made of them."""
-        return self._course.writing(self._course.clear).then(lambda _: None)
+        return self._course.writing(self._course.clear)
 
     aclear = awaited(clear)
 
@@ -227,7 +224,7 @@ class Talk:
             *(Note(kind="knowledge", text=text) for text in given["knowledge"]),
             *([] if given["last_talk"] is None else [Note(kind="talk", text=given["last_talk"])]),
         ]
-        return self._course.writing(partial(self._course.begin, drafts, notes)).then(lambda _: None)
+        return self._course.writing(partial(self._course.begin, drafts, notes))
 
     aloads = awaited(loads)
 
@@ -269,6 +266,10 @@ class Talk:
         return redis_key(prefix, user_id, chat_id)
 
     split_texts = staticmethod(split_texts)
+
+    def _kept(self, message: BaseMessage) -> Plan[bool]:
+        (draft,) = drafts_of([message])
+        return self._course.writing(partial(self._course.append, draft))
 
 
 def _said_by(kind: type[BaseMessage], message: BaseMessage | str) -> BaseMessage:

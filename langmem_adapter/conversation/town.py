@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.arguments import bounded, filled
@@ -111,9 +110,9 @@ def reflect(
     scope, who, most, graph = Scope(user_id, agent_id, run_id), filled(about, "about"), bounded(k), memory.graph
     own = who in {scope.user_id, scope.agent_id}
     where = {"memory_type": None} if own else {"memory_type": None, "text": {"icontains": who}}
-    wanted: dict[str, Any] = {**scope.named, "filters": where, "k": most if own else max(most, _READ)}
-    related: dict[str, Any] = {**scope.named, "entity": who, "k": most}
-    found = Plan[list["Hit"]](partial(memory.search, who, **wanted), partial(memory.asearch, who, **wanted))
+    named: dict[str, Any] = scope.named
+    wide = most if own else max(most, _READ)
+    found = Plan.calling(memory.search, memory.asearch, who, filters=where, k=wide, **named)
     name = re.compile(
         re.escape(who) if is_cjk(who) else rf"(?<!\w){re.escape(who)}(?!\w)", re.IGNORECASE
     )  # Ann, no Anna
@@ -123,7 +122,8 @@ def reflect(
         told = found.then(lambda hits: [hit for hit in hits if own or name.search(hit.text)][:most])
         return told.then(lambda hits: Reflection(who, nodes, tuple(hits)))
 
-    return Plan(partial(graph.relations, **related), partial(graph.arelations, **related)).and_then(put_together)
+    related = Plan.calling(graph.relations, graph.arelations, entity=who, k=most, **named)
+    return related.and_then(put_together)
 
 
 areflect = awaited(reflect)

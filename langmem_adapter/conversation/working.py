@@ -9,32 +9,33 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, messages_from_dict
 
-from langmem_adapter.arguments import flag, scope_if_given
-from langmem_adapter.conversation.log import Kept, Log, Stored, with_id
+from langmem_adapter.arguments import each_of, flag, scope_if_given
+from langmem_adapter.conversation.log import Kept, Log, Stored
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.records.carried import cause_name, cause_names
+from langmem_adapter.records.carried import cause_name, cause_names, speaker
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.storage.conversations import Conversation, StoredTurn, Which
 from langmem_adapter.storage.messages import drafts_of, messages_of
 from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
     from sqlalchemy import Connection
 
     from langmem_adapter.memory import Memory
     from langmem_adapter.storage.conversations import Draft
 
-__all__ = ["WorkingMemory", "causes_of", "number_of"]
+__all__ = ["WorkingMemory", "causes_of", "named_drafts", "number_of"]
 
 _CHUNK: Final = 500  # values of one IN: databases bound their number
-_LABELS: Final = {"human": "user", "ai": "assistant"}
 
 T = TypeVar("T")
 
@@ -173,7 +174,7 @@ class WorkingMemory:
     @planned
     def get_by_role(self, role: str) -> Plan[list[BaseMessage]]:
         """The messages of a speaker: the label that they are stamped with, else "user", "assistant", "system" or "tool"."""
-        return self._found(Which(label=_LABELS.get(role, role)))
+        return self._found(Which(label=speaker(role)))
 
     aget_by_role = awaited(get_by_role)
 
@@ -236,8 +237,8 @@ class WorkingMemory:
             observed: What was observed.
             k: Look among the latest so many only; 0 for all.
         """
-        messages, drafts = list(observed), self._drafts(observed)
-        window = number_of(k, "k")
+        messages, window = each_of(observed, "observed"), number_of(k, "k")
+        drafts = named_drafts(messages)
         return self._reading(lambda log: [messages[place] for place in self._new(log, drafts, window)])
 
     afind_news = awaited(find_news)
@@ -278,13 +279,10 @@ class WorkingMemory:
     # ── inside ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _adding(self, messages: Sequence[BaseMessage]) -> Plan[list[Draft]]:
-        return self._writing(partial(self._add, self._drafts(messages)))
-
-    def _drafts(self, messages: Sequence[BaseMessage]) -> list[Draft]:
-        return drafts_of(messages if isinstance(messages, Sequence) else list(messages))
+        return self._writing(partial(self._add, named_drafts(messages)))
 
     def _add(self, drafts: Sequence[Draft], log: Log) -> list[Draft]:
-        new = [with_id(drafts[place]) for place in self._new(log, drafts)]
+        new = [drafts[place] for place in self._new(log, drafts)]
         log.append(new)
         return new
 
@@ -298,17 +296,13 @@ class WorkingMemory:
             said = {str(draft.fingerprint) for draft in chunk}
             known |= {self._same(turn) for turn in log.read(Which(after=after, fingerprints=said))}
             for place, draft in enumerate(chunk, start):
-                if not self._nameless(draft) and self._same(draft) in known:
-                    continue
-                known.add(self._same(draft))
-                new.append(place)
+                if self._same(draft) not in known:
+                    known.add(self._same(draft))
+                    new.append(place)
         return new
 
     def _same(self, draft: Draft) -> tuple[str | None, str | None]:
         return (None if self.ignore_id else draft.message_id), draft.fingerprint
-
-    def _nameless(self, draft: Draft) -> bool:
-        return not self.ignore_id and draft.message_id is None
 
     def _clear(self, log: Log) -> None:
         log.clear()
@@ -320,7 +314,9 @@ class WorkingMemory:
         alike = log.read(Which(fingerprints={str(draft.fingerprint)}))
         found = next((turn for turn in alike if self._same(turn) == self._same(draft)), None)
         if found is None:
-            hint = "; give it as `get` returns it, with its id" if self._nameless(draft) else ""
+            hint = (
+                "; give it as `get` returns it, with its id" if draft.message_id is None and not self.ignore_id else ""
+            )
             raise InvalidInputError(f"there is no message {quoted(draft.text)} to delete{hint}")
         self._take_out(log, [found])
 
@@ -337,25 +333,29 @@ class WorkingMemory:
     def _found(self, which: Which) -> Plan[list[BaseMessage]]:
         return self._reading(lambda log: log.read(which)).then(messages_of)
 
+    def _where(self) -> Conversation:
+        return self._conversation
+
     def _reading(self, work: Callable[[Log], T]) -> Plan[T]:
         if self._database is None:
             return self._within(work)
-        database = self._database
+        database, conversation = self._database, self._where()
 
         def read() -> T:
             with database.read() as connection:
-                return work(Stored(connection, self._conversation))
+                return work(Stored(connection, conversation))
 
         return Plan(read)
 
     def _writing(self, work: Callable[[Log], T]) -> Plan[T]:
         if self._database is None:
             return self._within(work)
+        conversation = self._where()
 
         def write(connection: Connection) -> T:
-            return work(Stored(connection, self._conversation))
+            return work(Stored(connection, conversation))
 
-        return Plan(partial(self._database.write, write), partial(self._database.awrite, write))
+        return Plan.calling(self._database.write, self._database.awrite, write)
 
     def _within(self, work: Callable[[Log], T]) -> Plan[T]:
         def run() -> T:
@@ -370,6 +370,16 @@ class WorkingMemory:
 
 def _message(turn: StoredTurn | None) -> BaseMessage | None:
     return None if turn is None else messages_of([turn])[0]
+
+
+def named_drafts(messages: Iterable[BaseMessage]) -> list[Draft]:
+    """Messages, ready to be kept: one without an id has a new one there."""
+    return drafts_of([_named(message) for message in each_of(messages, "messages")])
+
+
+def _named(message: BaseMessage) -> BaseMessage:
+    unnamed = isinstance(message, BaseMessage) and message.id is None
+    return message.model_copy(update={"id": str(uuid4())}) if unnamed else message
 
 
 def causes_of(watch: Iterable[object] | None) -> frozenset[str] | None:

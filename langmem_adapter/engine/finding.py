@@ -85,7 +85,7 @@ class Finding(Wired):
             rerank=checked(rerank),
             explain=flag(explain, "explain"),
         )
-        plan = Plan(partial(self.engine.searcher.search, wanted), partial(self.engine.searcher.asearch, wanted))
+        plan = Plan.calling(self.engine.searcher.search, self.engine.searcher.asearch, wanted)
         config = run_config("memory.search", wanted.scope, self.engine.reasoner.mode)
         return traced(plan, config, inputs={"query": wanted.text, "k": wanted.k}, shown=shown)
 

@@ -31,7 +31,8 @@ from langmem_adapter.records.results import AddResult
 from langmem_adapter.search.ranking import Weights
 from langmem_adapter.search.searcher import Searcher
 from langmem_adapter.settings import Settings, chosen_database
-from langmem_adapter.storage import cache, erasure, meta
+from langmem_adapter.storage import erasure, meta
+from langmem_adapter.storage.cache import Cache
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.erasure import Sweeper
 from langmem_adapter.storage.ledger import Ledger
@@ -133,7 +134,7 @@ class Engine:
         spec = embeddings or settings.embeddings
         vectors = resolve_embeddings(spec, settings)
         self._limits = embedding_limits(spec, vectors, settings)
-        self.cache = cache.opened(settings.redis_url)
+        self.cache = Cache(settings.redis_url) if settings.redis_url is not None else None
         self.database = Database(chosen_database(database, settings), busy_timeout=settings.busy_timeout)
         with ExitStack() as undo:
             undo.callback(self.database.close)

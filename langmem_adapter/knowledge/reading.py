@@ -249,7 +249,7 @@ class Reading:
         """
         scope, text = Scope(user_id, agent_id, run_id), filled(query, "query")
         asked = Query(text, scope, k=max(_LEAST_HITS, bounded(k)))
-        hits = Plan(partial(self._searcher.search, asked), partial(self._searcher.asearch, asked))
+        hits = Plan.calling(self._searcher.search, self._searcher.asearch, asked)
         plan = hits.and_then(lambda best: self._found(scope, text, best, k))
         config = run_config("memory.graph.search", scope, self._mode)
         return traced(plan, config, inputs={"query": text, "k": k}, shown=_shown)

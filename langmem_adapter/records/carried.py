@@ -22,7 +22,18 @@ if TYPE_CHECKING:
 
     from langchain_core.messages import BaseMessage
 
-__all__ = ["KEY", "Carried", "carried", "cause_name", "cause_names", "fingerprint", "label_of", "register", "stamp"]
+__all__ = [
+    "KEY",
+    "Carried",
+    "carried",
+    "cause_name",
+    "cause_names",
+    "fingerprint",
+    "label_of",
+    "register",
+    "speaker",
+    "stamp",
+]
 
 KEY: Final = "langmem_adapter"
 """The key of `additional_kwargs`."""
@@ -165,8 +176,12 @@ def cause_names(values: Iterable[object], field: str) -> frozenset[str]:
 
 def label_of(message: BaseMessage) -> str:
     """What the speaker is called: the label, the role of a `ChatMessage`, or "user", "assistant", "system", "tool"."""
-    kind = message.type
-    return _text(_held(message), "label") or str(getattr(message, "role", _LABELS.get(kind, kind)))
+    return _text(_held(message), "label") or str(getattr(message, "role", speaker(message.type)))
+
+
+def speaker(kind: str) -> str:
+    """What a program calls the speaker of messages of a type: "user" for "human", and so on; any other name stays."""
+    return _LABELS.get(kind, kind)
 
 
 def fingerprint(message: BaseMessage) -> str:

@@ -6,6 +6,7 @@ Nothing needs it. Where Redis cannot be reached, the database answers, and the l
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -14,10 +15,12 @@ from langmem_adapter.errors import InvalidInputError, MissingDependencyError, St
 from langmem_adapter.records.scope import SCOPE_FIELDS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.storage.conversations import Conversation
 
-__all__ = ["TTL", "Cache", "opened", "redis_key"]
+__all__ = ["TTL", "Cache", "redis_key"]
 
 TTL: Final = 1_800
 """Seconds for which a copy is kept."""
@@ -36,16 +39,6 @@ def redis_key(*parts: str) -> str:
         ('chats:ada%3A1:2', 'chats:ada:1%3A2')
     """
     return ":".join(quote(part, safe="") for part in parts)
-
-
-def opened(url: str | None) -> Cache | None:
-    """The cache at an address, which nobody has called yet; `None` where there is no address.
-
-    Raises:
-        InvalidInputError: It is no address of a Redis server.
-        MissingDependencyError: The package `redis` is not installed.
-    """
-    return None if url is None else Cache(url)
 
 
 class Cache:
@@ -81,7 +74,7 @@ class Cache:
 
     def get(self, conversation: Conversation, version: str) -> str | None:
         """The copy of a version, if there is one."""
-        kept = self._tried("hget", _key(conversation), version)
+        kept = self._tried(partial(self._client.hget, _key(conversation), version))
         return kept if isinstance(kept, str) else None
 
     def put(self, conversation: Conversation, version: str, value: str) -> None:
@@ -91,11 +84,11 @@ class Cache:
         pipe.delete(key)
         pipe.hset(key, version, value)
         pipe.expire(key, TTL)
-        self._done(pipe.execute)
+        self._tried(pipe.execute)
 
     def drop(self, conversation: Conversation) -> None:
         """Forget a conversation."""
-        self._tried("delete", _key(conversation))
+        self._tried(partial(self._client.delete, _key(conversation)))
 
     def erase(self, scope: Scope | None) -> None:
         """Forget every conversation within a scope; `None` means everybody's.
@@ -103,17 +96,10 @@ class Cache:
         Raises:
             StorageError: Redis did not answer; a copy is gone after half an hour in any case.
         """
-        named = {} if scope is None else scope.named
-        owner = "/".join(quote(named[field], safe="") if field in named else "*" for field in SCOPE_FIELDS)
-        batch: list[str] = []
         try:
-            for key in self._client.scan_iter(match=f"{_PREFIX}:{owner}:*", count=_CHUNK):
-                batch.append(key)
-                if len(batch) == _CHUNK:
-                    self._client.unlink(*batch)
-                    batch.clear()
-            if batch:
-                self._client.unlink(*batch)
+            keys = [*self._client.scan_iter(match=f"{_owner(scope, '*')}:*", count=_CHUNK)]
+            for start in range(0, len(keys), _CHUNK):
+                self._client.unlink(*keys[start : start + _CHUNK])
         except self._errors as error:
             raise StorageError(f"Redis at {self._where}: {error}", transient=True) from None
 
@@ -121,12 +107,9 @@ class Cache:
         """Close the connections."""
         self._client.close()
 
-    def _tried(self, command: str, *arguments: str) -> object:
-        return self._done(lambda: getattr(self._client, command)(*arguments))
-
-    def _done(self, work: Any) -> object:
+    def _tried(self, work: Callable[[], object]) -> object:
         try:
-            answer: object = work()
+            answer = work()
         except self._errors as error:
             if not self._silent:
                 _log.warning(
@@ -139,6 +122,9 @@ class Cache:
 
 
 def _key(conversation: Conversation) -> str:
-    named = {} if conversation.scope is None else conversation.scope.named
-    owner = "/".join(quote(named.get(field, ""), safe="") for field in SCOPE_FIELDS)
-    return f"{_PREFIX}:{owner}:{quote(conversation.session, safe='')}"
+    return f"{_owner(conversation.scope, '')}:{quote(conversation.session, safe='')}"
+
+
+def _owner(scope: Scope | None, unnamed: str) -> str:
+    named = {} if scope is None else scope.named
+    return f"{_PREFIX}:" + "/".join(quote(named[f], safe="") if f in named else unnamed for f in SCOPE_FIELDS)

@@ -20,7 +20,6 @@ from sqlalchemy import (
     String,
     Table,
     Text,
-    bindparam,
     delete,
     func,
     insert,
@@ -39,7 +38,7 @@ from langmem_adapter.storage.scopes import key_of, of_row, within
 from langmem_adapter.storage.tables import changes, metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
     from sqlalchemy import ColumnElement, Connection, Select
 
@@ -60,7 +59,6 @@ __all__ = [
     "notes",
     "nth",
     "read",
-    "remembered",
     "remove",
     "turns",
     "version",
@@ -160,6 +158,7 @@ class Draft:
         label: What a program calls the speaker: a name of its own, or `"user"`, `"assistant"`, `"system"`, `"tool"`.
         cause: What brought it about, where a program says so.
         sender: Who sent it, likewise.
+        memory_id: Of the memory that holds the same for good, where there is one.
     """
 
     role: str
@@ -170,6 +169,7 @@ class Draft:
     label: str | None = None
     cause: str | None = None
     sender: str | None = None
+    memory_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,12 +179,10 @@ class StoredTurn(Draft):
     Attributes:
         position: Its number in the conversation.
         created_at: When it was kept.
-        memory_id: Of the memory that holds the same for good, where there is one.
     """
 
     position: int
     created_at: datetime
-    memory_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,14 +312,6 @@ def version(connection: Connection, conversation: Conversation, after: int) -> s
     query = select(*columns, behind.scalar_subquery()).where(conversations.c.key == conversation.key)
     row = connection.execute(query).first()
     return "" if row is None else " ".join(map(str, (after, *row)))
-
-
-def remembered(connection: Connection, conversation: Conversation, memory_ids: Mapping[int, str]) -> None:
-    """Note which memory holds the same as the message at a position, for some, within a write transaction."""
-    if memory_ids:
-        mine = turns.c.conversation_id == _ids(conversation).scalar_subquery()
-        noted = update(turns).where(mine, turns.c.position == bindparam("place")).values(memory_id=bindparam("held"))
-        connection.execute(noted, [{"place": place, "held": memory_id} for place, memory_id in memory_ids.items()])
 
 
 def remove(connection: Connection, conversation: Conversation, positions: Collection[int]) -> int:

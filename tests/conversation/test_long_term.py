@@ -201,7 +201,7 @@ for number in range(100_000):
 
 def test_h3_h4_a_role_killed_at_any_point_sees_each_message_once(tmp_path: Path) -> None:
     path, known = tmp_path / "memory.db", 0
-    for patience in (0, 0.03, 0.1, 0.2, 0.05):
+    for patience in (0, 0.03, 0.1):
         said = python("-c", ROLE, path, patience, code=-signal.SIGKILL).stdout.split()
         assert int(said[1]) >= known  # what was acknowledged is there
         known = max([known, *(int(number) + 1 for number in said[2:])])
@@ -294,14 +294,14 @@ from langmem_adapter.conversation import LongTermMemory
 from langmem_adapter.memory import Memory
 with Memory({str(path)!r}) as memory:
     role = LongTermMemory(memory, "engineer")
-    for number in range(30):
+    for number in range(12):
         role.add(HumanMessage(f"愿望 {{number}}", id=str(number)))
 """
         programs = [Program("-c", program) for _ in range(2)]
         assert [each.end().returncode for each in programs] == [0, 0]
         role = LongTermMemory(memory, "engineer")
-        assert texts(role.get()) == [f"愿望 {number}" for number in range(30)]
-        assert len(memory.get_all(agent_id="engineer", k=100)) == 30
+        assert texts(role.get()) == [f"愿望 {number}" for number in range(12)]
+        assert len(memory.get_all(agent_id="engineer", k=100)) == 12
 
 
 def test_every_operation_has_an_async_twin(role: LongTermMemory) -> None:

@@ -137,17 +137,17 @@ def test_rules_take_sentences_as_they_are_within_the_limit(talk: list[Piece]) ->
     assert made.usage.model_calls == 0
 
 
-texts = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=300)
+texts = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=120)
 
 
-@given(st.lists(texts, max_size=30), texts, st.integers(30, 200), st.integers(60, 400))
+@given(st.lists(texts, max_size=12), texts, st.integers(30, 100), st.integers(60, 200))
 def test_rules_keep_to_any_limit(said: list[str], before: str, most: int, window: int) -> None:
     pieces = [Piece(text, place, place) for place, text in enumerate(said, start=1)]
     made = summing(RuleReasoner().summarizer, pieces, before=before, max_tokens=most, window=window).run()
     assert count(made.text) <= most
 
 
-@given(st.lists(texts, min_size=1, max_size=30), st.integers(30, 200), st.integers(60, 400), st.floats(0, 0.75))
+@given(st.lists(texts, min_size=1, max_size=12), st.integers(30, 100), st.integers(60, 200), st.floats(0, 0.75))
 def test_a_model_that_shortens_by_a_quarter_always_comes_to_an_end(
     said: list[str], most: int, window: int, part: float
 ) -> None:

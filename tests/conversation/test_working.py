@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+from uuid import uuid4
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, RemoveMessage, ToolMessage
 from langchain_core.messages.ai import add_ai_message_chunks
@@ -57,12 +59,20 @@ FIRST = said("test message1", "1", role="user1")
 SECOND = said("test message2", "2", role="user2")
 
 
+@pytest.fixture(scope="module")
+def memory() -> Iterator[Memory]:
+    with Memory(":memory:") as opened:
+        yield opened
+
+
 @pytest.fixture(params=["in this object", "in the database"])
-def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., WorkingMemory]]:
-    with Memory(tmp_path / "memory.db") as memory:
-        kept: dict[str, Any] = {} if request.param == "in this object" else {"memory": memory, "user_id": "alice"}
-        make: Any = WorkingMemory
-        yield lambda *given, **more: make(*given, **kept, **more)
+def make(request: pytest.FixtureRequest, memory: Memory) -> Callable[..., WorkingMemory]:
+    return WorkingMemory if request.param == "in this object" else partial(WorkingMemory, memory=memory, **anew())
+
+
+def anew() -> Any:
+    """The name of a conversation that nobody else has."""
+    return {"session_id": uuid4().hex, "user_id": "alice"}
 
 
 def texts(messages: object) -> list[str]:
@@ -250,27 +260,25 @@ def test_a_log_in_the_database_is_the_conversation_that_a_chat_history_reads(tmp
 
 MESSAGES = st.lists(
     st.tuples(st.sampled_from(["你好", "yes", "no"]), st.sampled_from(["1", "2"]), st.sampled_from(["A", "B"])),
-    max_size=12,
+    max_size=8,
 )
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(before=MESSAGES, then=MESSAGES, ignore=st.booleans())
 def test_both_kinds_of_log_do_the_same(
-    *, before: list[tuple[str, ...]], then: list[tuple[str, ...]], ignore: bool
+    *, memory: Memory, before: list[tuple[str, ...]], then: list[tuple[str, ...]], ignore: bool
 ) -> None:
     first, second = ([said(text, number, cause=cause) for text, number, cause in part] for part in (before, then))
-    with Memory(":memory:") as memory:
-        logs = [WorkingMemory(ignore_id=ignore), WorkingMemory(ignore_id=ignore, memory=memory, user_id="alice")]
-        for log in logs:
-            log.add_batch(first)
-            log.delete_newest()
-        assert len({str(log.find_news(second, k=2)) for log in logs}) == 1
-        assert len({log.add_batch(second) for log in logs}) == 1
-        assert (
-            len({str([log.storage, log.get_by_actions(["A"]), log.get(3), log.get_by_position(1)]) for log in logs})
-            == 1
-        )
-        assert all(log.find_news(second) == [] for log in logs)
+    logs = [WorkingMemory(ignore_id=ignore), WorkingMemory(ignore_id=ignore, memory=memory, **anew())]
+    for log in logs:
+        log.add_batch(first)
+        log.delete_newest()
+    assert len({str(log.find_news(second, k=2)) for log in logs}) == 1
+    assert len({log.add_batch(second) for log in logs}) == 1
+    asked = [str([log.storage, log.get_by_actions(["A"]), log.get(3), log.get_by_position(1)]) for log in logs]
+    assert asked[0] == asked[1]
+    assert all(log.find_news(second) == [] for log in logs)
 
 
 # ── what a message carries ───────────────────────────────────────────────────────────────────────────────────────────

@@ -183,7 +183,7 @@ class Writing:
         return Plan(run, arun)
 
     def _changing(self, work: Callable[[Connection], None]) -> Plan[None]:
-        return Plan(partial(self._database.write, work), partial(self._database.awrite, work))
+        return Plan.calling(self._database.write, self._database.awrite, work)
 
     def _draft(
         self, place: Place, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
