@@ -8,14 +8,14 @@ agree on what is known, and the log may lie in the database, where several proce
 from __future__ import annotations
 
 import json
+import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from langchain_core.messages import BaseMessage, messages_from_dict
 
-from langmem_adapter.arguments import flag, scope_if_given
+from langmem_adapter.arguments import each_of, flag, scope_if_given
 from langmem_adapter.conversation.log import Kept, Log, Stored, with_id
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError
@@ -26,6 +26,8 @@ from langmem_adapter.storage.messages import drafts_of, messages_of
 from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
     from sqlalchemy import Connection
 
     from langmem_adapter.memory import Memory
@@ -173,7 +175,7 @@ class WorkingMemory:
     @planned
     def get_by_role(self, role: str) -> Plan[list[BaseMessage]]:
         """The messages of a speaker: the label that they are stamped with, else "user", "assistant", "system" or "tool"."""
-        return self._found(Which(label=_LABELS.get(role, role)))
+        return self._found(Which(label=_LABELS.get(check_text(role, "role"), role)))
 
     aget_by_role = awaited(get_by_role)
 
@@ -201,7 +203,7 @@ class WorkingMemory:
     @planned
     def get_by_actions(self, actions: Iterable[object]) -> Plan[list[BaseMessage]]:
         """The messages that any of some actions brought about, in the order of the log."""
-        return self._found(Which(causes={cause_name(action, "action") for action in actions}))
+        return self._found(Which(causes={cause_name(action, "action") for action in each_of(actions, "actions")}))
 
     aget_by_actions = awaited(get_by_actions)
 
@@ -217,7 +219,8 @@ class WorkingMemory:
         """The message at a place, counted from 0, or from the end where it is negative; `None` where there is none."""
         if not isinstance(position, int) or isinstance(position, bool):
             raise InvalidInputError(f"position is a whole number, not {quoted(position)}")
-        return self._reading(lambda log: _message(log.nth(position)))
+        place = max(-sys.maxsize, min(position, sys.maxsize))
+        return self._reading(lambda log: _message(log.nth(place)))
 
     aget_by_position = awaited(get_by_position)
 
@@ -236,7 +239,8 @@ class WorkingMemory:
             observed: What was observed.
             k: Look among the latest so many only; 0 for all.
         """
-        messages, drafts = list(observed), self._drafts(observed)
+        messages = each_of(observed, "observed")
+        drafts = drafts_of(messages)
         window = number_of(k, "k")
         return self._reading(lambda log: [messages[place] for place in self._new(log, drafts, window)])
 
@@ -267,21 +271,25 @@ class WorkingMemory:
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """The inverse of `to_json`, in this object's own log.
 
+        Raises:
+            InvalidInputError: It is something else.
+
         Example:
             >>> from langchain_core.messages import HumanMessage
             >>> log = WorkingMemory([HumanMessage("Hi", id="1")])
             >>> WorkingMemory.from_json(log.to_json()).storage == log.storage
             True
         """
-        return cls(messages_from_dict(data["storage"]), ignore_id=data["ignore_id"])
+        try:
+            messages, ignore_id = messages_from_dict(each_of(data["storage"], "storage")), data["ignore_id"]
+        except (ValueError, TypeError, LookupError) as error:
+            raise InvalidInputError(f"this is not what to_json gave: {type(error).__name__}: {error}") from None
+        return cls(messages, ignore_id=ignore_id)
 
     # ── inside ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _adding(self, messages: Sequence[BaseMessage]) -> Plan[list[Draft]]:
-        return self._writing(partial(self._add, self._drafts(messages)))
-
-    def _drafts(self, messages: Sequence[BaseMessage]) -> list[Draft]:
-        return drafts_of(messages if isinstance(messages, Sequence) else list(messages))
+        return self._writing(partial(self._add, drafts_of(each_of(messages, "messages"))))
 
     def _add(self, drafts: Sequence[Draft], log: Log) -> list[Draft]:
         new = [with_id(drafts[place]) for place in self._new(log, drafts)]
@@ -340,20 +348,21 @@ class WorkingMemory:
     def _reading(self, work: Callable[[Log], T]) -> Plan[T]:
         if self._database is None:
             return self._within(work)
-        database = self._database
+        database, conversation = self._database, self._conversation
 
         def read() -> T:
             with database.read() as connection:
-                return work(Stored(connection, self._conversation))
+                return work(Stored(connection, conversation))
 
         return Plan(read)
 
     def _writing(self, work: Callable[[Log], T]) -> Plan[T]:
         if self._database is None:
             return self._within(work)
+        conversation = self._conversation  # of now: a role may take another one before the write is carried out
 
         def write(connection: Connection) -> T:
-            return work(Stored(connection, self._conversation))
+            return work(Stored(connection, conversation))
 
         return Plan(partial(self._database.write, write), partial(self._database.awrite, write))
 
@@ -374,11 +383,11 @@ def _message(turn: StoredTurn | None) -> BaseMessage | None:
 
 def causes_of(watch: Iterable[object] | None) -> frozenset[str] | None:
     """Causes by their names; `None` for any."""
-    return None if watch is None else frozenset(cause_name(cause, "watch") for cause in watch)
+    return None if watch is None else frozenset(cause_name(cause, "watch") for cause in each_of(watch, "watch"))
 
 
 def number_of(value: object, name: str) -> int:
     """A number of messages, 0 for all."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise InvalidInputError(f"{name} is a whole number from 0 (all), not {quoted(value)}")
-    return value
+    return min(value, sys.maxsize)  # more than databases can count is all
