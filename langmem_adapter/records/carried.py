@@ -22,13 +22,24 @@ if TYPE_CHECKING:
 
     from langchain_core.messages import BaseMessage
 
-__all__ = ["KEY", "Carried", "carried", "cause_name", "fingerprint", "label_of", "register", "speaker", "stamp"]
+__all__ = [
+    "KEY",
+    "Carried",
+    "carried",
+    "cause_name",
+    "fingerprint",
+    "label_of",
+    "origin_of",
+    "register",
+    "speaker",
+    "stamp",
+]
 
 KEY: Final = "langmem_adapter"
 """The key of `additional_kwargs`."""
 
 _LABELS: Final = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant", "HumanMessageChunk": "user"}
-_SAID: Final = ("type", "content", "tool_calls", "tool_call_id", "name")
+_SAID: Final = ("type", "content", "tool_calls", "invalid_tool_calls", "tool_call_id", "name")
 _models: Final[dict[str, type[BaseModel]]] = {}
 
 M = TypeVar("M", bound=type[BaseModel])
@@ -104,13 +115,20 @@ def carried(message: BaseMessage) -> Carried:
     """
     held = _held(message)
     payload = _values(held, "payload")
+    cause_by, sent_from = origin_of(message)
     return Carried(
-        cause_by=_text(held, "cause_by"),
-        sent_from=_text(held, "sent_from"),
+        cause_by=cause_by,
+        sent_from=sent_from,
         send_to=frozenset(map(str, _values(held, "send_to"))),
         label=_text(held, "label"),
         payload=_restored(payload[0]) if payload else None,
     )
+
+
+def origin_of(message: BaseMessage) -> tuple[str, str]:
+    """What brought a message about and who sent it, whatever its payload is; empty where nothing is said."""
+    held = _held(message)
+    return _text(held, "cause_by"), _text(held, "sent_from")
 
 
 def register(model: M) -> M:
@@ -165,7 +183,8 @@ def speaker(kind: str) -> str:
 def fingerprint(message: BaseMessage) -> str:
     """Hash of what a message says and carries; its id, usage and other traces of the model do not matter."""
     said = {name: getattr(message, name, None) for name in _SAID}
-    held = {name: _values(_held(message), name) for name in sorted(_held(message))}
+    own = _held(message)
+    held = {name: _values(own, name) if isinstance(value, list) else value for name, value in own.items()}
     whole = json_object({"said": said, "carried": held}, "the message")
     return blake2b(json.dumps(json.loads(whole), sort_keys=True).encode(), digest_size=16).hexdigest()
 
@@ -179,7 +198,7 @@ def _values(held: dict[str, Any], field: str) -> list[Any]:
     """The distinct values of a field, in order."""
     values = held.get(field)
     listed = values if isinstance(values, list) else []
-    return [value for place, value in enumerate(listed) if value not in listed[:place]]
+    return [*{repr(value): value for value in listed}.values()]
 
 
 def _text(held: dict[str, Any], field: str) -> str:
@@ -195,7 +214,9 @@ def _plain(payload: object, schema: str) -> dict[str, Any]:
 
 
 def _restored(payload: Any) -> Any:
-    model = _models.get(payload["schema"])
+    if not isinstance(payload, dict) or payload.keys() != {"schema", "value"}:
+        return payload  # somebody else wrote it
+    model = _models.get(str(payload["schema"]))
     if model is None:
         return payload["value"]
     try:

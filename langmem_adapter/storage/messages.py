@@ -14,7 +14,7 @@ from langchain_core.messages import BaseMessage, ChatMessage, messages_from_dict
 from sqlalchemy import select
 
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.records.carried import carried, fingerprint, label_of
+from langmem_adapter.records.carried import fingerprint, label_of, origin_of
 from langmem_adapter.records.checks import json_object
 from langmem_adapter.storage.conversations import Draft, turns
 from langmem_adapter.storage.moments import Unreadable
@@ -64,7 +64,7 @@ def _draft(message: BaseMessage, name: str) -> Draft:
     fields = {"type": message.type, "data": dict(message)}
     kept = json_object(fields, name)
     _check_class(message, fields, name)
-    held = carried(message)
+    cause, sender = origin_of(message)
     return Draft(
         role=message.role if isinstance(message, ChatMessage) else message.type,
         text=message.text,
@@ -72,8 +72,8 @@ def _draft(message: BaseMessage, name: str) -> Draft:
         message_id=message.id,
         fingerprint=fingerprint(message),
         label=label_of(message),
-        cause=held.cause_by or None,
-        sender=held.sent_from or None,
+        cause=cause or None,
+        sender=sender or None,
     )
 
 

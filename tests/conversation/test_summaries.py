@@ -104,7 +104,17 @@ def test_h13_a_model_that_shortens_too_little_is_asked_a_bounded_number_of_times
     assert len(model.calls) < 10 * len(made.windows)
 
 
-@pytest.mark.parametrize("reply", ["", "<think>hm</think>", AIMessage("", additional_kwargs={"refusal": "no"})])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "",
+        "<think>hm</think>",
+        AIMessage("", additional_kwargs={"refusal": "no"}),
+        "so \x00 far",
+        AIMessage("so \ud800 far"),
+    ],
+    ids=range(5),
+)
 def test_h14_a_model_that_says_nothing_is_an_error(reply: Any) -> None:
     model = ScriptedChatModel(replies=[reply])
     with pytest.raises(ModelReplyError, match="nothing was changed"):
