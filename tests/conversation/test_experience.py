@@ -501,12 +501,12 @@ def test_a_node_says_what_it_misses(memory: Memory) -> None:
     ids=str,
 )
 def test_an_edit_by_hand_hides_no_other_experience_and_is_never_given_as_the_best_answer(
-    offline: Memory, edit: dict[str, Any]
+    memory: Memory, edit: dict[str, Any]
 ) -> None:
-    pool = ExperienceMemory(offline, agent_id=uuid4().hex)
+    pool = ExperienceMemory(memory, agent_id=uuid4().hex)
     kept = pool.add(ASKED, WROTE, score=10)
     pool.add(ASKED, "something else", score=9)
-    offline.update(str(kept.id), metadata=edit)
+    memory.update(str(kept.id), metadata=edit)
     found = pool.query(ASKED, exact=True)
     assert {each.id for each in pool.query(ASKED)} == {each.id for each in found}
     assert len(found) == 2
