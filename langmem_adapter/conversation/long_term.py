@@ -337,6 +337,9 @@ class LongTermMemory(WorkingMemory):
 
     def _take_out(self, log: Any, turns: Sequence[StoredTurn]) -> None:
         super()._take_out(log, turns)
+        self._forget(log, turns)
+
+    def _forget(self, log: Any, turns: Sequence[StoredTurn]) -> None:
         ids = [turn.memory_id for turn in turns if turn.memory_id is not None]
         standing = memories.sequence_numbers(log.connection, ids)
         decisions = tuple(Decision("DELETE", each, None, "its message was deleted") for each in ids if each in standing)
@@ -344,8 +347,8 @@ class LongTermMemory(WorkingMemory):
             self._engine.ledger.within()(log.connection, Write(decisions))
 
     def _clear(self, log: Log) -> None:
-        self._take_out(log, log.read())
-        log.clear()
+        self._forget(log, log.read())
+        log.clear()  # at once: there may be more turns than a database takes positions
 
     @_pinned
     def _news(self, messages: list[BaseMessage], drafts: list[Draft], window: int) -> Plan[News]:
