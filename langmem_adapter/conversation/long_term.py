@@ -346,7 +346,7 @@ class LongTermMemory(WorkingMemory):
 
     def _clear(self, log: Any) -> None:
         self._forget(log, log.read())
-        super()._clear(log)
+        super()._clear(log)  # at once: there may be more turns than a database takes positions
 
     def _forget(self, log: Any, turns: Sequence[StoredTurn]) -> None:
         ids = [turn.memory_id for turn in turns if turn.memory_id is not None]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from langchain_core.messages import BaseMessage, ChatMessage, messages_from_dict
 from sqlalchemy import select
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from langmem_adapter.storage.conversations import StoredTurn
 
 __all__ = ["drafts_of", "messages_of", "unreadable_turns"]
+
+
+_LONGEST: Final = 512  # in UTF-8, it fits into an index row of Postgres
 
 
 def drafts_of(messages: Sequence[BaseMessage]) -> list[Draft]:
@@ -65,6 +68,10 @@ def _draft(message: BaseMessage, name: str) -> Draft:
     kept = json_object(fields, name)
     _check_class(message, fields, name)
     cause, sender = origin_of(message)
+    if len(cause) > _LONGEST:
+        raise InvalidInputError(
+            f"{name} names a cause of {len(cause):,} letters; {_LONGEST} are allowed, use a hash of it"
+        )
     return Draft(
         role=message.role if isinstance(message, ChatMessage) else message.type,
         text=message.text,

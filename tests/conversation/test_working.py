@@ -364,6 +364,13 @@ def test_numbers_that_no_database_counts_to_mean_all(make: Callable[..., Working
     assert log.get_by_position(-number) is None
 
 
+def test_a_cause_is_as_long_as_every_database_can_find_it(make: Callable[..., WorkingMemory]) -> None:
+    log = make([said("Hi", "1", cause="因" * 512)])
+    assert log.get_by_action("因" * 512) == log.get()
+    with pytest.raises(InvalidInputError, match="512 are allowed"):
+        log.add(said("Ho", "2", cause="因" * 513))
+
+
 def test_what_cannot_be_used_is_refused_with_a_typed_error(make: Callable[..., WorkingMemory]) -> None:
     log: Any = make()
     for name in ("add_batch", "find_news", "get_by_actions"):
