@@ -12,8 +12,7 @@ with Memory(":memory:") as memory:
     graph.add_node("answer", lambda _: {"messages": [AIMessage("Noted.")]})
     chat = graph.set_entry_point("shorten").add_edge("shorten", "answer").compile(checkpointer=InMemorySaver())
     for number in range(1, 101):
-        said = HumanMessage(f"On day {number} I walked")
+        said = HumanMessage(f"Today I walked {number} miles along the Loire.")
         state = chat.invoke({"messages": [said]}, {"configurable": {"thread_id": "walk"}})
-    print(state["messages"][0].text.splitlines()[0])
-    print(state["messages"][-2].text)
+    print(state["messages"][0].text)
     print("messages left of 200:", len(state["messages"]))

@@ -122,5 +122,7 @@ def parse_time(value: object, name: str) -> datetime:
         if isinstance(value, datetime):
             return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
     except (ValueError, OverflowError, OSError) as error:
-        raise InvalidInputError(f"{name}={quoted(value)} is no point in time: {error}") from None
+        raise InvalidInputError(
+            f"{name}={quoted(value)} is no point in time ({error}); write it like 2026-05-01 or 2026-05-01T12:00"
+        ) from None
     raise InvalidInputError(f"{name} must be a datetime, ISO 8601 text or Unix seconds, not {type(value).__name__}")

@@ -54,6 +54,15 @@ class Program:
         """Whether it has not ended yet."""
         return self._process.is_alive()
 
+    def said(self) -> str:
+        """What it has written to its standard output so far."""
+        return self._streams[1].read_text(encoding="utf-8")
+
+    def send(self, number: int) -> None:
+        """Send it a signal."""
+        assert self._process.pid is not None
+        os.kill(self._process.pid, number)
+
     def end(self, seconds: float = 100) -> CompletedProcess[str]:
         """Wait until it has ended; what it said."""
         self._process.join(seconds)

@@ -264,6 +264,7 @@ def import_memory(memory: object, into: WorkingMemory) -> Plan[Imported]:
         InvalidInputError: It is no such memory, or it ignores ids and *into* does not.
 
     Example:
+        >>> from langmem_adapter.conversation import WorkingMemory
         >>> log = WorkingMemory()
         >>> dump = {"storage": [{"id": "1", "content": "Write a snake game."}], "index": {}, "ignore_id": False}
         >>> import_memory(dump, log)

@@ -14,6 +14,7 @@ from langchain_core.messages import BaseMessage, convert_to_messages
 from langmem_adapter.adapters.calls import Node, part_of_state, scope_of_call
 from langmem_adapter.arguments import bounded
 from langmem_adapter.conversation.long_term import MONTH, LongTermMemory
+from langmem_adapter.conversation.working import causes_of
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.scoping import MemoryContext
 from langmem_adapter.twins import Plan
@@ -87,7 +88,7 @@ class RoleNodes:
         messages_key: str = "messages",
         news_key: str = "news",
     ) -> None:
-        watched = None if watch is None else [*watch]
+        watched = causes_of(watch)
         self._role = partial(LongTermMemory, memory, watch=watched, threshold=threshold, ttl=ttl)
         self._role(role_id)  # refuses now what it would refuse later
         self._default = MemoryContext(user_id, role_id, run_id)

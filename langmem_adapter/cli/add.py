@@ -17,10 +17,10 @@ from langmem_adapter.arguments import parse_time
 from langmem_adapter.cli import pictures
 from langmem_adapter.cli.failures import CommandError, ExitCode, Failure, failure_of, known_errors
 from langmem_adapter.cli.options import Call, GraphOption, option
-from langmem_adapter.cli.output import as_data
 from langmem_adapter.cli.progress import Patience, Steps
 from langmem_adapter.cli.reading import STDIN, Item, items_of, joined, read_source
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
+from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.results import AddResult
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import EVENTS, Change

@@ -9,7 +9,7 @@ from typer.core import TyperGroup
 
 from langmem_adapter._version import __version__
 from langmem_adapter.addresses import cleaned
-from langmem_adapter.cli import graph, graph_edit
+from langmem_adapter.cli import graph, graph_edit, keys
 from langmem_adapter.cli.add import add
 from langmem_adapter.cli.change import delete, update
 from langmem_adapter.cli.demo import demo
@@ -20,6 +20,7 @@ from langmem_adapter.cli.look import history, list_, search, show
 from langmem_adapter.cli.options import DatabaseOption, EmbeddingsOption, JsonOption, ModelOption, TrustOption, command
 from langmem_adapter.cli.output import Output
 from langmem_adapter.cli.prompts import prompts
+from langmem_adapter.cli.serve import serve
 from langmem_adapter.cli.upkeep import purge, reindex
 
 __all__ = ["app", "main"]
@@ -66,7 +67,10 @@ def _named(*functions: Callable[..., None]) -> dict[str, Callable[..., None]]:
     return {function.__name__.rstrip("_"): function for function in functions}
 
 
-_COMMANDS: Final = _named(demo, add, search, list_, show, history, update, delete, purge, reindex, doctor, prompts)
+_COMMANDS: Final = _named(
+    demo, add, search, list_, show, history, update, delete, purge, reindex, doctor, prompts, serve
+)
+_KEYS: Final = _named(keys.create, keys.list_, keys.revoke)
 _EVALUATIONS: Final = _named(locomo, questions)
 _GRAPH: Final = _named(
     graph.show,
@@ -81,10 +85,11 @@ _GRAPH: Final = _named(
 )
 _GROUPS: Final = {
     "graph": (_GRAPH, "Look at the knowledge graph, or edit it: graph -u NAME, graph ENTITY -u NAME."),
+    "keys": (_KEYS, "Say who may call the server."),
     "eval": (_EVALUATIONS, "Measure how well memories are found."),
 }
 _KINDS: Final = {"graph": graph.GraphGroup}
-_NOBODYS: Final = (doctor, prompts, reindex, locomo)  # they are about no scope
+_NOBODYS: Final = (doctor, prompts, reindex, locomo, serve, keys.list_, keys.revoke)  # they are about no scope
 
 
 def _put_together(group: typer.Typer, commands: Mapping[str, Callable[..., None]]) -> typer.Typer:

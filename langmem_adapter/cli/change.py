@@ -9,7 +9,7 @@ from langmem_adapter.cli.add import json_object
 from langmem_adapter.cli.failures import CommandError, ExitCode
 from langmem_adapter.cli.look import IdArgument
 from langmem_adapter.cli.options import Call, named, option
-from langmem_adapter.cli.output import as_data
+from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.work import Change
 
 if TYPE_CHECKING:

@@ -17,8 +17,9 @@ from rich.text import Text
 
 from langmem_adapter.cli import graph_pictures, pictures
 from langmem_adapter.cli.options import Call
-from langmem_adapter.cli.output import as_data, visible
+from langmem_adapter.cli.output import visible
 from langmem_adapter.records.graph import SELF
+from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.results import AddResult, Hit, Revision
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from langmem_adapter.arguments import filled
 from langmem_adapter.cli import graph_pictures
 from langmem_adapter.cli.failures import CommandError, ExitCode
 from langmem_adapter.cli.options import After, AsOf, Call, KnownAt, Limit, named, option
-from langmem_adapter.cli.output import as_data
 from langmem_adapter.records.checks import check_text
+from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.scope import Scope
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from rich.text import Text
 
 from langmem_adapter.cli import graph_pictures
 from langmem_adapter.cli.options import Call, option
-from langmem_adapter.cli.output import as_data, visible
+from langmem_adapter.cli.output import visible
+from langmem_adapter.records.plain import as_data
 
 if TYPE_CHECKING:
     from langmem_adapter.records.graph import RelationChange

@@ -8,7 +8,7 @@ import typer
 from langmem_adapter.cli import pictures
 from langmem_adapter.cli.failures import ExitCode
 from langmem_adapter.cli.options import After, AsOf, Call, GraphOption, KnownAt, Limit, known_scopes, named, option
-from langmem_adapter.cli.output import as_data
+from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 
 __all__ = ["history", "list_", "search", "show"]

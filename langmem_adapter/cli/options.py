@@ -69,7 +69,7 @@ GraphOption = Annotated[
     bool | None, option("--graph/--no-graph", help="Use the knowledge graph; else LANGMEM_ADAPTER_GRAPH decides.")
 ]
 AsOf = Annotated[str | None, option(metavar="TIME", help="What was true then, ISO 8601.")]
-KnownAt = Annotated[str | None, option(metavar="TIME", help="What was known then.")]
+KnownAt = Annotated[str | None, option(metavar="TIME", help="What this database had been told by then.")]
 Limit = Annotated[int, typer.Option("-k", "--limit", min=1, max=10_000, help="At most so many.")]
 After = Annotated[str | None, option(metavar="CURSOR", help="Go on after this page's cursor.")]
 UserOption = Annotated[str | None, _whose("--user", "-u", envvar=_USER, help="The user.")]
@@ -197,15 +197,28 @@ class Call:
         Raises:
             CommandError: The settings do not fit, the driver is missing, or there is no database.
         """
+        with self.database() as database, database.read() as connection:
+            yield connection
+
+    @contextmanager
+    def database(self, *, create: bool = False) -> Iterator[Database]:
+        """The database alone, for what needs no model and no vectors.
+
+        Args:
+            create: Make it where there is none.
+
+        Raises:
+            CommandError: As `reading`.
+        """
         from langmem_adapter.storage.migrations.runner import migrate
 
-        self.refuse_absent()
+        if not create:
+            self.refuse_absent()
         with closing(self._database()) as database:
             migrate(database)
             if not self.output.as_json:
                 self.output.note(database.location)
-            with database.read() as connection:
-                yield connection
+            yield database
 
     def _database(self) -> Database:
         from langmem_adapter.storage.database import Database

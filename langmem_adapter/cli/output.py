@@ -6,18 +6,14 @@ Data take one of three shapes: a picture on a terminal (Rich), tab-separated lin
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 import sys
 import time
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
 from rich.text import Text
-
-from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +22,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.cli.failures import Failure
 
-__all__ = ["Output", "as_data", "one_line", "visible"]
+__all__ = ["Output", "one_line", "visible"]
 
 _HIDDEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _ESCAPES: Final = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n"})
@@ -106,26 +102,6 @@ class Output:
         ms = {"ms": round((time.perf_counter() - self._began) * 1000)} if "data" in body else {}
         envelope = {"ok": "error" not in body, "command": self.command, **body, **mode, **ms}
         sys.stdout.write(json.dumps(envelope, ensure_ascii=False) + "\n")
-
-
-def as_data(record: object) -> dict[str, Any]:
-    """A record of `langmem_adapter.records` as plain JSON types; a scope becomes its three fields."""
-    data: dict[str, Any] = {}
-    for part in dataclasses.fields(record):  # type: ignore[arg-type]  # callers give records
-        value = getattr(record, part.name)
-        if isinstance(value, Scope):
-            data.update({name: getattr(value, name) for name in SCOPE_FIELDS})
-        elif isinstance(value, datetime):
-            data[part.name] = value.isoformat()
-        else:
-            data[part.name] = _plain(value)
-    return data
-
-
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value):
-        return as_data(value)
-    return [_plain(part) for part in value] if isinstance(value, tuple) else value
 
 
 def visible(text: str) -> str:

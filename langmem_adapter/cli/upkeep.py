@@ -9,8 +9,9 @@ from rich.text import Text
 
 from langmem_adapter.cli.failures import ExitCode
 from langmem_adapter.cli.options import Call, named
-from langmem_adapter.cli.output import as_data, visible
+from langmem_adapter.cli.output import visible
 from langmem_adapter.cli.progress import Steps
+from langmem_adapter.records.plain import as_data
 
 if TYPE_CHECKING:
     from langmem_adapter.maintenance.reindex import Reindexed

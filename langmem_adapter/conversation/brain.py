@@ -66,6 +66,8 @@ class BrainMemory(Talk):
 
     Example:
         >>> from langmem_adapter import Memory
+        >>> from langmem_adapter.conversation import BrainMemory
+        >>> from langmem_adapter.conversation.summaries import about_tokens
         >>> with Memory(":memory:") as memory:
         ...     brain = BrainMemory(memory, "monday", user_id="alice")
         ...     kept = [brain.add_talk(f"Lily has {number} apples.") for number in range(100)]
@@ -88,7 +90,7 @@ class BrainMemory(Talk):
     ) -> None:
         engine = engine_of(memory, "BrainMemory(memory, chat_id)")
         self._scope: Final = Scope(user_id, agent_id, run_id)
-        self._chat: Final = chat_id
+        self._chat: Final = filled(chat_id, "chat_id")
         self._max_tokens: Final = _tokens(max_tokens, "max_tokens")
         self._tokens: Final = count_tokens
         self._summarizer: Final = engine.reasoner.summarizer
@@ -102,7 +104,8 @@ class BrainMemory(Talk):
         """What a chat model should read: the running summary as a system message, and all messages behind it.
 
         Where they do not fit, the older messages go into the summary first, the call of a tool always with its answers; then
-        there is room for a while. What it costs does not grow with the length of the conversation.
+        there is room for a while. The latest message goes into it, too, where it is too long by itself: then no message of a
+        person follows, and *max_tokens* should be more. What it costs does not grow with the length of the conversation.
 
         Args:
             max_tokens: Tokens that all of it may have.

@@ -81,7 +81,7 @@ class ExperienceMemory:
 
     Example:
         >>> from langmem_adapter import Memory
-        >>> from langmem_adapter.conversation.appraisal import Score
+        >>> from langmem_adapter.conversation import ExperienceMemory, Score
         >>> memory = Memory(":memory:")
         >>> pool = ExperienceMemory(memory, agent_id="solver", scorer=lambda request, response: Score(10, "it ran"))
         >>> @pool.cached
@@ -242,7 +242,9 @@ class ExperienceMemory:
             if not (self.readable or self.writable):
                 return _called(function, *args, **named)
             if "req" not in named:
-                raise InvalidInputError(f"{filed}() takes its request as a keyword; write {filed}(req=...)")
+                raise InvalidInputError(
+                    f"{filed}() takes its request as the keyword req: define it with that parameter, and write {filed}(req=...)"
+                )
             return self.answering(
                 named["req"], lambda req: _called(function, *args, **{**named, "req": req}), tag=filed
             )

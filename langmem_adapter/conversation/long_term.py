@@ -142,6 +142,7 @@ class LongTermMemory(WorkingMemory):
     Example:
         >>> from langchain_core.messages import HumanMessage
         >>> from langmem_adapter import Memory
+        >>> from langmem_adapter.conversation import LongTermMemory
         >>> memory = Memory(":memory:")
         >>> role = LongTermMemory(memory, "engineer", user_id="alice")
         >>> role.recover_memory("engineer").first

@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, messag
 from langmem_adapter.arguments import each_of, filled
 from langmem_adapter.conversation.summaries import split_texts
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.records.checks import check_text
+from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.storage.cache import redis_key
 from langmem_adapter.storage.messages import drafts_of
 from langmem_adapter.storage.notes import Note
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["Talk"]
 
 _TAGGED: Final = r"\[([A-Z]+)\]:\s*(.+)"
+
+_KINDS: Final = ("window", "summary", "title", "knowledge", "talk")  # of notes
 
 
 class Talk:
@@ -88,7 +90,7 @@ class Talk:
 
     @planned
     def add_knowledge(self, knowledge: BaseMessage | str) -> Plan[None]:
-        """Pin something that the conversation needs, and that no summary changes."""
+        """Pin something that no summary changes; `context` leaves it out: show a model `get_knowledge` beside it."""
         text = knowledge.text if isinstance(knowledge, BaseMessage) else knowledge
         note = Note(kind="knowledge", text=filled(text, "knowledge"))
         return self._course.writing(partial(self._course.keep, note))
@@ -154,8 +156,13 @@ class Talk:
         Args:
             kind: `"window"`, `"summary"`, `"title"`, `"knowledge"` or `"talk"`. `Memory.trace(note.trace_id)` shows how a
                 summary or a title was made.
+
+        Raises:
+            InvalidInputError: *kind* is another one.
         """
-        return self._course.notes(check_text(kind, "kind"))
+        if kind not in _KINDS:
+            raise InvalidInputError(f"kind is one of {', '.join(_KINDS)}, not {quoted(kind)}")
+        return self._course.notes(kind)
 
     anotes = awaited(notes)
 

@@ -97,6 +97,7 @@ def reflect(
 
     Example:
         >>> from langmem_adapter import Memory
+        >>> from langmem_adapter.conversation import reflect
         >>> memory = Memory(":memory:")
         >>> _ = memory.graph.add("Klaus", "knows", "Maria", agent_id="town")
         >>> _ = memory.add("Klaus paints.", agent_id="town", infer=False)

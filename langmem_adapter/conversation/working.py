@@ -20,7 +20,7 @@ from langmem_adapter.arguments import each_of, flag, scope_if_given
 from langmem_adapter.conversation.log import Kept, Log, Stored
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.records.carried import cause_name, speaker
+from langmem_adapter.records.carried import cause_name, cause_names, speaker
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.storage.conversations import Conversation, StoredTurn, Which
 from langmem_adapter.storage.messages import drafts_of, messages_of
@@ -203,7 +203,7 @@ class WorkingMemory:
     @planned
     def get_by_actions(self, actions: Iterable[object]) -> Plan[list[BaseMessage]]:
         """The messages that any of some actions brought about, in the order of the log."""
-        return self._found(Which(causes={cause_name(action, "action") for action in each_of(actions, "actions")}))
+        return self._found(Which(causes=cause_names(actions, "actions")))
 
     aget_by_actions = awaited(get_by_actions)
 
@@ -393,7 +393,7 @@ def _named(message: BaseMessage) -> BaseMessage:
 
 def causes_of(watch: Iterable[object] | None) -> frozenset[str] | None:
     """Causes by their names; `None` for any."""
-    return None if watch is None else frozenset(cause_name(cause, "watch") for cause in each_of(watch, "watch"))
+    return None if watch is None else cause_names(watch, "watch")
 
 
 def number_of(value: object, name: str) -> int:

@@ -8,6 +8,7 @@ chunks of a stream carry: texts would be glued together, lists are appended, and
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -18,8 +19,6 @@ from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import check_text, json_object, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from langchain_core.messages import BaseMessage
 
 __all__ = [
@@ -27,6 +26,7 @@ __all__ = [
     "Carried",
     "carried",
     "cause_name",
+    "cause_names",
     "fingerprint",
     "label_of",
     "origin_of",
@@ -88,7 +88,7 @@ def stamp(
             the model is registered (`register`).
 
     Raises:
-        InvalidInputError: A name is blank, or the payload is no JSON.
+        InvalidInputError: It is no message, a name is blank, *send_to* is one name, or the payload is no JSON.
 
     Example:
         >>> from langchain_core.messages import AIMessage
@@ -99,8 +99,8 @@ def stamp(
     given: dict[str, list[Any]] = {
         field: [cause_name(value, field)] for field, value in names.items() if value is not None
     }
-    if to := [cause_name(one, "send_to") for one in send_to]:
-        given["send_to"] = sorted({*to})
+    if to := cause_names(send_to, "send_to"):
+        given["send_to"] = sorted(to)
     if payload is not None:
         given["payload"] = [_plain(payload, schema)]
     kept = {**message.additional_kwargs, KEY: {**_held(message), **given}}
@@ -168,6 +168,17 @@ def cause_name(value: object, field: str = "cause_by") -> str:
     if not check_text(name, field).strip():
         raise InvalidInputError(f"{field} is blank; leave it out")
     return name
+
+
+def cause_names(values: Iterable[object], field: str) -> frozenset[str]:
+    """Names as they are kept, each as `cause_name` has it.
+
+    Raises:
+        InvalidInputError: One is blank, or it is one name instead of a list.
+    """
+    if isinstance(values, str | type) or not isinstance(values, Iterable):
+        raise InvalidInputError(f"{field} must be a list, not {quoted(values)}; write {field}=[...]")
+    return frozenset(cause_name(value, field) for value in values)
 
 
 def label_of(message: BaseMessage) -> str:

@@ -187,7 +187,7 @@ def fuse(
     add("meaning", unit(evidence.meaning, 1 - weights.word))
     add("words", unit(evidence.words, weights.word))
     if evidence.asking is not None and weights.question:
-        add("question", evidence.asking * -weights.question)
+        add("question", 0.0 - evidence.asking * weights.question)
     if evidence.named is not None and weights.speaker:
         add("speaker", evidence.named * weights.speaker)
     if evidence.timed is not None and weights.time:

@@ -24,20 +24,14 @@ _KINDS: Final = {word: kind.lower() for kind, words in lists("chinese-words").it
 KIN: Final = "|".join(sorted(_KINDS, key=len, reverse=True))
 """Words for people and animals whom one has, longest first, for use in a pattern."""
 
-_GIVEN: Final = {"KIN": KIN, "WHEN": WHEN}
+_GIVEN: Final = {"KIN": KIN, "WHEN": WHEN, "PET": "|".join(word for word, kind in _KINDS.items() if kind == "pet")}
 _P: Final = patterns("chinese", _GIVEN, flags=0)
 _TABLE: Final = rows("chinese", _GIVEN, flags=0)
-NAME: Final = _P["NAME"].pattern
+NAME: Final = _P.texts["NAME"]
 """What is a person's name on its face: Anna, 王伟, 小红, 朵朵. Its group is `twice`."""
 
-_MARRIED: Final = frozenset("妻子 老婆 太太 媳妇 丈夫 老公 先生 爱人".split())
-_CHILDREN: Final = frozenset("儿子 女儿 宝宝 双胞胎".split())
-_SAME_KIN: Final = dict(
-    pair.split("=")
-    for pair in "妈妈=母亲 爸爸=父亲 妈=母亲 爸=父亲 姐=姐姐 妹=妹妹 哥=哥哥 弟=弟弟 小狗=狗 狗狗=狗 小猫=猫 猫咪=猫 "
-    "女友=女朋友 男友=男朋友 好朋友=朋友 最好的朋友=朋友 老婆=妻子 太太=妻子 媳妇=妻子 老公=丈夫".split()
-)
-_STATES: Final = frozenset("employer vehicle own diet pet family home".split())  # 不再有车 says nothing else
+_WORDS: Final = lists("chinese-forms")
+_SAME_KIN: Final = dict(pair.split("=") for pair in _WORDS["SAME"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +64,11 @@ def chinese_statement(text: str, known: frozenset[str] = frozenset()) -> Stateme
         return Statement(text)
     body, span = (plain, Span()) if _P["BIRTH"].search(plain) else chinese_span(plain)
     said = _about(bare(_P["MINE"].sub("", body, count=1)), _Who(), span, known)
-    empty = said.ended and said.attribute in _STATES and re.match(r".{0,8}?不再(?!养|租)", body) is not None
+    empty = said.ended and said.attribute in _WORDS["STATES"] and re.match(r".{0,8}?不再(?!养|租)", body) is not None
     met = tuple(Person("", found["name"]) for found in _P["MET"].finditer(body))
     relations = () if _P["UNSURE"].search(plain) else said.relations
+    if said.subject.rpartition(" ")[2] in _WORDS["DAILY"] and _P["ON_A_DAY"].match(plain):
+        said = replace(said, touches=True)  # 昨天打车上班: that day only
     return replace(said, text=text, empty=empty, people=said.people + met, relations=relations)
 
 
@@ -94,7 +90,11 @@ def bare(told: str) -> str:
 def _about(body: str, owner: _Who, span: Span, known: frozenset[str]) -> Statement:
     """A statement about *owner*, or about somebody of his whom it names first."""
     if naming := _P["NAMING"].fullmatch(body):
-        return _called(owner, naming["kin"], naming["name"] or naming["is"])
+        kin, over = naming["kin"], Statement("", owner.key, positive=False, ended=True)
+        said = _called(owner, kin, naming["name"] or naming["is"] or naming["to"])
+        job = replace(over, subject=f"{owner.key} {_SAME_KIN.get(kin, kin)}".strip(), attribute="job")
+        past = (replace(over, attribute=said.attribute, value=kin), job)  # whoever it was before
+        return replace(said, also=said.also + past) if naming["to"] else said
     for who, rest, own in _fronts(body, owner, known):
         inner = own and rest.startswith(tuple(_KINDS))
         said = _about(rest, who, span, known) if inner else _said(bare(rest), who, span)
@@ -124,13 +124,13 @@ def _fronts(body: str, owner: _Who, known: frozenset[str]) -> Iterator[tuple[_Wh
 
 
 def _owned(rest: str) -> tuple[str, bool]:
-    return re.sub("^的(?!是|$)", "", rest), rest.startswith("的")
+    return re.sub("^家?的(?!是|$)", "", rest), rest.startswith(("的", "家的"))
 
 
 def _called(owner: _Who, kin: str, name: str, count: str = "") -> Statement:
     """Somebody whom the owner has: 姐姐叫Ann, 有一个叫Ann的姐姐, 有两只猫."""
     kind = _KINDS[kin]
-    state = "已婚" if kin in _MARRIED else "订婚" if kin.startswith("未婚") else "恋爱"
+    state = "已婚" if kin in _WORDS["MARRIED"] else "订婚" if kin.startswith("未婚") else "恋爱"
     value = f"{state} {name}" if kind == "partner" else f"{count} {_SAME_KIN.get(kin, kin)} {name}"
     targets = tuple(filter(_name, re.split("和|、", name))) if name else (kin,)
     link = Triple(owner.name, _kin_relation(kin) if name else "有", "", owner.type, _type(kin))
@@ -138,7 +138,7 @@ def _called(owner: _Who, kin: str, name: str, count: str = "") -> Statement:
     triples = tuple(replace(link, target=target, single=single) for target in targets if owner.name)
     people = (Person(kin, targets[0] if name and targets else ""), *owner.people)
     also: tuple[Statement, ...] = ()
-    if kin in _CHILDREN:
+    if kin in _WORDS["CHILDREN"]:
         pregnant = Statement("", owner.key, "health", "怀孕", positive=False, ended=True)
         also = (Statement("", owner.key, "family", "孩子"), pregnant)
     elif kind == "pet":
@@ -164,8 +164,10 @@ def _said(body: str, who: _Who, span: Span) -> Statement:
             said = _of_row(row, match.groupdict(), who, span, positive=positive, ended=ended)
             plan = Statement("", who.key, "plan", told, positive=False, ended=True)  # 不去桂林了 ends 要去桂林
             return replace(said, also=(*said.also, plan)) if ended else said
-    kind, value = ("any", told) if ended else ("", "")  # whatever it is, it ends what is said in the same words
-    return Statement("", who.key, kind, value, positive=positive, ended=ended, people=who.people, relations=who.implied)
+    plain = positive and _P["STATE"].fullmatch(told) is not None
+    kind, value = ("any", told) if ended else ("habit", told) if plain else ("", "")
+    said = Statement("", who.key, kind, value, positive, ended, people=who.people, relations=who.implied)
+    return replace(said, also=(replace(said, attribute="like"),)) if ended else replace(said, touches=plain)
 
 
 def _sign(body: str) -> tuple[str, bool, bool]:
@@ -185,7 +187,7 @@ def _of_row(
     row: Row, groups: Mapping[str, str | None], who: _Who, span: Span, *, positive: bool, ended: bool
 ) -> Statement:
     attribute, value = row.attribute, _value(groups.get("v") or groups.get("w") or "")
-    noun = groups.get("n") or (row.target if attribute == "detail" else "")
+    noun = groups.get("n") or (row.target if attribute in _WORDS["NAMED"] else "")
     if attribute == "employer" and _P["PLACES"].fullmatch(value):
         attribute, noun = "detail", "工作地点"
     elif attribute == "age":
@@ -193,16 +195,20 @@ def _of_row(
     elif attribute == "pet":
         value = _SAME_KIN.get(value) or " ".join(re.split(rf"({KIN})", value, maxsplit=1)).strip()
     elif groups.get("verb"):
-        value = f"{groups['verb']}{_counted(groups['obj'] or '')}"
+        sort = " " if not positive and _P["SORT"].fullmatch(groups["obj"] or "") else ""  # 不喝酒了 ends 喝啤酒
+        value = f"{groups['verb']}{sort}{_counted(groups['obj'] or '')}"
     told = {name: group or "" for name, group in groups.items()} | {"v": value}
     also = tuple(_also(row, told, who.key)) if positive else ()
+    if positive and attribute == "detail":  # 不用飞书了 and 电脑卖了 end what was said of them, whatever the noun
+        also += (Statement("", who.key, "plan", f"{noun} {value}", touches=True),)
     ended = ended or row.kind == "ends" or bool(groups.get("was"))
     positive = positive and row.kind != "ends"
     triples = tuple(_triples(row, groups, who, span, value, positive=positive, ended=ended)) if who.name else ()
     said = Statement(
-        "", f"{who.key} {noun}".strip(), attribute, row.put.format(v=value) if row.put else value, positive
+        "", f"{who.key} {noun}".strip(), attribute, row.put.format_map(told) if row.put else value, positive
     )
-    return replace(said, ended=ended and not positive, people=who.people, relations=who.implied + triples, also=also)
+    said = replace(said, ended=ended and not positive, touches=row.kind == "touches")
+    return replace(said, people=who.people, relations=who.implied + triples, also=also)
 
 
 def _also(row: Row, told: Mapping[str, str], subject: str) -> Iterator[Statement]:
@@ -218,14 +224,14 @@ def _value(said: str) -> str:
     """A value as it is compared: no measure word before one thing, digits before several."""
     plain = _P["MEASURE"].sub("", said.strip(" ：:"), count=1)
     found = _P["COUNTED"].fullmatch(plain)
-    if found and re.fullmatch(_P["MEASURES"].pattern, found["measure"]):
+    if found and _P["MEASURES"].fullmatch(found["measure"]):
         return f"{_digits(found['number'])} {found['rest']}"
     return plain
 
 
 def _counted(obj: str) -> str:
     """What a habit is about, with its count behind it: 一包烟 is 烟 1 包."""
-    found = _P["COUNTED"].fullmatch(re.sub(r"^一(?=[杯包根瓶碗顿次片场遍个小分公])", "1", obj))
+    found = _P["COUNTED"].fullmatch(re.sub("^半(?=.)", "0.5", re.sub("^一(?=[^一样些点起直般定])", "1", obj)))
     return f"{found['rest'].removeprefix('的')} {_digits(found['number'])} {found['measure']}" if found else obj
 
 
@@ -234,9 +240,6 @@ def _digits(number: str) -> str:
 
 
 # ── relations ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-_ONE: Final = frozenset("favorite detail language nickname phone email height nationality".split())
-_TOLD: Final = frozenset("血型 星座 学历 民族 专业 老板 导师 班主任 属相 生肖".split())
 
 
 def _triples(
@@ -249,8 +252,8 @@ def _triples(
     since = None if ended and not span.until else span.since or (span.at if row.kind == "begins" else None)
     until = span.until or ((span.since or span.at) if ended else None)
     since, until = (None, None) if since and until and until <= since else (since, until)
-    single = False if len(targets) > 1 and row.attribute in SINGLE else True if row.attribute in _ONE else None
-    kind = "" if row.attribute == "detail" else row.target
+    single = False if len(targets) > 1 and row.attribute in SINGLE else True if row.attribute in _WORDS["ONE"] else None
+    kind = "" if row.attribute in _WORDS["NAMED"] else row.target
     link = Triple(who.name, relation, "", who.type, kind, valid_from=since, valid_to=until, ended=ended, single=single)
     for old in _places(groups.get("old") or groups.get("left") or ""):
         yield replace(link, target=old, valid_from=None, valid_to=since, ended=True)
@@ -272,7 +275,7 @@ def _edges(row: Row, groups: Mapping[str, str | None], value: str) -> tuple[str,
         case "favorite":
             return f"{row.relation}{noun}", _listed(value)
         case "detail":
-            return noun if noun in _TOLD else "", (_name(value),)
+            return noun if noun in _WORDS["TOLD"] else "", (_name(value),)
         case "job" if value.endswith("生"):
             return "是", (_name(value),)
         case "own":
@@ -291,11 +294,8 @@ def _name(value: str, longest: int = 12) -> str:
 def _listed(value: str) -> tuple[str, ...]:
     """The things of a list; none where "and" joins what may be one (红色和蓝色的衣服)."""
     plain = _P["UNMEASURED"].sub("", value)
-    pieces = (
-        [plain]
-        if _P["WHOLE"].search(plain)
-        else re.split("、|[，,]|以及|和" if re.search("、|和", plain) else "以及", plain)
-    )
+    joint = "、|[，,]|以及|和" if re.search("、|和", plain) else "以及"
+    pieces = [plain] if _P["WHOLE"].search(plain) else re.split(joint, plain)
     if len(pieces) == 1:
         return tuple(filter(None, [_name(plain)]))
     longest = 4 if "，" in plain or "," in plain else 6  # behind a comma, a clause is near
@@ -310,7 +310,7 @@ def _places(value: str) -> tuple[str, ...]:
 
 def _kin_relation(kin: str) -> str:
     plain = _SAME_KIN.get(kin, kin)
-    return "结婚对象" if kin in _MARRIED else plain if plain in {"朋友", "同事"} else f"有{plain}"
+    return "结婚对象" if kin in _WORDS["MARRIED"] else plain if plain in {"朋友", "同事"} else f"有{plain}"
 
 
 def _type(kin: str) -> str:

@@ -17,7 +17,7 @@ _DAYS: Final = {"大前": -3, "前": -2, "昨": -1, "今": 0, "明": 1, "后": 2
 _YEARS: Final = {"前": -2, "去": -1, "今": 0, "明": 1, "后": 2}
 _STEPS: Final = {"上上": -2, "上": -1, "这": 0, "本": 0, "下": 1, "下下": 2}
 _P: Final = patterns("chinese-dates", {}, flags=0)
-WHEN: Final = _P["WHEN"].pattern
+WHEN: Final = _P.texts["WHEN"]
 """A time with which a clause opens."""
 
 

@@ -22,10 +22,14 @@ from langmem_adapter.statements.words import (
     DONE,
     FORMS,
     KINDS,
+    MARK,
     PETS,
     PLURAL,
+    THINGS,
     WORDS,
     gerund,
+    kind_of,
+    marked,
     third,
 )
 
@@ -44,10 +48,14 @@ GIVEN: Final = {
         "DEMONYMS": DEMONYMS,
         "TIME_WORDS": TIME_WORDS,
     }.items()
+} | {
+    "MED": "|".join(told for kind, told in THINGS.items() if kind in WORDS["MEDICINES"]),
+    "MARK": MARK,
+    **{f"SOME_{kind.upper()}": f"(?:{told})" for kind, told in THINGS.items()},
 }
 """Words that stand in patterns for their names in angle brackets."""
 _P: Final = patterns("english", GIVEN)
-GIVEN["NAME"] = _P["NAME"].pattern
+GIVEN.update({name: _P.texts[name] for name in ("NAME", "JOBS")})
 _ROWS: Final = rows("english", GIVEN)
 _NOUNS: Final = tuple(row for row in _ROWS if not row.heads)
 _BY_HEAD: Final[dict[str, list[Row]]] = defaultdict(list)
@@ -58,7 +66,7 @@ _EXTRA: Final = {
     "job": ("job", "works_as", "occupation"),
     "org": ("employer", "works_at", "organization"),
     "place": ("birthplace", "born_in", "place"),
-    "what": ("study", "studies", ""),
+    "what": ("major", "studies", ""),
 }
 """Groups of a row that make a statement of their own."""
 
@@ -66,23 +74,18 @@ _EXTRA: Final = {
 
 _SHORT: Final = (("can't", "cannot"), ("won't", "will not"), ("n't", " not"))
 _HEADS: Final = {"'m": "am", "'re": "are", "'ve": "have", "'ll": "will", "'d": "would", "'s": "is"}
-_DENIALS: Final = tuple(
-    (_P[key], put)
-    for key, put in (
-        ("DISLIKES", "like "),
-        ("HAS_NO", "have "),
-        ("DOES_NOT", ""),
-        ("NO_FAN", "like "),
-        ("IS_NOT", "{be} "),
-        ("CANNOT", "can "),
-    )
-)
+_DENIED: Final = {
+    "DISLIKES": "like ",
+    "HAS_NO": "have ",
+    "DOES_NOT": "",
+    "NO_FAN": "like ",
+    "IS_NOT": "{be} ",
+    "CANNOT": "can ",
+}
 _DEEDS: Final = frozenset(
     "habit hobby like prefer study skill goal plan speak allergy health group commute team nickname".split()
 )
 """What one did, liked or wanted: that it is over is worth a memory of its own."""
-_AGAIN: Final = re.compile("(?:has )?started (\\w+ing\\b.*) again|(?:is|am) back to (\\w+ing\\b.*)")
-_ABSTAINED: Final = re.compile("(?:has|have) not (\\w+(?: .*?)?) (?:since|in) .*")
 _OPENERS: Final = (
     ADJECTIVES | DEMONYMS | frozenset("from based called named born divorced engaged between unemployed".split())
 )
@@ -139,7 +142,7 @@ def _verb(told: list[str]) -> int | None:
             return place
         known = FORMS.get(plain)
         noun = (
-            known and known[1] == "base" and told[1:2] and told[1].lower() in {"is", "are", "was"}
+            known and known[1] in {"base", "ing"} and told[1:2] and told[1].lower() in {"is", "are", "was"}
         )  # "rent is 900 dollars"
         if known and not noun and (place == 0 or known[1] in {"now", "past"}):
             return place
@@ -158,17 +161,17 @@ def _form(rest: str) -> _Form:
         told = told.replace(short, long)
     told = _bare(told)
     told = re.sub(r"^(is|are|am|was|were|has|have|had|does|do) no longer ", r"no longer \1 ", told)
-    if (again := _AGAIN.match(told)) and (again[2] or told.endswith(" again")):
+    if (again := _P["AGAIN"].match(told)) and (again[2] or told.endswith(" again")):
         told = f"is {again[1] or again[2]} again"
-    if abstained := _ABSTAINED.match(told):
+    if abstained := _P["ABSTAINED"].match(told):
         told, form.ended, form.positive = abstained[1], True, False
     if told.startswith("no longer "):
         told, form.ended, form.empty, form.positive = _bare(told[10:]), True, True, False
     if found := _P["USED_TO"].match(told) or _P["GAVE_UP"].match(told):
         form.ended, form.positive = True, False
         told = found["what"] if found.re is _P["USED_TO"] else _stopped(found["what"])
-    for pattern, put in _DENIALS:
-        if found := pattern.match(told):
+    for key, put in _DENIED.items():
+        if found := _P[key].match(told):
             told, form.positive = f"{put.format(**found.groupdict())}{told[found.end() :]}", False
             form.ended, form.empty = form.ended and put != "like ", form.empty and put != "like "
             break
@@ -229,8 +232,12 @@ def _had(low: str, rest: str) -> tuple[str, str]:
 
 # ── whom it is about ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-_SAME: Final = {word: line.split()[0] for line in _P["SAME"].pattern.split("|") for word in line.split()[1:]}
-_RELATION: Final = {word: line.split()[0] for line in _P["RELATION"].pattern.split("|") for word in line.split()[1:]}
+_SAME: Final = {word: line.split()[0] for line in _P.texts["SAME"].split("|") for word in line.split()[1:]}
+_RELATION: Final = {word: line.split()[0] for line in _P.texts["RELATION"].split("|") for word in line.split()[1:]}
+_NOUN: Final = {word: line.split()[0] for line in _P.texts["NOUN"].split("|") for word in line.split()[1:]}
+_ABOVE: Final = dict.fromkeys(PETS, "pet") | {
+    word: over for over in ("child", "sibling") for word in WORDS[over.upper()]
+}
 _STATES: Final = {"married_to": "married", "engaged_to": "engaged", "partner_of": "dating"}
 _NO_NAME: Final = frozenset(FORMS) | ADJECTIVES | DEMONYMS | TIME_WORDS | WORDS["QUALITY"] | WORDS["NO_NAME"]
 
@@ -306,7 +313,8 @@ def _kin_relation(kind: str) -> str:
 def _of_noun(who: _Who, rest: str) -> Statement | None:
     """What is said of something of the speaker's, or of somebody's: its value, or a name."""
     value = _P["VALUE"].fullmatch(rest)
-    if value is None or not who.key or who.key.split()[0] in {"it", "this", "that", "there", "they"}:
+    past = rest.startswith("was ") and _P["FORMER"].match(who.key)
+    if value is None or past or not who.key or who.key.split()[0] in {"it", "this", "that", "there", "they"}:
         return None
     subject, noun = _owned(who)
     source, v = _Who.of(subject) if subject else _Who(), value["v"]
@@ -321,7 +329,7 @@ def _of_noun(who: _Who, rest: str) -> Statement | None:
     )
     if row is None or (row.attribute == "name" and not re.fullmatch(r"(?!hard |common|unusual)\S+(?: \S+){0,2}", v)):
         return None
-    about = f"{subject} {noun}".strip() if row.attribute == "detail" else subject
+    about = f"{subject} {_noun(noun)}".strip() if row.attribute == "detail" else subject
     triples = tuple(_triples(source, row.relation, row.target, v, Span())) if row.relation and source.name else ()
     people = source.people if subject else ()
     return Statement("", about, row.attribute, v, touches=row.kind == "touches", people=people, relations=triples)
@@ -338,6 +346,12 @@ def _owned(who: _Who) -> tuple[str, str]:
     else:
         owner, _, noun = who.key.rpartition("'s ")
     return owner, noun.removeprefix("new ").removeprefix("current ")
+
+
+def _noun(told: str) -> str:
+    """A noun as details are compared by it: "main mobile network" is "carrier"."""
+    plain = _P["OF_NOUN"].sub(r"\2 \1", _P["MAIN"].sub("", told.lower()))
+    return _NOUN.get(plain.replace(" ", "-"), plain)
 
 
 def _favourite(source: _Who, noun: str, v: str, subject: str) -> Statement:
@@ -412,7 +426,14 @@ class _Told:
             "empty": form.empty,
             "people": self.who.people,
         }
-        return Statement("", self.who.key, attribute, value, **(held | more))
+        return Statement(
+            **({"text": "", "subject": self.who.key, "attribute": attribute, "value": value} | held | more)
+        )
+
+    def above(self, attribute: str, kind: str) -> tuple[Statement, ...]:
+        """Who has a cat has a pet."""
+        over = _ABOVE.get(kind.lower(), "")
+        return (self.says(attribute, over),) if over and self.form.positive and attribute in {"pet", "family"} else ()
 
 
 def _said(who: _Who, rest: str) -> Statement:
@@ -422,14 +443,16 @@ def _said(who: _Who, rest: str) -> Statement:
         cut = timed(_P["THIS"].sub("", form.text))
     told = _Told(who, form, cut[1] if cut else Span())
     if cut is None or form.tense == "plan":
-        return told.says("plan", form.text)
+        goal = _P["GOAL"].fullmatch(form.text)
+        return told.says("goal", goal["v"]) if goal else told.says("plan", form.text)
     head, _, tail = cut[0].partition(" ")
     if (head in {"die", "pass"} or cut[0] == "run away") and who.key:
         return _died(told, f"{head} {tail}")
     if who.key and not who.kind and _P["GONE"].fullmatch(cut[0]):
         return Statement("", "", "any", who.key, positive=False, ended=True)
     for row in _BY_HEAD.get(head, ()):
-        found = row.pattern.fullmatch(tail)
+        forms = marked(tail) if MARK in row.text else (tail,)
+        found = next(filter(None, map(row.pattern.fullmatch, forms)), None)
         ongoing = form.tense == "now" and (
             row.attribute == "visit"
             or (head == "move" and " moving " in f" {rest} ")
@@ -444,17 +467,12 @@ def _died(told: _Told, how: str) -> Statement:
     who = told.who
     if who.owner == SELF and (who.kind in PETS or (who.named and not who.kind)):
         name = who.name if who.named else _SAME.get(who.kind, who.kind)
-        return Statement("", "", "pet", name, positive=False, ended=True, people=who.people)
+        gone = Statement("", who.key, "any", "", positive=False, ended=True)
+        return Statement("", "", "pet", name, positive=False, ended=True, people=who.people, also=(gone,))
     return told.says("event", how)
 
 
 _STATES_OF: Final = frozenset({"home", "employer", "job", "school"})
-_OVER_WITH: Final = {
-    "employer": ("plan", "job"),
-    "retired": ("employer", ""),
-    "company none": ("home", "company"),
-}
-"""What is over, and of which attribute, where the keyed one begins."""
 _ACTS: Final = frozenset("become get marry rent divorce adopt buy go turn".split())
 
 
@@ -474,32 +492,47 @@ def _read(told: _Told, row: Row, found: re.Match[str], head: str, tail: str) -> 
         and head not in _ACTS
         and (form.tense == "past" or (form.tense == "done" and not told.span.lasting))
     )
-    ended = (
-        form.ended
-        or row.kind == "ends"
-        or (
-            (was and row.attribute in _STATES_OF and head != "be")
-            or (was and head == "be" and form.tense == "past" and row.attribute in _STATES_OF)
-        )
-    )
+    over = was and row.attribute in _STATES_OF and (head != "be" or form.tense == "past")
+    ended = form.ended or row.kind == "ends" or over
     passed = "wake commute like prefer diet trait" if was else "wake commute"
-    touches = row.kind == "touches" or (form.tense == "past" and row.attribute in passed.split())
+    touches = (
+        row.kind == "touches"
+        or (row.attribute == "wake" and _P["SOME_DAYS"].search(value) is not None)
+        or (form.tense == "past" and row.attribute in passed.split())
+    )
     also = tuple(told.says(_EXTRA[name][0], groups[name], ended=ended) for name in _EXTRA if name in groups)
     if "new" in groups:
         also = (told.says("habit", groups["new"], positive=True, ended=False),)
-    if form.positive and (row.kind == "begins" or row.put) and (over := _OVER_WITH.get(row.put or row.attribute)):
-        also += (told.says(*over, positive=False, ended=True),)
+    also += tuple(_also(told, row, groups)) if form.positive else ()
+    if row.attribute == "detail":
+        also += (told.says("habit", form.text),)
+    also += told.above(row.attribute, groups.get("kind", ""))
     kind = "car" if row.attribute in {"vehicle", "car"} else groups.get("kind", "").lower()
     people = (Person(kind, groups.get("v", "") if "kind" in groups else ""),) if kind else ()
-    triples = tuple(
-        dict.fromkeys(
-            _of_row(told, row, found, groups, over=(ended and row.kind == "is") or row.relation.startswith("!"))
-        )
-    )
+    past = (ended and row.kind == "is") or row.relation.startswith("!")
+    triples = tuple(dict.fromkeys(_of_row(told, row, found, groups, over=past)))
+    noun = _noun(groups.get("noun", row.target) or kind_of(value)) if row.attribute == "detail" else ""
     return told.says(
-        row.attribute, value, positive=form.positive and not ended, ended=ended, touches=touches and not ended, also=also,
-        people=(*people, *told.who.people), relations=triples,
-    )  # fmt: skip
+        row.attribute,
+        value,
+        subject=f"{told.who.key} {noun}".strip(),
+        positive=form.positive and not ended,
+        ended=ended,
+        touches=touches and not ended,
+        also=also,
+        people=(*people, *told.who.people),
+        relations=triples,
+    )
+
+
+def _also(told: _Told, row: Row, groups: dict[str, str]) -> Iterator[Statement]:
+    """What else is said: who has retired works nowhere, who has bought a car has one."""
+    for part in row.also:
+        place, _, value = part.removeprefix("-").partition(":")
+        attribute, _, noun = place.partition("/")
+        named, over = noun.format_map(groups).lower(), part.startswith("-")
+        subject = named[1:] if named.startswith("=") else f"{told.who.key} {named}".strip()
+        yield Statement("", subject, attribute, value.replace("_", " ").format_map(groups), not over, over)
 
 
 def _of_row(told: _Told, row: Row, found: re.Match[str], groups: dict[str, str], *, over: bool) -> Iterator[Triple]:
@@ -633,6 +666,7 @@ def _have(told: _Told, tail: str) -> Statement:
             ended=ended,
             people=people,
             relations=(*told.who.introduced(), *triples),
+            also=told.above(attribute, kind),
         )
     plain = told.relates and form.positive and not past and not _P["PASSING"].match(bare(tail, counted=True))
     owned = things(tail, simple=True) if plain and re.match(r"an? |\d|the ", tail) else ()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-if TYPE_CHECKING:
-    import re
+from langmem_adapter.forks import cached_property
 
+if TYPE_CHECKING:
     from langmem_adapter.records.graph import Triple
 
 __all__ = ["LONGEST", "MANY", "SINGLE", "Kind", "Person", "Row", "Statement"]
@@ -45,14 +46,15 @@ class Person:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Row:
     """A row of the table: one wording, and what it says.
 
     Attributes:
         attribute: Of `SINGLE` or `MANY`.
         kind: What it says of the attribute.
-        pattern: Matches a statement without its subject, whole ("live in Porto"); its group `v` is the value.
+        text: The pattern: it matches a statement without its subject, whole ("live in Porto"); its group `v` is the value.
+        flags: Of the pattern.
         relation: Its name in the graph; empty where the row states none.
         target: What kind of thing the value is ("place"), where known.
         heads: The words one of which comes before what the pattern matches; none where it matches all.
@@ -62,12 +64,18 @@ class Row:
 
     attribute: str
     kind: Kind
-    pattern: re.Pattern[str]
+    text: str
+    flags: int
     relation: str = ""
     target: str = ""
     heads: tuple[str, ...] = ()
     put: str = ""
     also: tuple[str, ...] = ()
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """The pattern, compiled when it is first asked for: most programs meet few of them."""
+        return re.compile(self.text, self.flags)
 
 
 @dataclass(frozen=True, slots=True)

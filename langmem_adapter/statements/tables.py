@@ -16,7 +16,7 @@ from langmem_adapter.vocabulary import entries
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["lists", "patterns", "rows"]
+__all__ = ["Patterns", "lists", "patterns", "rows"]
 
 _HERE: Final = Path(__file__).parent / "tables"
 _KINDS: Final[Mapping[str, Kind]] = {"": "is", "+": "begins", "-": "ends", "~": "touches"}
@@ -32,7 +32,26 @@ def lists(name: str) -> dict[str, frozenset[str]]:
     return {key: frozenset(value.split()) for key, value in entries(_file(name)).items()}
 
 
-def patterns(name: str, given: Mapping[str, str], *, flags: int = re.IGNORECASE) -> dict[str, re.Pattern[str]]:
+class Patterns(dict[str, re.Pattern[str]]):
+    """Patterns by their names, each compiled when it is first asked for: most texts need few of them.
+
+    Args:
+        texts: The patterns.
+        flags: Of all of them.
+    """
+
+    def __init__(self, texts: Mapping[str, str], flags: int) -> None:
+        super().__init__()
+        self.texts: Final = texts
+        self._flags = flags
+
+    def __missing__(self, name: str) -> re.Pattern[str]:
+        """Compile one."""
+        self[name] = re.compile(self.texts[name], self._flags)
+        return self[name]
+
+
+def patterns(name: str, given: Mapping[str, str], *, flags: int = re.IGNORECASE) -> Patterns:
     """The patterns in a file, by their names; with case ignored it still counts within `(?-i:…)`.
 
     Args:
@@ -40,8 +59,7 @@ def patterns(name: str, given: Mapping[str, str], *, flags: int = re.IGNORECASE)
         given: What stands for further names in angle brackets.
         flags: Of the patterns.
     """
-    texts = _texts(name, given)
-    return {key: re.compile(text, flags) for key, text in texts.items() if key not in given}
+    return Patterns(_texts(name, given), flags)
 
 
 def rows(name: str, given: Mapping[str, str], *, flags: int = re.IGNORECASE) -> tuple[Row, ...]:
@@ -83,6 +101,4 @@ def _row(line: str, given: Mapping[str, str], flags: int) -> Row:
     heads = re.match(r"\[([\w ]+)\] ?", pattern)
     plain = _filled(pattern[heads.end() :] if heads else pattern, given)
     listed = tuple(heads[1].split()) if heads else ()
-    return Row(
-        attribute, _KINDS[mark.strip()], re.compile(plain, flags), relation, target, listed, put, tuple(also.split())
-    )
+    return Row(attribute, _KINDS[mark.strip()], plain, flags, relation, target, listed, put, tuple(also.split()))

@@ -6,6 +6,7 @@ They are lists on purpose: a word that is missing costs a fact, a guess would co
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from langmem_adapter.statements.tables import lists
@@ -25,7 +26,14 @@ __all__ = [
     "PLURAL",
     "WORDS",
 ]
-__all__ += ["gerund", "third"]
+__all__ += ["MARK", "THINGS", "gerund", "kind_of", "marked", "third"]
+
+
+def _spelled(word: str) -> str:
+    """A pattern for a word; what the table begins with a capital letter is no name without it: Three, Arc."""
+    plain = re.escape(word.replace("_", " "))
+    return plain if word.islower() else f"(?-i:{plain})"
+
 
 WORDS: Final = lists("english-words")
 LASTING: Final = WORDS["LASTING"]
@@ -43,6 +51,36 @@ PLURAL: Final = WORDS["PLURAL"]
 PETS: Final = WORDS["PETS"]
 KINDS: Final = FEMALE | MALE | PLURAL | PETS | WORDS["OTHERS"]
 """Words for those who belong to somebody."""
+MARK: Final = "\x1f"
+"""Stands in front of the name of a thing in patterns, and in the texts that `marked` gives; nobody types it."""
+THINGS: Final = {kind: "|".join(map(_spelled, sorted(words, key=len)[::-1])) for kind, words in lists("kinds").items()}
+"""Names of which somebody has one of a kind at a time, as a pattern for each kind: banks, browsers, languages."""
+_THING: Final = re.compile(
+    rf"(?<!\w)(?:{'|'.join(f'(?P<{kind}>{told})' for kind, told in THINGS.items())})(?!\w)", re.IGNORECASE
+)
+
+
+def kind_of(value: str) -> str:
+    """The kind of the first thing named in a value, empty where none is known.
+
+    Example:
+        >>> kind_of("Firefox on my laptop"), kind_of("the early shift")
+        ('browser', '')
+    """
+    found = _THING.search(value)
+    return (found and found.lastgroup) or ""
+
+
+@lru_cache(maxsize=256)
+def marked(text: str) -> tuple[str, ...]:
+    """A text once for each of the things named in it, with a mark in front of that one.
+
+    Example:
+        >>> [form.replace(MARK, "*") for form in marked("from Chrome to Firefox")]
+        ['from *Chrome to Firefox', 'from Chrome to *Firefox']
+    """
+    places = [found.start() for found in _THING.finditer(text) if found.lastgroup not in WORDS["SUBJECTS"]]
+    return tuple(f"{text[:place]}{MARK}{text[place:]}" for place in places)
 
 
 def third(verb: str) -> str:

@@ -31,6 +31,8 @@ from sqlalchemy import (
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
+from langmem_adapter.storage.cursors import cursor
+from langmem_adapter.storage.memories import below, newest, place
 from langmem_adapter.storage.moments import UTCDateTime
 from langmem_adapter.storage.scopes import key_of, of_row, within
 from langmem_adapter.storage.tables import changes, metadata
@@ -332,18 +334,27 @@ def clear(connection: Connection, conversation: Conversation) -> int:
     return connection.execute(delete(turns).where(turns.c.conversation_id.in_(_ids(conversation)))).rowcount
 
 
-def listed(connection: Connection, scope: Scope | None) -> list[ConversationInfo]:
-    """The conversations within a scope, the latest first; `None` lists everybody's."""
+def listed(
+    connection: Connection, scope: Scope | None, *, k: int, after: str | None = None
+) -> tuple[list[ConversationInfo], str | None]:
+    """The conversations within a scope, the latest first, and the cursor of the next page; `None` lists everybody's.
+
+    Raises:
+        InvalidInputError: The cursor is none of ours.
+    """
+    key = conversations.c.updated_at, conversations.c.id
     number = select(func.count()).where(turns.c.conversation_id == conversations.c.id).scalar_subquery()
-    query = (
-        select(conversations, number.label("turns"))
-        .where(true() if scope is None else within(scope, conversations))
-        .order_by(conversations.c.updated_at.desc(), conversations.c.id.desc())
-    )
-    return [
+    query = select(conversations, number.label("turns"), place(key[0]))
+    query = query.where(true() if scope is None else within(scope, conversations))
+    if after is not None:
+        query = query.where(below(connection, after, *key))
+    rows = connection.execute(query.order_by(*newest(*key)).limit(k + 1)).all()
+    following = cursor(str(rows[k - 1].place), rows[k - 1].id) if len(rows) > k else None
+    found = [
         ConversationInfo(Conversation(row.session, _scope_of(row)), row.turns, row.created_at, row.updated_at)
-        for row in connection.execute(query)
+        for row in rows[:k]
     ]
+    return found, following
 
 
 def erase(connection: Connection, scope: Scope | None) -> tuple[int, int]:

@@ -23,7 +23,7 @@ from sqlalchemy import Select, and_, column, delete, insert, inspect, or_, selec
 
 from langmem_adapter.errors import ConflictError, LangmemAdapterError, MemoryNotFoundError, StorageError
 from langmem_adapter.records.work import Decision
-from langmem_adapter.storage import checkpoints, conversations, item_writes, items, meta, threads
+from langmem_adapter.storage import checkpoints, conversations, item_writes, items, jobs, keys, meta, threads
 from langmem_adapter.storage.feed import last_seq
 from langmem_adapter.storage.graph import erasure as graph_erasure
 from langmem_adapter.storage.graph.tables import ENTITIES, RELATIONS, entities, relations
@@ -60,6 +60,8 @@ _HOLDING: Final = (
     reembedded,
     conversations.turns,
     conversations.notes,
+    keys.api_keys,
+    jobs.jobs,
     conversations.conversations,
     items.items,
     items.item_vectors,
@@ -93,6 +95,8 @@ class Erasure:
         runs: Records of what an add answered.
         turns: Messages of conversations.
         notes: What was made of them: summaries, titles.
+        keys: Keys of the server that were bound to the scope.
+        jobs: Adds that a server was to carry out, or had.
         items: Items of the LangGraph store, which belong to no scope: only where everything is erased.
         checkpoints: Those of LangGraph threads; the same.
         scopes: Scopes, hence names of users, agents and runs.
@@ -109,6 +113,8 @@ class Erasure:
     traces: int = 0
     turns: int = 0
     notes: int = 0
+    keys: int = 0
+    jobs: int = 0
     items: int = 0
     checkpoints: int = 0
     runs: int = 0
@@ -156,6 +162,8 @@ def _remove(connection: Connection, scope: Scope | None) -> Erasure:
         traces=_delete(connection, traces, _own(traces.c.state["task"]["scope"], scope)),
         turns=said,
         notes=noted,
+        keys=keys.erase(connection, scope),
+        jobs=jobs.erase(connection, scope),
         items=item_writes.erase(connection) if scope is None else 0,
         checkpoints=threads.erase(connection) if scope is None else 0,
     )

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from sqlalchemy import Integer, Row, Select, Text, and_, bindparam, func, literal, or_, select, type_coerce
+from sqlalchemy import Integer, Row, Select, Text, and_, bindparam, func, literal, or_, select, true, type_coerce
 
 from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError
 from langmem_adapter.filters import EVERYTHING
@@ -150,7 +150,7 @@ def with_text(connection: Connection, scope: Scope, text: str, memory_type: str)
 
 def page(
     connection: Connection,
-    scope: Scope,
+    scope: Scope | None,
     *,
     k: int,
     after: str | None = None,
@@ -158,12 +158,13 @@ def page(
     memory_type: str | None = None,
     include_expired: bool = False,
 ) -> tuple[list[MemoryItem], str | None]:
-    """Memories within *scope*, newest statement first, and the cursor of the next page.
+    """Memories within *scope* (`None`: of everybody), newest statement first, and the cursor of the next page.
 
     Raises:
         InvalidInputError: The cursor is none of ours.
     """
-    query = _ITEM.where(within(scope) if include_expired else _visible(scope), *_typed(memory_type))
+    whose = true() if scope is None else within(scope)
+    query = _ITEM.where(whose, true() if include_expired else _lasting(), *_typed(memory_type))
     if after is not None:
         query = query.where(below(connection, after, memories.c.created_at, memories.c.pk))
     query = query.add_columns(place(memories.c.created_at)).order_by(*newest(memories.c.created_at, memories.c.pk))
@@ -266,10 +267,11 @@ def _past(connection: Connection, memory_id: str, scope: Scope | None) -> list[A
 
 
 def _visible(scope: Scope) -> Any:
-    return and_(
-        memories.c.scope_id.in_(select(scopes.c.id).where(within(scope))),
-        or_(memories.c.expires_at.is_(None), memories.c.expires_at > datetime.now(UTC)),
-    )
+    return and_(memories.c.scope_id.in_(select(scopes.c.id).where(within(scope))), _lasting())
+
+
+def _lasting() -> ColumnElement[bool]:
+    return or_(memories.c.expires_at.is_(None), memories.c.expires_at > datetime.now(UTC))
 
 
 def _facts(scope: Scope) -> Any:

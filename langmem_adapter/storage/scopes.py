@@ -9,7 +9,7 @@ from hashlib import blake2b
 from itertools import chain, combinations
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import ColumnElement, and_, func, select
+from sqlalchemy import ColumnElement, and_, func, select, true
 
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.storage.tables import memories, scopes
@@ -32,11 +32,13 @@ class ScopeCount:
         scope: Whose.
         memories: How many.
         updated_at: When the latest of them changed.
+        created_at: The date of the earliest.
     """
 
     scope: Scope
     memories: int
     updated_at: datetime
+    created_at: datetime
 
 
 def key_of(scope: Scope) -> str:
@@ -94,13 +96,15 @@ def _scope(user_id: str | None, agent_id: str | None, run_id: str | None) -> Sco
     return Scope(user_id, agent_id, run_id)
 
 
-def counts(connection: Connection) -> list[ScopeCount]:
-    """Every scope that has memories, the largest first."""
+def counts(connection: Connection, scope: Scope | None = None) -> list[ScopeCount]:
+    """Every scope that has memories, or every one within *scope*, the largest first."""
     number = func.count()
+    times = (func.max(memories.c.updated_at), func.min(memories.c.created_at))
     query = (
-        select(scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id, number, func.max(memories.c.updated_at))
+        select(scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id, number, *times)
         .join_from(scopes, memories, memories.c.scope_id == scopes.c.id)
+        .where(true() if scope is None else within(scope))
         .group_by(scopes.c.id, scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id)
         .order_by(number.desc(), scopes.c.id)
     )
-    return [ScopeCount(of_row(row), row[3], row[4]) for row in connection.execute(query)]
+    return [ScopeCount(of_row(row), *row[3:]) for row in connection.execute(query)]

@@ -31,6 +31,7 @@ __all__ = [
     "MEMORIES",
     "Json",
     "Number",
+    "api_keys",
     "changes",
     "cursors",
     "history",
@@ -194,4 +195,17 @@ reembedded: Final = Table(
     Column("pk", Number, primary_key=True, autoincrement=False),
     Column("seq", Number, nullable=False),
     Column("embedding", LargeBinary, nullable=False),
+)
+
+# Who may call the server: see storage/keys.py. A key names its scope itself, since it may be there before any memory is.
+api_keys: Final = Table(
+    "api_keys",
+    metadata,
+    Column("id", String(16), primary_key=True),
+    Column("digest", String(64), nullable=False),
+    Column("name", Text, nullable=False),
+    *(Column(name, Text, index=True) for name in ("user_id", "agent_id", "run_id")),
+    Column("rights", String(32), nullable=False),
+    Column("created_at", UTCDateTime, nullable=False),
+    Column("revoked_at", UTCDateTime),
 )

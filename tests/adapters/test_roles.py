@@ -99,7 +99,10 @@ def test_somebody_has_to_say_whose_role_it_is(memory: Memory) -> None:
         working(RoleNodes(memory, "engineer")).invoke({"messages": "Hi"})
 
 
-@pytest.mark.parametrize("wrong", [{"role_id": " "}, {"threshold": 7}, {"ttl": 7}, {"limit": 0}, {"news_key": 7}])
+@pytest.mark.parametrize(
+    "wrong",
+    [{"role_id": " "}, {"threshold": 7}, {"ttl": 7}, {"limit": 0}, {"news_key": 7}, {"watch": "UserRequirement"}],
+)
 def test_arguments_that_cannot_be_used_are_refused(memory: Memory, wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError, match=next(iter(wrong))):
         RoleNodes(memory, **{"role_id": "engineer", **wrong})

@@ -589,3 +589,10 @@ def test_numbers_that_cannot_be_used_are_refused(memory: Memory, arguments: Any)
         BrainMemory(memory, "1", user_id="alice", **arguments)
     with pytest.raises(InvalidInputError, match="max_tokens"):
         BrainMemory(memory, "1", user_id="alice").context(5)
+
+
+def test_a_kind_of_note_and_a_name_that_there_are_not_are_refused(memory: Memory) -> None:
+    with pytest.raises(InvalidInputError, match="kind is one of window, summary"):
+        BrainMemory(memory, "1", user_id="alice").notes("summaries")
+    with pytest.raises(InvalidInputError, match="chat_id"):
+        BrainMemory(memory, " ", user_id="alice")

@@ -224,6 +224,16 @@ def test_important_is_what_the_watched_causes_brought(make: Callable[..., Workin
     assert texts(log.important_memory()) == ["plan"]
 
 
+@pytest.mark.parametrize("name", ["UserRequirement", UserRequirement], ids=str)
+def test_one_name_in_place_of_several_is_refused_rather_than_read_letter_by_letter(name: Any) -> None:
+    with pytest.raises(InvalidInputError, match=r"write watch=\[\.\.\.\]"):
+        WorkingMemory(watch=name)
+    with pytest.raises(InvalidInputError, match="actions must be a list"):
+        WorkingMemory().get_by_actions(name)
+    with pytest.raises(InvalidInputError, match="send_to must be a list"):
+        stamp(FIRST, send_to=name)
+
+
 def test_every_operation_has_an_async_twin(make: Callable[..., WorkingMemory]) -> None:
     async def use() -> None:
         log = make()

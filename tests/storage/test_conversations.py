@@ -60,7 +60,7 @@ def test_a_turn_says_who_when_and_what(database: Database) -> None:
     say(database, HERS, "one")
     with database.read() as connection:
         (turn,) = read(connection, HERS)
-        (found,) = listed(connection, ALICE)
+        (found,), _ = listed(connection, ALICE, k=10)
     assert (turn.position, turn.role, turn.text, turn.message) == (1, "human", "one", '{"said": "one"}')
     assert turn.created_at == found.created_at == found.updated_at
 
@@ -69,9 +69,12 @@ def test_conversations_are_listed_by_scope_the_latest_first(database: Database) 
     fill(database)
     say(database, HERS, "three")
     with database.read() as connection:
-        hers = listed(connection, ALICE)
-        assert [(found.conversation, found.turns) for found in hers] == [(HERS, 3), (OF_HER_AGENT, 2)]
-        assert {found.conversation for found in listed(connection, None)} == set(EVERY)
+        first, following = listed(connection, ALICE, k=1)
+        then, last = listed(connection, ALICE, k=1, after=following)
+        assert [(found.conversation, found.turns) for found in (*first, *then)] == [(HERS, 3), (OF_HER_AGENT, 2)]
+        everybody, end = listed(connection, None, k=10)
+    assert {found.conversation for found in everybody} == set(EVERY)
+    assert last is end is None
 
 
 def test_a_scope_is_erased_with_its_names_and_nothing_else(database: Database) -> None:
@@ -79,7 +82,7 @@ def test_a_scope_is_erased_with_its_names_and_nothing_else(database: Database) -
     assert database.write(lambda connection: erase(connection, ALICE)) == (4, 0)
     assert said(database, HERS) == said(database, OF_HER_AGENT) == []
     with database.read() as connection:
-        assert {found.conversation for found in listed(connection, None)} == {BOBS, NOBODYS}
+        assert {found.conversation for found in listed(connection, None, k=10)[0]} == {BOBS, NOBODYS}
     assert database.write(lambda connection: erase(connection, ALICE)) == (0, 0)
     assert say(database, HERS, "anew") == 1
     assert said(database, BOBS) == said(database, NOBODYS) == ["one", "two"]
@@ -89,7 +92,7 @@ def test_everything_is_erased_nobodys_too(database: Database) -> None:
     fill(database)
     assert database.write(lambda connection: erase(connection, None)) == (8, 0)
     with database.read() as connection:
-        assert listed(connection, None) == []
+        assert listed(connection, None, k=10) == ([], None)
 
 
 def test_names_that_look_alike_are_different(database: Database) -> None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.reasoning.rules.sentences import LONGEST, Sentence, commands
 from langmem_adapter.statements.chinese import KIN, NAME, chinese_statement
 from langmem_adapter.statements.chinese_dates import WHEN
-from langmem_adapter.statements.tables import patterns
+from langmem_adapter.statements.tables import lists, patterns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,8 +24,10 @@ if TYPE_CHECKING:
 
 __all__ = ["chinese_facts", "is_chinese"]
 
+_read: Final = lru_cache(maxsize=256)(chinese_statement)  # a piece is read by each who asks what it says
 _P: Final = patterns("chinese-talk", {"KIN": KIN, "NAME": NAME, "WHEN": WHEN}, flags=0)
-_NAMED: Final = {"NOT_CALLED": "昵称不再是", "NICK": "昵称是", "CALL_ME": "名字是"}
+_NAMED: Final = {"NOT_CALLED": "昵称不再是", "CALL_NOW": "昵称是", "NICK": "昵称是", "CALL_ME": "名字是"}
+_DIALECT: Final = dict(pair.split("=") for pair in lists("chinese-forms")["DIALECT"])
 _LOOSE: Final = frozenset({"", "event", "plan", "habit"})
 _SHORTEST, _LONGEST_HABIT = 4, 25
 """Letters: 吃了 and 到了 say nothing; a long habit is a story."""
@@ -41,16 +44,17 @@ def is_chinese(text: str) -> bool:
     return "\u4e00" <= head <= "\u9fff" or any(word in text for word in ("我", "他", "她", "它的"))
 
 
-def chinese_facts(sentence: Sentence) -> Iterator[str]:
+def chinese_facts(sentence: Sentence, before: str = "") -> Iterator[str]:
     """The facts of one Chinese sentence, without subject where the speaker is meant.
 
     Args:
         sentence: One sentence.
+        before: The sentence before it: where that speaks of somebody else, one without a subject may go on doing so.
 
     Yields:
         Short statements: "名字是John", "她有一条狗".
     """
-    run, pieces = _Run(asks=sentence.asks), list(_pieces(sentence.text))
+    run, pieces = _Run(asks=sentence.asks, others=_P["OTHERS"].search(before) is not None), list(_pieces(sentence.text))
     for place, piece in enumerate(pieces, start=1):
         if _P["HYPOTHETICAL"].match(piece):
             break
@@ -63,7 +67,7 @@ def chinese_facts(sentence: Sentence) -> Iterator[str]:
 
 def _pieces(text: str) -> Iterator[str]:
     when = ""
-    for part in _P["SPLIT"].split(text):
+    for part in _P["SPLIT"].split(text.replace("啦", "了")):
         piece = _P["OPENING"].sub("", _P["SOFT"].sub("", part.strip()), count=1).strip()
         if _P["TIME"].fullmatch(piece):
             when = "" if _P["PASSED"].fullmatch(piece) else piece
@@ -77,32 +81,81 @@ class _Run:
     """The pieces of a sentence, one after the other: whom they go on speaking of, and what was kept of them."""
 
     asks: bool
+    others: bool = False
     facts: list[str] = field(default_factory=list)
     mine: bool = False
     kept: bool = False
     kin: str = ""
     before: str = ""
     noun: str = ""
+    owner: str = ""
 
     def told(self, piece: str) -> str:
         """What one piece states, if anything."""
         for pattern, opening in _NAMED.items():
             if found := _P[pattern].fullmatch(piece):
                 return f"{opening}{found['name']}"
-        if topic := _P["TOPIC"].fullmatch(piece):
-            piece = f"我把{topic['thing']}{topic['did']}"
-        if found := _P["PARTED"].fullmatch(piece):
-            piece = f"我和{found['who']}{found['rest']}"
-        if not self.before and (found := _P["UNSAID"].fullmatch(piece)):
-            piece = f"{found['when'] or ''}我{found['did']}"
+        piece = self._plain(piece)
+        mine = _P["SELF"].fullmatch(piece) is not None
+        if mine or self.before or not self.others:
+            self._note_change(piece)
+        if not mine and (_P["DIED"].fullmatch(piece) or _P["CANCELLED"].fullmatch(piece)):
+            return piece
+        if not (mine or self.before):
+            piece = self._whose(piece)
         if found := _P["SELF"].fullmatch(piece):
             self.mine, self.kin = True, ""
             return self._of_me(_P["AT_HOME"].sub("", found["said"].strip("，, ")), found["when"] or "")
         if found := _P["OTHER"].fullmatch(piece):
             return self._of_other(piece, found["rest"])
-        if _P["DIED"].fullmatch(piece) or _P["CANCELLED"].fullmatch(piece):
+        return self._going_on(piece) if self.mine and self.before else ""
+
+    def _plain(self, piece: str) -> str:
+        """A piece in common words, with its subject first: 吉他我不学了 as 我吉他不学了."""
+        topic = _P["TOPIC"].fullmatch(piece)
+        if topic and (topic["did"] or not self.before):
+            piece = f"我把{topic['thing']}{topic['did']}" if topic["did"] else f"我{topic['thing']}{topic['now']}"
+        if found := _P["PARTED"].fullmatch(piece):
+            piece = f"我和{found['who']}{found['rest']}"
+        piece = _P["DIALECT"].sub(lambda word: _DIALECT[word.group()], piece)
+        return _P["MY_KIN"].sub("", _P["THEIRS"].sub("的", piece))
+
+    def _whose(self, piece: str) -> str:
+        """The first piece of a sentence, with the subject that it leaves out where it plainly speaks of the speaker."""
+        if self.others:
             return piece
-        return self._going_on(piece) if self.mine else ""
+        if found := _P["UNSAID"].fullmatch(piece):
+            return f"{found['when'] or ''}我{found['did']}"
+        if _unclear(piece):
+            return piece
+        told, kin = _read(piece), _P["OF_KIN"].match(piece)
+        known = told.ended or told.attribute not in {*_LOOSE, "any", "skill", "like", "trait", "allergy"}
+        plain = _P["PLAIN_TALK"].fullmatch(piece) and _P["NEWS"].fullmatch(piece)
+        if (known and (plain or kin)) or _P["SEEN"].fullmatch(piece):
+            return f"我{piece}"
+        if not _P["PLAIN_TALK"].fullmatch(piece):
+            return piece
+        self.mine = _P["NEWS"].fullmatch(piece) is not None
+        return piece
+
+    def _note_change(self, piece: str) -> None:
+        """Note what the speaker has a new one of: the next piece may say which."""
+        found = _P["CHANGED"].fullmatch(piece)
+        if found is None or _read(piece).attribute in {"vehicle", "home", "detail"}:
+            return
+        noun = found["noun"] or found["was"] or found["bought"] or found["net"] or f"{found['named']}名"
+        self.noun = {"号": "手机号", "网": "运营商"}.get(noun, noun)
+        self.owner, self.mine = found["whose"] or "", True
+
+    def _new_one(self, value: str, piece: str) -> str:
+        """The new one, in the words in which the old one was told: 电脑是苹果的, 老板姓郭, 室友换成阿涛."""
+        if self.facts and self.kept and _P["CHANGED"].fullmatch(self.before):
+            self.facts.pop()
+        whose, self.mine = f"{self.owner}的" if self.owner else "", True
+        if self.noun == "车":
+            return f"换成了{value}"
+        joint = "姓" if re.search("姓(?=.{1,2}$)", piece) else "换成" if re.fullmatch(KIN, self.noun) else "是"
+        return f"{whose}{self.noun}{joint}{value}"
 
     def _of_me(self, said: str, when: str) -> str:
         if found := _P["RENEWED"].fullmatch(said):
@@ -116,9 +169,10 @@ class _Run:
             return self._of_mine(_new(said.removeprefix("的")), when)
         self.mine = not (re.search("(?<![吉其])[他她]|[你您]", said) or re.search("知道|觉得|认为|说", said[:4]))
         text = f"{'' if _P['PASSED'].fullmatch(when) and when[:1] not in '今昨' else when}{_worded(said)}"
-        told = chinese_statement(text)
-        wish = self.asks and told.attribute in {"plan", ""}
-        return text if not wish and _is_fact(text, told) else ""
+        told = _read(text)
+        wish = self.asks and (told.attribute in {"plan", ""} or told.touches)
+        plain = told.touches and _P["PLAINLY"].fullmatch(text) and not _unclear(text)
+        return text if not wish and (plain or _is_fact(text, told)) else ""
 
     def _of_mine(self, said: str, when: str = "") -> str:
         """What is said of the speaker's family or things: 妈妈住在北京, 血型是A-."""
@@ -128,8 +182,10 @@ class _Run:
         self.kin = kin["kin"] if kin else ""
         if kin and kin["rest"].startswith("的") and not (kin := _P["OF_KIN"].match(kin["rest"], 1)):
             self.mine = False
-        text = f"{when}{said}"
-        known = chinese_statement(text).attribute not in _LOOSE
+        age = _P["AGED"].fullmatch(kin["rest"]) if kin else None
+        text = f"{self.kin}今年{age['age']}" if age else f"{when}{said}"
+        told = _read(text)
+        known = told.attribute not in _LOOSE or (kin is not None and _is_lasting(kin["rest"], told))
         if _unclear(said) or not (
             kin or known or (_P["OF_MINE"].fullmatch(said) and not _P["NOT_MINE"].search(said[:8]))
         ):
@@ -141,7 +197,7 @@ class _Run:
         """What is said of him, her or it; of whom the piece before it names, where it names one."""
         kin = re.findall(KIN, self.before) if self.kept else []
         text = f"{kin[-1]}{rest}" if len(kin) == 1 else piece
-        told = chinese_statement(text)
+        told = _read(text)
         self.mine = False
         known = told.attribute not in {*_LOOSE, "skill", "any"} and not _P["INNER"].search(told.value)
         return text if known and not _unclear(rest) and not _P["IDLE"].search(text) else ""
@@ -149,22 +205,31 @@ class _Run:
     def _going_on(self, piece: str) -> str:
         """A piece without a subject: a statement of its own, or the rest of the one before it."""
         if self.noun and (found := _P["NEW_ONE"].fullmatch(f"{self.noun}|{piece}")):
-            return f"{'换成了' if self.noun == '车' else self.noun + '是'}{found['value']}"
+            return self._new_one(found["value"], piece)
         if (found := _P["AT"].fullmatch(piece)) and _P["MOVED"].search(self.before):
             return f"在{found['where']}工作" if _P["WORK"].search(self.before) else f"住在{found['where']}"
-        last = chinese_statement(self.facts[-1]) if self.kept and self.facts else None
+        last = _read(self.facts[-1]) if self.kept and self.facts else None
         if last and _joins(piece, last):
             return f"{self.facts.pop()}，{piece}"
         if _P["OF_KIN"].match(piece):
             return self._of_mine(piece)
-        text = f"{self.kin}{_worded(piece)}"
-        told = chinese_statement(text)
-        seen = last and last.attribute in {"event", ""} and text.startswith("有") and not piece.startswith("现在")
-        goes_on = self.kept or self.kin or told.ended or (told.single and not told.subject)
+        count = _P["NOW_COUNT"].fullmatch(piece)
+        text = f"有{count['count']}" if count else f"{self.kin}{_worded(piece)}"
+        told = _read(text)
+        seen = last and (last.touches or last.attribute in {"event", ""}) and text.startswith("有") and not count
+        known = told.attribute not in {*_LOOSE, "any", "skill", "like", "trait", "own"} and not told.subject
+        goes_on = self.kept or self.kin or told.ended or known
         if goes_on and not seen and _is_fact(text, told) and not _P["TOLD_OF"].match(piece):
             return text
         self.mine = _P["STARTS"].match(piece) is not None
         return ""
+
+
+def _is_lasting(rest: str, told: Statement) -> bool:
+    """Whether what is said of somebody else is a plan or a habit of his."""
+    if told.attribute == "habit":
+        return bool(_P["OFTEN"].search(rest) or (not told.touches and _P["PLAINLY"].fullmatch(rest)))
+    return told.attribute == "plan" and _P["PLAN"].match(rest) is not None
 
 
 def _own(said: str) -> str:
@@ -183,13 +248,18 @@ def _unclear(said: str) -> bool:
 def _worded(said: str) -> str:
     """A statement as it is remembered: without what joins it to other sentences, and 不吃素了 as 不再吃素."""
     plain = said if said.startswith(("今", "昨")) else _P["PASSED"].sub("", said, count=1)
+    plain = plain.removeprefix("的")
     plain = _new(re.sub("^(?:和|跟|与)[他她](?=.{0,8}(?:分手|分了|离婚|结婚))", "", plain))
-    plain = re.sub("^改去(.+?)了?$", r"打算去\1", plain)
-    plain = re.sub("^改(?=[信开喝吃学用玩做打住读练骑坐送])(.+?)了?$", r"\1", plain)
+    plain = re.sub("^([^，,]{2}|)改去(.+?)了?$", r"打算\1去\2", plain)
+    plain = re.sub("^改成?(?=[每信开喝吃学用玩做打住读练骑坐送考追看写游弹跳画爬跑])(.+?)了?$", r"\1", plain)
     plain = _own(_P["LEADS"].sub(r"\g<when>", _P["LEADS"].sub(r"\g<when>", plain)))
     if weight := _P["WEIGHT"].fullmatch(plain):
         return f"体重{weight['kilos']}"
+    if age := _P["AGED"].fullmatch(plain):
+        return f"今年{age['age']}"
     over = _P["OVER"].fullmatch(plain)
+    if over and over["not"] and re.match("不(?!用)", plain):
+        return f"{plain.removesuffix('了')}了"
     return f"不再{over['again'] or over['not'] or '有' + over['none']}" if over else re.sub("^已经(?=不再)", "", plain)
 
 
@@ -197,9 +267,11 @@ def _joins(piece: str, last: Statement) -> bool:
     """Whether a piece only goes on with the fact before it: 有一个女儿，叫朵朵; 喜欢苹果，香蕉和梨."""
     if _unclear(piece):
         return False
+    if _P["JOINED"].fullmatch(f"{last.text}|{piece}"):
+        return True
     if piece.startswith(("叫", "名叫")):
-        return last.attribute in {"family", "pet", "friend", "partner", "event", "own", ""}
-    kind = chinese_statement(piece).attribute
+        return last.touches or last.attribute in {"family", "pet", "friend", "partner", "event", "own", "health", ""}
+    kind = _read(piece).attribute
     if last.attribute == "friend":
         return last.text[:1] in "有交" and bool(kind)
     listed = _P["LISTED"].fullmatch(piece) and kind in {"", "habit", "study"}
@@ -216,7 +288,7 @@ def _is_fact(text: str, told: Statement) -> bool:
         case "own":
             return not _P["INNER"].search(text) and not _P["IDLE"].search(text)
         case "plan":
-            return bool(_P["PLAN"].match(text.removeprefix(told.subject))) and not _passing(text)
+            return bool(told.ended or _P["PLAN"].match(text.removeprefix(told.subject))) and not _passing(text)
         case "event" | "habit" | "":
             return _stands(text, told)
     return not _P["LEAVING"].match(text) and not re.match("有(?:点|些)|想|可能|也许|差点", text)
@@ -231,6 +303,6 @@ def _stands(text: str, told: Statement) -> bool:
         return True
     if len(text) < _SHORTEST or _P["PASSING"].match(text) or _passing(text):
         return False
-    if told.attribute == "habit":
+    if told.attribute == "habit" and not told.touches:
         return not text.startswith("会") and len(text) <= _LONGEST_HABIT and not re.search("可以|时候|会$", text)
     return bool(_P["DONE"].fullmatch(text) or _P["GOING_ON"].fullmatch(text) or _P["PLAN"].match(text))

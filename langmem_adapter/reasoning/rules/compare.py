@@ -85,7 +85,7 @@ class _Index:
         self.by_hash[text_hash(slot.text)].append(slot)
         for number, said in enumerate((slot.said, *slot.said.also)):
             places, key = _places(said), id(slot) + number
-            for place in (*places, *_meeting(said)):
+            for place in (*places, *_meeting(said), (said.subject, "all")):
                 self.by_term[place][key] = slot, said
             if places:
                 self.by_rarest[self._rarest(places)][key] = slot, said
@@ -93,7 +93,7 @@ class _Index:
     def drop(self, slot: _Slot) -> None:
         self.by_hash[text_hash(slot.text)].remove(slot)
         for number, said in enumerate((slot.said, *slot.said.also)):
-            for place in (*_places(said), *_meeting(said)):
+            for place in (*_places(said), *_meeting(said), (said.subject, "all")):
                 self.by_term[place].pop(id(slot) + number, None)
                 self.by_rarest[place].pop(id(slot) + number, None)
 
@@ -120,7 +120,13 @@ def _places(said: Statement) -> list[_Place]:
 
 def _meeting(said: Statement) -> list[_Place]:
     """Where statements meet that need not share a word: values of a single attribute, and counts of the same."""
-    places = [(said.subject, "any", said.attribute)] if said.single or not said.value else []
+    if said.attribute == "any" and not said.value:
+        return [(said.subject, "all")]
+    places = (
+        [(said.subject, "any", said.attribute)]
+        if said.single or said.attribute in {"detail", "goal"} or not said.value
+        else []
+    )
     return places + ([(said.subject, "count", *told)] if (told := counted(said)) else [])
 
 
@@ -242,7 +248,7 @@ class _Desk:
             self._notes.append(_Note(index, text, None, f"takes back {_short(slots[0].text)}"))
 
     def _drop(self, index: int, text: str, slots: Sequence[_Slot]) -> None:
-        for slot in slots:
+        for slot in dict.fromkeys(slot for slot in slots if not slot.gone):
             slot.gone = True
             if slot.number is not None:
                 self._notes.append(_Note(index, text, slot, f"contradicts {_short(slot.text)}", deletes=True))

@@ -11,8 +11,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.reasoning.rules.sentences import LONGEST, Sentence, commands
-from langmem_adapter.reasoning.rules.worth import NAMED, TALK, is_fact, leans, tense
-from langmem_adapter.statements.dates import TIME_WORDS
+from langmem_adapter.reasoning.rules.worth import NAMED, RETOLD, SPELT, TALK, is_fact, leans, tense
+from langmem_adapter.statements.dates import TIME_WORDS, timed
 from langmem_adapter.statements.reading import read
 from langmem_adapter.statements.words import ADJECTIVES, DEMONYMS, FORMS, LASTING, WORDS, third
 from langmem_adapter.text import content_words
@@ -42,6 +42,7 @@ def english_facts(sentence: Sentence, *, first: bool, seen: str) -> Iterator[str
         Short statements: "Name is John", "Her name is Jesica".
     """
     body = _unopened(sentence.text)
+    body = _plainly(body) if len(body) <= LONGEST else body
     if _P["SUPPOSED"].match(body):
         return
     found = _P["WHEN"].match(body)
@@ -59,6 +60,25 @@ def english_facts(sentence: Sentence, *, first: bool, seen: str) -> Iterator[str
             continue
         for fact in _read(clause, first=first and place == 0, seen=seen):
             yield from _shown(fact, when)
+
+
+def _plainly(body: str) -> str:
+    """A sentence with roundabout wordings put plainly."""
+    for row in SPELT:
+        body = row.pattern.sub(row.put, body)
+    starts = _starts(body)
+    for row in RETOLD:
+        for start in starts:
+            if found := row.pattern.match(body, start):
+                body = f"{body[:start]}{found.expand(row.put)}{body[found.end() :]}"
+                starts = _starts(body)
+                break
+    return body
+
+
+def _starts(body: str) -> list[int]:
+    """Where clauses may begin."""
+    return [found.end() for found in _P["STARTS"].finditer(body)]
 
 
 def _unopened(text: str) -> str:
@@ -111,16 +131,38 @@ def _read(clause: str, *, first: bool, seen: str) -> Iterator[str]:
     elif _P["YOU"].search(clause):
         return  # talk with the assistant, not about the speaker
     elif found := _P["WITH_ME"].match(clause):
-        yield from (f"{fact} with {found['who']}" for fact in _predicate(found["rest"]))
+        yield from (_joined(fact, f"with {found['who']}") for fact in _predicate(found["rest"]))
     elif found := _P["FIRST"].match(clause):
         yield from _predicate(found["rest"])
     elif found := _P["MINE"].match(clause):
-        told = re.sub(r"^((?:[\w-]+ )?name)'s (?=\w)", r"\1 is ", found["rest"], flags=re.IGNORECASE)
-        yield from _of_others(re.sub(r"^([\w-]+)'s (?=(?:an?|called|named|allergic|from|in)\b)", r"\1 is ", told))
+        yield from _of_others(_unshortened(found["rest"]))
     elif _P["BARE"].match(clause):
         yield from _predicate(clause if clause.lower().startswith("just ") else f"am {clause}")
     elif _P["OTHER"].match(clause) or clause.partition(" ")[0] in _P["NAMES"].findall(seen) or _P["DIED"].match(clause):
         yield from _of_others(clause)
+
+
+def _joined(fact: str, whom: str) -> str:
+    """A fact with whom it was done with, before its time: "Got married to her last week"."""
+    cut = timed(fact)
+    told = cut[0] if cut else fact
+    return f"{told} {whom}{fact[len(told) :]}"
+
+
+def _unshortened(told: str) -> str:
+    """The clause with its verb in full: "phone's a Pixel" has no other, "sister's dog died" has, "mum's gone" is a past."""
+    for found in re.finditer(r"'s (?:(?:just|now|finally|also|still|recently|already|actually) )*(?=[\w@£$€#])", told):
+        rest = told[found.end() :].split()
+        open_ = rest[0].lower() in ADJECTIVES or tense(rest[0]) == "ing" or rest[0].lower() in WORDS["PASSIVE"]
+        if not open_ and tense(rest[0]) == "past":
+            return f"{told[: found.start()]} has {told[found.start() + 3 :]}"
+        if open_ or not any(
+            word.lower() in WORDS["FINITE"] or tense(word) in {"now", "past"}
+            for word in rest
+            if word not in WORDS["PASSIVE"]
+        ):
+            return f"{told[: found.start()]} is {told[found.start() + 3 :]}"
+    return told
 
 
 def _named(clause: str, *, first: bool) -> str:
@@ -140,12 +182,7 @@ def _named(clause: str, *, first: bool) -> str:
 _NAMING: Final = (
     ("CALL", "Name is {name}"),
     ("NICK", "Nickname is {name}"),
-    ("DUMPED", "Broke up with {name}"),
-    ("LET_GO", "Got let go"),
-    ("CHANGED", "{what} is {name}"),
-    ("MOVED", "{what} is {name}"),
     ("NOT_CALLED", "Is no longer nicknamed {name}"),
-    ("FAVOURITE", "{what} is {name}"),
 )
 
 
@@ -154,7 +191,9 @@ def _of_others(told: str) -> Iterator[str]:
     told = _P["NOW"].sub("", told)
     text, other = _sentence(told), _P["OTHER"].match(told) is not None
     said = read(text)
-    misread = not said.subject and text.partition(" ")[0].lower() in FORMS  # "loved ones are …"
+    misread = (
+        not said.subject and said.attribute != "goal" and text.partition(" ")[0].lower() in FORMS
+    )  # "loved ones are …"
     thing = said.subject in {"it", "its", "this", "that"} and said.attribute != "name"
     if misread or thing or leans(re.sub("^(?:he|she|they|it)\\b", "", text, flags=re.IGNORECASE), said):
         return

@@ -178,12 +178,15 @@ def _step(turn: Turn, called: Mapping[str, int]) -> str:
 
 def _of_turn(index: int, turn: Turn, names: str) -> Iterator[Fact]:
     told: set[str] = set()
+    before = ""
     today = turn.time.date()
     passing = _P["PASSING"] if turn.role == "assistant" else None
     for place, sentence in enumerate(sentences(turn.text)):
         wish = _P["WISH"].match(sentence.text)
         said = sentence if wish is None else Sentence(sentence.text[wish.end() :], asks=False)
-        found = chinese_facts(said) if is_chinese(said.text) else english_facts(said, first=place == 0, seen=names)
+        found = (
+            chinese_facts(said, before) if is_chinese(said.text) else english_facts(said, first=place == 0, seen=names)
+        )
         for fact in found:
             text = f"{FORGET}{fact}" if wish else dated(dated_chinese(fact, today), today)
             names = f"{names}; {text}"[-_OWN_NAMES:]
@@ -192,6 +195,7 @@ def _of_turn(index: int, turn: Turn, names: str) -> Iterator[Fact]:
             if (key := text_hash(text)) not in told:  # said twice in one message: one fact
                 told.add(key)
                 yield Fact(text, index, turn.text[:_CONTEXT])
+        before = sentence.text
 
 
 def _decide(comparison: Comparison) -> Answer:

@@ -59,6 +59,9 @@ def commands(text: str) -> bool:
 def _joins(text: str, end: re.Match[str]) -> bool:
     if end.group().startswith("\n"):
         return len(end.group()) == 1 and text[end.end() : end.end() + 1].islower()
+    goes_on = end.group() in {".", "!"} and _P["GOES_ON"].match(text, end.end())
+    if goes_on and _P["TOLD_NEW"].search(text[max(0, end.start() - 80) : end.start()]):
+        return True
     if end.group() != ".":
         return False
     before, after = text[max(0, end.start() - 10) : end.start()], text[end.end() : end.end() + 2].lstrip()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from langmem_adapter.statements.dates import NUMBERS, TIME_WORDS
 from langmem_adapter.statements.tables import lists, patterns
+from langmem_adapter.statements.words import kind_of
 from langmem_adapter.text import cased, meaningful, signed_words
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def named_terms(said: Statement) -> tuple[str, ...]:
 
 def counted(said: Statement) -> tuple[str, ...]:
     """What is counted in "has 2 cats" or "runs 5 km": two such statements differ in the number only. Else empty."""
-    if said.attribute not in {"own", "pet", "family", "habit", "hobby"}:
+    if said.attribute not in {"own", "pet", "family", "habit", "hobby", "detail"}:
         return ()
     plain = tuple(term for term in terms(said.value) if not _is_number(term))
     return plain if len(plain) < len(terms(said.value)) else ()
@@ -64,18 +65,35 @@ def renews(text: str, context: str) -> str:
         ('now', '')
     """
     last = text.rpartition(" ")[2]
-    told = next((sentence for sentence in re.split(r"[.!?\n]", context) if last in sentence), "")
+    said = re.split(r"[.!?\n]+", context)
+    place = next((place for place, sentence in enumerate(said) if last in sentence), 0)
+    told = ".".join(said[max(0, place - 1) : place + 1])
     found = None if _P["BESIDE"].search(told) else _P["RENEWS"].search(told)
     return found.group().lower() if found else ""
 
 
 def _renewed(new: Statement, old: Statement, renews: str) -> bool:
-    """Whether what is done now is what was done before, done otherwise: the same verb, and more than the verb or "instead"."""
-    if not renews or new.attribute not in {"habit", "hobby", "study"} or not terms(new.value) or not terms(old.value):
+    """Whether what is done now is what was done before, done otherwise: the same verb, and more than the verb or "instead".
+
+    Of a kind of which one has one at a time, as a language that one learns, the other needs no word in common.
+    """
+    if new.attribute == "detail":
+        return bool(renews) or not new.touches
+    if renews and new.attribute == "goal":
+        return True
+    if (
+        not renews
+        or new.attribute not in {"habit", "hobby", "study", "plan"}
+        or not terms(new.value)
+        or not terms(old.value)
+    ):
         return False
     shared = set(terms(new.value)) & set(terms(old.value))
     first = new.attribute == "study" or terms(new.value)[0] == terms(old.value)[0]
-    return first and (renews == "instead" or len(shared) > 1)
+    alike = kind_of(new.value) != "" and kind_of(new.value) == kind_of(old.value)
+    if alike and (new.attribute == "study" or renews not in _WORDS["STILL"]):
+        return True
+    return first and (_P["STRONG"].fullmatch(renews) is not None or len(shared) > 1)
 
 
 def link(new: Statement, old: Statement, renews: str = "") -> Link:
@@ -91,7 +109,7 @@ def link(new: Statement, old: Statement, renews: str = "") -> Link:
         return "unrelated"
     if ends:
         return "contradicts" if _ends(new, old) else "unrelated"
-    if new.touches != old.touches:
+    if new.touches != old.touches and not (new.attribute == "detail" and (renews or not new.touches)):
         return "unrelated"
     if new.positive != old.positive:
         no, yes = (new, old) if old.positive else (old, new)
@@ -118,18 +136,22 @@ def _ends(over: Statement, old: Statement) -> bool:
     named_pet = over.attribute == "pet" and old.attribute == "own" and over.value[:1].isupper()
     named_pet = named_pet or (over.attribute, old.attribute) == ("vehicle", "car")
     anything = over.attribute == "any" and old.attribute in _WORDS["ENDABLE"]
-    if over.attribute != old.attribute and not named_pet and not anything:
+    trip = over.attribute == "plan" and old.attribute == "habit" and terms(old.value)[0] in _WORDS["TRIPS"]
+    if over.attribute != old.attribute and not (named_pet or anything or trip):
         return False
     gone, told = set(terms(over.value)), set(terms(old.value))
     if over.attribute not in {"habit", "hobby"}:
         gone = gone - _WORDS["ROLES"] or (gone if over.attribute in {"any", "plan"} else set())
     if over.attribute == "partner":
         told -= _WORDS["ROLES"]
+    if over.value == "engaged" and "married" in old.value:
+        return False
     if not over.value or not gone:
         return old.value not in _WORDS["OVER"] and (
-            not over.value or over.attribute in {"partner", "school", "employer", "home"}
+            not over.value or over.attribute in {"partner", "school", "employer", "home", "nickname"}
         )
-    return gone <= told or (old.single and told <= gone and old.value not in _WORDS["OVER"])
+    whole = old.single and told <= gone and old.value not in _WORDS["OVER"]
+    return gone <= told or (whole and (over.attribute != "any" or over.value.isascii()))
 
 
 def _equal(new: Statement, old: Statement) -> Link:
@@ -165,4 +187,6 @@ def _keeps_head(text: str, head: str) -> bool:
 
 
 def _is_number(term: str) -> bool:
-    return any(map(str.isdigit, term)) and not any(map(str.isalpha, term))
+    if len(term) > 1 and not term.isascii():  # 六号
+        return not _DIGITS.keys().isdisjoint(term)
+    return re.fullmatch(r"[^\W\d]?\W?\d[\d.,:/-]*(?:k|km|mg|g|kg|ml|am|pm|m|cm|mi|h|%)?", term) is not None

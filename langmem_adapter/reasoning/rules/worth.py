@@ -7,18 +7,28 @@ from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.statements.dates import timed
 from langmem_adapter.statements.english import GIVEN
-from langmem_adapter.statements.tables import patterns
+from langmem_adapter.statements.tables import patterns, rows
 from langmem_adapter.statements.words import FORMS, INNER, KINDS, LASTING, PLURAL, WORDS
 from langmem_adapter.text import content_words
 
 if TYPE_CHECKING:
     from langmem_adapter.statements.statement import Statement
 
-__all__ = ["NAMED", "TALK", "is_fact", "leans", "tense"]
+__all__ = ["NAMED", "RETOLD", "SPELT", "TALK", "is_fact", "leans", "tense"]
 
+_LEANING: Final = dict.fromkeys(("home", "partner"), frozenset({"someone", "here", "us", "me", "myself"})) | {
+    "detail": {"on"}
+}
+"""Words that lean on nothing where such an attribute is told: "lives with us", "flight is on the 12th"."""
 _CLOSE: Final = KINDS - PLURAL - {"friend", "fish", "bird", "partner"}
 TALK: Final = patterns("english-talk", GIVEN | {"CLOSE": "|".join(sorted(_CLOSE))})
 """How English is spoken: openings, joints of clauses, and what tells a fact from talk."""
+_TOLD: Final = rows("english-retold", GIVEN)
+SPELT: Final = tuple(row for row in _TOLD if row.attribute == "spelt")
+"""How what is written in haste is spelt: "im" is "I'm"."""
+RETOLD: Final = tuple(row for row in _TOLD if row.attribute == "told")
+"""How what is told in a roundabout way is said plainly, from the beginning of a clause: "They put me on nights" is "I am now on
+nights"."""
 NAMED: Final = WORDS["NAMED"]
 """Attributes whose rows understand enough: what they read is a fact as it stands."""
 
@@ -36,7 +46,7 @@ def tense(text: str) -> str:
 def leans(text: str, said: Statement) -> bool:
     """Whether a text leans on what was said before it, or on the conversation."""
     found = TALK["LEANS"].search(text.replace("the US", "the States"))
-    known = said.attribute in {"home", "partner"} and found is not None and found.group().lower() in {"someone", "here"}
+    known = found is not None and found.group().lower().partition(" the ")[0] in _LEANING.get(said.attribute, ())
     whose = re.search(r"(?<!^)\b(?:his|her|their|its)\b", text) is not None and not said.people
     return (found is not None and not known) or whose
 

@@ -19,7 +19,7 @@ from sqlalchemy import inspect, make_url, text
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from langmem_adapter.errors import StorageError
-from langmem_adapter.storage import checkpoints, conversations, items  # noqa: F401 - they add their tables to `metadata`
+from langmem_adapter.storage import checkpoints, conversations, items, jobs  # noqa: F401 - they add their tables to `metadata`
 from langmem_adapter.storage.graph import tables as graph  # noqa: F401 - the same
 from langmem_adapter.storage.tables import metadata
 
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 __all__ = ["HEAD", "migrate", "schema_version"]
 
-HEAD: Final = "0014"
+HEAD: Final = "0016"
 """The schema that this code speaks."""
 
-_KNOWN: Final = ("0012", "0013", "0014")
+_KNOWN: Final = ("0012", "0013", "0014", "0015", "0016")
 _VERSION: Final = "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"
 
 

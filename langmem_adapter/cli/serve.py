@@ -1,0 +1,158 @@
+"""The command `serve`: the memory over HTTP, until it is told to stop."""
+
+import logging
+import shlex
+import signal
+import socket
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
+
+import typer
+
+from langmem_adapter.cli.failures import CommandError, ExitCode
+from langmem_adapter.cli.options import Call, GraphOption, option
+from langmem_adapter.errors import MissingDependencyError
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from langmem_adapter.memory import Memory
+
+__all__ = ["serve"]
+
+_LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
+_ANY: Final = ("0.0.0.0", "::", "")  # noqa: S104 - these are told apart, not bound
+_PATIENCE: Final = 300  # seconds that requests under way have when the server is told to stop
+_EXAMPLE: Final = '{"messages": "I live in Lyon", "user_id": "alice"}'
+
+
+def serve(
+    call: Call,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="The port; 0 for a free one.")] = 8765,
+    host_name: Annotated[
+        list[str] | None, option(metavar="NAME", help="A name it is called by, beside localhost; * for any.")
+    ] = None,
+    *,
+    max_body: Annotated[int, typer.Option(metavar="BYTES", min=1_000, help="Length of a request's body.")] = 10_000_000,
+    per_minute: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Requests a minute from one address; 0: any number.")
+    ] = 0,
+    fetch_images: Annotated[bool, typer.Option("--fetch-images", help="Let callers name images by addresses.")] = False,
+    graph: GraphOption = None,
+) -> None:
+    """Serve the memory over HTTP: Mem0's routes, and our own below /v1.
+
+    Where keys exist, every call needs one (see keys create). Where there is none,
+    this machine alone is served, and may do everything.
+    The routes with examples are at /docs. In a pipe it prints the address.
+    The log is a JSON line a request, on stderr. Ctrl-C or SIGTERM stops it once
+    what it is doing is done.
+
+    [bold]Examples[/bold]
+    $ langmem-adapter serve
+    $ langmem-adapter serve --port 8888 -d memory.db
+    $ langmem-adapter serve --host 0.0.0.0 --host-name memory.example.com
+    """
+    try:
+        import uvicorn  # noqa: F401 - said before anything is opened
+    except ModuleNotFoundError as error:
+        raise MissingDependencyError("uvicorn", extra="server") from error
+    from langmem_adapter.server.app import create_app
+
+    with call.memory(create=True, graph=graph) as memory:
+        auth = _auth(memory, host)
+        how: dict[str, Any] = {"max_body": max_body, "per_minute": per_minute, "fetch_images": fetch_images}
+        app = create_app(memory, auth=auth, hosts=_names(host, host_name or []), **how)
+        with _listening(host, port) as door:
+            _tell(call, _address(host, host_name or [], door), auth, unnamed=host in _ANY and not host_name)
+            _run(app, door)
+
+
+def _auth(memory: "Memory", host: str) -> str:
+    from langmem_adapter.server.auth import is_loopback
+    from langmem_adapter.storage import keys
+
+    if any(key.revoked_at is None for key in memory.engine.reading(keys.listed)):
+        return "keys"
+    if is_loopback(host):
+        return "local"
+    raise CommandError(
+        f"other machines reach {host or 'every address'}, and there is no key that they could show",
+        code="no_key",
+        exit_code=ExitCode.CONFIGURATION,
+        hint="langmem-adapter keys create -u NAME makes one; --host 127.0.0.1 serves this machine alone",
+    )
+
+
+def _names(host: str, others: list[str]) -> list[str]:
+    own = [] if host in _ANY else [_bracketed(host)]
+    return [*_LOOPBACK, *own, *others]
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        return socket.create_server(
+            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=2_048
+        )
+    except OSError as error:
+        raise CommandError(
+            f"cannot listen on {_bracketed(host)}:{port}: {error.strerror or error}",
+            code="address",
+            exit_code=ExitCode.CONFIGURATION,
+            hint="--port 0 takes a free port",
+        ) from None
+
+
+def _address(host: str, names: list[str], door: socket.socket) -> str:
+    name = next((name for name in names if name != "*"), "localhost") if host in _ANY else _bracketed(host)
+    return f"http://{name}:{door.getsockname()[1]}"
+
+
+def _tell(call: Call, address: str, auth: str, *, unnamed: bool) -> None:
+    call.output.show([{"url": address, "auth": auth}], columns=("url",), picture=lambda: f"serving at {address}")
+    sys.stdout.flush()  # a program that started it waits for the line
+    if call.output.as_json:
+        return
+    needed = (
+        "every call needs a key" if auth == "keys" else "no key: this machine alone is served, and may do everything"
+    )
+    if unnamed:
+        call.output.note("other machines call it by a name, which no --host-name has given yet", "yellow")
+    key = ' -H "X-API-Key: $KEY"' if auth == "keys" else ""
+    call.output.note(f"{needed} · routes and examples: {address}/docs · Ctrl-C stops it")
+    told = f"curl {address}/memories{key} -H 'Content-Type: application/json' -d {shlex.quote(_EXAMPLE)}"
+    call.output.note(told, whole=True)
+
+
+def _run(app: "FastAPI", door: socket.socket) -> None:
+    import uvicorn
+
+    _write_log()
+    config = uvicorn.Config(
+        app, log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=_PATIENCE
+    )
+    # Contract: uvicorn waits for the requests under way and then sends itself the signal again; the memory is closed after
+    # that, in this thread. tests/cli/test_serve.py::test_what_is_under_way_is_done_before_it_stops
+    signal.signal(signal.SIGTERM, _leave)
+    with suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run(sockets=[door])
+
+
+def _leave(*_: object) -> NoReturn:
+    sys.exit(ExitCode.OK)
+
+
+def _write_log() -> None:
+    from langmem_adapter.server.log import JSONLines
+
+    lines = logging.StreamHandler()
+    lines.setFormatter(JSONLines())
+    logging.basicConfig(handlers=[lines], level=logging.WARNING)
+    for name in ("langmem_adapter", "uvicorn"):
+        logging.getLogger(name).setLevel(logging.INFO)

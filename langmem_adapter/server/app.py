@@ -1,0 +1,102 @@
+"""The app: an ASGI program that serves one memory; run it by `langmem-adapter serve`, or mount it into your own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from langmem_adapter._version import __version__
+from langmem_adapter.engine.wiring import engine_of
+from langmem_adapter.errors import InvalidInputError, MissingDependencyError
+from langmem_adapter.records.checks import quoted
+
+try:
+    from fastapi import Depends, FastAPI, Request, Security
+    from fastapi.security import APIKeyHeader, HTTPBearer
+except ModuleNotFoundError as error:
+    raise MissingDependencyError("fastapi", extra="server") from error
+
+from langmem_adapter.server import docs, mem0
+from langmem_adapter.server.auth import Principal, by_keys, locally
+from langmem_adapter.server.guard import Guard, Rate
+from langmem_adapter.server.log import Logged
+from langmem_adapter.server.problems import answer_errors
+from langmem_adapter.server.v1.router import router as ours
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from langmem_adapter.memory import Memory
+    from langmem_adapter.server.auth import Auth
+
+__all__ = ["create_app"]
+
+_MEGABYTE: Final = 1_000_000
+# For the documentation: how a key is shown. `authenticate` reads it.
+_KEY: Final = Security(APIKeyHeader(name="X-API-Key", auto_error=False))
+_BEARER: Final = Security(HTTPBearer(auto_error=False))
+
+
+def create_app(
+    memory: Memory,
+    *,
+    auth: Auth | str,
+    hosts: Collection[str] = ("localhost", "127.0.0.1", "[::1]", "testserver"),
+    max_body: int = 10 * _MEGABYTE,
+    per_minute: int = 0,
+    fetch_images: bool = False,
+) -> FastAPI:
+    """An ASGI app that serves a memory.
+
+    Args:
+        memory: The memory; whoever made it closes it.
+        auth: Who is let in: `"keys"` (those of `langmem-adapter keys`), `"local"` (this machine alone, which may do
+            everything), or a function of your own from a request to a `Principal`. It must be chosen: an app that is mounted
+            into another one knows nothing of that one's auth.
+        hosts: Names by which it may be called (`Host`), without port; `"*"` for any, where keys are needed.
+        max_body: Bytes of a request's body.
+        per_minute: Requests a minute from one address; 0 for any number.
+        fetch_images: Whether images may be named by addresses, which the chat model, or its client on this machine, then
+            fetches: whoever may write chooses what it asks for. `data:` URLs always pass.
+
+    Raises:
+        InvalidInputError: *memory* is no `Memory`, *auth* is none of these, or no key is needed under any name.
+        MissingDependencyError: FastAPI is not installed (`pip install "langchain-langmem-adapter[server]"`).
+
+    Example:
+        >>> from fastapi.testclient import TestClient
+        >>> from langmem_adapter import Memory
+        >>> memory = Memory(":memory:")
+        >>> client = TestClient(create_app(memory, auth="keys"))
+        >>> client.get("/memories").status_code
+        401
+        >>> memory.close()
+    """
+    engine_of(memory, "create_app")
+    if auth == "local" and "*" in hosts:
+        raise InvalidInputError(
+            "without keys name the hosts: a page of any site could call what is served under any name"
+        )
+    authenticate = _auth(auth, memory)
+
+    async def principal(request: Request, _key: str | None = _KEY, _bearer: object = _BEARER) -> Principal:
+        found = await authenticate(request)
+        request.state.caller = found.name
+        return found
+
+    app = FastAPI(title="langmem_adapter", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)
+    app.add_middleware(Guard, hosts=hosts, max_body=max_body, rate=Rate(per_minute))
+    app.add_middleware(Logged)
+    answer_errors(app)
+    docs.put(app)
+    app.include_router(mem0.router(memory, Depends(principal), fetch_images=fetch_images))
+    app.include_router(ours(memory, Depends(principal), fetch_images=fetch_images))
+    return app
+
+
+def _auth(auth: Any, memory: Memory) -> Auth:
+    if callable(auth):
+        given: Auth = auth
+        return given
+    if auth not in {"keys", "local"}:
+        raise InvalidInputError(f'auth is "keys", "local" or a function of your own, not {quoted(auth)}')
+    return by_keys(memory) if auth == "keys" else locally

@@ -1,0 +1,127 @@
+"""Who calls, and what they may reach: the one place where a request gets a scope and rights."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from langmem_adapter.errors import LangmemAdapterError
+from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
+from langmem_adapter.storage import keys
+from langmem_adapter.twins import beside
+
+if TYPE_CHECKING:
+    from starlette.requests import HTTPConnection
+
+    from langmem_adapter.memory import Memory
+
+__all__ = [
+    "EVERYTHING",
+    "Auth",
+    "ForbiddenError",
+    "NobodyError",
+    "Principal",
+    "by_keys",
+    "is_loopback",
+    "locally",
+]
+
+_FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-real-ip", "x-forwarded-host")
+
+
+class NobodyError(LangmemAdapterError):
+    """A request does not say who calls, or not in a way that is worth anything."""
+
+
+class ForbiddenError(LangmemAdapterError):
+    """Who calls may not do this, or not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who calls.
+
+    Attributes:
+        name: What logs call them: the id of a key, or `"local"`; no secret.
+        scope: What they reach; `None` for everything.
+        rights: `"read"`, `"write"`, `"admin"`.
+    """
+
+    name: str
+    scope: Scope | None
+    rights: frozenset[str]
+
+    def need(self, right: str) -> None:
+        """Refuse who has not this right.
+
+        Raises:
+            ForbiddenError: They have not.
+        """
+        if right not in self.rights:
+            raise ForbiddenError(f"this needs a key with the right to {right}")
+
+    def narrowed(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields that a request names, within what its caller reaches, for any method of `Memory`.
+
+        Args:
+            given: `user_id`, `agent_id`, `run_id`; whatever else, and `None`, is left out.
+
+        Returns:
+            The caller's own fields and those of the request (`Any`, so that mypy accepts them as keyword arguments).
+
+        Raises:
+            ForbiddenError: The request names somebody else.
+            ScopeError: A field is blank.
+        """
+        named = {name: given[name] for name in SCOPE_FIELDS if given.get(name) is not None}
+        asked = Scope(**named) if named else None
+        own = {} if self.scope is None else self.scope.named
+        if asked is not None and any(asked.named.get(name, value) != value for name, value in own.items()):
+            raise ForbiddenError("this key reaches another scope")
+        return {**named, **own}
+
+
+EVERYTHING: Final = Principal("local", None, frozenset(keys.RIGHTS))
+"""Who may do all of it."""
+
+Auth: TypeAlias = Callable[["HTTPConnection"], Awaitable[Principal]]
+"""Says who calls, or raises `NobodyError`; a program may bring its own."""
+
+
+def by_keys(memory: Memory) -> Auth:
+    """Callers are known by a key, as `X-API-Key` or `Authorization: Bearer` (see `langmem_adapter.storage.keys`)."""
+    engine = memory.engine
+
+    async def authenticate(connection: HTTPConnection) -> Principal:
+        shown = _shown_key(connection.headers)
+        key = await beside(engine.reading, keys.find, shown) if shown else None
+        if key is None:
+            raise NobodyError("give a valid key, as X-API-Key or as Authorization: Bearer")
+        return Principal(key.id, key.scope, key.rights | ({"read", "write"} if "admin" in key.rights else set()))
+
+    return authenticate
+
+
+async def locally(connection: HTTPConnection) -> Principal:
+    """Whoever calls from this machine may do everything; behind a proxy nobody does."""
+    address = connection.client.host if connection.client else ""
+    if not is_loopback(address) or any(name in connection.headers for name in _FORWARDED):
+        raise NobodyError("without keys only this machine itself is served; make one with: langmem-adapter keys create")
+    return EVERYTHING
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address or name means this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _shown_key(headers: Mapping[str, str]) -> str:
+    kind, _, given = headers.get("authorization", "").partition(" ")
+    return headers.get("x-api-key") or (given.strip() if kind.casefold() == "bearer" else "")

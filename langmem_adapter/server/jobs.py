@@ -1,0 +1,199 @@
+"""Workers: they carry out the adds that nobody waits for, as tasks on the server's event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import asynccontextmanager, suppress
+from contextvars import copy_context
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+from langchain_core.callbacks import AsyncCallbackHandler
+from langchain_core.runnables.config import var_child_runnable_config
+
+from langmem_adapter.errors import LangmemAdapterError, StorageError
+from langmem_adapter.pipeline.run import run_of
+from langmem_adapter.records.cost import Usage
+from langmem_adapter.records.results import AddResult
+from langmem_adapter.server.problems import told_of
+from langmem_adapter.storage import jobs
+from langmem_adapter.twins import beside
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping, Sequence
+
+    from langmem_adapter.memory import Memory
+    from langmem_adapter.storage.jobs import Job
+
+__all__ = ["Workers", "result_of"]
+
+_log = logging.getLogger("langmem_adapter.server")
+_TICK: Final = 0.2  # seconds between two looks at how far a job is
+_LOOK: Final = 1.0  # seconds between two looks for jobs that another process accepted, or left behind
+_AT_ONCE: Final = 4
+_MOST_WAITING: Final = 1_000
+
+
+class Workers:
+    """Some workers for the jobs of one memory; other processes may have some for the same database.
+
+    They begin with the app, or with the first job: an app that is mounted into another one is not told that it begins.
+
+    Args:
+        memory: What is served.
+        lease: Seconds after which the job of a worker that shows no sign of life is another's.
+        most: How many jobs may wait.
+
+    Example:
+        >>> from langmem_adapter import Memory
+        >>> async def later(memory: Memory) -> str:
+        ...     workers = Workers(memory)
+        ...     async with workers.running():
+        ...         (job,) = await workers.submit([{"messages": "I like tea.", "user_id": "bob"}])
+        ...         while (job := memory.engine.reading(jobs.read, job.id, None)).state != "done":
+        ...             await asyncio.sleep(0.01)
+        ...     return memory.get_all(user_id="bob")[0].text
+        >>> with Memory(":memory:") as memory:
+        ...     asyncio.run(later(memory))
+        'Likes tea'
+    """
+
+    def __init__(self, memory: Memory, *, lease: float = 30.0, most: int = _MOST_WAITING) -> None:
+        self._memory = memory
+        self._lease = lease
+        self._most = most
+        self._tasks: list[asyncio.Task[None]] = []
+        self._called = asyncio.Event()
+
+    @asynccontextmanager
+    async def running(self, _app: object = None) -> AsyncIterator[None]:
+        """Work from the beginning of the block to its end; a job that is under way then goes back to the others."""
+        self._start()
+        try:
+            yield
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def submit(self, requests: Sequence[Mapping[str, Any]]) -> list[Job]:
+        """Accept all of some adds or none, each a mapping of `Memory.add`'s arguments of plain JSON types.
+
+        Raises:
+            ScopeError: One of them names no scope.
+            InvalidInputError: One of them cannot be used.
+            QueueFullError: Too many jobs would wait.
+            StorageError: The database refused or failed.
+        """
+        engine = self._memory.engine
+        await beside(lambda: [run_of(request, engine.longest) for request in requests])
+        accepted = await engine.database.awrite(partial(jobs.submit, requests=requests, most=self._most))
+        self._start()
+        self._called.set()
+        return accepted
+
+    def _start(self) -> None:
+        # Contract: tasks end with their event loop; on another one there are new ones.
+        # tests/server/test_jobs.py::test_an_app_that_was_not_told_to_begin_works_as_well
+        if all(task.done() for task in self._tasks):
+            self._called = asyncio.Event()
+            self._tasks = [asyncio.create_task(self._work(uuid4().hex)) for _ in range(_AT_ONCE)]
+
+    async def _work(self, owner: str) -> None:
+        try:
+            await self._take_and_carry_out(owner)
+        except asyncio.CancelledError:
+            await self._memory.engine.database.awrite(partial(jobs.release, owner=owner))
+            raise
+
+    async def _take_and_carry_out(self, owner: str) -> None:
+        engine = self._memory.engine
+        while not engine.database.closed:
+            try:
+                self._called.clear()
+                job = None
+                if await beside(engine.reading, jobs.are_ready):
+                    job = await engine.database.awrite(partial(jobs.take, owner=owner, lease=self._lease))
+                if job is not None:
+                    self._called.set()  # there may be more, for the others
+                    await self._carry_out(job, owner)
+                    continue
+            except StorageError as error:
+                _log.warning("jobs are not looked after at the moment: %s", type(error).__name__)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._called.wait(), _LOOK)
+
+    async def _carry_out(self, job: Job, owner: str) -> None:
+        stages = _Stages()
+        around = copy_context()
+        around.run(var_child_runnable_config.set, {"callbacks": [stages]})
+        work = asyncio.create_task(self._memory.aadd(**job.request), context=around)
+        try:
+            if not await self._accompany(work, stages, job, owner):
+                return  # erased, or another's by now
+        finally:
+            work.cancel()
+            await asyncio.wait({work})
+        await self._finish(job, owner, work)
+
+    async def _accompany(self, work: asyncio.Task[AddResult], stages: _Stages, job: Job, owner: str) -> bool:
+        """Keep the lease and tell the progress until the work ends; whether the job stayed theirs."""
+        told, clock = None, asyncio.get_running_loop().time
+        due = clock() + self._lease / 3
+        while not (await asyncio.wait({work}, timeout=_TICK))[0]:
+            if stages.reached == told and clock() < due:
+                continue
+            told, due = stages.reached, clock() + self._lease / 3
+            kept = partial(jobs.renew, job=job, owner=owner, lease=self._lease, progress=told)
+            if not await self._memory.engine.database.awrite(kept):
+                return False
+        return True
+
+    async def _finish(self, job: Job, owner: str, work: asyncio.Task[AddResult]) -> None:
+        error = work.exception()
+        if isinstance(error, StorageError):
+            raise error  # the lease runs out, and somebody tries again
+        if error is not None and not isinstance(error, LangmemAdapterError):
+            _log.error("job %s: %s", job.id, type(error).__name__, exc_info=error)
+        end: dict[str, Any] = {"result": _told(work.result())} if error is None else {"error": told_of(error, job.id)}
+        await self._memory.engine.database.awrite(partial(jobs.finish, job=job, owner=owner, **end))
+
+
+class _Stages(AsyncCallbackHandler):
+    """Hears which stage of the pipeline is reached."""
+
+    def __init__(self) -> None:
+        self.reached: str | None = None
+
+    async def on_chain_start(
+        self,
+        serialized: dict[str, Any],  # noqa: ARG002 - LangChain's signature
+        inputs: dict[str, Any],  # noqa: ARG002 - the same
+        *,
+        metadata: dict[str, Any] | None = None,
+        **_: Any,
+    ) -> None:
+        """A part of the pipeline begins."""
+        self.reached = (metadata or {}).get("langgraph_node", self.reached)
+
+
+def _told(result: AddResult) -> dict[str, Any]:
+    """What a job keeps of its result; the changes are those of its run."""
+    usage = {**result.usage.to_json(), "calls": []}
+    return {"mode": result.mode, "usage": usage, "notes": list(result.notes), "trace_id": result.trace_id}
+
+
+def result_of(memory: Memory, job: Job) -> AddResult | None:
+    """What came of a job; `None` where it is not done.
+
+    Args:
+        memory: Whose job it is.
+        job: As it was read.
+    """
+    if job.result is None:
+        return None
+    changes = memory.engine.ledger.finished(job.scope, job.key) or ()
+    usage, notes = Usage.from_json(job.result["usage"]), tuple(job.result["notes"])
+    return AddResult(changes, job.result["mode"], usage, notes, job.result["trace_id"])

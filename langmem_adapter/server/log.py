@@ -1,0 +1,77 @@
+"""What the server writes down: a line of JSON for each request, and nothing of what anybody said."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+import traceback
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+__all__ = ["JSONLines", "Logged"]
+
+_log: Final = logging.getLogger("langmem_adapter.server")
+_FIELDS: Final = "fields"
+
+
+class JSONLines(logging.Formatter):
+    """A record as one line of JSON; of an error its kind and where it was raised, since its message may quote a memory.
+
+    Example:
+        >>> record = logging.LogRecord("server", logging.INFO, __file__, 1, "ready", None, None)
+        >>> json.loads(JSONLines().format(record))["message"]
+        'ready'
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line = {"time": at, "level": record.levelname, "logger": record.name, "message": record.getMessage()}
+        error = record.exc_info[1] if record.exc_info else None
+        told = {} if error is None else {"error": type(error).__name__, "raised": _places(error)}
+        return json.dumps({**line, **getattr(record, _FIELDS, {}), **told}, ensure_ascii=False)
+
+
+class Logged:
+    """Writes a line for each request: which route, how it ended, how long it took, who called; neither path nor query.
+
+    Args:
+        app: What is behind it.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through, and write it down."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, status = time.perf_counter(), 500
+
+        async def noting(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noting)
+        finally:
+            _log.info("request", extra={_FIELDS: _fields(scope, status, time.perf_counter() - began)})
+
+
+def _fields(scope: Scope, status: int, seconds: float) -> dict[str, Any]:
+    state = scope.get("state", {})
+    route = getattr(scope.get("route"), "path", None)
+    told = {"method": scope["method"], "route": route, "status": status, "ms": round(seconds * 1000, 1)}
+    return {**told, "request_id": state.get("request_id"), "caller": state.get("caller")}
+
+
+def _places(error: BaseException) -> list[str]:
+    frames = traceback.extract_tb(error.__traceback__)
+    return [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]

@@ -1,0 +1,379 @@
+"""Mem0's routes as its self-hosted server has them, so that programs written for it go on working."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, ClassVar, Final, Literal
+
+from fastapi import APIRouter, HTTPException, Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from langmem_adapter.adapters.mem0.calls import Calls
+from langmem_adapter.adapters.mem0.filters import expiry, scoped, tidy
+from langmem_adapter.adapters.mem0.shapes import listed, one, revision
+from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError
+from langmem_adapter.memory import Memory
+from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
+from langmem_adapter.server.auth import ForbiddenError, Principal
+from langmem_adapter.server.images import refuse_addresses
+from langmem_adapter.storage import memories, scopes
+from langmem_adapter.twins import beside
+
+__all__ = ["ELSEWHERE", "router"]
+
+_MOST: Final = 1_000
+_KINDS: Final = {name.removesuffix("_id"): name for name in SCOPE_FIELDS}
+_ACCOUNTS: Final = "there are no accounts here; whoever runs the server makes a key: langmem-adapter keys create"
+_CONFIGURED: Final = (
+    "it is configured where it is started: by LANGMEM_ADAPTER_* in its environment, or in langmem_adapter.toml; "
+    "langmem-adapter doctor shows what it has"
+)
+ELSEWHERE: Final[Mapping[str, str]] = {
+    "/configure": _CONFIGURED,
+    "/configure/providers": "any chat model and any embeddings of LangChain will do: langmem-adapter serve --model NAME",
+    "/generate-instructions": "langmem-adapter prompts shows the instructions; send your own as prompt of POST /memories",
+    "/auth/{rest:path}": _ACCOUNTS,
+    "/api-keys": "keys are made, listed and revoked where the server runs: langmem-adapter keys create|list|revoke",
+    "/api-keys/{rest:path}": "keys are revoked where the server runs: langmem-adapter keys revoke ID",
+    "/requests": "the server writes a line for each request to its standard error, and keeps none",
+}
+"""Routes of Mem0's server that are none here, and what to do instead."""
+
+
+class _Detail(BaseModel):
+    detail: str
+
+
+class _Done(BaseModel):
+    message: str
+
+
+_ROW: Final = {
+    "id": "0b8e4b9a-5c0e-4c8e-9a57-3a1c2f0d7d11",
+    "memory": "Is vegetarian",
+    "hash": "c9f0f895fb98ab9159f51fd0297e236d",
+    "metadata": {"source": "chat"},
+    "created_at": "2026-05-01T09:30:00+00:00",
+    "updated_at": None,
+    "user_id": "alice",
+}
+_ERRORS: Final[dict[int | str, dict[str, Any]]] = {
+    400: {"model": _Detail, "description": "What was sent cannot be used; the text says what to do."},
+    401: {"model": _Detail, "description": "No valid key."},
+    403: {"model": _Detail, "description": "The key has not this right, or reaches another scope."},
+}
+_ABSENT: Final[dict[int | str, dict[str, Any]]] = {404: {"model": _Detail, "description": "There is no such memory."}}
+
+
+def _answer(example: Any) -> dict[int | str, dict[str, Any]]:
+    return {200: {"content": {"application/json": {"example": example}}}}
+
+
+# ── what is sent ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Strict(BaseModel):
+    # What Mem0 would overlook may well be a scope that somebody relied on.
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+
+class _Ids(_Strict):
+    user_id: str | None = Field(None, description="Whose memories.", examples=["alice"])
+    agent_id: str | None = Field(None, description="The agent.")
+    run_id: str | None = Field(None, description="The run or session.")
+
+    @property
+    def named(self) -> dict[str, str]:
+        """The fields that say something; Mem0 overlooks empty ones."""
+        return {name: value.strip() for name in SCOPE_FIELDS if (value := getattr(self, name))}
+
+
+class _List(_Ids):
+    top_k: int = Field(100, ge=0, le=_MOST, description="At most so many.")
+    show_expired: bool = Field(default=False, description="Whether expired memories are listed, too.")
+
+
+class _Message(BaseModel):
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
+
+    role: str
+    content: str | dict[str, Any] | list[Any] | None
+
+
+class _Create(_Ids):
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"messages": [{"role": "user", "content": "I am vegetarian and I live in Lyon."}], "user_id": "alice"}
+            ]
+        }
+    )
+
+    messages: list[_Message] | str
+    metadata: dict[str, Any] | None = None
+    expiration_date: str | None = Field(None, description="The last day on which the memories are shown.")
+    infer: bool | None = Field(None, description="False stores every message as it is.")
+    memory_type: str | None = Field(
+        None, description='"procedural_memory", with agent_id: a record of what an agent did.'
+    )
+    prompt: str | None = Field(None, description="Replaces the instructions, this time; needs a chat model.")
+
+    @property
+    def told(self) -> Any:
+        """The messages as the engine takes them."""
+        return self.messages if isinstance(self.messages, str) else [m.model_dump() for m in self.messages]
+
+
+class _Search(_Ids):
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        json_schema_extra={
+            "examples": [{"query": "What can I cook for her?", "filters": {"user_id": "alice"}, "top_k": 5}]
+        }
+    )
+
+    query: str
+    filters: dict[str, Any] | None = Field(None, description="On ids, metadata and fields; AND, OR and NOT join them.")
+    top_k: int | None = Field(None, ge=0, le=_MOST, description="At most so many; 100 where nothing is said.")
+    threshold: float | None = Field(None, description="Least cosine of query and memory.")
+    explain: bool | None = Field(None, description="Give each row the parts of its score.")
+    show_expired: bool | None = None
+
+
+class _Update(_Strict):
+    model_config: ClassVar[ConfigDict] = ConfigDict(json_schema_extra={"examples": [{"text": "Is vegan"}]})
+
+    text: str | None = None
+    data: str | None = Field(None, description="The text, in the words of older clients.")
+    metadata: dict[str, Any] | None = Field(None, description="Keys to set; null removes one.")
+    expiration_date: str | None = Field(None, description="The last day on which it is shown; null: it stays.")
+
+
+class _Entity(BaseModel):
+    id: str
+    type: Literal["user", "agent", "run"]
+    total_memories: int
+    created_at: datetime
+    updated_at: datetime
+
+
+# ── the routes ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class _Served:
+    """The memory as the plans of the Mem0 adapter take it."""
+
+    engine: Memory
+    bare: bool = False
+    reranker: None = None
+
+    @property
+    def shows_graph(self) -> bool:
+        return self.engine.engine.uses_graph
+
+
+def router(memory: Memory, caller: Any, *, fetch_images: bool = False) -> APIRouter:
+    """The routes.
+
+    Args:
+        memory: What is served.
+        caller: The default of a parameter that gets the `Principal`.
+        fetch_images: Whether images may be named by addresses other than `data:`.
+    """
+    routes = APIRouter(tags=["Mem0"], responses=_ERRORS)
+    _put_reads(routes, memory, caller)
+    _put_writes(routes, memory, caller, fetch_images=fetch_images)
+    _put_one(routes, memory, caller)
+    _put_entities(routes, memory, caller)
+    for path, told in ELSEWHERE.items():
+        _put_elsewhere(routes, path, told)
+    return routes
+
+
+def _put_reads(routes: APIRouter, memory: Memory, caller: Any) -> None:
+    served = _Served(memory)
+
+    @routes.get("/memories", summary="Get memories", responses=_answer({"results": [_ROW]}))
+    async def list_(given: Annotated[_List, Query()], principal: Principal = caller) -> dict[str, Any]:
+        """List memories, the newest first; without an id those of everybody, for admins."""
+        principal.need("read")
+        whose = _reached(principal, given.named)
+        if not whose:
+            principal.need("admin")
+        if not given.top_k:
+            return {"results": []}
+        if not whose:
+            how = {"k": given.top_k, "include_expired": given.show_expired}
+            items, _ = await beside(memory.engine.reading, memories.page, None, **how)
+            return {"results": listed(items)}
+        plan = Calls.get_all(served, top_k=given.top_k, show_expired=given.show_expired, **whose)
+        page: dict[str, Any] = await plan.arun()
+        return page
+
+    @routes.post("/search", summary="Search memories", responses=_answer({"results": [{**_ROW, "score": 0.82}]}))
+    async def search(body: _Search, principal: Principal = caller) -> dict[str, Any]:
+        """Find memories by meaning and words, best first."""
+        principal.need("read")
+        if body.show_expired:
+            raise InvalidInputError(
+                "a search finds no expired memories; GET /memories with show_expired=true lists them"
+            )
+        filters = _without_empty(body.filters)
+        whose = _whose(principal, scoped(tidy(filters), **{name: body.named.get(name) for name in SCOPE_FIELDS}))
+        if body.top_k == 0:
+            return {"results": []}
+        how: dict[str, Any] = {"threshold": body.threshold, "explain": bool(body.explain), "top_k": body.top_k}
+        found: dict[str, Any] = await Calls.search(served, body.query, filters=filters, **whose, **how).arun()
+        return found
+
+
+def _put_writes(routes: APIRouter, memory: Memory, caller: Any, *, fetch_images: bool) -> None:
+    served = _Served(memory)
+
+    @routes.post(
+        "/memories",
+        summary="Create memories",
+        responses=_answer({"results": [{"id": _ROW["id"], "memory": "Is vegetarian", "event": "ADD"}]}),
+    )
+    async def create(body: _Create, principal: Principal = caller) -> dict[str, Any]:
+        """Remember what messages say: facts are found, compared with what is known, and kept up to date."""
+        principal.need("write")
+        if not fetch_images:
+            refuse_addresses(body.told)
+        told = {"metadata": body.metadata, "memory_type": body.memory_type, "prompt": body.prompt}
+        how: dict[str, Any] = {**told, "expiration_date": body.expiration_date, "infer": body.infer is not False}
+        added: dict[str, Any] = await Calls.add(served, body.told, **_whose(principal, body.named), **how).arun()
+        return added
+
+    @routes.delete("/memories", summary="Delete all memories")
+    async def delete_all(given: Annotated[_Ids, Query()], principal: Principal = caller) -> _Done:
+        """Delete every memory of a user, agent or run; the history stays."""
+        principal.need("write")
+        if not given.named:
+            raise HTTPException(400, "At least one identifier is required.")
+        await _delete_all(memory, principal.narrowed(given.named))
+        return _Done(message="All relevant memories deleted")
+
+    @routes.post("/reset", summary="Reset all memories")
+    async def reset(body: _Ids | None = None, principal: Principal = caller) -> _Done:
+        """Erase everything for good, or what belongs to one user, agent or run; for admins."""
+        principal.need("admin")
+        given = {} if body is None else {name: getattr(body, name) for name in body.model_fields_set}
+        if given:
+            Scope(**given)  # an id that says nothing must not mean everybody
+        whose = principal.narrowed(given)
+        await (memory.apurge(**whose) if whose else memory.areset())
+        return _Done(message="All memories reset")
+
+
+def _put_one(routes: APIRouter, memory: Memory, caller: Any) -> None:
+    @routes.get("/memories/{memory_id}", summary="Get a memory", responses=_answer({**_ROW, "score": None}))
+    async def get(memory_id: str, principal: Principal = caller) -> dict[str, Any] | None:
+        """One memory, an expired one too; null where there is none."""
+        principal.need("read")
+        try:
+            return one(await memory.aget(memory_id, **principal.narrowed({})))
+        except MemoryNotFoundError:
+            return None
+
+    @routes.get("/memories/{memory_id}/history", summary="Get memory history")
+    async def history(memory_id: str, principal: Principal = caller) -> list[dict[str, Any]]:
+        """Every change of a memory, the oldest first, a deleted one's too; an unknown id has none."""
+        principal.need("read")
+        try:
+            return [revision(step) for step in await memory.ahistory(memory_id, **principal.narrowed({}))]
+        except MemoryNotFoundError:
+            return []
+
+    @routes.put("/memories/{memory_id}", summary="Update a memory", responses=_ABSENT)
+    async def update(memory_id: str, body: _Update, principal: Principal = caller) -> _Done:
+        """Change a memory by hand; its history keeps the old text."""
+        principal.need("write")
+        new = _changed(body)
+        await memory.aupdate(memory_id, **new, **principal.narrowed({}))
+        return _Done(message="Memory updated successfully!")
+
+    @routes.delete("/memories/{memory_id}", summary="Delete a memory", responses=_ABSENT)
+    async def delete(memory_id: str, principal: Principal = caller) -> _Done:
+        """Delete a memory; its history stays."""
+        principal.need("write")
+        await memory.adelete(memory_id, **principal.narrowed({}))
+        return _Done(message="Memory deleted successfully")
+
+
+def _put_entities(routes: APIRouter, memory: Memory, caller: Any) -> None:
+    @routes.get("/entities", summary="List who has memories")
+    async def entities(principal: Principal = caller) -> list[_Entity]:
+        """Users, agents and runs that have memories; those of everybody for admins."""
+        principal.need("read" if principal.scope else "admin")
+        return _entities(await beside(memory.engine.reading, scopes.counts, principal.scope))
+
+    @routes.delete("/entities/{entity_type}/{entity_id}", summary="Delete the memories of one of them")
+    async def delete_entity(
+        entity_type: Literal["user", "agent", "run"], entity_id: str, principal: Principal = caller
+    ) -> _Done:
+        """Delete every memory of a user, agent or run; the history stays."""
+        principal.need("write")
+        await _delete_all(memory, principal.narrowed({_KINDS[entity_type]: entity_id}))
+        return _Done(message="Entity deleted")
+
+
+def _put_elsewhere(routes: APIRouter, path: str, told: str) -> None:
+    @routes.api_route(path, methods=["GET", "POST", "PUT", "PATCH", "DELETE"], include_in_schema=False)
+    async def elsewhere() -> None:
+        raise HTTPException(404, told)
+
+
+# ── what is meant ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _reached(principal: Principal, named: Mapping[str, Any]) -> dict[str, Any]:
+    """The scope of a call of the adapter, which takes blanks around an id for a slip and thus for another id."""
+    whose = principal.narrowed(named)
+    if any(value != value.strip() for value in whose.values()):
+        raise ForbiddenError(
+            "this key's scope has blanks around a name, which these routes cannot say; use those of /v1"
+        )
+    return whose
+
+
+def _whose(principal: Principal, named: Mapping[str, Any]) -> dict[str, Any]:
+    whose = _reached(principal, named)
+    if not whose:
+        raise HTTPException(400, "At least one identifier (user_id, agent_id, run_id) is required.")
+    return whose
+
+
+async def _delete_all(memory: Memory, whose: Mapping[str, Any]) -> None:
+    await memory.adelete_all(**whose)
+    await memory.graph.adelete_all(**whose)
+
+
+def _without_empty(filters: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Filters without the ids at their top that say nothing, which Mem0 overlooks."""
+    return None if filters is None else {k: v for k, v in filters.items() if v != "" or k not in SCOPE_FIELDS}
+
+
+def _changed(body: _Update) -> dict[str, Any]:
+    if body.text is not None and body.data is not None and body.text != body.data:
+        raise InvalidInputError("text and data mean the same thing and differ; give one of them")
+    new: dict[str, Any] = {"text": body.data if body.text is None else body.text, "metadata": body.metadata}
+    return new | ({"expires_at": expiry(body.expiration_date)} if "expiration_date" in body.model_fields_set else {})
+
+
+def _entities(counts: Iterable[scopes.ScopeCount]) -> list[_Entity]:
+    found: dict[tuple[str, str], list[scopes.ScopeCount]] = {}
+    for count in counts:
+        for name, value in count.scope.named.items():
+            found.setdefault((name.removesuffix("_id"), value), []).append(count)
+    return [_entity(kind, value, found[kind, value]) for kind, value in sorted(found)]
+
+
+def _entity(kind: Any, value: str, counts: list[scopes.ScopeCount]) -> _Entity:
+    return _Entity(
+        id=value,
+        type=kind,
+        total_memories=sum(count.memories for count in counts),
+        created_at=min(count.created_at for count in counts),
+        updated_at=max(count.updated_at for count in counts),
+    )

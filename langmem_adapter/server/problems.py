@@ -1,0 +1,134 @@
+"""Errors as answers: `{"detail"}` on Mem0's routes, problem details (RFC 9457) on ours; texts name the fix, never a secret."""
+
+from __future__ import annotations
+
+import json
+import logging
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from langmem_adapter.addresses import cleaned
+from langmem_adapter.errors import (
+    ConflictError,
+    EmbeddingMismatchError,
+    EntityNotFoundError,
+    LangmemAdapterError,
+    MemoryNotFoundError,
+    MissingDependencyError,
+    ModelReplyError,
+    ModelTimeoutError,
+    RelationNotFoundError,
+    StorageError,
+)
+from langmem_adapter.limits import asked_of
+from langmem_adapter.server.auth import ForbiddenError, NobodyError
+from langmem_adapter.storage.jobs import QueueFullError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fastapi import FastAPI
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+__all__ = ["OURS", "answer_errors", "problem", "told_of"]
+
+_log = logging.getLogger("langmem_adapter.server")
+
+OURS: Final = "/v1"
+"""Where our own routes begin."""
+_STATUS: Final[Mapping[type[LangmemAdapterError], int]] = {
+    NobodyError: 401,
+    ForbiddenError: 403,
+    MemoryNotFoundError: 404,
+    RelationNotFoundError: 404,
+    EntityNotFoundError: 404,
+    ConflictError: 409,
+    QueueFullError: 429,
+    MissingDependencyError: 501,
+    ModelReplyError: 502,
+    EmbeddingMismatchError: 503,
+    StorageError: 503,
+    ModelTimeoutError: 504,
+}
+
+
+def answer_errors(app: FastAPI) -> None:
+    """Let an app answer every error in the form of the route that it happened on."""
+    app.add_exception_handler(LangmemAdapterError, _known)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(Exception, _unknown)
+
+
+def problem(request: Request, status: int, detail: Any, headers: Mapping[str, str] | None = None) -> Response:
+    """An error as an answer.
+
+    Args:
+        request: What it answers.
+        status: HTTP's number.
+        detail: What is wrong, and what to do; a list where several fields are.
+        headers: What else to say.
+    """
+    more = {**(headers or {}), **({"www-authenticate": "Bearer"} if status == HTTPStatus.UNAUTHORIZED else {})}
+    if not request.url.path.removeprefix(request.scope.get("root_path", "")).startswith(f"{OURS}/"):
+        return _Told({"detail": detail}, status, more)
+    told = (
+        {"detail": detail} if isinstance(detail, str) else {"detail": "the request is not understood", "errors": detail}
+    )
+    body = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, **told}
+    body["instance"] = f"urn:request:{request.state.request_id}"
+    return _Told(body, status, more, media_type="application/problem+json")
+
+
+class _Told(JSONResponse):
+    """JSON that may quote what was sent: half of a surrogate pair, which UTF-8 does not have, becomes its escape."""
+
+    def render(self, content: Any) -> bytes:
+        return json.dumps(content, ensure_ascii=False).encode(errors="backslashreplace")
+
+
+def told_of(error: BaseException, number: str) -> dict[str, Any]:
+    """What may be told of an error: HTTP's `status`, and `detail`; of what was not raised on purpose only where it is logged.
+
+    Args:
+        error: What was raised.
+        number: Under which the log has it.
+    """
+    if not isinstance(error, LangmemAdapterError):
+        asked = asked_of(error)
+        who = "something went wrong here" if asked is None else f"{cleaned(asked)} gave no answer"
+        return {"status": 500 if asked is None else 502, "detail": f"{who}; the log has it under {number}"}
+    status = next((number for kind, number in _STATUS.items() if isinstance(error, kind)), 400)
+    return {"status": status, "detail": cleaned(str(error))}
+
+
+def _known(request: Request, error: Exception) -> Response:
+    told = told_of(error, request.state.request_id)
+    if told["status"] >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        _log.warning("%s: %s", request.state.request_id, type(error).__name__)
+    wait = {"retry-after": "10"} if told["status"] == HTTPStatus.TOO_MANY_REQUESTS else {}
+    return problem(request, told["status"], told["detail"], wait)
+
+
+def _http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101 - Starlette hands over what it was told to
+    return problem(request, error.status_code, error.detail, error.headers)
+
+
+def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - the same
+    # What was sent is not sent back: it may be a secret in the wrong place.
+    told = [{"loc": [*each["loc"]], "msg": each["msg"], "type": each["type"]} for each in error.errors()]
+    return problem(request, HTTPStatus.UNPROCESSABLE_ENTITY, told)
+
+
+def _unknown(request: Request, error: Exception) -> Response:
+    number, told = request.state.request_id, told_of(error, request.state.request_id)
+    _log.error("%s: %s", number, type(error).__name__, exc_info=error)
+    # What answers such an error stands outside of the guard, which names the request elsewhere.
+    return problem(request, told["status"], told["detail"], {"x-request-id": number})

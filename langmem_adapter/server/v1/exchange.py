@@ -1,0 +1,172 @@
+"""Export and import: streams of JSON lines, so that neither side holds all of them."""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from datetime import datetime
+from operator import itemgetter
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Header, Query, Request
+from fastapi.responses import StreamingResponse
+from pydantic import ConfigDict, Field, ValidationError
+
+from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
+from langmem_adapter.memory import Memory
+from langmem_adapter.records.plain import as_data
+from langmem_adapter.records.results import Page
+from langmem_adapter.server.auth import Principal
+from langmem_adapter.server.problems import OURS, told_of
+from langmem_adapter.server.v1 import answers, requests
+from langmem_adapter.server.v1.requests import Whose, named
+
+__all__ = ["router"]
+
+_LINES: Final = "application/x-ndjson"
+_PAGE: Final = 500
+_BATCH: Final = 100
+_MOST_ERRORS: Final = 1_000
+_EXPORT: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"description": "A memory a line, as JSON.", "content": {_LINES: {"schema": {"type": "string"}}}}
+}
+_IMPORT: Final = {"requestBody": {"required": True, "content": {_LINES: {"schema": {"type": "string"}}}}}
+
+
+class Line(Whose):
+    """A line of an import: a memory as an export wrote it, or a text with whose it is."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: str
+    metadata: dict[str, Any] | None = None
+    role: str | None = None
+    actor_id: str | None = None
+    created_at: datetime | None = None
+    expires_at: datetime | None = None
+    memory_type: None = Field(None, description="Records of an agent or a conversation cannot be imported.")
+    # What an export says beside this is made anew.
+    id: str | None = None
+    updated_at: datetime | None = None
+    revision: int | None = None
+    hash: str | None = None
+
+    def item(self) -> dict[str, Any]:
+        """The arguments of its add, without whose it is."""
+        message = {"role": self.role or "user", "content": self.text}
+        spoken = {} if self.actor_id in {None, message["role"]} else {"name": self.actor_id}
+        kept = {"metadata": self.metadata, "timestamp": self.created_at, "expires_at": self.expires_at}
+        return {"messages": [{**message, **spoken}], "infer": False, **kept}
+
+
+def router(memory: Memory, caller: Any) -> APIRouter:
+    """The routes.
+
+    Args:
+        memory: What is served.
+        caller: The default of a parameter that gets the `Principal`.
+    """
+    routes = APIRouter(prefix=OURS, tags=["exchange"])
+
+    @routes.get("/export", summary="Export memories", response_class=StreamingResponse, responses=_EXPORT)
+    async def export(asked: Annotated[requests.Export, Query()], principal: Principal = caller) -> StreamingResponse:
+        """Every memory of a scope, the newest statement first, as JSON lines."""
+        principal.need("read")
+        how: dict[str, Any] = {"include_expired": asked.include_expired, "k": _PAGE, **principal.narrowed(named(asked))}
+        first = await memory.aget_all(**how)
+        return StreamingResponse(_exported(memory, first, how), media_type=_LINES)
+
+    @routes.post("/import", summary="Import memories", response_model=answers.Imported, openapi_extra=_IMPORT)
+    async def take_in(
+        request: Request, idempotency_key: Annotated[str | None, Header()] = None, principal: Principal = caller
+    ) -> Any:
+        """Add a memory for each JSON line, word for word, at its own date; a line that cannot be used is told, and left out.
+
+        The header `Idempotency-Key` names the import: repeated, it adds nothing twice.
+        """
+        principal.need("write")
+        taking = _Import(memory, principal, idempotency_key, request.state.request_id)
+        async for line in _lines(request.stream()):
+            await taking.take(line)
+        await taking.write()
+        return {
+            "imported": taking.imported,
+            "refused": taking.refused,
+            "errors": sorted(taking.errors, key=itemgetter("line")),
+        }
+
+    return routes
+
+
+async def _exported(memory: Memory, page: Page, how: Mapping[str, Any]) -> AsyncIterator[bytes]:
+    while True:
+        yield b"".join(json.dumps(as_data(item), ensure_ascii=False).encode() + b"\n" for item in page)
+        if page.next is None:
+            return
+        page = await memory.aget_all(**how, after=page.next)
+
+
+class _Import:
+    """An import under way: lines become adds, some at a time.
+
+    Args:
+        memory: Where they go.
+        principal: Who imports.
+        key: Names the import, so that repeating it adds nothing twice.
+        request: Under which the log has what goes wrong.
+    """
+
+    def __init__(self, memory: Memory, principal: Principal, key: str | None, request: str) -> None:
+        self._memory = memory
+        self._principal = principal
+        self._key = key
+        self._request = request
+        self._number = 0
+        self._batch: dict[int, dict[str, Any]] = {}
+        self.imported = self.refused = 0
+        self.errors: list[dict[str, Any]] = []
+
+    async def take(self, line: bytes) -> None:
+        """Read a line; a blank one is none."""
+        self._number += 1
+        if line.strip():
+            try:
+                self._batch[self._number] = self._item(line)
+            except LangmemAdapterError as error:
+                self._refuse(self._number, error)
+        if len(self._batch) == _BATCH:
+            await self.write()
+
+    async def write(self) -> None:
+        """Add what was read since the last time."""
+        batch, self._batch = self._batch, {}
+        for number, end in zip(batch, await self._memory.aadd_many(list(batch.values())), strict=True):
+            if isinstance(end, Exception):
+                self._refuse(number, end)
+            elif not end:
+                self._refuse(number, InvalidInputError("; ".join(end.notes) or "there is nothing to keep in it"))
+            else:
+                self.imported += 1
+
+    def _item(self, line: bytes) -> dict[str, Any]:
+        try:
+            read = Line.model_validate_json(line)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(map(str, first["loc"])) or "the line"
+            raise InvalidInputError(f"{where}: {first['msg']}") from None
+        key = None if self._key is None else f"{self._key}:{self._number}"
+        return {**read.item(), **self._principal.narrowed(named(read)), "idempotency_key": key}
+
+    def _refuse(self, number: int, error: Exception) -> None:
+        self.refused += 1
+        if len(self.errors) < _MOST_ERRORS:
+            self.errors.append({"line": number, **told_of(error, self._request)})
+
+
+async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    rest = b""
+    async for piece in pieces:
+        *whole, rest = (rest + piece).split(b"\n")
+        for line in whole:
+            yield line
+    if rest:
+        yield rest

@@ -1,0 +1,99 @@
+"""Jobs: how far an add is that nobody waits for, once or as it goes on."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Any, Final
+
+from fastapi import APIRouter
+from fastapi.responses import StreamingResponse
+from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
+
+from langmem_adapter.errors import MemoryNotFoundError
+from langmem_adapter.memory import Memory
+from langmem_adapter.records.plain import as_data
+from langmem_adapter.records.results import AddResult
+from langmem_adapter.records.scope import Scope
+from langmem_adapter.server.auth import Principal
+from langmem_adapter.server.jobs import result_of
+from langmem_adapter.server.problems import OURS
+from langmem_adapter.server.v1 import answers, telling
+from langmem_adapter.storage import jobs
+from langmem_adapter.storage.jobs import Job
+from langmem_adapter.twins import beside
+
+__all__ = ["router", "shown"]
+
+_PAUSE: Final = 0.2  # seconds between two looks: another process may do the job
+_ALIVE: Final = 75  # looks without news after which the connection is shown to be alive
+_EVENTS: Final[dict[int | str, dict[str, Any]]] = {
+    200: {
+        "description": "Server-sent events, named by the job's state, with the job as data; the last is `done` or `failed`.",
+        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+    }
+}
+
+
+def router(memory: Memory, caller: Any) -> APIRouter:
+    """The routes.
+
+    Args:
+        memory: What is served.
+        caller: The default of a parameter that gets the `Principal`.
+    """
+    routes = APIRouter(prefix=OURS, tags=["jobs"])
+
+    async def found(job_id: str, principal: Principal) -> dict[str, Any]:
+        principal.need("write")  # as for the add, whose answer it is
+        return await beside(_looked_up, memory, job_id, principal.scope)
+
+    @routes.get("/jobs/{job_id}", summary="Get a job", response_model=answers.JobShown)
+    async def get(job_id: str, principal: Principal = caller) -> Any:
+        """How far a job is, and what came of it; it can be asked for until a day after its end."""
+        return await found(job_id, principal)
+
+    @routes.get("/jobs/{job_id}/events", summary="Follow a job", response_class=StreamingResponse, responses=_EVENTS)
+    async def events(job_id: str, principal: Principal = caller) -> StreamingResponse:
+        """The same as server-sent events, whenever it goes on, until its end."""
+        first = await found(job_id, principal)
+        told = _told(first, partial(found, job_id, principal))
+        return StreamingResponse(told, media_type="text/event-stream")
+
+    return routes
+
+
+def shown(job: Job, result: AddResult | None = None) -> dict[str, Any]:
+    """A job as an answer.
+
+    Args:
+        job: The job.
+        result: What came of it, where it is done.
+    """
+    told = {name: value for name, value in as_data(job).items() if name in answers.JobShown.model_fields}
+    return {**told, "result": None if result is None else telling.added(result)}
+
+
+def _looked_up(memory: Memory, job_id: str, scope: Scope | None) -> dict[str, Any]:
+    job: Job = memory.engine.reading(jobs.read, job_id, scope)
+    return shown(job, result_of(memory, job))
+
+
+async def _told(job: dict[str, Any], again: Any) -> AsyncIterator[bytes]:
+    said, quiet = "", 0
+    while True:
+        text = answers.JobShown(**job).model_dump_json()
+        if text != said:
+            said, quiet = text, 0
+            yield format_sse_event(event=job["state"], data_str=text)
+        elif quiet % _ALIVE == 0:
+            yield KEEPALIVE_COMMENT
+        if job["state"] in jobs.FINISHED:
+            return
+        quiet += 1
+        await asyncio.sleep(_PAUSE)
+        try:
+            job = await again()
+        except MemoryNotFoundError as error:  # it was erased
+            yield format_sse_event(event="failed", data_str=json.dumps({"detail": str(error)}))
+            return

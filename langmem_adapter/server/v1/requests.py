@@ -1,0 +1,194 @@
+"""What requests may say: every field is known, and an unknown one is refused by name."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, Json
+
+from langmem_adapter.records.scope import SCOPE_FIELDS
+
+__all__ = [
+    "AddMany",
+    "AddOne",
+    "ConversationPage",
+    "EntityList",
+    "Export",
+    "MemoryList",
+    "NoteList",
+    "RelationList",
+    "Restore",
+    "Search",
+    "Statement",
+    "Update",
+    "Whose",
+    "named",
+]
+
+_MOST_ITEMS: Final = 1_000
+_MOST_OF_PAGE: Final = 10_000
+
+
+class Whose(BaseModel):
+    """Whose memories; a key that is bound to a scope names its fields by itself."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    user_id: str | None = Field(None, description="The user.")
+    agent_id: str | None = Field(None, description="The agent.")
+    run_id: str | None = Field(None, description="The run or session.")
+
+
+def named(asked: Whose) -> dict[str, Any]:
+    """The fields of a request that `Principal.narrowed` looks at."""
+    return {name: getattr(asked, name) for name in SCOPE_FIELDS}
+
+
+class Paged(Whose):
+    """A page of a list."""
+
+    k: int = Field(100, ge=1, le=_MOST_OF_PAGE, description="At most so many.")
+    after: str | None = Field(None, description="The `next` of the page before.")
+
+
+class _Moments(BaseModel):
+    as_of: datetime | None = Field(None, description="What was true at that moment, by the dates of what was said.")
+    known_at: datetime | None = Field(None, description="What was known at that moment.")
+
+
+# ── memories ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class AddOne(Whose):
+    """A conversation, or a statement, to be remembered."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"messages": "I live in Lyon.", "user_id": "alice", "metadata": {"from": "chat"}}]
+        }
+    )
+
+    messages: str | dict[str, Any] | list[Any] = Field(
+        description="A text that the user says, a message with `role` and `content`, or a list of messages."
+    )
+    context: str | dict[str, Any] | list[Any] | None = Field(None, description="Earlier turns, which are no source.")
+    metadata: dict[str, Any] | None = Field(None, description="Kept with every memory that comes of it.")
+    infer: bool = Field(default=True, description="`false` stores each message as it is.")
+    memory_type: str | None = Field(None, description='`"procedural_memory"`, for an agent.')
+    prompt: str | None = Field(None, description="Replaces the instructions for finding facts.")
+    expires_at: datetime | None = Field(None, description="When the memories stop being shown.")
+    timestamp: datetime | None = Field(None, description="When the conversation took place; by default now.")
+    idempotency_key: str | None = Field(
+        None, description="Names this add: repeated, it changes nothing. The header `Idempotency-Key` says the same."
+    )
+
+
+class AddMany(BaseModel):
+    """Many conversations."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    items: list[AddOne] = Field(min_length=1, max_length=_MOST_ITEMS)
+
+
+class MemoryList(Paged, _Moments):
+    """Which memories are listed, the newest statement first."""
+
+    filters: Json[dict[str, Any]] | None = Field(None, description="Conditions, as JSON.")
+    include_expired: bool = Field(default=False, description="Show expired ones as well.")
+
+
+class Export(Whose):
+    """Which memories are exported."""
+
+    include_expired: bool = Field(default=True, description="Expired ones as well.")
+
+
+class Search(Whose, _Moments):
+    """A question."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"query": "Where does she live?", "user_id": "alice", "k": 3, "explain": True}]}
+    )
+
+    query: str = Field(description="A question or statement.")
+    k: int = Field(10, ge=1, le=_MOST_OF_PAGE, description="At most so many hits.")
+    filters: dict[str, Any] | None = Field(None, description="Conditions on metadata and on fields of the memory.")
+    threshold: float | None = Field(None, ge=-1, le=1, description="Least cosine of query and memory.")
+    memory_type: str | None = Field(None, description="Only memories of this type.")
+    explain: bool = Field(default=False, description="Give each hit the parts of its score.")
+
+
+class Update(Whose):
+    """A change by hand; what is left out stays as it is."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"text": "Lives in Oslo"}]})
+
+    text: str | None = Field(None, description="The new text.")
+    metadata: dict[str, Any] | None = Field(None, description="Merged; a value of `null` removes a key.")
+    expires_at: datetime | None = Field(None, description="When it stops being shown; `null` means never.")
+
+
+class Restore(Whose):
+    """What a memory is brought back to."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"revision": 1}]})
+
+    revision: int = Field(ge=1, description="Which of its revisions.")
+
+
+# ── the knowledge graph ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class RelationList(Paged, _Moments):
+    """Which relations are listed, the one that was recorded last first."""
+
+    entity: str | None = Field(None, description="Only those of the thing of this name, at either end.")
+    relation: str | None = Field(None, description="Only those of this name.")
+    history: bool = Field(default=False, description="Everything that was ever believed, about any time.")
+
+
+class EntityList(Paged, _Moments):
+    """Which entities are listed, the one that is mentioned most often first."""
+
+    type: str | None = Field(None, description="Only those of this type.")
+    unrelated: bool = Field(default=False, description="Those without a relation as well.")
+
+
+class Statement(Whose):
+    """A relation that is written down by hand."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"source": "Anna", "relation": "lives in", "target": "Lyon", "user_id": "alice"}]
+        }
+    )
+
+    source: str = Field(description="Name of the first thing.")
+    relation: str = Field(description="What it is to the second, a verb.")
+    target: str = Field(description="Name of the second thing.")
+    source_type: str | None = Field(None, description="What kind of thing the first is.")
+    target_type: str | None = Field(None, description="The same of the second.")
+    valid_from: datetime | None = Field(None, description="Since when it holds.")
+    valid_to: datetime | None = Field(None, description="Until when it held.")
+    confidence: float = Field(1.0, gt=0, le=1, description="How sure it is.")
+    single: bool | None = Field(None, description="Whether the first has one such at a time.")
+
+
+# ── conversations ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class ConversationPage(Whose):
+    """Which turns are shown: the latest that fit, oldest first."""
+
+    k: int = Field(100, ge=1, le=_MOST_OF_PAGE, description="At most so many.")
+    before: int | None = Field(
+        None, ge=1, lt=2**63, description="Only those in front of this position: the `next` of a page."
+    )
+
+
+class NoteList(Whose):
+    """Which notes are shown."""
+
+    kind: str = Field("summary", description="`window`, `summary`, `title`, `knowledge`, `talk` …")

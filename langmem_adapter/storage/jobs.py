@@ -1,0 +1,303 @@
+"""Jobs: adds that somebody asked a server for and does not wait for; any worker of any process carries them out.
+
+A job is taken with a lease: until that is over, and as long as it is renewed, nobody else takes it; a worker that dies lets it
+run out. A worker that only seemed dead does no harm: whatever it writes carries the job's idempotency key, so the add happens
+once, and the job belongs to whoever took it last. A lease ends by the clock of the machine that looks at it.
+
+What an add did is not kept here a second time: it is the answer of its run (`Ledger.finished`), which a purge looks through.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from sqlalchemy import (
+    Column,
+    Index,
+    Integer,
+    String,
+    Table,
+    Text,
+    and_,
+    delete,
+    func,
+    insert,
+    or_,
+    select,
+    true,
+    update,
+)
+
+from langmem_adapter.errors import LangmemAdapterError, MemoryNotFoundError
+from langmem_adapter.records.plain import shallow
+from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
+from langmem_adapter.storage.moments import UTCDateTime
+from langmem_adapter.storage.scopes import id_within, of_row, within
+from langmem_adapter.storage.tables import metadata
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sqlalchemy import ColumnElement, Connection
+
+__all__ = [
+    "ADD",
+    "FINISHED",
+    "Job",
+    "QueueFullError",
+    "State",
+    "are_ready",
+    "erase",
+    "finish",
+    "jobs",
+    "read",
+    "release",
+    "renew",
+    "submit",
+    "take",
+]
+
+State = Literal["waiting", "running", "done", "failed"]
+ADD: Final = "add"
+"""The kind of a job that is one add."""
+FINISHED: Final[frozenset[State]] = frozenset({"done", "failed"})
+
+_KEPT: Final = timedelta(days=1)  # how long a job can be asked for after its end
+_CHUNK: Final = 500
+_MOST_ATTEMPTS: Final = 5
+_GIVEN_UP: Final = {"status": 500, "detail": f"{_MOST_ATTEMPTS} workers began this job, and none came to its end"}
+
+# Requests are kept as text, like messages of conversations: JSON types of databases refuse texts that JSON allows.
+jobs: Final = Table(
+    "jobs",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    *(Column(name, Text, index=True) for name in SCOPE_FIELDS),
+    Column("kind", String(16), nullable=False),
+    Column("state", String(8), nullable=False),
+    Column("request", Text, nullable=False),
+    Column("result", Text),
+    Column("progress", String(32)),
+    Column("error", Text),
+    Column("owner", String(64)),
+    Column("lease", UTCDateTime),
+    Column("attempts", Integer, nullable=False),
+    Column("created_at", UTCDateTime, nullable=False),
+    Column("updated_at", UTCDateTime, nullable=False),
+    Index("ix_jobs_state", "state", "created_at"),
+)
+
+
+class QueueFullError(LangmemAdapterError):
+    """Too many jobs wait already; none was accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """An add that is carried out later.
+
+    Attributes:
+        id: A UUID in text form; the same for the same idempotency key in the same scope.
+        scope: The exact scope of the add.
+        kind: `ADD`.
+        state: `"waiting"`, `"running"`, `"done"` or `"failed"`.
+        request: The arguments of the add; after its end the idempotency key alone.
+        result: What is told of it beside its changes, when it is done.
+        progress: The stage of the pipeline that it has reached.
+        error: Why it failed: `status` (HTTP's number) and `detail`.
+        attempts: How many workers began it.
+        created_at: When it was asked for.
+        updated_at: When it last went on.
+    """
+
+    id: str
+    scope: Scope
+    kind: str
+    state: State
+    request: Mapping[str, Any]
+    result: Mapping[str, Any] | None
+    progress: str | None
+    error: Mapping[str, Any] | None
+    attempts: int
+    created_at: datetime
+    updated_at: datetime
+
+    @property
+    def key(self) -> str:
+        """Under which the ledger knows the add."""
+        return str(self.request["idempotency_key"])
+
+
+def submit(connection: Connection, requests: Sequence[Mapping[str, Any]], most: int) -> list[Job]:
+    """Accept all of some adds or none, within a write transaction; those that ended a day ago are dropped.
+
+    Args:
+        connection: A write transaction.
+        requests: Arguments of `Memory.add`, already checked, of plain JSON types. One whose idempotency key named a job of the
+            same scope before is that job; where it failed, it is tried again.
+        most: How many may wait.
+
+    Returns:
+        Their jobs, in order.
+
+    Raises:
+        QueueFullError: More would wait.
+    """
+    now = datetime.now(UTC)
+    connection.execute(delete(jobs).where(jobs.c.state.in_(FINISHED), jobs.c.updated_at < now - _KEPT))
+    rows = [_row(request, now + timedelta(microseconds=place)) for place, request in enumerate(requests)]
+    named = [
+        row["id"] for row, request in zip(rows, requests, strict=True) if request.get("idempotency_key") is not None
+    ]
+    known = _known(connection, named)
+    if new := {row["id"]: row for row in reversed(rows) if row["id"] not in known}:
+        connection.execute(insert(jobs), [*new.values()])
+    waiting = connection.execute(select(func.count()).where(jobs.c.state == "waiting")).scalar_one()
+    if waiting > most:
+        raise QueueFullError(
+            f"{most:,} jobs may wait, and these would be more; try again later, or wait for the answer"
+        )
+    found = _found(connection, [row["id"] for row in rows])
+    return [found[row["id"]] for row in rows]
+
+
+def _row(request: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    scope = Scope(**{name: request.get(name) for name in SCOPE_FIELDS})
+    given = request.get("idempotency_key")
+    number = str(uuid.uuid4()) if given is None else id_within(scope, f"job:{given}")
+    text = json.dumps({**request, "idempotency_key": number if given is None else given})
+    row = {"id": number, **shallow(scope), "kind": ADD, "state": "waiting", "request": text, "attempts": 0}
+    return {**row, "created_at": now, "updated_at": now}
+
+
+def _known(connection: Connection, ids: Sequence[str]) -> set[str]:
+    """Those of some jobs that are to stay: one that failed is tried again."""
+    found = _found(connection, ids)
+    failed = [job.id for job in found.values() if job.state == "failed"]
+    for start in range(0, len(failed), _CHUNK):
+        connection.execute(delete(jobs).where(jobs.c.id.in_(failed[start : start + _CHUNK])))
+    return found.keys() - failed
+
+
+def _found(connection: Connection, ids: Sequence[str]) -> dict[str, Job]:
+    found: dict[str, Job] = {}
+    for start in range(0, len(ids), _CHUNK):
+        rows = connection.execute(select(jobs).where(jobs.c.id.in_(ids[start : start + _CHUNK])))
+        found.update((row.id, _job(row)) for row in rows)
+    return found
+
+
+def read(connection: Connection, job_id: str, scope: Scope | None) -> Job:
+    """One job by its id.
+
+    Raises:
+        MemoryNotFoundError: There is none, or it lies outside *scope*.
+    """
+    row = connection.execute(select(jobs).where(jobs.c.id == job_id)).first()
+    if row is None or (scope is not None and not scope.covers(of_row(row))):
+        raise MemoryNotFoundError(job_id, "job")
+    return _job(row)
+
+
+# ── workers ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def are_ready(connection: Connection) -> bool:
+    """Whether there is a job to take."""
+    return connection.execute(select(jobs.c.id).where(_ready(datetime.now(UTC))).limit(1)).first() is not None
+
+
+def take(connection: Connection, owner: str, lease: float) -> Job | None:
+    """Take the job that has waited longest, within a write transaction; one that killed too many workers is given up.
+
+    Args:
+        connection: A write transaction.
+        owner: Who takes it; nobody else has this name.
+        lease: Seconds for which it is theirs.
+    """
+    now = datetime.now(UTC)
+    worn = and_(_ready(now), jobs.c.attempts >= _MOST_ATTEMPTS)
+    ids = list(connection.execute(select(jobs.c.id).where(worn)).scalars())
+    for number in ids:
+        _end(connection, read(connection, number, None), {"state": "failed", "error": json.dumps(_GIVEN_UP)})
+    oldest = select(jobs.c.id).where(_ready(now)).order_by(jobs.c.created_at, jobs.c.id).limit(1)
+    taken = {"state": "running", "owner": owner, "lease": now + timedelta(seconds=lease), "updated_at": now}
+    change = update(jobs).where(jobs.c.id == oldest.scalar_subquery(), _ready(now))
+    row = connection.execute(change.values(**taken, attempts=jobs.c.attempts + 1).returning(*jobs.c)).first()
+    return None if row is None else _job(row)
+
+
+def renew(connection: Connection, job: Job, owner: str, lease: float, progress: str | None) -> bool:
+    """Keep a job, and say how far it is, within a write transaction.
+
+    Returns:
+        Whether it is still theirs: nobody else took it, nobody erased it.
+    """
+    now = datetime.now(UTC)
+    kept = {"lease": now + timedelta(seconds=lease), "progress": progress, "updated_at": now}
+    return bool(connection.execute(update(jobs).where(*_theirs(job, owner)).values(**kept)).rowcount)
+
+
+def release(connection: Connection, owner: str) -> int:
+    """Put back what somebody holds, for the next worker, within a write transaction.
+
+    Returns:
+        How many there were.
+    """
+    theirs = (jobs.c.owner == owner, jobs.c.state == "running")
+    return connection.execute(update(jobs).where(*theirs).values(state="waiting", owner=None, lease=None)).rowcount
+
+
+def finish(
+    connection: Connection,
+    job: Job,
+    owner: str,
+    *,
+    result: Mapping[str, Any] | None = None,
+    error: Mapping[str, Any] | None = None,
+) -> bool:
+    """End a job, within a write transaction; what it was asked is forgotten.
+
+    Returns:
+        Whether it was still theirs.
+    """
+    told = None if result is None else json.dumps(result)
+    end = {"state": "done", "result": told} if error is None else {"state": "failed", "error": json.dumps(error)}
+    return _end(connection, job, end, *_theirs(job, owner))
+
+
+def erase(connection: Connection, scope: Scope | None) -> int:
+    """Remove the jobs within a scope, within a write transaction; `None` means everybody's.
+
+    Returns:
+        How many there were.
+    """
+    return connection.execute(delete(jobs).where(true() if scope is None else within(scope, jobs))).rowcount
+
+
+def _ready(now: datetime) -> ColumnElement[bool]:
+    return or_(jobs.c.state == "waiting", and_(jobs.c.state == "running", jobs.c.lease < now))
+
+
+def _end(connection: Connection, job: Job, end: Mapping[str, Any], *still: ColumnElement[bool]) -> bool:
+    left = {"owner": None, "lease": None, "request": json.dumps({"idempotency_key": job.key})}
+    change = update(jobs).where(jobs.c.id == job.id, *still)
+    return bool(connection.execute(change.values(**end, **left, updated_at=datetime.now(UTC))).rowcount)
+
+
+def _theirs(job: Job, owner: str) -> tuple[ColumnElement[bool], ...]:
+    return jobs.c.id == job.id, jobs.c.owner == owner, jobs.c.state == "running"
+
+
+def _job(row: Any) -> Job:
+    told: dict[str, Any] = {name: getattr(row, name) for name in _PLAIN}
+    told |= {name: None if (text := getattr(row, name)) is None else json.loads(text) for name in _TEXTS}
+    return Job(scope=of_row(row), **told)
+
+
+_TEXTS: Final = ("request", "result", "error")
+_PLAIN: Final = ("id", "kind", "state", "progress", "attempts", "created_at", "updated_at")

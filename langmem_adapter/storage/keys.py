@@ -1,0 +1,142 @@
+"""Keys with which programs call the server: each bound to a scope and to rights, shown once, revocable.
+
+Of a key only a keyed hash is kept. Its secret is 256 random bits, so a fast hash is as good as a slow one; the hash's own key
+lies in the database, so that hashes of two databases say nothing about each other.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import delete, insert, or_, select, update
+
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.records.checks import check_text, quoted
+from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
+from langmem_adapter.storage import meta
+from langmem_adapter.storage.scopes import within
+from langmem_adapter.storage.tables import api_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from sqlalchemy import Connection
+
+__all__ = ["RIGHTS", "Key", "api_keys", "create", "erase", "find", "listed", "revoke"]
+
+RIGHTS: Final = ("read", "write", "admin")
+"""What a key may allow; `admin` is what concerns everybody: lists of scopes, reset, other keys."""
+
+_PREFIX: Final = "lma"
+_PEPPER: Final = "key_pepper"  # key in `meta`
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key, without its secret.
+
+    Attributes:
+        id: What it is called in lists and logs; no secret.
+        name: What it is for.
+        scope: What it reaches; `None` for everything.
+        rights: Of `RIGHTS`.
+        created_at: When it was made.
+        revoked_at: Since when it is worth nothing, if so.
+    """
+
+    id: str
+    name: str
+    scope: Scope | None
+    rights: frozenset[str]
+    created_at: datetime
+    revoked_at: datetime | None = None
+
+
+def create(connection: Connection, name: str, scope: Scope | None, rights: Collection[str]) -> tuple[Key, str]:
+    """Make a key, within a write transaction.
+
+    Args:
+        connection: A write transaction.
+        name: What it is for.
+        scope: What it reaches; `None` for everything.
+        rights: Of `RIGHTS`.
+
+    Returns:
+        The key, and the text that a program sends, which is not kept and cannot be shown again.
+
+    Raises:
+        InvalidInputError: The name is blank, or a right unknown.
+    """
+    if not check_text(name, "name").strip():
+        raise InvalidInputError("name is blank; say what the key is for")
+    if not rights or not {*rights} <= {*RIGHTS}:
+        raise InvalidInputError(f"rights are some of {', '.join(RIGHTS)}, not {quoted(sorted(rights))}")
+    number, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
+    now = datetime.now(UTC)
+    row = {"id": number, "digest": _digest(_pepper(connection), secret), "name": name, "created_at": now}
+    named = {} if scope is None else scope.named
+    connection.execute(insert(api_keys).values(**row, **named, rights=" ".join(sorted({*rights}))))
+    return Key(number, name, scope, frozenset(rights), now), f"{_PREFIX}_{number}_{secret}"
+
+
+def find(connection: Connection, shown: str) -> Key | None:
+    """The key that a program sends, unless there is none, or it is revoked; which of these it is takes equally long to say."""
+    _, _, rest = shown.partition(f"{_PREFIX}_")
+    number, _, secret = rest.partition("_")
+    row = connection.execute(select(api_keys).where(api_keys.c.id == number[:16])).first()
+    pepper = meta.get(connection, _PEPPER) or ""
+    kept = "" if row is None else row.digest
+    same = hmac.compare_digest(kept, _digest(pepper, secret))
+    return _key(row) if same and row is not None and row.revoked_at is None else None
+
+
+def listed(connection: Connection) -> list[Key]:
+    """Every key, the latest first."""
+    query = select(api_keys).order_by(api_keys.c.created_at.desc(), api_keys.c.id)
+    return [_key(row) for row in connection.execute(query)]
+
+
+def revoke(connection: Connection, key_id: str) -> bool:
+    """Make a key worth nothing from now on, within a write transaction.
+
+    Returns:
+        Whether it was worth something.
+    """
+    which = (api_keys.c.id == key_id, api_keys.c.revoked_at.is_(None))
+    return bool(connection.execute(update(api_keys).where(*which).values(revoked_at=datetime.now(UTC))).rowcount)
+
+
+def erase(connection: Connection, scope: Scope | None) -> int:
+    """Remove the keys that are bound to a scope within this one, within a write transaction; `None` means to any scope.
+
+    Those that reach everything name nobody, and stay: who erases everything is not locked out.
+
+    Returns:
+        How many there were.
+    """
+    bound = or_(*(api_keys.c[name].is_not(None) for name in SCOPE_FIELDS))
+    mine = bound if scope is None else within(scope, api_keys)
+    return connection.execute(delete(api_keys).where(mine)).rowcount
+
+
+def _pepper(connection: Connection) -> str:
+    kept = meta.get(connection, _PEPPER)
+    if kept is None:
+        kept = secrets.token_hex(32)
+        meta.put(connection, _PEPPER, kept)
+    return kept
+
+
+def _digest(pepper: str, secret: str) -> str:
+    return blake2b(secret.encode(errors="replace"), key=bytes.fromhex(pepper), digest_size=32).hexdigest()
+
+
+def _key(row: Any) -> Key:
+    named = {name: getattr(row, name) for name in SCOPE_FIELDS}
+    scope = Scope(**named) if any(value is not None for value in named.values()) else None
+    return Key(row.id, row.name, scope, frozenset(row.rights.split()), row.created_at, row.revoked_at)

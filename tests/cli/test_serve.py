@@ -1,0 +1,198 @@
+"""`serve` and `keys`: a real server, called by a real client."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sqlite3
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import httpx
+import pytest
+
+from langmem_adapter.memory import Memory
+from tests.programs import COMMAND, Program
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from typer.testing import Result
+
+Cli: TypeAlias = "Callable[..., Result]"
+Data: TypeAlias = "Callable[..., dict[str, Any]]"
+
+SLOW = """
+import pathlib, sys, time
+from langmem_adapter.cli.app import main
+from langmem_adapter.storage.ledger import Ledger
+
+begun, go = pathlib.Path(sys.argv.pop(1)), pathlib.Path(sys.argv.pop(1))
+apply = Ledger.aapply
+
+async def slow(self, *arguments, **named):
+    import asyncio
+    begun.touch()
+    while not go.exists():
+        await asyncio.sleep(0.01)
+    return await apply(self, *arguments, **named)
+
+Ledger.aapply = slow
+main()
+"""
+
+
+def within_a_minute(what: Callable[[], Any]) -> Any:
+    until = time.monotonic() + 60
+    while not (found := what()):
+        assert time.monotonic() < until, "it never came"
+        time.sleep(0.01)
+    return found
+
+
+@contextmanager
+def served(database: Path, *options: str, program: tuple[object, ...] = COMMAND) -> Iterator[tuple[Program, str]]:
+    """A server, which the block must stop, and its address."""
+    running = Program(*program, "-d", database, "serve", "--port", "0", *options)
+    try:
+        address = within_a_minute(lambda: running.said().strip() or not running.runs())
+        assert isinstance(address, str), running.end().stderr
+        yield running, address
+    except BaseException:
+        with suppress(ValueError):  # it has been stopped
+            running.send(signal.SIGKILL)
+            running.end()
+        raise
+
+
+def stopped(running: Program, number: int = signal.SIGTERM) -> str:
+    running.send(number)
+    done = running.end()
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_server_answers_until_it_is_told_to_stop(database: Path, number: int) -> None:
+    with served(database) as (running, address):
+        body = {"messages": "My secret is a red bicycle.", "user_id": "alice", "infer": False}
+        row = httpx.post(f"{address}/memories", json=body).json()["results"][0]
+        found = httpx.post(f"{address}/search", json={"query": "bicycle", "user_id": "alice"}).json()["results"]
+        assert [each["id"] for each in found] == [row["id"]]
+        assert httpx.get(f"{address}/docs").status_code == 200
+        assert httpx.get(f"{address}/memories/{row['id']}", headers={"Host": "evil.example"}).status_code == 421
+        told = stopped(running, number)
+    assert "no key: this machine alone" in told and f"{address}/docs" in told
+    lines = [json.loads(line) for line in told.splitlines() if line.startswith("{")]
+    asked = [(line["method"], line["route"], line["status"]) for line in lines if line["message"] == "request"]
+    assert asked[:2] == [("POST", "/memories", 200), ("POST", "/search", 200)]
+    assert all(word not in json.dumps(lines) for word in ("bicycle", "alice", row["id"]))
+    with Memory(database) as memory:
+        assert [item.text for item in memory.get_all(user_id="alice")] == ["My secret is a red bicycle."]
+
+
+def test_what_is_under_way_is_done_before_it_stops(database: Path, tmp_path: Path) -> None:
+    begun, go = tmp_path / "begun", tmp_path / "go"
+    with served(database, program=("-c", SLOW, begun, go)) as (running, address), ThreadPoolExecutor(1) as caller:
+        body = {"messages": "I live in Lyon.", "user_id": "alice"}
+        answer = caller.submit(httpx.post, f"{address}/memories", json=body, timeout=60)
+        within_a_minute(begun.exists)
+        running.send(signal.SIGTERM)
+        within_a_minute(lambda: _refuses(address))
+        go.touch()
+        assert answer.result().json()["results"][0]["memory"] == "Lives in Lyon"
+        assert running.end().returncode == 0
+    with closing(sqlite3.connect(database)) as connection:
+        assert connection.execute("SELECT text FROM memories").fetchall() == [("Lives in Lyon",)]
+
+
+def _refuses(address: str) -> bool:
+    try:
+        httpx.get(f"{address}/docs")
+    except httpx.TransportError:
+        return True
+    return False
+
+
+def test_where_a_key_exists_every_call_needs_one(database: Path, data: Data) -> None:
+    (key,) = data("keys", "create", "-u", "alice", "--name", "phone")["data"]
+    with Memory(database) as memory:
+        his = memory.add("I am Bob", user_id="bob", infer=False).results[0].id
+    with served(database) as (running, address):
+        body = {"messages": "I live in Lyon.", "user_id": "alice"}
+        assert httpx.post(f"{address}/memories", json=body).status_code == 401
+        with httpx.Client(base_url=address, headers={"Authorization": f"Bearer {key['key']}"}) as http:
+            assert http.post("/memories", json=body).status_code == 200
+            assert http.get(f"/memories/{his}").json() is None
+            data("keys", "revoke", key["id"])
+            assert http.get("/memories").status_code == 401
+        told = stopped(running)
+    assert "every call needs a key" in told
+    assert key["key"].rpartition("_")[2] not in told
+    assert {"caller": key["id"], "status": 200}.items() <= json.loads(_requests(told)[1]).items()
+
+
+def _requests(told: str) -> list[str]:
+    return [line for line in told.splitlines() if '"message": "request"' in line]
+
+
+def test_other_machines_are_not_served_without_a_key(cli: Cli, data: Data) -> None:
+    error = data("serve", "--host", "0.0.0.0", code=4)["error"]  # noqa: S104 - it is refused
+    assert (error["code"], "keys create" in error["hint"]) == ("no_key", True)
+    data("keys", "create", "-u", "alice")
+    data("keys", "revoke", data("keys", "list")["data"][0]["id"])
+    assert data("serve", "--host", "0.0.0.0", code=4)["error"]["code"] == "no_key"  # noqa: S104 - the same
+
+
+def test_a_port_that_is_taken_is_said(database: Path, data: Data) -> None:
+    with served(database) as (running, address):
+        error = data("serve", "--port", address.rpartition(":")[2], code=4)["error"]
+        assert error["code"] == "address" and "--port 0" in error["hint"]
+        stopped(running)
+
+
+def test_without_keys_it_has_a_name(data: Data) -> None:
+    assert "any site" in data("serve", "--port", "0", "--host-name", "*", code=2)["error"]["message"]
+
+
+def test_keys_are_shown_once_listed_and_revoked(cli: Cli, data: Data, database: Path) -> None:
+    shown = cli("keys", "create", "-u", "alice", "--run", "7", "--rights", "read").stdout.strip()
+    assert shown.startswith("lma_")
+    data("keys", "create", "--everything", "--rights", "read,write,admin", "--name", "钥匙")
+    everywhere, hers = data("keys", "list")["data"]
+    assert (everywhere["name"], everywhere["user_id"], everywhere["rights"]) == (
+        "钥匙",
+        None,
+        ["admin", "read", "write"],
+    )
+    assert (hers["user_id"], hers["run_id"], hers["rights"], hers["revoked_at"]) == ("alice", "7", ["read"], None)
+    assert shown.rpartition("_")[2] not in cli("keys", "list").stdout
+    assert all(
+        shown.rpartition("_")[2].encode() not in file.read_bytes() for file in database.parent.glob("memory.db*")
+    )
+    assert cli("keys", "revoke", hers["id"]).stdout == f"{hers['id']}\n"
+    assert data("keys", "list")["data"][1]["revoked_at"] is not None
+    assert data("keys", "revoke", hers["id"], code=3)["error"]["code"] == "not_found"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["create"], 2, "--everything"),
+        (["create", "--everything", "-u", "alice"], 2, "--everything"),
+        (["create", "-u", "alice", "--rights", "all"], 2, "read, write, admin"),
+        (["create", "-u", "alice", "--name", " "], 2, "name is blank"),
+        (["list"], 3, "no database"),
+        (["revoke", "x"], 3, "no database"),
+    ],
+)
+def test_keys_that_cannot_be_made_say_why(data: Data, arguments: list[str], code: int, said: str) -> None:
+    error = data("keys", *arguments, code=code)["error"]
+    assert said in error["message"] + error["hint"]

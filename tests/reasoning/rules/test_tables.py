@@ -1,0 +1,36 @@
+"""Every wording of the tables can be used: they are compiled when they are first met, which here is at once."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from langmem_adapter.reasoning.rules import chinese as chinese_rules
+from langmem_adapter.reasoning.rules import english as english_rules
+from langmem_adapter.reasoning.rules import people, reasoner, sentences, verdicts, worth
+from langmem_adapter.statements import chinese, chinese_dates, dates, english, things
+from langmem_adapter.statements.statement import Row
+from langmem_adapter.statements.tables import Patterns
+
+MODULES = (
+    *(chinese, chinese_dates, dates, english, things),
+    *(chinese_rules, english_rules, people, reasoner, sentences, verdicts, worth),
+)
+
+
+def values(module: Any) -> list[Any]:
+    return [value for name, value in vars(module).items() if not name.startswith("__")]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__.rpartition(".")[2])
+def test_every_pattern_and_row_of_a_table_compiles(module: Any) -> None:
+    tables = [value for value in values(module) if isinstance(value, Patterns)]
+    rows = [row for value in values(module) if isinstance(value, tuple) for row in value if isinstance(row, Row)]
+    assert tables or rows
+    for table in tables:
+        assert all(table[name].pattern for name in table.texts)
+    for row in rows:
+        names = re.findall(r"{(\w+)}", row.put) if module in {english, chinese} else []
+        assert {*names} <= {*row.pattern.groupindex, "head", "noun"}, row

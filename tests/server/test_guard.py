@@ -1,0 +1,105 @@
+"""Who gets in: names, origins, lengths, rates, keys; and how errors look."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from fastapi.testclient import TestClient
+
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.records.scope import Scope
+from langmem_adapter.server.app import create_app
+from langmem_adapter.storage import keys
+from tests.server.conftest import ALICE, client, key, remembered
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from langmem_adapter.memory import Memory
+
+
+def test_a_key_opens_its_own_scope_alone(memory: Memory) -> None:
+    hers, his = remembered(memory, "alice"), remembered(memory, "bob")
+    http, headers = client(memory), key(memory)
+    assert http.get(f"/memories/{hers}", headers=headers).json()["user_id"] == "alice"
+    assert http.get(f"/memories/{his}", headers=headers).json() is None
+    bearer = {"Authorization": f"Bearer {headers['X-API-Key']}"}
+    assert http.get(f"/memories/{hers}", headers=bearer).json()["id"] == hers
+
+
+@pytest.mark.parametrize("given", ["", "x", "lma_", "lma_000000000000_x", "lma_é_x", "lma_" + "1" * 5_000])
+def test_what_is_no_key_opens_nothing(memory: Memory, given: str) -> None:
+    key(memory)
+    answer = client(memory).get("/memories/x", headers={b"X-API-Key": given.encode()})
+    assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+    assert "valid key" in answer.json()["detail"]
+
+
+def test_a_revoked_key_is_worth_nothing_at_once(memory: Memory) -> None:
+    http, headers = client(memory), key(memory)
+    assert http.get("/memories/x", headers=headers).status_code == 200
+    (one,) = memory.engine.reading(keys.listed)
+    assert memory.engine.database.write(lambda c: keys.revoke(c, one.id))
+    assert not memory.engine.database.write(lambda c: keys.revoke(c, one.id))
+    assert http.get("/memories/x", headers=headers).status_code == 401
+
+
+def test_no_secret_is_kept_and_a_purge_takes_the_keys_of_its_scope(memory: Memory, tmp_path: Path) -> None:
+    secret = key(memory)["X-API-Key"].rpartition("_")[2].encode()
+    key(memory, Scope(user_id="bob"))
+    key(memory, None, "admin")
+    assert all(secret not in file.read_bytes() for file in tmp_path.iterdir() if file.is_file())
+    assert memory.purge(user_id="alice").keys == 1
+    assert [one.scope for one in memory.engine.reading(keys.listed)] == [None, Scope(user_id="bob")]
+    assert memory.reset().keys == 1
+    assert [one.scope for one in memory.engine.reading(keys.listed)] == [None]
+
+
+def test_a_key_without_the_right_is_refused(memory: Memory) -> None:
+    answer = client(memory).get("/memories/x", headers=key(memory, ALICE, "write"))
+    assert (answer.status_code, answer.json()) == (403, {"detail": "this needs a key with the right to read"})
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"host": "evil.example"}, 421),
+        ({"host": "localhost:8765"}, 200),
+        ({"host": "[::1]:8765"}, 200),
+        ({"x-forwarded-for": "127.0.0.1"}, 401),
+        ({"forwarded": "for=127.0.0.1"}, 401),
+    ],
+)
+def test_without_keys_this_machine_alone_is_served(memory: Memory, headers: dict[str, str], status: int) -> None:
+    app = create_app(memory, auth="local")
+    http = TestClient(app, client=("127.0.0.1", 1))
+    assert http.get("/memories/x", headers=headers).status_code == status
+    assert TestClient(app, client=("10.0.0.7", 1)).get("/memories/x").status_code == 401
+
+
+def test_another_site_may_not_write_and_long_bodies_are_refused_before_they_are_read(memory: Memory) -> None:
+    http = client(memory, auth="local", max_body=100)
+    assert http.post("/search", headers={"origin": "https://evil.example"}, json={}).status_code == 403
+    assert http.post("/search", content=b"x" * 101).status_code == 413
+    assert http.post("/search", content=(b"x" * 60 for _ in range(2))).status_code == 413
+
+
+def test_who_comes_too_often_waits(memory: Memory) -> None:
+    http = client(memory, per_minute=2)
+    answers = [http.get("/memories/x") for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [401, 401, 429]
+    assert int(answers[2].headers["retry-after"]) > 0
+
+
+def test_every_answer_names_its_request_and_forbids_what_a_page_does_not_need(memory: Memory) -> None:
+    http = client(memory)
+    answer = http.get("/memories/x", headers={"X-Request-ID": "mine-1"})
+    assert answer.headers["x-request-id"] == "mine-1"
+    assert "default-src 'self'" in answer.headers["content-security-policy"]
+    assert len(http.get("/memories/x", headers={"X-Request-ID": "bad id"}).headers["x-request-id"]) == 32
+
+
+def test_who_is_let_in_must_be_chosen(memory: Memory) -> None:
+    with pytest.raises(InvalidInputError, match="keys"):
+        create_app(memory, auth="open")

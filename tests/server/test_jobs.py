@@ -1,0 +1,331 @@
+"""Adds that nobody waits for: done once, whoever dies; told as they go on; seen by their own scope alone; forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from langmem_adapter.errors import MemoryNotFoundError
+from langmem_adapter.memory import Memory
+from langmem_adapter.records.scope import Scope
+from langmem_adapter.server.app import create_app
+from langmem_adapter.server.jobs import Workers, result_of
+from langmem_adapter.storage import jobs
+from langmem_adapter.testing.fakes import ScriptedChatModel
+from langmem_adapter.twins import beside
+from tests.faults.processes import start
+from tests.server.conftest import ALICE, HERE, client, key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from langmem_adapter.storage.jobs import Job
+
+LEASE = 0.5
+_PATIENCE = 60.0
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return str(request.getfixturevalue("postgres_url")) if request.param == "postgres" else str(tmp_path / "memory.db")
+
+
+@pytest.fixture
+def memory(url: str) -> Iterator[Memory]:
+    with Memory(url) as memory:
+        yield memory
+
+
+def asked(text: str = "I like tea.", user: str = "alice", **more: Any) -> dict[str, Any]:
+    return {"messages": text, "user_id": user, **more}
+
+
+def submitted(memory: Memory, *requests: Mapping[str, Any], most: int = 100) -> list[Job]:
+    return memory.engine.database.write(partial(jobs.submit, requests=requests, most=most))
+
+
+def job(memory: Memory, job_id: str) -> Job:
+    found: Job = memory.engine.reading(jobs.read, job_id, None)
+    return found
+
+
+def taken(memory: Memory, owner: str, lease: float = 60) -> Job | None:
+    return memory.engine.database.write(partial(jobs.take, owner=owner, lease=lease))
+
+
+def texts(memory: Memory, user: str = "alice") -> list[str]:
+    return [item.text for item in memory.get_all(user_id=user, k=1000)]
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + _PATIENCE
+    while not holds():
+        assert time.monotonic() < end
+        await asyncio.sleep(0.01)
+
+
+async def ended(memory: Memory, *ids: str, lease: float = 30) -> list[Job]:
+    async with Workers(memory, lease=lease).running():
+        await until(lambda: all(job(memory, each).state in jobs.FINISHED for each in ids))
+    return [job(memory, each) for each in ids]
+
+
+# ── the queue ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_jobs_are_taken_in_order_each_by_one(memory: Memory) -> None:
+    first, second = submitted(memory, asked(), asked("I like jazz."))
+    held = [taken(memory, owner) for owner in ("one", "two", "three")]
+    assert [each and each.id for each in held] == [first.id, second.id, None]
+    assert memory.engine.database.write(partial(jobs.release, owner="one"))
+    again = taken(memory, "three")
+    assert again is not None and (again.id, again.attempts) == (first.id, 2)
+
+
+def test_who_lost_a_job_can_neither_keep_nor_end_it(memory: Memory) -> None:
+    (one,) = submitted(memory, asked())
+    taken(memory, "slow", lease=-1)
+    assert taken(memory, "next") is not None
+    write = memory.engine.database.write
+    assert not write(partial(jobs.renew, job=one, owner="slow", lease=60, progress="decide"))
+    assert not write(partial(jobs.finish, job=one, owner="slow", result={}))
+    assert not write(partial(jobs.release, owner="slow"))
+    assert write(partial(jobs.finish, job=one, owner="next", error={"status": 400, "detail": "no"}))
+    assert not write(partial(jobs.renew, job=one, owner="next", lease=60, progress=None))
+    assert job(memory, one.id).error == {"status": 400, "detail": "no"}
+
+
+def test_the_same_key_is_the_same_job_in_one_scope_alone(memory: Memory) -> None:
+    hers, again, his = submitted(memory, *(asked(user=user, idempotency_key="k") for user in ("alice", "alice", "bob")))
+    assert hers == again and hers.id != his.id
+    taken(memory, "one")
+    memory.engine.database.write(partial(jobs.finish, job=hers, owner="one", error={"status": 409, "detail": "busy"}))
+    (anew,) = submitted(memory, asked(idempotency_key="k"))
+    assert (anew.id, anew.state, anew.attempts, anew.error) == (hers.id, "waiting", 0, None)
+
+
+def test_a_full_queue_takes_all_of_some_or_none(memory: Memory) -> None:
+    submitted(memory, asked(), most=2)
+    with pytest.raises(jobs.QueueFullError, match="wait"):
+        submitted(memory, asked(), asked(), most=2)
+    assert taken(memory, "one") is not None and taken(memory, "one") is None
+
+
+def test_a_job_that_kills_its_workers_is_given_up(memory: Memory) -> None:
+    (one,) = submitted(memory, asked())
+    held = [taken(memory, f"worker {number}", lease=-1) for number in range(7)]
+    assert [each is not None for each in held] == [True] * 5 + [False] * 2
+    assert job(memory, one.id).state == "failed"
+    assert texts(memory) == []
+
+
+def test_a_job_is_erased_with_its_scope(memory: Memory) -> None:
+    hers, his = submitted(memory, asked("I like Shibboleth tea."), asked(user="bob"))
+    assert memory.purge(user_id="alice").jobs == 1
+    with pytest.raises(MemoryNotFoundError):
+        job(memory, hers.id)
+    assert job(memory, his.id) == his
+    assert memory.reset().jobs == 1
+
+
+# ── workers ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_job_ends_with_the_answer_of_its_add_and_forgets_what_it_was_asked(memory: Memory) -> None:
+    (one,) = submitted(memory, asked("我喜欢绿茶。", metadata={"from": "chat"}))
+    (done,) = await ended(memory, one.id)
+    result = result_of(memory, done)
+    assert result is not None and [change.event for change in result.results] == ["ADD"]
+    assert result.trace_id is not None and memory.trace(result.trace_id).turns[0].text == "我喜欢绿茶。"
+    assert (done.state, done.attempts, {*done.request}) == ("done", 1, {"idempotency_key"})
+    assert [item.metadata for item in memory.get_all(user_id="alice")] == [{"from": "chat"}]
+
+
+async def test_what_cannot_be_done_is_told_and_the_next_job_follows(
+    memory: Memory, url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    wrong = ScriptedChatModel(replies=["no JSON", "none either", RuntimeError("the provider is out")])
+    with Memory(url, model=wrong) as thinking:  # the same database
+        first = submitted(memory, asked("secret tea"))[0]
+        (unread,) = await ended(thinking, first.id)
+        second = submitted(memory, asked("secret tea"))[0]
+        (broken,) = await ended(thinking, second.id)
+    assert (unread.state, unread.error and unread.error["status"]) == ("failed", 502)
+    assert broken.error is not None and broken.error["status"] == 502
+    assert str(broken.error["detail"]).endswith(f"gave no answer; the log has it under {second.id}")
+    assert "secret tea" not in "".join(record.getMessage() for record in caplog.records)
+    assert texts(memory) == []
+
+
+async def test_a_job_that_is_erased_under_way_writes_nothing(memory: Memory, url: str) -> None:
+    began, called_off = asyncio.Event(), asyncio.Event()
+
+    class Waits(ScriptedChatModel):
+        async def _agenerate(self, *_: Any, **__: Any) -> Any:
+            began.set()
+            try:
+                return await asyncio.Event().wait()
+            finally:
+                called_off.set()
+
+    with Memory(url, model=Waits(replies=[])) as slow:
+        async with Workers(slow, lease=LEASE).running():
+            submitted(memory, asked())
+            await asyncio.wait_for(began.wait(), _PATIENCE)
+            await memory.apurge(user_id="alice")
+            await asyncio.wait_for(called_off.wait(), _PATIENCE)
+    assert texts(memory) == []
+
+
+async def test_a_server_that_ends_gives_its_job_back(memory: Memory, url: str) -> None:
+    began = asyncio.Event()
+
+    class Waits(ScriptedChatModel):
+        async def _agenerate(self, *_: Any, **__: Any) -> Any:
+            began.set()
+            return await asyncio.Event().wait()
+
+    (one,) = submitted(memory, asked())
+    with Memory(url, model=Waits(replies=[])) as slow:
+        async with Workers(slow).running():
+            await asyncio.wait_for(began.wait(), _PATIENCE)
+            await until(lambda: job(memory, one.id).progress == "extract")
+    assert job(memory, one.id).state == "waiting"
+    (done,) = await ended(memory, one.id)
+    assert (done.state, done.attempts, texts(memory)) == ("done", 2, ["Likes tea"])
+
+
+# ── several processes ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def work_on(database: str) -> None:
+    """Work until killed."""
+    with Memory(database) as opened:
+        asyncio.run(_work(opened))
+
+
+async def _work(opened: Memory) -> None:
+    async with Workers(opened, lease=LEASE).running():
+        await asyncio.sleep(_PATIENCE)
+
+
+def die_at_work(database: str, *, after_the_write: bool) -> None:
+    """Take a job, and be killed before its add is written, or after that and before the job is ended."""
+
+    def die(*_: object, **__: object) -> Any:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    opened = Memory(database)
+    if after_the_write:
+        jobs.finish = die
+    else:
+        opened.engine.ledger.aapply = die  # type: ignore[method-assign]
+    asyncio.run(_work(opened))
+
+
+@pytest.mark.parametrize("after_the_write", [False, True])
+async def test_the_job_of_a_worker_that_is_killed_is_done_once_by_another(
+    tmp_path: Path,
+    after_the_write: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    database = str(tmp_path / "memory.db")
+    with Memory(database) as memory:
+        (one,) = submitted(memory, asked("I like tea.", infer=False))
+        dies = start(partial(die_at_work, after_the_write=after_the_write), database)
+        await beside(dies.join, _PATIENCE)
+        assert dies.exitcode == -signal.SIGKILL
+        assert (job(memory, one.id).state, len(texts(memory))) == ("running", int(after_the_write))
+        (done,) = await ended(memory, one.id, lease=LEASE)
+        assert (done.state, done.attempts, texts(memory)) == ("done", 2, ["I like tea."])
+        result = result_of(memory, done)
+        assert result is not None and [change.text for change in result.results] == ["I like tea."]
+
+
+async def test_two_workers_share_one_file_and_do_each_job_once(tmp_path: Path) -> None:
+    database = str(tmp_path / "memory.db")
+    with Memory(database) as memory:
+        accepted = submitted(memory, *(asked(f"fact {number}", infer=False) for number in range(30)))
+        others = [start(work_on, database) for _ in range(2)]
+        try:
+            await until(lambda: all(job(memory, each.id).state == "done" for each in accepted))
+        finally:
+            for other in others:
+                other.kill()
+                other.join()
+        assert sorted(texts(memory)) == sorted(f"fact {number}" for number in range(30))
+
+
+# ── over HTTP ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def events(http: TestClient, where: str, headers: Mapping[str, str]) -> list[str]:
+    with http.stream("GET", f"{where}/events", headers=dict(headers)) as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        return [line.removeprefix("event: ") for line in answer.iter_lines() if line.startswith("event: ")]
+
+
+def test_a_job_is_accepted_told_and_seen_by_its_own_scope_alone(memory: Memory) -> None:
+    hers, his = key(memory, ALICE), key(memory, Scope(user_id="bob"))
+    with client(memory) as http:
+        answer = http.post("/v1/memories?wait=false", json={"messages": "I like tea."}, headers=hers)
+        assert (answer.status_code, answer.json()["user_id"]) == (202, "alice")
+        where = answer.headers["location"]
+        assert events(http, where, hers)[-1] == "done"
+        told = http.get(where, headers=hers).json()
+        assert [change["text"] for change in told["result"]["results"]] == ["Likes tea"]
+        for path in (where, f"{where}/events", "/v1/jobs/none"):
+            assert http.get(path, headers=his).status_code == 404
+
+
+def test_each_item_of_a_batch_has_a_job(memory: Memory) -> None:
+    headers = key(memory, ALICE)
+    many = {"items": [{"messages": "I like tea.", "run_id": f"r{number}"} for number in range(3)]}
+    with client(memory) as http:
+        answer = http.post("/v1/memories/batch?wait=false", json=many, headers=headers)
+        assert answer.status_code == 202
+        for each in answer.json()["jobs"]:
+            assert events(http, f"/v1/jobs/{each['id']}", headers)[-1] == "done"
+    assert sorted(str(item.scope.run_id) for item in memory.get_all(user_id="alice")) == ["r0", "r1", "r2"]
+
+
+def test_a_full_queue_is_said_to_be_full(memory: Memory) -> None:
+    submitted(memory, *([asked()] * 1_000), most=1_000)
+    http = client(memory, auth="local")
+    answer = http.post("/v1/memories?wait=false", json=asked())
+    assert (answer.status_code, answer.headers["retry-after"]) == (429, "10")
+
+
+def test_what_cannot_be_added_is_refused_before_it_is_a_job(memory: Memory) -> None:
+    with client(memory, auth="local") as http:
+        for body in (asked(""), asked("x", memory_type="odd"), {"messages": "x"}, asked("nul \x00")):
+            answer = http.post("/v1/memories?wait=false", json=body)
+            assert (answer.status_code, answer.headers["content-type"]) == (400, "application/problem+json")
+    assert taken(memory, "one") is None
+
+
+def test_an_app_that_was_not_told_to_begin_works_as_well(memory: Memory) -> None:
+    http = client(memory, auth="local")  # no `with`: no lifespan
+    where = http.post("/v1/memories?wait=false", json=asked()).headers["location"]
+    assert http.get(where).json()["state"] in {"waiting", "running", "done"}
+    with http:
+        assert events(http, where, {})[-1] == "done"
+    assert texts(memory) == ["Likes tea"]
+
+
+def test_a_mounted_app_says_where_its_jobs_are(memory: Memory) -> None:
+    outer = FastAPI()
+    outer.mount("/memory", create_app(memory, auth="local"))
+    with TestClient(outer, client=HERE) as http:
+        where = http.post("/memory/v1/memories?wait=false", json=asked()).headers["location"]
+        assert where.startswith("/memory/v1/jobs/")
+        assert events(http, where, {})[-1] == "done"
+        assert http.get("/memory/v1/jobs/none").headers["content-type"] == "application/problem+json"

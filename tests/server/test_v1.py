@@ -1,0 +1,326 @@
+"""Our own routes: what they do, what they refuse, and that they tell what they are."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
+from langmem_adapter.memory import Memory
+from langmem_adapter.records.scope import Scope
+from langmem_adapter.storage import notes
+from langmem_adapter.storage.conversations import Conversation
+from langmem_adapter.storage.erasure import Erasure
+from langmem_adapter.storage.notes import Note
+from tests.server.conftest import ALICE, client, key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from fastapi.testclient import TestClient
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    with Memory(tmp_path / "memory.db", graph=True) as memory:
+        yield memory
+
+
+@pytest.fixture
+def keyed(memory: Memory) -> Iterator[TestClient]:
+    """A client of a server that asks for keys."""
+    with client(memory) as keyed:
+        yield keyed
+
+
+def added(http: TestClient, text: str, user: str = "alice", **more: Any) -> dict[str, Any]:
+    answer = http.post("/v1/memories", json={"messages": text, "user_id": user, **more})
+    assert answer.status_code == 201, answer.text
+    (change,) = answer.json()["results"]
+    return dict(change)
+
+
+def problem(answer: Any, status: int) -> str:
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
+    body = answer.json()
+    assert (body["status"], body["type"]) == (status, "about:blank")
+    return str(body["detail"])
+
+
+# ── memories ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(("said", "held"), [("I live in Lyon.", "Lives in Lyon"), ("我住在里昂。", "住在里昂")])
+def test_a_memory_lives_through_all_of_its_routes(http: TestClient, said: str, held: str) -> None:
+    change = added(http, said, metadata={"from": "chat"})
+    assert (change["event"], change["text"]) == ("ADD", held)
+    where = f"/v1/memories/{change['id']}"
+    shown = http.get(where).json()
+    assert (shown["text"], shown["user_id"], shown["metadata"]) == (held, "alice", {"from": "chat"})
+
+    changed = http.patch(
+        where, json={"text": "Lives in Oslo", "metadata": {"from": None}, "expires_at": "2100-01-01T00:00:00Z"}
+    )
+    assert (changed.status_code, changed.json()["previous_text"]) == (200, held)
+    shown = http.get(where).json()
+    assert (shown["text"], shown["metadata"], shown["expires_at"]) == ("Lives in Oslo", {}, "2100-01-01T00:00:00Z")
+    assert http.patch(where, json={"expires_at": None}).status_code == 200
+    assert http.get(where).json()["expires_at"] is None
+
+    deleted = http.delete(where)
+    assert (deleted.status_code, deleted.content) == (204, b"")
+    assert "no memory" in problem(http.get(where), 404)
+    events = [revision["event"] for revision in http.get(f"{where}/history").json()["items"]]
+    assert events == ["ADD", "UPDATE", "UPDATE", "DELETE"]
+    assert http.post(f"{where}/restore", json={"revision": 1}).json()["text"] == held
+    assert http.get(where).json()["text"] == held
+
+
+def test_a_list_is_read_page_by_page(http: TestClient) -> None:
+    for number in range(5):
+        added(http, f"fact {number}", infer=False, metadata={"even": number % 2 == 0})
+    found, after = [], None
+    while True:
+        page = http.get(
+            "/v1/memories", params={"user_id": "alice", "k": 2, **({"after": after} if after else {})}
+        ).json()
+        found += [item["text"] for item in page["items"]]
+        if (after := page["next"]) is None:
+            break
+    assert found == [f"fact {number}" for number in (4, 3, 2, 1, 0)]
+    even = http.get("/v1/memories", params={"user_id": "alice", "filters": '{"even": true}'}).json()["items"]
+    assert [item["text"] for item in even] == ["fact 4", "fact 2", "fact 0"]
+    assert "no cursor" in problem(http.get("/v1/memories?user_id=alice&after=x"), 400)
+    assert http.request("DELETE", "/v1/memories?user_id=alice").json() == {"deleted": 5}
+
+
+def test_a_search_tells_why_and_looks_back(http: TestClient) -> None:
+    added(http, "I live in Lyon.", timestamp="2024-05-01T00:00:00Z")
+    added(http, "I moved to Oslo.", timestamp="2026-05-01T00:00:00Z")
+    asked = {"query": "Where does she live?", "user_id": "alice", "k": 1, "explain": True}
+    (hit,) = http.post("/v1/search", json=asked).json()["results"]
+    assert "Oslo" in hit["text"] and sum(hit["explanation"]["parts"].values()) == pytest.approx(hit["score"])
+    (then,) = http.post("/v1/search", json={**asked, "as_of": "2025-01-01T00:00:00Z"}).json()["results"]
+    assert "Lyon" in then["text"]
+    assert http.post("/v1/search", json={**asked, "filters": {"user": "x"}}).json()["results"] == []
+    assert http.post("/v1/search", json={**asked, "known_at": "2020-01-01T00:00:00Z"}).json()["results"] == []
+    assert "filter" in problem(http.post("/v1/search", json={**asked, "filters": {"a": {"$near": 1}}}), 400)
+
+
+def test_an_add_that_is_repeated_under_its_key_adds_nothing(http: TestClient) -> None:
+    def add(headers: dict[str, str], **more: str) -> Any:
+        return http.post(
+            "/v1/memories", json={"messages": "x", "user_id": "alice", "infer": False, **more}, headers=headers
+        )
+
+    first, again = add({"Idempotency-Key": "k"}), add({}, idempotency_key="k")
+    assert first.json()["results"] == again.json()["results"]
+    assert "two things" in problem(add({"Idempotency-Key": "k"}, idempotency_key="l"), 400)
+    assert len(http.get("/v1/memories?user_id=alice").json()["items"]) == 1
+
+
+def test_each_item_of_a_batch_ends_on_its_own(http: TestClient) -> None:
+    items = [{"messages": "I like tea.", "user_id": "alice"}, {"messages": "I like tea."}]
+    one, two = http.post("/v1/memories/batch", json={"items": items}).json()["items"]
+    assert (one["added"]["results"][0]["text"], one["error"]) == ("Likes tea", None)
+    assert (two["added"], two["error"]["status"]) == (None, 400)
+    assert problem(http.post("/v1/memories/batch", json={"items": []}), 422)
+
+
+def test_images_are_not_fetched_from_addresses_unless_that_is_allowed(memory: Memory, http: TestClient) -> None:
+    image = {"type": "image_url", "image_url": {"url": "http://10.0.0.1/x.png"}}
+    body = {
+        "messages": [{"role": "user", "content": [image, {"type": "text", "text": "This is my dog."}]}],
+        "user_id": "a",
+    }
+    tried = ("/v1/memories", body), ("/v1/memories?wait=false", body), ("/v1/memories/batch", {"items": [body]})
+    for path, sent in (*tried, ("/v1/memories", {"messages": "x", "context": body["messages"], "user_id": "a"})):
+        assert "data: URLs" in problem(http.post(path, json=sent), 400)
+    with client(memory, auth="local", fetch_images=True) as allowed:
+        assert allowed.post("/v1/memories", json=body).status_code == 201
+
+
+def test_a_scope_is_purged_with_what_was_to_be_added_to_it(memory: Memory, http: TestClient) -> None:
+    added(http, "I like tea.")
+    http.post("/v1/memories?wait=false", json={"messages": "x", "user_id": "alice"})
+    erased = http.post("/v1/purge", json={"user_id": "alice"}).json()
+    assert (erased["revisions"], erased["jobs"]) == (1, 1)
+    assert erased.keys() == {field.name for field in fields(Erasure)}
+    assert memory.get_all(user_id="alice").items == ()
+
+
+# ── the rest ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_graph_is_read_and_written(http: TestClient) -> None:
+    told = {"source": "Anna", "relation": "lives in", "target": "Lyon", "user_id": "alice"}
+    answer = http.post("/v1/relations", json={**told, "valid_from": "2019-05-01T00:00:00Z"})
+    assert (answer.status_code, answer.json()["event"]) == (201, "ADD")
+    http.post("/v1/relations", json={**told, "target": "Oslo", "valid_from": "2024-05-01T00:00:00Z"})
+    now = http.get("/v1/relations?user_id=alice&entity=anna").json()["items"]
+    then = http.get("/v1/relations?user_id=alice&as_of=2020-01-01T00:00:00Z").json()["items"]
+    assert [[each["text"] for each in items] for items in (now, then)] == [
+        ["Anna lives in Oslo"],
+        ["Anna lives in Lyon"],
+    ]
+    page = http.get("/v1/entities?user_id=alice&unrelated=true&k=2").json()
+    assert {item["name"] for item in page["items"]} < {"Anna", "Lyon", "Oslo"} and page["next"]
+
+
+def test_conversations_are_read_backwards(memory: Memory, http: TestClient) -> None:
+    session = "team/频道 1"
+    chat = SQLChatMessageHistory(session, memory=memory, user_id="alice")
+    for number in range(5):
+        chat.add_user_message(f"turn {number}")
+    note = Note(kind="summary", text="five turns", covers_from=1, covers_to=5)
+    memory.engine.database.write(lambda c: notes.keep(c, Conversation(session, ALICE), note))
+    (listed,) = http.get("/v1/conversations?user_id=alice").json()["items"]
+    assert (listed["session_id"], listed["user_id"], listed["turns"]) == (session, "alice", 5)
+    where = f"/v1/conversations/{session}"
+    page = http.get(f"{where}/turns?user_id=alice&k=2").json()
+    assert [turn["text"] for turn in page["items"]] == ["turn 3", "turn 4"]
+    before = http.get(f"{where}/turns?user_id=alice&before={page['next']}").json()
+    assert [turn["message"]["data"]["content"] for turn in before["items"]] == ["turn 0", "turn 1", "turn 2"]
+    assert before["next"] is None
+    assert [note["text"] for note in http.get(f"{where}/notes?user_id=alice").json()["items"]] == ["five turns"]
+    assert http.get(f"{where}/turns?user_id=bob").json() == {"items": [], "next": None}
+
+
+def test_what_was_exported_can_be_imported_elsewhere(http: TestClient, tmp_path: Path) -> None:
+    for number in range(3):
+        added(http, f"fact {number}", infer=False, metadata={"n": number}, timestamp=f"202{number}-01-01T00:00:00Z")
+    lines = http.get("/v1/export?user_id=alice").text.replace('"alice"', '"bob"')
+    report = http.post("/v1/import", content=lines).json()
+    assert report == {"imported": 3, "refused": 0, "errors": []}
+
+    def shown(user: str) -> list[tuple[Any, ...]]:
+        items = http.get(f"/v1/memories?user_id={user}").json()["items"]
+        return [tuple(item[name] for name in ("text", "metadata", "created_at", "actor_id", "role")) for item in items]
+
+    assert shown("alice") == shown("bob")
+
+
+def test_a_line_that_cannot_be_imported_is_told_and_the_others_are_taken(http: TestClient) -> None:
+    good = json.dumps({"text": "I like tea.", "user_id": "alice"})
+    bad = ["{", "[]", '{"text": ""}', '{"text": "x"}', json.dumps({"text": "x", "user_id": "alice", "colour": 1})]
+    bad += [json.dumps({"text": "x", "user_id": "alice", "role": "system"}), "\udcff"]
+    lines = "\n".join([*bad, "", good]).encode(errors="surrogateescape")
+    for _ in range(2):
+        report = http.post("/v1/import", content=lines, headers={"Idempotency-Key": "k"}).json()
+        assert (report["imported"], report["refused"]) == (1, 7)
+        assert [error["line"] for error in report["errors"]] == [1, 2, 3, 4, 5, 6, 7]
+        assert {error["status"] for error in report["errors"]} == {400}
+    assert len(http.get("/v1/memories?user_id=alice").json()["items"]) == 1
+
+
+def test_an_export_holds_one_page_at_a_time(memory: Memory, http: TestClient) -> None:
+    memory.add_many([{"messages": [f"fact {number}" for number in range(1200)], "user_id": "alice", "infer": False}])
+    with http.stream("GET", "/v1/export?user_id=alice") as answer:
+        texts = [json.loads(line)["text"] for line in answer.iter_lines()]
+    assert sorted(texts) == sorted(f"fact {number}" for number in range(1200))
+
+
+def test_a_server_tells_without_a_key_that_it_is_alive_and_whether_it_is_ready(
+    memory: Memory, keyed: TestClient
+) -> None:
+    assert keyed.get("/v1/health").json()["status"] == "alive"
+    assert keyed.get("/v1/ready").json()["status"] == "ready"
+    memory.engine.database.close()
+    assert keyed.get("/v1/health").status_code == 200
+    assert str(memory.location) not in problem(keyed.get("/v1/ready"), 503)
+
+
+# ── who may do what ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_key_names_its_scope_by_itself_and_no_other(memory: Memory, keyed: TestClient) -> None:
+    hers, his = key(memory), key(memory, Scope(user_id="bob"))
+    change = keyed.post("/v1/memories", json={"messages": "I like tea."}, headers=hers).json()["results"][0]
+    assert memory.get(change["id"]).scope == ALICE
+    assert keyed.post("/v1/search", json={"query": "tea"}, headers=his).json() == {"results": []}
+    foreign = [
+        keyed.post("/v1/search", json={"query": "tea", "user_id": "alice"}, headers=his),
+        keyed.get("/v1/memories?user_id=alice", headers=his),
+        keyed.get("/v1/export?user_id=alice", headers=his),
+        keyed.post("/v1/memories/batch", json={"items": [{"messages": "x", "user_id": "alice"}]}, headers=his),
+    ]
+    assert [problem(answer, 403) for answer in foreign] == ["this key reaches another scope"] * 4
+    line = keyed.post("/v1/import", content='{"text": "x", "user_id": "alice"}', headers=his).json()
+    assert (line["imported"], line["errors"][0]["status"]) == (0, 403)
+    missing, forbidden = (keyed.get(f"/v1/memories/{each}", headers=his) for each in ("none", change["id"]))
+    assert problem(missing, 404).replace("none", change["id"]) == problem(forbidden, 404)
+
+
+def test_rights_are_asked_for(memory: Memory, keyed: TestClient) -> None:
+    reader, writer, chief = key(memory, ALICE, "read"), key(memory, ALICE, "write"), key(memory, ALICE, "admin")
+    memory.add("I like tea.", user_id="bob")
+    assert problem(keyed.post("/v1/memories", json={"messages": "x"}, headers=reader), 403)
+    assert problem(keyed.get("/v1/memories", headers=writer), 403)
+    assert problem(keyed.post("/v1/purge", json={}, headers=writer), 403)
+    assert problem(keyed.get("/v1/scopes", headers=reader), 403)
+    assert keyed.get("/v1/scopes", headers=chief).json() == {"items": []}  # bob's is not hers
+    keyed.post("/v1/memories", json={"messages": "I like tea."}, headers=chief)
+    assert [each["user_id"] for each in keyed.get("/v1/scopes", headers=chief).json()["items"]] == ["alice"]
+    assert problem(keyed.get("/v1/memories"), 401)
+
+
+def test_a_trace_is_shown_to_its_own_scope(memory: Memory, keyed: TestClient) -> None:
+    hers, his = key(memory), key(memory, Scope(user_id="bob"))
+    trace = keyed.post("/v1/memories", json={"messages": "I like tea."}, headers=hers).json()["trace_id"]
+    told = keyed.get(f"/v1/traces/{trace}", headers=hers).json()
+    assert ([turn["text"] for turn in told["turns"]], told["facts"][0]["text"]) == (["I like tea."], "Likes tea")
+    assert problem(keyed.get(f"/v1/traces/{trace}", headers=his), 404)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("/v1/search", b'{"query": "x", "user_id": "a", "colour": 1}', 422),
+        ("/v1/search", b'{"query": "x", "user_id": "a", "\\ud800": 1}', 422),
+        ("/v1/search", b'{"query": "\\ud800", "user_id": "a"}', 400),
+        ("/v1/search", b'{"query": "x\\u0000", "user_id": "a"}', 400),
+        ("/v1/search", b'{"query": "x", "user_id": "a", "threshold": NaN}', 422),
+        ("/v1/search", b'{"query": "x", "user_id": "a", "k": 1e400}', 422),
+        ("/v1/search", b"[" * 100_000, 400),
+        ("/v1/search", b"\xff", 400),
+        ("/v1/memories", b'{"messages": "x", "user_id": "a", "metadata": {"x": NaN}}', 400),
+        ("/v1/memories", b'{"messages": [{"role": "user", "content": "\\ud800"}], "user_id": "a"}', 400),
+        ("/v1/memories", b'{"messages": "x", "user_id": " "}', 400),
+        ("/v1/memories", b'{"messages": "x", "user_id": "a", "expires_at": "9999-12-31T23:59:59-10:00"}', 400),
+        ("/v1/memories", b'{"messages": "x", "user_id": "a", "metadata": {"n": 1' + b"0" * 5_000 + b"}}", 400),
+    ],
+)
+def test_what_is_no_request_is_a_problem_that_repeats_nothing(
+    http: TestClient, path: str, body: bytes, status: int
+) -> None:
+    for wait in ("true", "false"):
+        problem(
+            http.post(
+                f"{path}{'' if 'search' in path else f'?wait={wait}'}",
+                content=body,
+                headers={"content-type": "application/json"},
+            ),
+            status,
+        )
+
+
+def test_every_route_has_its_place_in_the_document(http: TestClient) -> None:
+    paths = http.get("/openapi.json").json()["paths"]
+    ours = {path: how for path, how in paths.items() if path.startswith("/v1/")}
+    assert len(ours) >= 20
+    for path, operations in ours.items():
+        for operation in operations.values():
+            assert operation["summary"] and operation["description"], path
+            assert "application/problem+json" in operation["responses"]["default"]["content"], path
+
+
+def test_the_log_tells_our_routes_from_others(http: TestClient, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", logger="langmem_adapter.server")
+    http.get("/v1/memories/x")
+    http.get("/memories/x")
+    told = [vars(record)["fields"]["route"] for record in caplog.records if record.getMessage() == "request"]
+    assert told == ["/v1/memories/{memory_id}", "/memories/{memory_id}"]
