@@ -91,10 +91,24 @@ class Experience:
 
     @classmethod
     def of(cls, item: MemoryItem) -> Self:
-        """As it stands in a memory."""
+        """As it stands in a memory. What an edit by hand left of it is shown; without a response it has no score."""
         data = item.metadata
-        score = Score(data["score"], data.get("reason", "")) if "score" in data else None
-        return cls(item.id, item.text, data["response"], data["tag"], score, data.get("seconds"), item.created_at)
+        response, value, reason = data.get("response"), data.get("score"), data.get("reason")
+        scored = isinstance(response, str) and isinstance(value, int) and value in range(1, BEST + 1)
+        score = Score(int(value or 0), _text_in(reason)) if scored and value is not True else None
+        return cls(
+            item.id,
+            item.text,
+            _text_in(response),
+            _text_in(data.get("tag")),
+            score,
+            data.get("seconds"),
+            item.created_at,
+        )
+
+
+def _text_in(value: object) -> str:
+    return value if isinstance(value, str) else ""
 
 
 # ── what can be replaced ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -9,6 +9,7 @@ from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from langmem_adapter.arguments import each_of
 from langmem_adapter.conversation.summaries import Summary, before_latest, is_open, pieces_of, summarized, units
 from langmem_adapter.errors import ConflictError, InvalidInputError
 from langmem_adapter.forks import cached_property
@@ -120,7 +121,8 @@ class Course:
 
     def state(self) -> Plan[State]:
         """How it stands."""
-        return Plan(partial(self._engine.reading, self._read, self._engine.cache))
+        cache = self._engine.cache
+        return Plan(partial(self._engine.reading, self._read) if cache is None else partial(self._looked_up, cache))
 
     def notes(self, kind: str) -> Plan[list[Note]]:
         """The notes of a kind, oldest first."""
@@ -141,17 +143,37 @@ class Course:
         }
         return json.dumps(whole, ensure_ascii=False)
 
-    def _read(self, connection: Connection, cache: Cache | None = None) -> State:
-        """Contract: a copy counts only where its version is the database's; see tests/conversation/test_cache.py."""
+    def _read(self, connection: Connection) -> State:
         summary = notes.latest(connection, self._conversation, "summary")
         after = 0 if summary is None else summary.covers_to
-        version = "" if cache is None else conversations.version(connection, self._conversation, after)
-        if cache is not None and (kept := cache.get(self._conversation, version)) is not None:
-            return State(summary, [_turn(held) for held in json.loads(kept)])
-        turns = conversations.read(connection, self._conversation, Which(after=after))
-        if cache is not None:
-            cache.put(self._conversation, version, json.dumps([asdict(turn) for turn in turns], default=str))
-        return State(summary, turns)
+        return State(summary, conversations.read(connection, self._conversation, Which(after=after)))
+
+    def _looked_up(self, cache: Cache) -> State:
+        """Contract: a copy counts only where its version is the database's; see tests/conversation/test_cache.py.
+
+        Contract: no copy is left behind of what was erased while it was put there: whoever erases looks for copies once the
+        rows are gone, and who puts one there looks for the rows afterwards.
+        tests/conversation/test_cache.py::test_what_is_erased_while_a_copy_is_made_leaves_none
+        """
+        conversation = self._conversation
+        version, summary = self._engine.reading(self._version)
+        if (turns := _turns(cache.get(conversation, version))) is not None:
+            return State(summary, turns)
+
+        def read(connection: Connection) -> tuple[str, State]:
+            return self._version(connection)[0], self._read(connection)
+
+        state: State
+        version, state = self._engine.reading(read)
+        cache.put(conversation, version, json.dumps([asdict(turn) for turn in state.turns], default=str))
+        if self._engine.reading(self._version)[0] != version:
+            cache.drop(conversation)
+        return state
+
+    def _version(self, connection: Connection) -> tuple[str, Note | None]:
+        summary = notes.latest(connection, self._conversation, "summary")
+        after = 0 if summary is None else summary.covers_to
+        return conversations.version(connection, self._conversation, after), summary
 
     # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -188,6 +210,9 @@ class Course:
     def clear(self, connection: Connection) -> None:
         """Remove everything but the name."""
         conversations.clear(connection, self._conversation)
+
+    def forget(self) -> None:
+        """Forget the copy of it, outside of any transaction: nobody who writes has to wait for a cache."""
         if self._engine.cache is not None:
             self._engine.cache.drop(self._conversation)
 
@@ -329,8 +354,13 @@ def _digest(parts: object) -> str:
     return blake2b(json.dumps(parts, ensure_ascii=False).encode(), digest_size=32).hexdigest()
 
 
-def _turn(held: dict[str, Any]) -> StoredTurn:
-    return StoredTurn(**{**held, "created_at": datetime.fromisoformat(held["created_at"])})
+def _turns(kept: str | None) -> list[StoredTurn] | None:
+    """The turns of a copy; `None` where it is none, or one that another release or program made."""
+    try:
+        turns = each_of(json.loads(kept or "null"), "turns")
+        return [StoredTurn(**{**turn, "created_at": datetime.fromisoformat(turn["created_at"])}) for turn in turns]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
 
 
 def _shown(turn: StoredTurn) -> dict[str, Any]:

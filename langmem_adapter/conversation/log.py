@@ -6,9 +6,9 @@ from collections import defaultdict
 from dataclasses import fields
 from datetime import UTC, datetime
 from functools import partial
-from threading import RLock
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from langmem_adapter.forks import Lock
 from langmem_adapter.storage import conversations
 from langmem_adapter.storage.conversations import EVERY, Draft, StoredTurn, Which
 
@@ -36,10 +36,14 @@ class Stored:
 
 
 class Kept:
-    """Turns in this object, by position, and by what they say and what caused them."""
+    """Turns in this object, by position, and by what they say and what caused them.
+
+    Contract: where a child is forked in the middle of a change, it may keep a turn twice, and it misses none: what `_by` knows
+    stands in `_turns`. tests/test_forks.py::test_a_log_that_another_thread_holds_is_free_in_a_child
+    """
 
     def __init__(self) -> None:
-        self.lock: Final = RLock()
+        self.lock: Final = Lock()
         self.clear()
         self._last = 0
 
@@ -72,9 +76,10 @@ class Kept:
     def remove(self, positions: Sequence[int]) -> None:
         """Take some out."""
         for position in positions:
-            turn = self._turns.pop(position)
+            turn = self._turns[position]
             for key in (turn.fingerprint, turn.cause):
                 self._by[key].pop(position, None)
+            del self._turns[position]
 
     def clear(self) -> None:
         """Take all out."""

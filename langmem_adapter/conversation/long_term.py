@@ -7,10 +7,11 @@ one of the database's own (`memory_type="message"`), embedded by its model and f
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Literal, NamedTuple, ParamSpec, TypeVar
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, HumanMessage
@@ -30,14 +31,22 @@ from langmem_adapter.storage.writes import Write
 from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from langmem_adapter.memory import Memory
+    from langmem_adapter.records.results import Hit
     from langmem_adapter.storage.conversations import Draft, StoredTurn
 
 __all__ = ["MONTH", "LongTermMemory", "News", "Recovered", "Seen", "Similar"]
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 MONTH: Final = timedelta(days=30)
+_LONGEST: Final = timedelta(days=365_000)
+_CHUNK: Final = 500
+_MOST: Final = 10_000
+_WIDER: Final = 4
 _SAID: Final = frozenset({"human", "ai", "chat", "AIMessageChunk", "HumanMessageChunk"})
 
 
@@ -95,6 +104,21 @@ class News(list[BaseMessage]):
         self.later = tuple(later)
 
 
+def _pinned(
+    plan: Callable[Concatenate[LongTermMemory, P], Plan[R]],
+) -> Callable[Concatenate[LongTermMemory, P], Plan[R]]:
+    """The plan for the role of now.
+
+    Contract: what began for a role ends with it, whichever `recover_memory` takes meanwhile: a copy does it.
+    Proved by tests/conversation/test_long_term.py::test_what_is_under_way_stays_with_the_role_that_it_began_for.
+    """
+
+    def pinned(self: LongTermMemory, /, *args: P.args, **kwargs: P.kwargs) -> Plan[R]:
+        return plan(copy(self), *args, **kwargs)
+
+    return pinned
+
+
 class LongTermMemory(WorkingMemory):
     """The log of a role; what it watches becomes a memory as well, found by meaning when it is long out of sight.
 
@@ -144,8 +168,10 @@ class LongTermMemory(WorkingMemory):
         run_id: str | None = None,
     ) -> None:
         super().__init__(ignore_id=ignore_id, watch=watch, memory=memory)
-        if ttl is not None and (not isinstance(ttl, timedelta) or ttl <= timedelta()):
-            raise InvalidInputError(f"ttl is a timedelta, how long a memory is found, or None; not {quoted(ttl)}")
+        if ttl is not None and (not isinstance(ttl, timedelta) or not timedelta() < ttl <= _LONGEST):
+            raise InvalidInputError(
+                f"ttl is a timedelta, how long a memory is found, up to a thousand years, or None; not {quoted(ttl)}"
+            )
         self._engine = engine_of(memory, "LongTermMemory")
         self._memory = memory
         self._threshold = cosine(threshold) or 0.0
@@ -219,9 +245,7 @@ class LongTermMemory(WorkingMemory):
         messages = each_of(observed, "observed")
         drafts = named_drafts(messages)
         most = None if limit is None else bounded(limit, "limit")
-        window = number_of(k, "k")
-        unknown = self._reading(lambda log: self._new(log, drafts, window))
-        return unknown.and_then(lambda new: self._judged(messages, drafts, new)).then(partial(_cut, most=most))
+        return self._news(messages, drafts, number_of(k, "k")).then(partial(_cut, most=most))
 
     afind_news = awaited(find_news)  # type: ignore[arg-type]  # mypy takes `self` from the base class, whose name this is
 
@@ -257,16 +281,7 @@ class LongTermMemory(WorkingMemory):
         Raises:
             InvalidInputError: An argument cannot be used, or it is not known yet whose memory it is.
         """
-        window, most = number_of(k, "k"), bounded(recalled, "recalled")
-
-        def shown(turns: list[StoredTurn]) -> Plan[list[BaseMessage]]:
-            recent = messages_of(turns)
-            if not window or len(turns) < window:
-                return Plan.known(recent)
-            asked = query or (recent[-1].text if isinstance(recent[-1], HumanMessage) else "")
-            return self._recalled(asked, turns, most).then(lambda found: [*found, *recent])
-
-        return self._reading(lambda log: log.read(Which(last=window or None))).and_then(shown)
+        return self._shown(number_of(k, "k"), query, bounded(recalled, "recalled"))
 
     acontext = awaited(context)
 
@@ -284,6 +299,7 @@ class LongTermMemory(WorkingMemory):
     def _where(self) -> Conversation:
         return Conversation(self._conversation.session, self._scope)
 
+    @_pinned
     def _adding(self, messages: Sequence[BaseMessage]) -> Plan[list[Draft]]:
         given = named_drafts(messages)
         drafts = [replace(draft, memory_id=str(uuid4())) if self._lasts(draft) else draft for draft in given]
@@ -331,7 +347,7 @@ class LongTermMemory(WorkingMemory):
 
     def _clear(self, log: Any) -> None:
         self._forget(log, log.read())
-        super()._clear(log)
+        super()._clear(log)  # at once: there may be more turns than a database takes positions
 
     def _forget(self, log: Any, turns: Sequence[StoredTurn]) -> None:
         ids = [turn.memory_id for turn in turns if turn.memory_id is not None]
@@ -340,8 +356,14 @@ class LongTermMemory(WorkingMemory):
         if decisions:
             self._engine.ledger.within()(log.connection, Write(decisions))
 
+    @_pinned
+    def _news(self, messages: list[BaseMessage], drafts: list[Draft], window: int) -> Plan[News]:
+        unknown = self._reading(lambda log: self._new(log, drafts, window))
+        return unknown.and_then(lambda new: self._judged(messages, drafts, new))
+
     def _judged(self, messages: list[BaseMessage], drafts: list[Draft], new: list[int]) -> Plan[News]:
-        exact = [Seen(message, "exact") for place, message in enumerate(messages) if place not in set(new)]
+        unknown = set(new)
+        exact = [Seen(message, "exact") for place, message in enumerate(messages) if place not in unknown]
         compared = [place for place in new if self._lasts(drafts[place])]
 
         def judge(found: list[list[Similar]]) -> News:
@@ -351,15 +373,19 @@ class LongTermMemory(WorkingMemory):
 
         return self._near([drafts[place].text for place in compared], 1).then(judge)
 
+    @_pinned
     def _near(self, texts: list[str], k: int) -> Plan[list[list[Similar]]]:
         if not texts:
             return Plan.known([])
         scope = self._scope
 
-        def look_up(vectors: Any) -> list[list[Similar]]:
-            found = self._engine.searcher.alike(vectors, scope, memory_type=MESSAGE, k=k, threshold=self._threshold)
+        def look_up(vectors: Any, most: int = k) -> list[list[Similar]]:
+            found = self._engine.searcher.alike(vectors, scope, memory_type=MESSAGE, k=most, threshold=self._threshold)
             said = self._said({memory_id for near in found for memory_id, _ in near})
-            return [[Similar(said[each], score) for each, score in near if each in said] for near in found]
+            mine = [[Similar(said[each], score) for each, score in near if each in said][:k] for near in found]
+            # What other scopes within this one remember, or nobody's log holds any more, must not take the places of its own.
+            full = all(len(own) == k or len(near) < most for own, near in zip(mine, found, strict=True))
+            return mine if full else look_up(vectors, _WIDER * most)
 
         return self._vectors(texts).and_then(lambda found: Plan(partial(look_up, found)))
 
@@ -368,18 +394,42 @@ class LongTermMemory(WorkingMemory):
 
     def _said(self, memory_ids: Iterable[str], before: int | None = None) -> dict[str, BaseMessage]:
         """The messages of some memories, oldest first."""
-        which = Which(memory_ids=[*memory_ids], before=before)
-        turns: list[StoredTurn] = self._reading(lambda log: log.read(which)).run()
+        ids = [*memory_ids]
+
+        def read(log: Any) -> list[StoredTurn]:
+            parts = [ids[start : start + _CHUNK] for start in range(0, len(ids), _CHUNK)]
+            found = [turn for part in parts for turn in log.read(Which(memory_ids=part, before=before))]
+            return sorted(found, key=lambda turn: int(turn.position))
+
+        turns: list[StoredTurn] = self._reading(read).run()
         return {str(turn.memory_id): message for turn, message in zip(turns, messages_of(turns), strict=True)}
 
-    def _recalled(self, text: str, recent: list[StoredTurn], most: int) -> Plan[list[BaseMessage]]:
+    @_pinned
+    def _shown(self, window: int, query: str | None, most: int) -> Plan[list[BaseMessage]]:
+        def shown(turns: list[StoredTurn]) -> Plan[list[BaseMessage]]:
+            recent = messages_of(turns)
+            if not window or len(turns) < window:
+                return Plan.known(recent)
+            asked = query or (recent[-1].text if isinstance(recent[-1], HumanMessage) else "")
+            return self._recalled(asked, turns, most, most + len(turns)).then(lambda found: [*found, *recent])
+
+        return self._reading(lambda log: log.read(Which(last=window or None))).and_then(shown)
+
+    def _recalled(self, text: str, recent: list[StoredTurn], most: int, k: int) -> Plan[list[BaseMessage]]:
         if not text.strip():
             return Plan.known([])
         # As many more as the latest could take of it: so the best of the time before are among them, whatever they take.
-        options: dict[str, Any] = {"k": min(most + len(recent), 10_000), "memory_type": MESSAGE, **self._scope.named}
-        return Plan.calling(self._memory.search, self._memory.asearch, text, **options).and_then(
-            lambda hits: Plan(partial(self._earlier, [hit.id for hit in hits], recent[0].position, most))
-        )
+        k = min(k, _MOST)
+        options: dict[str, Any] = {"k": k, "memory_type": MESSAGE, **self._scope.named}
+
+        def enough(hits: Sequence[Hit]) -> Plan[list[BaseMessage]]:
+            earlier = Plan(partial(self._earlier, [hit.id for hit in hits], recent[0].position, most))
+            if len(hits) < k or k == _MOST:
+                return earlier
+            wider = partial(self._recalled, text, recent, most, _WIDER * k)  # as in `_near`
+            return earlier.and_then(lambda said: Plan.known(said) if len(said) == most else wider())
+
+        return Plan.calling(self._memory.search, self._memory.asearch, text, **options).and_then(enough)
 
     def _earlier(self, ids: list[str], before: int, most: int) -> list[BaseMessage]:
         said = self._said(ids, before)

@@ -106,7 +106,7 @@ def told(message: BaseMessage) -> str:
 
 
 def units(messages: Iterable[tuple[int, BaseMessage]]) -> list[Unit]:
-    """Messages that belong together: what tools returned stays with their call.
+    """Messages that belong together: what tools returned stays with their call, whatever others said between them.
 
     Args:
         messages: Each with its position, in order.
@@ -115,18 +115,25 @@ def units(messages: Iterable[tuple[int, BaseMessage]]) -> list[Unit]:
         The units; the last may hold a call that is not answered yet (`is_open`).
     """
     together: list[Unit] = []
+    asked: dict[str | None, int] = {}  # the unit of each call
     for position, message in messages:
         if isinstance(message, ToolMessage) and together:
+            start = asked.get(message.tool_call_id, len(together) - 1)
+            together[start:] = [[each for unit in together[start:] for each in unit]]
             together[-1].append((position, message))
         else:
             together.append([(position, message)])
+        asked |= dict.fromkeys(_calls(together[-1]), len(together) - 1)
     return together
 
 
 def is_open(unit: Unit) -> bool:
     """Whether a unit waits for what a tool returns."""
-    asked = {call["id"] for _, message in unit if isinstance(message, AIMessage) for call in message.tool_calls}
-    return not asked <= {message.tool_call_id for _, message in unit if isinstance(message, ToolMessage)}
+    return not _calls(unit) <= {message.tool_call_id for _, message in unit if isinstance(message, ToolMessage)}
+
+
+def _calls(unit: Iterable[tuple[int, BaseMessage]]) -> set[str | None]:
+    return {call["id"] for _, message in unit if isinstance(message, AIMessage) for call in message.tool_calls}
 
 
 def before_latest(together: Sequence[Unit], tokens: CountTokens, room: int) -> int:

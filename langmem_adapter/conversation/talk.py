@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, messages_from_dict
 
-from langmem_adapter.arguments import filled
+from langmem_adapter.arguments import each_of, filled
 from langmem_adapter.conversation.summaries import split_texts
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import check_text, quoted
@@ -108,7 +108,7 @@ class Talk:
     @planned
     def clear(self) -> Plan[None]:
         """Remove the messages, and all that was made of them."""
-        return self._course.writing(self._course.clear)
+        return self._course.writing(self._course.clear).and_then(lambda _: Plan(self._course.forget))
 
     aclear = awaited(clear)
 
@@ -294,8 +294,8 @@ def _given(data: object) -> dict[str, Any]:
         return {
             "history": messages_from_dict(list(held["history"])),
             "historical_summary": check_text(held["historical_summary"], "historical_summary"),
-            "knowledge": [check_text(text, "knowledge") for text in held["knowledge"]],
+            "knowledge": [check_text(text, "knowledge") for text in each_of(held["knowledge"], "knowledge")],
             "last_talk": None if talk is None else check_text(talk, "last_talk"),
         }
-    except (ValueError, TypeError, LookupError) as error:
+    except (ValueError, TypeError, LookupError, RecursionError) as error:
         raise InvalidInputError(f"this is not what dumps gave: {type(error).__name__}: {error}") from None

@@ -8,6 +8,7 @@ agree on what is known, and the log may lie in the database, where several proce
 from __future__ import annotations
 
 import json
+import sys
 from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
@@ -174,7 +175,7 @@ class WorkingMemory:
     @planned
     def get_by_role(self, role: str) -> Plan[list[BaseMessage]]:
         """The messages of a speaker: the label that they are stamped with, else "user", "assistant", "system" or "tool"."""
-        return self._found(Which(label=speaker(role)))
+        return self._found(Which(label=speaker(check_text(role, "role"))))
 
     aget_by_role = awaited(get_by_role)
 
@@ -218,7 +219,8 @@ class WorkingMemory:
         """The message at a place, counted from 0, or from the end where it is negative; `None` where there is none."""
         if not isinstance(position, int) or isinstance(position, bool):
             raise InvalidInputError(f"position is a whole number, not {quoted(position)}")
-        return self._reading(lambda log: _message(log.nth(position)))
+        place = max(-sys.maxsize, min(position, sys.maxsize))
+        return self._reading(lambda log: _message(log.nth(place)))
 
     aget_by_position = awaited(get_by_position)
 
@@ -268,13 +270,20 @@ class WorkingMemory:
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """The inverse of `to_json`, in this object's own log.
 
+        Raises:
+            InvalidInputError: It is something else.
+
         Example:
             >>> from langchain_core.messages import HumanMessage
             >>> log = WorkingMemory([HumanMessage("Hi", id="1")])
             >>> WorkingMemory.from_json(log.to_json()).storage == log.storage
             True
         """
-        return cls(messages_from_dict(data["storage"]), ignore_id=data["ignore_id"])
+        try:
+            messages, ignore_id = messages_from_dict(each_of(data["storage"], "storage")), data["ignore_id"]
+        except (ValueError, TypeError, LookupError) as error:
+            raise InvalidInputError(f"this is not what to_json gave: {type(error).__name__}: {error}") from None
+        return cls(messages, ignore_id=ignore_id)
 
     # ── inside ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -350,7 +359,7 @@ class WorkingMemory:
     def _writing(self, work: Callable[[Log], T]) -> Plan[T]:
         if self._database is None:
             return self._within(work)
-        conversation = self._where()
+        conversation = self._where()  # of now: a role may take another one before the write is carried out
 
         def write(connection: Connection) -> T:
             return work(Stored(connection, conversation))
@@ -391,4 +400,4 @@ def number_of(value: object, name: str) -> int:
     """A number of messages, 0 for all."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise InvalidInputError(f"{name} is a whole number from 0 (all), not {quoted(value)}")
-    return value
+    return min(value, sys.maxsize)  # more than databases can count is all

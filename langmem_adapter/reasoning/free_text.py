@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from langchain_core.messages import BaseMessage, HumanMessage
 
-from langmem_adapter.errors import ModelReplyError
+from langmem_adapter.errors import InvalidInputError, ModelReplyError
 from langmem_adapter.reasoning.base import Description, Extraction
 from langmem_adapter.reasoning.messages import usage_of
 from langmem_adapter.reasoning.prompts import DESCRIBE, record_messages
+from langmem_adapter.records.checks import check_text
 from langmem_adapter.records.work import Fact
 
 if TYPE_CHECKING:
@@ -52,4 +53,7 @@ def plain_text(reply: BaseMessage, name: str, what: str) -> str:
     text = _FENCE.sub(r"\1", plain).strip()
     if refusal or not text:
         raise ModelReplyError(f"{name} did not say {what}; nothing was changed", reply=str(refusal or reply.text))
-    return text
+    try:
+        return check_text(text, f"what {name} said")
+    except InvalidInputError as error:
+        raise ModelReplyError(f"{error}; nothing was changed", reply=reply.text) from None

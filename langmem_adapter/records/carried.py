@@ -8,6 +8,7 @@ chunks of a stream carry: texts would be glued together, lists are appended, and
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -18,8 +19,6 @@ from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import check_text, json_object, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from langchain_core.messages import BaseMessage
 
 __all__ = [
@@ -30,6 +29,7 @@ __all__ = [
     "cause_names",
     "fingerprint",
     "label_of",
+    "origin_of",
     "register",
     "speaker",
     "stamp",
@@ -39,7 +39,7 @@ KEY: Final = "langmem_adapter"
 """The key of `additional_kwargs`."""
 
 _LABELS: Final = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant", "HumanMessageChunk": "user"}
-_SAID: Final = ("type", "content", "tool_calls", "tool_call_id", "name")
+_SAID: Final = ("type", "content", "tool_calls", "invalid_tool_calls", "tool_call_id", "name")
 _models: Final[dict[str, type[BaseModel]]] = {}
 
 M = TypeVar("M", bound=type[BaseModel])
@@ -115,13 +115,20 @@ def carried(message: BaseMessage) -> Carried:
     """
     held = _held(message)
     payload = _values(held, "payload")
+    cause_by, sent_from = origin_of(message)
     return Carried(
-        cause_by=_text(held, "cause_by"),
-        sent_from=_text(held, "sent_from"),
+        cause_by=cause_by,
+        sent_from=sent_from,
         send_to=frozenset(map(str, _values(held, "send_to"))),
         label=_text(held, "label"),
         payload=_restored(payload[0]) if payload else None,
     )
+
+
+def origin_of(message: BaseMessage) -> tuple[str, str]:
+    """What brought a message about and who sent it, whatever its payload is; empty where nothing is said."""
+    held = _held(message)
+    return _text(held, "cause_by"), _text(held, "sent_from")
 
 
 def register(model: M) -> M:
@@ -169,8 +176,8 @@ def cause_names(values: Iterable[object], field: str) -> frozenset[str]:
     Raises:
         InvalidInputError: One is blank, or it is one name instead of a list.
     """
-    if isinstance(values, str | type):
-        raise InvalidInputError(f"{field} takes a list of names, not {quoted(values)} alone; write {field}=[...]")
+    if isinstance(values, str | type) or not isinstance(values, Iterable):
+        raise InvalidInputError(f"{field} must be a list, not {quoted(values)}; write {field}=[...]")
     return frozenset(cause_name(value, field) for value in values)
 
 
@@ -187,7 +194,8 @@ def speaker(kind: str) -> str:
 def fingerprint(message: BaseMessage) -> str:
     """Hash of what a message says and carries; its id, usage and other traces of the model do not matter."""
     said = {name: getattr(message, name, None) for name in _SAID}
-    held = {name: _values(_held(message), name) for name in sorted(_held(message))}
+    own = _held(message)
+    held = {name: _values(own, name) if isinstance(value, list) else value for name, value in own.items()}
     whole = json_object({"said": said, "carried": held}, "the message")
     return blake2b(json.dumps(json.loads(whole), sort_keys=True).encode(), digest_size=16).hexdigest()
 
@@ -201,7 +209,7 @@ def _values(held: dict[str, Any], field: str) -> list[Any]:
     """The distinct values of a field, in order."""
     values = held.get(field)
     listed = values if isinstance(values, list) else []
-    return [value for place, value in enumerate(listed) if value not in listed[:place]]
+    return [*{repr(value): value for value in listed}.values()]
 
 
 def _text(held: dict[str, Any], field: str) -> str:
@@ -217,7 +225,9 @@ def _plain(payload: object, schema: str) -> dict[str, Any]:
 
 
 def _restored(payload: Any) -> Any:
-    model = _models.get(payload["schema"])
+    if not isinstance(payload, dict) or payload.keys() != {"schema", "value"}:
+        return payload  # somebody else wrote it
+    model = _models.get(str(payload["schema"]))
     if model is None:
         return payload["value"]
     try:

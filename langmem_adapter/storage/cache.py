@@ -60,7 +60,7 @@ class Cache:
         except ImportError:
             raise MissingDependencyError("redis", extra="redis") from None
         self._where: Final = shown(url)
-        self._errors: Final = redis.RedisError
+        self._errors: Final = (redis.RedisError, UnicodeDecodeError)  # the second: a value that is no text of ours
         limits: dict[str, Any] = {"socket_timeout": _PATIENCE, "socket_connect_timeout": _PATIENCE}
         try:
             self._client: Final[Any] = redis.Redis.from_url(

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from langchain_core.messages import BaseMessage, ChatMessage, messages_from_dict
 from sqlalchemy import select
 
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.records.carried import carried, fingerprint, label_of
+from langmem_adapter.records.carried import fingerprint, label_of, origin_of
 from langmem_adapter.records.checks import json_object
 from langmem_adapter.storage.conversations import Draft, turns
 from langmem_adapter.storage.moments import Unreadable
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from langmem_adapter.storage.conversations import StoredTurn
 
 __all__ = ["drafts_of", "messages_of", "unreadable_turns"]
+
+
+_LONGEST: Final = 512  # in UTF-8, it fits into an index row of Postgres
 
 
 def drafts_of(messages: Sequence[BaseMessage]) -> list[Draft]:
@@ -64,7 +67,11 @@ def _draft(message: BaseMessage, name: str) -> Draft:
     fields = {"type": message.type, "data": dict(message)}
     kept = json_object(fields, name)
     _check_class(message, fields, name)
-    held = carried(message)
+    cause, sender = origin_of(message)
+    if len(cause) > _LONGEST:
+        raise InvalidInputError(
+            f"{name} names a cause of {len(cause):,} letters; {_LONGEST} are allowed, use a hash of it"
+        )
     return Draft(
         role=message.role if isinstance(message, ChatMessage) else message.type,
         text=message.text,
@@ -72,8 +79,8 @@ def _draft(message: BaseMessage, name: str) -> Draft:
         message_id=message.id,
         fingerprint=fingerprint(message),
         label=label_of(message),
-        cause=held.cause_by or None,
-        sender=held.sent_from or None,
+        cause=cause or None,
+        sender=sender or None,
     )
 
 

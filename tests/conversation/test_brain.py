@@ -165,7 +165,14 @@ def test_e4_what_is_loaded_from_a_dict_is_dumped_again(memory: Memory) -> None:
         brain.loads(data)
 
 
-@pytest.mark.parametrize("data", ["no JSON", "[]", {}, {"history": 3}, json.dumps({"history": [], "knowledge": []})])
+@pytest.mark.parametrize(
+    "data",
+    [
+        *("no JSON", "[" * 100_000, "[]", {}, {"history": 3}, json.dumps({"history": [], "knowledge": []})),
+        {"history": [], "historical_summary": "", "knowledge": "apples", "last_talk": None},
+    ],
+    ids=range(7),
+)
 def test_what_dumps_did_not_give_is_refused(memory: Memory, data: Any) -> None:
     with pytest.raises(InvalidInputError, match="not what dumps gave"):
         BrainMemory(memory, "1", user_id="alice").loads(data)

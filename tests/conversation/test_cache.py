@@ -12,6 +12,7 @@ from langchain_core.messages import AIMessage
 
 from langmem_adapter import InvalidInputError, Memory, MissingDependencyError, Settings
 from langmem_adapter.conversation import BrainMemory, WorkingMemory
+from langmem_adapter.storage.cache import Cache
 
 if TYPE_CHECKING:
     import subprocess
@@ -92,6 +93,47 @@ def test_a_copy_that_is_not_of_today_is_never_read(memory: Memory, client: Any, 
         client.restore(key, 1_000_000, old)
     expected = [turn.text for turn in log.storage] if change != "sum up" else []
     assert texts(one) == expected
+
+
+@pytest.mark.parametrize(
+    "value",
+    [b"\xff\xfe", b"no JSON", b"3", b"{}", b"[3]", b'[{"created_at": "noon"}]', b'[{"created_at": "2026-01-01"}]'],
+)
+@pytest.mark.parametrize("kind", ["copy", "key"])
+def test_what_is_no_copy_of_ours_is_not_read(url: str, memory: Memory, value: bytes, kind: str) -> None:
+    """Another program wrote it there, or another release of this one that knows other fields."""
+    one = brain(memory)
+    one.add_talk("Hi")
+    assert texts(one) == ["Hi"]
+    with redis.Redis.from_url(url) as client:
+        (key,) = client.keys()
+        ((version, _),) = client.hgetall(key).items()
+        if kind == "copy":
+            client.hset(key, version, value)
+        else:
+            client.set(key, value)
+        assert texts(one) == ["Hi"]
+        assert texts(one) == ["Hi"]
+        assert b"Hi" in client.hget(key, version)
+
+
+@pytest.mark.parametrize("erase", ["purge", "clear"])
+def test_what_is_erased_while_a_copy_is_made_leaves_none(
+    memory: Memory, client: Any, monkeypatch: pytest.MonkeyPatch, erase: str
+) -> None:
+    one, put = brain(memory), Cache.put
+    one.add_talk("Hi")
+
+    def overtaken(cache: Cache, *arguments: Any) -> None:
+        if erase == "purge":
+            assert memory.purge(user_id="alice").remains == ()
+        else:
+            one.clear()
+        put(cache, *arguments)
+
+    monkeypatch.setattr(Cache, "put", overtaken)
+    assert texts(one) == ["Hi"]
+    assert client.keys() == []
 
 
 def test_two_databases_at_one_server_do_not_disturb_each_other(url: str, tmp_path: Path) -> None:

@@ -493,3 +493,22 @@ def test_a_node_says_what_it_misses(memory: Memory) -> None:
     node = experience_node(ExperienceMemory(memory, user_id="u"), lambda request: request, request_key="question")
     with pytest.raises(InvalidInputError, match="request_key="):
         graph_of(node).invoke({"request": ASKED})
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [{"score": 99}, {"score": "10"}, {"reason": 3}, {"response": None}, {"response": [1]}, {"tag": None}],
+    ids=str,
+)
+def test_an_edit_by_hand_hides_no_other_experience_and_is_never_given_as_the_best_answer(
+    memory: Memory, edit: dict[str, Any]
+) -> None:
+    pool = ExperienceMemory(memory, agent_id=uuid4().hex)
+    kept = pool.add(ASKED, WROTE, score=10)
+    pool.add(ASKED, "something else", score=9)
+    memory.update(str(kept.id), metadata=edit)
+    found = pool.query(ASKED, exact=True)
+    assert {each.id for each in pool.query(ASKED)} == {each.id for each in found}
+    assert len(found) == 2
+    (edited,) = (each for each in found if each.id == kept.id)
+    assert perfect(ASKED, edited) == (edited.response == WROTE and "score" not in edit)

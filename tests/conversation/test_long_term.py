@@ -236,8 +236,9 @@ def test_h17_a_memory_ends_with_its_time_and_the_log_stays(memory: Memory) -> No
     role.add(said(SNAKE, "1"))
     assert role.search_similar(AGAIN) == []
     assert texts(role.get()) == [SNAKE]
-    with pytest.raises(InvalidInputError, match="ttl"):
-        LongTermMemory(memory, "engineer", ttl=timedelta())
+    for ttl in (timedelta(), timedelta.max):
+        with pytest.raises(InvalidInputError, match="ttl"):
+            LongTermMemory(memory, "engineer", ttl=ttl)
 
 
 def test_h18_another_embedding_model_is_noticed(memory: Memory, role: LongTermMemory) -> None:
@@ -315,5 +316,36 @@ def test_every_operation_has_an_async_twin(role: LongTermMemory) -> None:
         await role.apersist()
         await role.aclear()
         await role.aclean()
+
+    asyncio.run(use())
+
+
+def test_what_other_scopes_or_nobody_remembers_takes_no_place_of_a_role_s_own(memory: Memory) -> None:
+    """A role of nobody reads within all roles of its name; and a memory may come back by hand without its message."""
+    role = LongTermMemory(memory, "engineer")
+    for user in range(9):
+        LongTermMemory(memory, "engineer", user_id=str(user)).add(said(SNAKE, "1"))
+    gone = said("a snake that is gone", "1")
+    role.add(gone)
+    (kept,) = (item.id for item in memory.get_all(agent_id="engineer", k=100) if item.text == gone.text)
+    role.delete(gone)
+    memory.restore(kept, 1)
+    role.add_batch([said(AGAIN, "2"), said("later", "3", None)])
+    assert [found.message.id for found in role.search_similar(SNAKE, k=1)] == ["2"]
+    assert texts(role.find_news([said(SNAKE, "9")])) == []
+    assert texts(role.context(1, query=SNAKE, recalled=1)) == [AGAIN, "later"]
+
+
+def test_what_is_under_way_stays_with_the_role_that_it_began_for(memory: Memory) -> None:
+    async def use() -> None:
+        role = LongTermMemory(memory, "engineer", user_id="alice")
+        under_way = [asyncio.ensure_future(role.aadd(said(SNAKE, "1")))]
+        await asyncio.sleep(0)
+        await role.arecover_memory("architect")
+        await asyncio.gather(*under_way)
+        assert await role.acount() == 0
+        assert texts(memory.get_all(agent_id="architect")) == []
+        await role.arecover_memory("engineer")
+        assert texts(await role.aget()) == [SNAKE]
 
     asyncio.run(use())

@@ -104,7 +104,30 @@ def test_h13_a_model_that_shortens_too_little_is_asked_a_bounded_number_of_times
     assert len(model.calls) < 10 * len(made.windows)
 
 
-@pytest.mark.parametrize("reply", ["", "<think>hm</think>", AIMessage("", additional_kwargs={"refusal": "no"})])
+def test_what_is_said_while_a_tool_works_parts_no_call_from_its_answer() -> None:
+    def call(number: str) -> AIMessage:
+        return AIMessage("", tool_calls=[{"name": "look", "args": {}, "id": number}])
+
+    said = [
+        *(HumanMessage("Hi"), call("a"), HumanMessage("Are you there?"), call("b"), ToolMessage("1", tool_call_id="a")),
+        *(ToolMessage("2", tool_call_id="b"), HumanMessage("Well?"), ToolMessage("3", tool_call_id="nobody's")),
+    ]
+    together = units(enumerate(said))
+    assert [[position for position, _ in unit] for unit in together] == [[0], [1, 2, 3, 4, 5], [6, 7]]
+    assert not any(is_open(unit) for unit in together)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "",
+        "<think>hm</think>",
+        AIMessage("", additional_kwargs={"refusal": "no"}),
+        "so \x00 far",
+        AIMessage("so \ud800 far"),
+    ],
+    ids=range(5),
+)
 def test_h14_a_model_that_says_nothing_is_an_error(reply: Any) -> None:
     model = ScriptedChatModel(replies=[reply])
     with pytest.raises(ModelReplyError, match="nothing was changed"):

@@ -228,9 +228,9 @@ def test_important_is_what_the_watched_causes_brought(make: Callable[..., Workin
 def test_one_name_in_place_of_several_is_refused_rather_than_read_letter_by_letter(name: Any) -> None:
     with pytest.raises(InvalidInputError, match=r"write watch=\[\.\.\.\]"):
         WorkingMemory(watch=name)
-    with pytest.raises(InvalidInputError, match="actions takes a list"):
+    with pytest.raises(InvalidInputError, match="actions must be a list"):
         WorkingMemory().get_by_actions(name)
-    with pytest.raises(InvalidInputError, match="send_to takes a list"):
+    with pytest.raises(InvalidInputError, match="send_to must be a list"):
         stamp(FIRST, send_to=name)
 
 
@@ -304,6 +304,99 @@ def test_what_a_message_carries_is_rebuilt_without_importing_what_a_database_nam
         stamp(HumanMessage("x"), payload=object())
     with pytest.raises(InvalidInputError, match="blank"):
         stamp(HumanMessage("x"), cause_by=" ")
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        *(
+            None,
+            3,
+            "x",
+            [],
+            {"payload": ["x"]},
+            {"payload": [{}]},
+            {"payload": [{"schema": "a"}]},
+            {"payload": {"a": 1}},
+        ),
+        *(
+            {"payload": [{"schema": [], "value": 1}]},
+            {"cause_by": "x"},
+            {"cause_by": [{}], "label": [[3]], "send_to": [{}]},
+        ),
+    ],
+    ids=str,
+)
+def test_what_somebody_else_wrote_in_its_place_hinders_nobody(make: Callable[..., WorkingMemory], held: Any) -> None:
+    message = HumanMessage("Hi", id="1", additional_kwargs={"langmem_adapter": held})
+    log = make()
+    assert log.add(message)
+    assert isinstance(carried(log.get()[0]), Carried)
+    assert log.get() == [message]
+    log.delete(message)
+    assert log.count() == 0
+
+
+def test_the_distinct_values_of_a_field_are_told_apart() -> None:
+    values = [1, True, 1, {"a": 1}, {"a": True}, {"a": 1}]
+    assert carried(HumanMessage("", additional_kwargs={"langmem_adapter": {"send_to": values}})).send_to == {
+        *("1", "True", "{'a': 1}", "{'a': True}")
+    }
+
+
+def test_a_message_whose_payload_does_not_fit_its_model_any_more_is_kept_and_deleted(
+    make: Callable[..., WorkingMemory],
+) -> None:
+    message = stamp(HumanMessage("Hi", id="1"), payload={"goals": 3}, schema=f"{__name__}.Goals")
+    log = make()
+    assert log.add(message)
+    with pytest.raises(InvalidInputError, match="the payload is no"):
+        carried(log.get()[0])
+    assert log.find_news([message]) == []
+    log.delete(message)
+    assert log.count() == 0
+
+
+def test_calls_with_different_broken_arguments_are_different_messages(make: Callable[..., WorkingMemory]) -> None:
+    log = make(ignore_id=True)
+    for name in ("look", "count"):
+        call = {"name": name, "args": "{", "id": "c", "error": None, "type": "invalid_tool_call"}
+        assert log.add(AIMessage("", invalid_tool_calls=[call]))
+    assert log.count() == 2
+
+
+@pytest.mark.parametrize("number", [2**63 - 1, 2**63, 10**30])
+def test_numbers_that_no_database_counts_to_mean_all(make: Callable[..., WorkingMemory], number: int) -> None:
+    log = make([FIRST])
+    assert log.get(number) == [FIRST]
+    assert log.find_news([FIRST], number) == []
+    assert log.get_by_position(number) is None
+    assert log.get_by_position(-number) is None
+
+
+def test_a_cause_is_as_long_as_every_database_can_find_it(make: Callable[..., WorkingMemory]) -> None:
+    log = make([said("Hi", "1", cause="因" * 512)])
+    assert log.get_by_action("因" * 512) == log.get()
+    with pytest.raises(InvalidInputError, match="512 are allowed"):
+        log.add(said("Ho", "2", cause="因" * 513))
+
+
+def test_what_cannot_be_used_is_refused_with_a_typed_error(make: Callable[..., WorkingMemory]) -> None:
+    log: Any = make()
+    for name in ("add_batch", "find_news", "get_by_actions"):
+        for value in (None, 3, "UserRequirement"):
+            with pytest.raises(InvalidInputError, match="must be a list"):
+                getattr(log, name)(value)
+    role: Any
+    for role in ([], "\ud800", "\x00"):
+        with pytest.raises(InvalidInputError, match="role"):
+            log.get_by_role(role)
+    with pytest.raises(InvalidInputError, match="watch must be a list, not 'UserRequirement'"):
+        make(watch="UserRequirement")
+    data: Any
+    for data in ({}, [], {"storage": [3], "ignore_id": False}, {"storage": [{"type": "x"}], "ignore_id": False}):
+        with pytest.raises(InvalidInputError, match="not what to_json gave"):
+            WorkingMemory.from_json(data)
 
 
 def test_no_model_api_is_sent_what_a_message_carries() -> None:
