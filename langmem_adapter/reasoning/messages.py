@@ -35,7 +35,8 @@ def full_text(message: BaseMessage) -> str:
 def usage_of(task: str, messages: Sequence[BaseMessage], reply: BaseMessage) -> Usage:
     """What one call cost, as far as the model told, and what was said on both sides."""
     tokens: Any = (reply.usage_metadata if isinstance(reply, AIMessage) else None) or {}
-    call = Call(task, tuple((message.type, message.text) for message in messages), full_text(reply))
+    said = full_text(reply).encode(errors="replace").decode().replace("\x00", "?")  # for a trace, as databases keep it
+    call = Call(task, tuple((message.type, message.text) for message in messages), said)
     return Usage(1, tokens.get("input_tokens", 0), tokens.get("output_tokens", 0), calls=(call,))
 
 

@@ -60,7 +60,10 @@ class Cache:
         except ImportError:
             raise MissingDependencyError("redis", extra="redis") from None
         self._where: Final = shown(url)
-        self._errors: Final = (redis.RedisError, UnicodeDecodeError)  # the second: a value that is no text of ours
+        self._errors: Final = (
+            redis.RedisError,
+            ValueError,
+        )  # the second: what is no answer of Redis
         limits: dict[str, Any] = {"socket_timeout": _PATIENCE, "socket_connect_timeout": _PATIENCE}
         try:
             self._client: Final[Any] = redis.Redis.from_url(
@@ -110,6 +113,8 @@ class Cache:
     def _tried(self, work: Callable[[], object]) -> object:
         try:
             answer = work()
+        except UnicodeDecodeError:  # a value that is no text, hence none of ours
+            return None
         except self._errors as error:
             if not self._silent:
                 _log.warning(

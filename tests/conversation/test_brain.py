@@ -490,6 +490,12 @@ def test_a_summary_of_ones_own_covers_what_there_is(memory: Memory) -> None:
     assert brain.history_text == "Alice likes tea.\nAnd milk."
 
 
+def test_a_model_may_think_what_no_database_keeps(anywhere: Callable[..., BrainMemory]) -> None:
+    brain = anywhere(ScriptedChatModel(replies=[AIMessage("<think>\x00\ud800</think>So far.")] * 100))
+    talk(brain)
+    assert "So far." in brain.context(BUDGET)[0].text
+
+
 def test_summaries_and_titles_leave_traces() -> None:
     model = ScriptedChatModel(replies=[*[lambda messages: asked_for(messages)[:60]] * 4, "Lily"])
     with Memory(":memory:", model=model) as memory:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import socketserver
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -173,6 +175,26 @@ def test_a_server_that_dies_in_the_middle_loses_nothing_and_is_told_once(
         assert texts(one) == ["three"]
         with redis.Redis(port=free_port, password="s3cret") as client:  # noqa: S106 - of a server that lives a second
             assert len(client.keys()) == 1
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"$abc\r\n"])
+def test_a_server_that_is_no_redis_disturbs_nobody(tmp_path: Path, answer: bytes) -> None:
+    class Stranger(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            while self.request.recv(65_536):
+                self.request.sendall(answer)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Stranger) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with opened(f"redis://127.0.0.1:{server.server_address[1]}", tmp_path) as memory:
+            one = brain(memory)
+            one.add_talk("Hi")
+            assert texts(one) == ["Hi"]
+            one.clear()
+            (told,) = memory.purge(user_id="alice").remains
+            assert "copies of conversations are left in Redis" in told
+        server.shutdown()
 
 
 def test_a_purge_takes_the_copies_of_its_scope_with_it(memory: Memory, client: Any) -> None:
