@@ -66,7 +66,7 @@ def test_each_message_of_a_thread_is_news_once_and_answers_are_none(memory: Memo
     assert log.get() == state["messages"]
 
 
-def test_a_run_that_dies_at_work_has_its_news_again(memory: Memory) -> None:
+def test_g14_a_run_that_dies_at_work_has_its_news_again(memory: Memory) -> None:
     failing = iter([OSError("no such host")])
 
     def work(state: State) -> dict[str, Any]:
