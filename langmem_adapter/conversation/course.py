@@ -184,9 +184,8 @@ class Course:
     def append(self, draft: Draft, connection: Connection) -> bool:
         """Keep a message, unless it is there already under its id."""
         if draft.message_id is not None:
-            alike = Which(fingerprints={str(draft.fingerprint)})
-            same = conversations.read(connection, self._conversation, alike)
-            if any(turn.message_id == draft.message_id for turn in same):
+            same = Which(fingerprints={str(draft.fingerprint)}, message_ids={draft.message_id})
+            if conversations.read(connection, self._conversation, same):
                 return False
         conversations.append(connection, self._conversation, [draft])
         return True

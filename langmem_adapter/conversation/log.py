@@ -54,12 +54,12 @@ class Kept:
             values = {field.name: getattr(draft, field.name) for field in fields(Draft)}
             turn = StoredTurn(**values, position=self._last, created_at=datetime.now(UTC))
             self._turns[turn.position] = turn
-            for key in (turn.fingerprint, turn.cause):
+            for key in (turn.fingerprint, turn.message_id, turn.cause):
                 self._by[key][turn.position] = turn
 
     def read(self, which: Which = EVERY) -> list[StoredTurn]:
         """Those that fit, oldest first."""
-        keys = which.fingerprints if which.fingerprints is not None else which.causes
+        keys = next((keys for keys in (which.message_ids, which.fingerprints, which.causes) if keys is not None), None)
         places = [self._turns] if keys is None else [self._by[key] for key in keys if key in self._by]
         found = sorted((turn for place in places for turn in place.values() if which.holds(turn)), key=_position)
         return found if which.last is None else found[-which.last :]
@@ -77,7 +77,7 @@ class Kept:
         """Take some out."""
         for position in positions:
             turn = self._turns[position]
-            for key in (turn.fingerprint, turn.cause):
+            for key in (turn.fingerprint, turn.message_id, turn.cause):
                 self._by[key].pop(position, None)
             del self._turns[position]
 

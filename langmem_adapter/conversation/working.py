@@ -302,13 +302,18 @@ class WorkingMemory:
         new, known = [], set[tuple[str | None, str | None]]()
         for start in range(0, len(drafts), _CHUNK):
             chunk = drafts[start : start + _CHUNK]
-            said = {str(draft.fingerprint) for draft in chunk}
-            known |= {self._same(turn) for turn in log.read(Which(after=after, fingerprints=said))}
+            known |= {self._same(turn) for turn in log.read(self._alike(chunk, after))}
             for place, draft in enumerate(chunk, start):
                 if self._same(draft) not in known:
                     known.add(self._same(draft))
                     new.append(place)
         return new
+
+    def _alike(self, drafts: Sequence[Draft], after: int = 0) -> Which:
+        """Those that could be the same as some; of a text that is said often only those with one of the ids."""
+        said = {str(draft.fingerprint) for draft in drafts}
+        ids = None if self.ignore_id else {draft.message_id for draft in drafts}
+        return Which(after=after, fingerprints=said, message_ids=ids)
 
     def _same(self, draft: Draft) -> tuple[str | None, str | None]:
         return (None if self.ignore_id else draft.message_id), draft.fingerprint
@@ -320,8 +325,7 @@ class WorkingMemory:
         log.remove([turn.position for turn in turns])
 
     def _delete(self, draft: Draft, log: Log) -> None:
-        alike = log.read(Which(fingerprints={str(draft.fingerprint)}))
-        found = next((turn for turn in alike if self._same(turn) == self._same(draft)), None)
+        found = next((turn for turn in log.read(self._alike([draft])) if self._same(turn) == self._same(draft)), None)
         if found is None:
             hint = (
                 "; give it as `get` returns it, with its id" if draft.message_id is None and not self.ignore_id else ""

@@ -96,7 +96,7 @@ turns: Final = Table(
     Column("cause", Text),
     Column("sender", Text),
     Column("memory_id", String(64)),  # of the memory that holds the same for good
-    Index("ix_turns_fingerprint", "conversation_id", "fingerprint"),
+    Index("ix_turns_fingerprint", "conversation_id", "fingerprint", "message_id"),
     Index("ix_turns_cause", "conversation_id", "cause"),
 )
 
@@ -197,6 +197,7 @@ class Which:
         causes: Only those that one of these brought about.
         holding: Only those whose text holds this, letter by letter.
         fingerprints: Only those that say one of these.
+        message_ids: Only those with one of these ids.
         memory_ids: Only those that one of these memories holds.
     """
 
@@ -207,6 +208,7 @@ class Which:
     causes: Collection[str] | None = None
     holding: str = ""
     fingerprints: Collection[str] | None = None
+    message_ids: Collection[str | None] | None = None
     memory_ids: Collection[str] | None = None
 
     def holds(self, turn: StoredTurn) -> bool:
@@ -218,6 +220,7 @@ class Which:
             and (self.causes is None or turn.cause in self.causes)
             and self.holding in turn.text
             and (self.fingerprints is None or turn.fingerprint in self.fingerprints)
+            and (self.message_ids is None or turn.message_id in self.message_ids)
             and (self.memory_ids is None or turn.memory_id in self.memory_ids)
         )
 
@@ -230,6 +233,7 @@ class Which:
         among = (
             (turns.c.cause, self.causes),
             (turns.c.fingerprint, self.fingerprints),
+            (turns.c.message_id, self.message_ids),
             (turns.c.memory_id, self.memory_ids),
         )
         return [*found, *(column.in_(values) for column, values in among if values is not None)]

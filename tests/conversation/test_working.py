@@ -219,6 +219,15 @@ def test_the_same_id_with_other_words_is_another_message(make: Callable[..., Wor
     assert make([FIRST, said("changed", "1")]).count() == 2
 
 
+def test_what_is_said_often_is_told_apart_by_its_id(make: Callable[..., WorkingMemory]) -> None:
+    log = make()
+    assert log.add_batch([said("yes", str(number)) for number in range(50)]) == 50
+    assert not log.add(said("yes", "7"))
+    log.delete(said("yes", "7"))
+    assert log.add(said("yes", "7"))
+    assert [message.id for message in log.get(1)] == ["7"]
+
+
 def test_important_is_what_the_watched_causes_brought(make: Callable[..., WorkingMemory]) -> None:
     log = make([FIRST, said("plan", "9", cause=WritePRD)], watch=[WritePRD])
     assert texts(log.important_memory()) == ["plan"]

@@ -19,7 +19,7 @@ def upgrade() -> None:
         op.add_column("turns", sa.Column(name, sa.Text))
     op.add_column("turns", sa.Column("fingerprint", sa.String(32)))
     op.add_column("turns", sa.Column("memory_id", sa.String(64)))
-    op.create_index("ix_turns_fingerprint", "turns", ["conversation_id", "fingerprint"])
+    op.create_index("ix_turns_fingerprint", "turns", ["conversation_id", "fingerprint", "message_id"])
     op.create_index("ix_turns_cause", "turns", ["conversation_id", "cause"])
     op.create_table(
         "notes",
