@@ -146,7 +146,7 @@ def _verb(told: list[str]) -> int | None:
         )  # "rent is 900 dollars"
         if known and not noun and (place == 0 or known[1] in {"now", "past"}):
             return place
-        if place == 0 and (plain in _OPENERS or plain in _OPENING_VERBS or _P["ADVERBS"].fullmatch(f"{plain} ")):
+        if place == 0 and told[1:2] not in (["is"], ["was"]) and (plain in _OPENERS or plain in _OPENING_VERBS or _P["ADVERBS"].fullmatch(f"{plain} ")):
             return 0
     return None
 
@@ -387,8 +387,8 @@ def _kin(who: _Who, v: str, last: str, subject: str) -> Statement | None:
     )
     people = tuple(Person(kin.kind, name) for name in names)
     attribute, value = _role(kin.kind, v)
-    if kin.kind == "boss":
-        attribute, value, owner = "detail", v, f"{owner}boss"
+    if kin.kind in WORDS["ONE_OF"]:
+        attribute, value, owner = "detail", v, f"{owner}{kin.kind}"
     return Statement(
         "", owner.strip() if owner else "", attribute, value, people=people, relations=triples if kin.owner else ()
     )
@@ -438,7 +438,7 @@ class _Told:
 
 def _said(who: _Who, rest: str) -> Statement:
     form = _form(rest)
-    cut = (form.text, Span()) if form.text.startswith("be born") else timed(form.text)
+    cut = (form.text, Span()) if _P["UNTIMED"].match(form.text) else timed(form.text)
     if cut is None and form.tense in {"past", "done"}:
         cut = timed(_P["THIS"].sub("", form.text))
     told = _Told(who, form, cut[1] if cut else Span())
