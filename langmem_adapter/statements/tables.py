@@ -101,6 +101,4 @@ def _row(line: str, given: Mapping[str, str], flags: int) -> Row:
     heads = re.match(r"\[([\w ]+)\] ?", pattern)
     plain = _filled(pattern[heads.end() :] if heads else pattern, given)
     listed = tuple(heads[1].split()) if heads else ()
-    return Row(
-        attribute, _KINDS[mark.strip()], plain, flags, relation, target, listed, put, tuple(also.split())
-    )
+    return Row(attribute, _KINDS[mark.strip()], plain, flags, relation, target, listed, put, tuple(also.split()))
