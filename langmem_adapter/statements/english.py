@@ -146,7 +146,8 @@ def _verb(told: list[str]) -> int | None:
         )  # "rent is 900 dollars"
         if known and not noun and (place == 0 or known[1] in {"now", "past"}):
             return place
-        if place == 0 and (plain in _OPENERS or plain in _OPENING_VERBS or _P["ADVERBS"].fullmatch(f"{plain} ")):
+        opens = place == 0 and told[1:2] not in (["is"], ["was"])  # "Spanish is B1"
+        if opens and (plain in _OPENERS or plain in _OPENING_VERBS or _P["ADVERBS"].fullmatch(f"{plain} ")):
             return 0
     return None
 
@@ -159,8 +160,7 @@ def _form(rest: str) -> _Form:
     told = f"{_HEADS[head.lower()]} {tail}" if head.lower() in _HEADS else told[:1].lower() + told[1:]
     for short, long in _SHORT:
         told = told.replace(short, long)
-    told = _bare(told)
-    told = re.sub(r"^(is|are|am|was|were|has|have|had|does|do) no longer ", r"no longer \1 ", told)
+    told = re.sub(r"^(is|are|am|was|were|has|have|had|does|do) no longer ", r"no longer \1 ", _bare(told))
     if (again := _P["AGAIN"].match(told)) and (again[2] or told.endswith(" again")):
         told = f"is {again[1] or again[2]} again"
     if abstained := _P["ABSTAINED"].match(told):
@@ -387,8 +387,8 @@ def _kin(who: _Who, v: str, last: str, subject: str) -> Statement | None:
     )
     people = tuple(Person(kin.kind, name) for name in names)
     attribute, value = _role(kin.kind, v)
-    if kin.kind == "boss":
-        attribute, value, owner = "detail", v, f"{owner}boss"
+    if kin.kind in WORDS["ONE_OF"]:
+        attribute, value, owner = "detail", v, f"{owner}{kin.kind}"
     return Statement(
         "", owner.strip() if owner else "", attribute, value, people=people, relations=triples if kin.owner else ()
     )
@@ -438,7 +438,7 @@ class _Told:
 
 def _said(who: _Who, rest: str) -> Statement:
     form = _form(rest)
-    cut = (form.text, Span()) if form.text.startswith("be born") else timed(form.text)
+    cut = (form.text, Span()) if _P["UNTIMED"].match(form.text) else timed(form.text)
     if cut is None and form.tense in {"past", "done"}:
         cut = timed(_P["THIS"].sub("", form.text))
     told = _Told(who, form, cut[1] if cut else Span())
@@ -448,7 +448,7 @@ def _said(who: _Who, rest: str) -> Statement:
     head, _, tail = cut[0].partition(" ")
     if (head in {"die", "pass"} or cut[0] == "run away") and who.key:
         return _died(told, f"{head} {tail}")
-    if who.key and not who.kind and _P["GONE"].fullmatch(cut[0]):
+    if who.key and not who.kind and who.owner == SELF and _P["GONE"].fullmatch(cut[0]):
         return Statement("", "", "any", who.key, positive=False, ended=True)
     for row in _BY_HEAD.get(head, ()):
         forms = marked(tail) if MARK in row.text else (tail,)

@@ -126,7 +126,7 @@ FORMS: Final[dict[str, tuple[str, str]]] = {
     **{form: (verb, "past") for form, verb in IRREGULAR.items() if verb in DONE},
     **{third(verb): (verb, "now") for verb in LASTING | DONE},
     **{verb: (verb, "base") for verb in LASTING},
-    **{verb: (verb, "past") for verb in ("cut", "quit", "hurt", "set", "wed")},
+    **{verb: (verb, "past") for verb in ("cut", "quit", "hurt", "let", "set", "wed")},
     **{form: (verb, tense) for form, verb, tense in (entry.split(":") for entry in lists("english-forms")["ODD"])},
 }
 """Forms of verbs, each with its base and its tense: `base`, `now`, `past`, `ing`."""

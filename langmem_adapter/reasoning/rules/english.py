@@ -192,7 +192,7 @@ def _of_others(told: str) -> Iterator[str]:
     text, other = _sentence(told), _P["OTHER"].match(told) is not None
     said = read(text)
     misread = (
-        not said.subject and said.attribute != "goal" and text.partition(" ")[0].lower() in FORMS
+        not said.subject and said.attribute not in {"goal", "major"} and text.partition(" ")[0].lower() in FORMS
     )  # "loved ones are …"
     thing = said.subject in {"it", "its", "this", "that"} and said.attribute != "name"
     if misread or thing or leans(re.sub("^(?:he|she|they|it)\\b", "", text, flags=re.IGNORECASE), said):

@@ -97,7 +97,7 @@ def _is_told(text: str, said: Statement, told: list[str]) -> bool:
     if told[0] in {"Is", "Was", "Has", "Doesn't"}:
         return TALK["STATE"].match(text) is not None
     if tense(text) == "ing":
-        return len(told) > 2 and TALK["GOING_ON"].match(text) is not None  # noqa: PLR2004 - two words say too little
+        return (len(told) > 2 or told[-1][0].isupper()) and TALK["GOING_ON"].match(text) is not None  # noqa: PLR2004
     return said.attribute in {"habit", "event", "hobby"} and _is_deed(text, told)
 
 
