@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final
 from langmem_adapter.forks import cached_property
 from langmem_adapter.names import LONGEST_NAME, LONGEST_RELATION, entity_key, relation_name
 from langmem_adapter.reasoning.base import Answer, Comparison, Extraction, Question
+from langmem_adapter.reasoning.extracts import RuleSummarizer
 from langmem_adapter.reasoning.rules.chinese import chinese_facts, is_chinese
 from langmem_adapter.reasoning.rules.compare import compare
 from langmem_adapter.reasoning.rules.english import english_facts
 from langmem_adapter.reasoning.rules.people import Company
 from langmem_adapter.reasoning.rules.sentences import Sentence, sentences
-from langmem_adapter.reasoning.rules.summaries import RuleSummarizer
 from langmem_adapter.reasoning.runs import comparing, finding
 from langmem_adapter.records.graph import ASSISTANT, SELF
 from langmem_adapter.records.work import FORGET, Fact
