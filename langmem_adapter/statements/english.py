@@ -497,7 +497,7 @@ def _read(told: _Told, row: Row, found: re.Match[str], head: str, tail: str) -> 
     passed = "wake commute like prefer diet trait" if was else "wake commute"
     touches = (
         row.kind == "touches"
-        or (row.attribute == "wake" and _P["SOME_DAYS"].search(value) is not None)
+        or (row.attribute in {"wake", "hours"} and _P["SOME_DAYS"].search(value) is not None)
         or (form.tense == "past" and row.attribute in passed.split())
     )
     also = tuple(told.says(_EXTRA[name][0], groups[name], ended=ended) for name in _EXTRA if name in groups)
