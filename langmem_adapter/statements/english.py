@@ -17,9 +17,6 @@ from langmem_adapter.statements.statement import Person, Row, Statement
 from langmem_adapter.statements.tables import patterns, rows
 from langmem_adapter.statements.things import bare, proper, thing, things
 from langmem_adapter.statements.words import (
-    ADJECTIVES,
-    DEMONYMS,
-    DONE,
     FORMS,
     KINDS,
     MARK,
@@ -34,20 +31,14 @@ from langmem_adapter.statements.words import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from datetime import datetime
 
 __all__ = ["GIVEN", "english_statement"]
 
 GIVEN: Final = {
     name: "|".join(sorted(map(re.escape, words), key=len, reverse=True))
-    for name, words in {
-        "KIND": KINDS,
-        "PETS": PETS,
-        "ADJECTIVES": ADJECTIVES,
-        "DEMONYMS": DEMONYMS,
-        "TIME_WORDS": TIME_WORDS,
-    }.items()
+    for name, words in (WORDS | {"KIND": KINDS, "TIME_WORDS": TIME_WORDS}).items()
 } | {
     "MED": "|".join(told for kind, told in THINGS.items() if kind in WORDS["MEDICINES"]),
     "MARK": MARK,
@@ -74,41 +65,19 @@ _EXTRA: Final = {
 
 _SHORT: Final = (("can't", "cannot"), ("won't", "will not"), ("n't", " not"))
 _HEADS: Final = {"'m": "am", "'re": "are", "'ve": "have", "'ll": "will", "'d": "would", "'s": "is"}
-_DENIED: Final = {
-    "DISLIKES": "like ",
-    "HAS_NO": "have ",
-    "DOES_NOT": "",
-    "NO_FAN": "like ",
-    "IS_NOT": "{be} ",
-    "CANNOT": "can ",
-}
-_DEEDS: Final = frozenset(
-    "habit hobby like prefer study skill goal plan speak allergy health group commute team nickname".split()
-)
-"""What one did, liked or wanted: that it is over is worth a memory of its own."""
-_OPENERS: Final = (
-    ADJECTIVES | DEMONYMS | frozenset("from based called named born divorced engaged between unemployed".split())
-)
-_OPENING_VERBS: Final = frozenset("quit stopped gave given rarely seldom hardly".split())
+_DENIED: Final = {"DISLIKES": "like ", "HAS_NO": "have ", "DOES_NOT": "", "IS_NOT": "{be} ", "CANNOT": "can "}
+_OPENERS: Final = WORDS["ADJECTIVES"] | WORDS["DEMONYMS"] | WORDS["OPENERS"]
 
 
 @dataclass(slots=True)
 class _Form:
-    """A predicate in its one form.
-
-    Attributes:
-        text: "live in Rome".
-        tense: `now`, `past`, `done` (has lived), `plan`.
-        positive: Whether it is affirmed.
-        ended: Whether it says that it is over.
-        empty: Whether nothing else is said.
-    """
+    """A predicate in its one form: "live in Rome"."""
 
     text: str
-    tense: str = "now"
+    tense: str = "now"  # or "past", "done" (has lived), "plan"
     positive: bool = True
-    ended: bool = False
-    empty: bool = False
+    ended: bool = False  # it says that it is over
+    empty: bool = False  # and nothing else
 
 
 def english_statement(text: str) -> Statement:
@@ -122,16 +91,14 @@ def english_statement(text: str) -> Statement:
         [('user', 'works_at', 'Acme'), ('user', 'works_as', 'nurse')]
     """
     plain = " ".join(text.replace("’", "'").split()).rstrip(" .!…")
-    if opened := _P["USER"].match(plain):
-        plain = plain[opened.end() :]
-    told = _P["PRONOUN_IS"].sub(r"\1 is", plain).split(" ")
+    told = _P["PRONOUN_IS"].sub(r"\1 is", _P["USER"].sub("", plain)).split(" ")
     place = _verb(told)
     if place is None:
         return Statement(text)
     who = _Who.of(" ".join(told[:place])) if place else _Who()
     rest = " ".join(told[place:])
     said = _of_noun(who, rest) or _said(who, rest)
-    return replace(said, text=text, empty=said.empty and said.attribute not in _DEEDS)
+    return replace(said, text=text, empty=said.empty and said.attribute not in WORDS["DEEDS"])
 
 
 def _verb(told: list[str]) -> int | None:
@@ -140,14 +107,12 @@ def _verb(told: list[str]) -> int | None:
         plain = word.lower().strip(",;:")
         if plain in WORDS["FINITE"] or plain in _HEADS or (plain.endswith("n't") and place < 5):  # noqa: PLR2004
             return place
-        known = FORMS.get(plain)
-        noun = (
-            known and known[1] in {"base", "ing"} and told[1:2] and told[1].lower() in {"is", "are", "was"}
-        )  # "rent is 900 dollars"
-        if known and not noun and (place == 0 or known[1] in {"now", "past"}):
+        tense, after = _tense(plain), " ".join(told[1:2])
+        noun = tense in {"base", "ing"} and after.lower() in {"is", "are", "was"}  # "rent is 900 dollars"
+        if tense and not noun and (place == 0 or tense in {"now", "past"}):
             return place
-        opens = place == 0 and told[1:2] not in (["is"], ["was"])  # "Spanish is B1"
-        if opens and (plain in _OPENERS or plain in _OPENING_VERBS or _P["ADVERBS"].fullmatch(f"{plain} ")):
+        opens = plain in _OPENERS | WORDS["OPENING_VERBS"] or _P["ADVERBS"].fullmatch(f"{plain} ")
+        if opens and place == 0 and after not in {"is", "was"}:  # "Spanish is B1"
             return 0
     return None
 
@@ -181,13 +146,13 @@ def _form(rest: str) -> _Form:
 
 def _stopped(what: str) -> str:
     """What one has stopped, as one did it; what one has quit that is no deed stays so."""
-    what = re.sub(r",? (?:because|since|after|due to|when|so|as|for (?:good|health|my|the))\b.*", "", what)
+    what = _P["REASON"].sub("", what)
     verb, _, rest = what.partition(" ")
-    return f"{FORMS[verb.lower()][0]} {rest}".strip() if _ing(what) else f"quit {what}"
+    return f"{FORMS[verb.lower()][0]} {rest}".strip() if _tense(verb) == "ing" else f"quit {what}"
 
 
-def _ing(told: str) -> bool:
-    return FORMS.get(told.partition(" ")[0].lower(), ("", ""))[1] == "ing"
+def _tense(verb: str) -> str:
+    return FORMS.get(verb.lower(), ("", ""))[1]
 
 
 def _bare(told: str) -> str:
@@ -215,7 +180,7 @@ def _lemma(told: str) -> tuple[str, str]:
 def _was(rest: str, time: str) -> tuple[str, str]:
     if rest.startswith(("going to ", "planning ", "thinking of ", "about to ")) or _P["INTENDS"].match(rest):
         return rest[rest.find(" ", 8) + 1 :], "plan"
-    return (_lemma(rest)[0], time) if _ing(rest) else (f"be {rest}", time)
+    return (_lemma(rest)[0], time) if _tense(rest.partition(" ")[0]) == "ing" else (f"be {rest}", time)
 
 
 def _had(low: str, rest: str) -> tuple[str, str]:
@@ -239,28 +204,21 @@ _ABOVE: Final = dict.fromkeys(PETS, "pet") | {
     word: over for over in ("child", "sibling") for word in WORDS[over.upper()]
 }
 _STATES: Final = {"married_to": "married", "engaged_to": "engaged", "partner_of": "dating"}
-_NO_NAME: Final = frozenset(FORMS) | ADJECTIVES | DEMONYMS | TIME_WORDS | WORDS["QUALITY"] | WORDS["NO_NAME"]
+_NO_NAME: Final = (
+    FORMS.keys() | WORDS["ADJECTIVES"] | WORDS["DEMONYMS"] | TIME_WORDS | WORDS["QUALITY"] | WORDS["NO_NAME"]
+)
 
 
 @dataclass(frozen=True, slots=True)
 class _Who:
-    """Whom a statement is about.
+    """Whom a statement is about."""
 
-    Attributes:
-        key: As `Statement.subject`.
-        name: In relations; empty where none may be stated.
-        type: "person", "animal" or empty.
-        kind: The word of kin, where one was used.
-        named: Whether the name is a proper one.
-        owner: Whose sister it is.
-    """
-
-    key: str = ""
-    name: str = SELF
-    type: str = ""
-    kind: str = ""
-    named: bool = False
-    owner: str = SELF
+    key: str = ""  # as `Statement.subject`
+    name: str = SELF  # in relations; empty where none may be stated
+    type: str = ""  # "person", "animal" or empty
+    kind: str = ""  # the word of kin, where one was used
+    named: bool = False  # the name is a proper one
+    owner: str = SELF  # whose sister it is
 
     @classmethod
     def of(cls, noun: str) -> _Who:
@@ -268,11 +226,8 @@ class _Who:
         who = cls._first(owner)
         for part in filter(None, owned):
             low = part.lower()
-            who = (
-                replace(cls._first(part), key=f"{who.key} {low}".strip(), owner=who.name)
-                if who.name
-                else cls(f"{who.key} {low}", "")
-            )
+            key = f"{who.key} {low}".strip()
+            who = replace(cls._first(part), key=key, owner=who.name) if who.name else cls(key, "")
             who = replace(who, name=f"{who.owner}'s {low}") if who.kind and not who.named else who
         return who
 
@@ -322,17 +277,14 @@ def _of_noun(who: _Who, rest: str) -> Statement | None:
         return _favourite(source, (found["noun"] or found["noun2"]).strip(), v, subject)
     if (kin := _kin(who, v, noun, subject)) is not None:
         return kin
-    row = (
-        None
-        if who.kind
-        else next((row for row in _NOUNS if row.pattern.fullmatch(noun) or row.pattern.fullmatch(f"{noun}: {v}")), None)
-    )
+    forms = () if who.kind else (noun, f"{noun}: {v}")
+    row = next((row for row in _NOUNS if any(map(row.pattern.fullmatch, forms))), None)
     if row is None or (row.attribute == "name" and not re.fullmatch(r"(?!hard |common|unusual)\S+(?: \S+){0,2}", v)):
         return None
     about = f"{subject} {_noun(noun)}".strip() if row.attribute == "detail" else subject
     triples = tuple(_triples(source, row.relation, row.target, v, Span())) if row.relation and source.name else ()
-    people = source.people if subject else ()
-    return Statement("", about, row.attribute, v, touches=row.kind == "touches", people=people, relations=triples)
+    touches = row.kind == "touches"
+    return Statement("", about, row.attribute, v, touches=touches, people=source.people, relations=triples)
 
 
 def _owned(who: _Who) -> tuple[str, str]:
@@ -355,50 +307,38 @@ def _noun(told: str) -> str:
 
 
 def _favourite(source: _Who, noun: str, v: str, subject: str) -> Statement:
-    listed = things(v)
     word = noun.lower().replace("colour", "color")
     relation = f"has_favorite_{re.sub(r'[^a-z0-9]+', '_', word)}"
     bad = re.match(r"thing|part|time|way|moment|place to", word) or re.search(r"\b(?:closed|great|gone|open|good)\b", v)
-    triples = (
-        ()
-        if bad or not source.name
-        else tuple(Triple(source.name, relation, bare(one), single=len(listed) == 1) for one in listed)
-    )
-    stem = re.sub(r"s$", "", word)
-    return Statement(
-        "", f"{subject} {stem}".strip(), "favorite", v, relations=triples, people=source.people if subject else ()
-    )
+    listed = () if bad or not source.name else things(v)
+    triples = tuple(Triple(source.name, relation, bare(one), single=len(listed) == 1) for one in listed)
+    about = f"{subject} {word.removesuffix('s')}".strip()
+    return Statement("", about, "favorite", v, relations=triples, people=source.people)
 
 
 def _kin(who: _Who, v: str, last: str, subject: str) -> Statement | None:
     """Whom somebody has, by name: "Wife's name is Ann", "dog is called Rex", "best friend is Tom"."""
     naming = last in {"name", "names"} and bool(subject)
     kin = _Who.of(subject) if naming else who
-    listed = tuple(re.split(r",? and |, | & ", v)) if _P["LISTED"].fullmatch(v) else ()
+    listed = _names(v) if _P["LISTED"].fullmatch(v) else []
     if not kin.kind or kin.named or not listed or listed[0].split()[0].lower() in _NO_NAME - {"may", "april", "june"}:
         return None
-    owner = "" if kin.owner == SELF else f"{kin.owner.lower()} "
-    relation = _kin_relation(kin.kind)
-    plural = kin.kind in PLURAL or kin.kind in {"cats", "dogs"}
-    names = listed if plural else listed[:1] * (len(listed) == 1)
-    triples = tuple(
-        Triple(kin.owner, relation, name, target_type=kin.type, single=False if len(names) > 1 else None)
-        for name in names
-    )
+    names = listed if len(listed) == 1 or kin.kind in PLURAL | {"cats", "dogs"} else []
+    link = Triple(kin.owner, _kin_relation(kin.kind), "", target_type=kin.type, single=False if names[1:] else None)
+    triples = tuple(replace(link, target=name) for name in names if kin.owner)
     people = tuple(Person(kin.kind, name) for name in names)
-    attribute, value = _role(kin.kind, v)
+    owner, (attribute, value) = "" if kin.owner == SELF else kin.owner.lower(), _role(kin.kind, v)
     if kin.kind in WORDS["ONE_OF"]:
-        attribute, value, owner = "detail", v, f"{owner}{kin.kind}"
-    return Statement(
-        "", owner.strip() if owner else "", attribute, value, people=people, relations=triples if kin.owner else ()
-    )
+        attribute, value, owner = "detail", v, f"{owner} {kin.kind}".strip()
+    return Statement("", owner, attribute, value, people=people, relations=triples)
 
 
 def _role(kind: str, name: str) -> tuple[str, str]:
+    plain = _SAME.get(kind, kind)
     if state := _STATES.get(_RELATION.get(kind, "")):
         return "partner", f"{state} {name}".strip()
-    attribute = "pet" if kind in PETS else "friend" if kind in {"friend", "friends"} else "family"
-    return attribute, f"{_SAME.get(kind, kind)} named {name}" if name else _SAME.get(kind, kind)
+    attribute = "pet" if kind in PETS else plain if plain == "friend" else "family"
+    return attribute, f"{plain} named {name}" if name else plain
 
 
 # ── what is said ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -419,16 +359,9 @@ class _Told:
 
     def says(self, attribute: str, value: str, **more: Any) -> Statement:
         """A statement, with what holds of every one that these words make."""
-        form = self.form
-        held: dict[str, Any] = {
-            "positive": form.positive,
-            "ended": form.ended,
-            "empty": form.empty,
-            "people": self.who.people,
-        }
-        return Statement(
-            **({"text": "", "subject": self.who.key, "attribute": attribute, "value": value} | held | more)
-        )
+        who, form = self.who, self.form
+        said = Statement("", who.key, attribute, value, form.positive, form.ended, form.empty, people=who.people)
+        return replace(said, **more)
 
     def above(self, attribute: str, kind: str) -> tuple[Statement, ...]:
         """Who has a cat has a pet."""
@@ -472,33 +405,21 @@ def _died(told: _Told, how: str) -> Statement:
     return told.says("event", how)
 
 
-_STATES_OF: Final = frozenset({"home", "employer", "job", "school"})
-_ACTS: Final = frozenset("become get marry rent divorce adopt buy go turn".split())
-
-
 def _read(told: _Told, row: Row, found: re.Match[str], head: str, tail: str) -> Statement:
     """What a row says; in the past, that a home or a job is over, and of other things only that it was so."""
     form, groups = told.form, {name: value for name, value in found.groupdict().items() if value}
     v = groups.get("v", "").strip(" ,")
-    value = (
-        " ".join(f"{row.put.format(v=v)}{tail * (row.attribute == 'hobby')}".split())
-        if row.put
-        else v
-        if row.kind == "ends"
-        else f"{v}{tail}".strip() or form.text
-    )
-    was = (
-        row.kind == "is"
-        and head not in _ACTS
-        and (form.tense == "past" or (form.tense == "done" and not told.span.lasting))
-    )
-    over = was and row.attribute in _STATES_OF and (head != "be" or form.tense == "past")
+    keeps = row.attribute == "hobby" if row.put else row.kind != "ends"
+    value = " ".join(f"{row.put.format(v=v) or v}{tail * keeps}".split()) or form.text * (row.kind != "ends")
+    before = form.tense == "past" or (form.tense == "done" and not told.span.lasting)
+    was = row.kind == "is" and before and head not in WORDS["ACTS"]
+    over = was and row.attribute in WORDS["STATES"] and (head != "be" or form.tense == "past")
     ended = form.ended or row.kind == "ends" or over
-    passed = "wake commute like prefer diet trait" if was else "wake commute"
+    passed = WORDS["PASSED"] if was else {"wake", "commute"}
     touches = (
         row.kind == "touches"
         or (row.attribute in {"wake", "hours"} and _P["SOME_DAYS"].search(value) is not None)
-        or (form.tense == "past" and row.attribute in passed.split())
+        or (form.tense == "past" and row.attribute in passed)
     )
     also = tuple(told.says(_EXTRA[name][0], groups[name], ended=ended) for name in _EXTRA if name in groups)
     if "new" in groups:
@@ -547,7 +468,7 @@ def _of_row(told: _Told, row: Row, found: re.Match[str], groups: dict[str, str],
     if "kind" in groups:
         yield from _having(told, groups["kind"], v, over=over)
         return
-    retired = v.startswith("retired ")
+    over = over or v.startswith("retired ")
     begins = row.kind == "begins" or found.string.startswith(("to ", "married")) or row.attribute == "partner"
     if (old := groups.get("old")) and proper(old):
         yield Triple(who.name, relation, proper(old), target_type=row.target, ended=True)
@@ -556,20 +477,10 @@ def _of_row(told: _Told, row: Row, found: re.Match[str], groups: dict[str, str],
     if relation and row.put and not v and row.attribute == "partner":
         yield Triple(who.name, "has_status", row.put.split()[0], ended=over)
     elif relation:
-        yield from _triples(
-            who, relation, row.target, v.removeprefix("retired "), told.span, over=over or retired, begins=begins
-        )
+        v = v.removeprefix("retired ")
+        yield from _triples(who, relation, row.target, v, told.span, over=over, begins=begins)
     for name in groups.keys() & _EXTRA.keys() if relation else ():
-        yield from _triples(who, *_EXTRA[name][1:], groups[name], told.span, over=over or retired)
-
-
-_AFTER: Final = {
-    "place": re.compile(r",? (?:with|where|as|for|but|near|because|while|by|to|and (?=[a-z]))\b.*"),
-    "organization": re.compile(
-        r",? (?:as|in|on|with|for|from|where|doing|by|to|near|but|because|part|full|remotely|which|who|and (?=[a-z]))\b.*"
-    ),
-    "": re.compile(r",? (?:because|since|unfortunately|especially|so|for|as)\b.*"),
-}
+        yield from _triples(who, *_EXTRA[name][1:], groups[name], told.span, over=over)
 
 
 def _targets(relation: str, type_: str, value: str) -> tuple[str, ...]:
@@ -577,7 +488,7 @@ def _targets(relation: str, type_: str, value: str) -> tuple[str, ...]:
     if relation == "is" and "'s " in value:
         return ()
     if type_ in {"place", "organization"}:
-        return _places(relation, type_, _AFTER[type_].sub("", value))
+        return _places(relation, type_, _P[f"AFTER_{type_.upper()}"].sub("", value))
     if type_ == "person" or relation == "born_on":
         name = proper(value) if type_ else bare(value)
         return (name,) if name and (type_ or is_date(name)) else ()
@@ -587,11 +498,10 @@ def _targets(relation: str, type_: str, value: str) -> tuple[str, ...]:
         return _liked(value)
     if relation == "prefers":
         value = re.split(r" (?:over|to|than|instead)\b|^\w+ing\b|.* when\b", value)[0]
-    value = _AFTER[""].sub(
-        "", re.sub(r"\b(?:fluent|good|some|basic|a little|a bit of) ", "", value) if relation == "speaks" else value
-    )
-    simple = relation in {"is", "follows_diet", "works_as"} and " of " not in value
-    return things(value, simple=simple)
+    if relation == "speaks":
+        value = re.sub(r"\b(?:fluent|good|some|basic|a little|a bit of) ", "", value)
+    value = _P["AFTER"].sub("", value)
+    return things(value, simple=relation in {"is", "follows_diet", "works_as"} and " of " not in value)
 
 
 def _places(relation: str, type_: str, value: str) -> tuple[str, ...]:
@@ -601,27 +511,18 @@ def _places(relation: str, type_: str, value: str) -> tuple[str, ...]:
     if type_ == "organization":
         plain = thing(value, simple=True)
         return (plain,) if len(plain.split()) <= 3 and _P["WORKPLACES"].fullmatch(plain) else ()  # noqa: PLR2004 - no clause
-    lower = re.fullmatch("[a-z]{3,}|(?:new|san|los|las|hong|sao|saint|cape|tel|south|north) [a-z]{3,}", value)
-    return (value,) if lower and value not in WORDS["NO_PLACE"] and relation == "lives_in" else ()
+    return (value,) if relation == "lives_in" and _P["LOWER_PLACE"].fullmatch(value) else ()
 
 
 def _liked(value: str) -> tuple[str, ...]:
     """What one likes; of "to hike" the hiking."""
     verb, _, rest = value.partition(" ")
-    if (
-        FORMS.get(verb, ("", ""))[1] == "base"
-        and (rest or verb not in WORDS["NOUN_VERBS"])
-        and not (rest and verb in WORDS["NOUN_VERBS"] - {"play", "cook", "travel"})
-    ):
+    nouns = WORDS["NOUN_VERBS"] - {"play", "cook", "travel"} if rest else WORDS["NOUN_VERBS"]
+    if _tense(verb) == "base" and verb not in nouns:
         value = f"{gerund(verb)} {rest}".strip()
     if re.search(r"\bwhen |(?<=\w) in the (?:morning|evening)", value):
         return ()
     return things(re.sub(r",? (?:with|because) .*", "", value) if verb.endswith("ing") else value)
-
-
-_ONE: Final = frozenset(
-    "lives_in works_at works_as born_in born_on comes_from has_age named married_to engaged_to partner_of follows_diet".split()
-)
 
 
 def _triples(
@@ -629,7 +530,7 @@ def _triples(
 ) -> Iterator[Triple]:
     targets = _targets(relation, type_, value.strip(" ,'"))
     since, until = _held(span, over=over, begins=begins)
-    single = False if len(targets) > 1 and relation in _ONE else None
+    single = False if len(targets) > 1 and relation in WORDS["ONE"] else None
     for target in targets:
         yield Triple(who.name, relation, target, who.type, type_, since, until, ended=over, single=single)
 
@@ -652,12 +553,8 @@ def _have(told: _Told, tail: str) -> Statement:
         attribute, value = _role(kind, name)
         if attribute != "partner":
             value = " ".join(filter(None, [found["count"], found["quality"].strip(), value, found["rest"].strip(" ,")]))
-        ended = form.ended or past
-        triples: Iterable[Triple] = (
-            _having(told, kind, name, over=ended, more=found["rest"])
-            if told.relates and (form.positive or form.ended)
-            else ()
-        )
+        ended, related = form.ended or past, told.relates and (form.positive or form.ended)
+        triples = tuple(_having(told, kind, name, over=ended, more=found["rest"])) if related else ()
         people = (*(Person(kind, one) for one in _names(name)), *told.who.people)
         return told.says(
             attribute,
@@ -680,14 +577,11 @@ def _names(listed: str) -> list[str]:
 
 def _having(told: _Told, kind: str, name: str, *, over: bool, more: str = "") -> Iterator[Triple]:
     listed = [(kind.lower(), one) for one in _names(name)]
-    for word, one in [
-        *listed,
-        *((again["kind"].lower(), again["name"] or "") for again in _P["MORE_KIN"].finditer(more)),
-    ]:
+    listed += [(again["kind"].lower(), again["name"] or "") for again in _P["MORE_KIN"].finditer(more)]
+    for word, one in listed:
         type_ = "animal" if word in PETS else "" if word in PLURAL and not one else "person"
-        yield Triple(
-            told.who.name, _kin_relation(word) if one else "has", one or word, told.who.type, type_, ended=over
-        )
+        relation = _kin_relation(word) if one else "has"
+        yield Triple(told.who.name, relation, one or word, told.who.type, type_, ended=over)
 
 
 def _verbal(told: _Told, head: str, tail: str) -> Statement:
@@ -696,7 +590,7 @@ def _verbal(told: _Told, head: str, tail: str) -> Statement:
     if head == "quit":
         return told.says("any", tail)
     habit = form.tense == "now" or form.ended
-    attribute = "" if head not in DONE else "habit" if habit else "event"
+    attribute = "" if head not in WORDS["LASTING"] | WORDS["DONE"] else "habit" if habit else "event"
     triples = [*who.introduced()]
     plainly = form.positive or (form.ended and not told.span.partly and " with " not in tail)
     if habit and plainly and head in WORDS["STATED"] and told.relates:

@@ -12,21 +12,8 @@ from typing import Final
 from langmem_adapter.statements.tables import lists
 from langmem_adapter.vocabulary import IRREGULAR
 
-__all__ = [
-    "ADJECTIVES",
-    "DEMONYMS",
-    "DONE",
-    "FEMALE",
-    "FORMS",
-    "INNER",
-    "KINDS",
-    "LASTING",
-    "MALE",
-    "PETS",
-    "PLURAL",
-    "WORDS",
-]
-__all__ += ["MARK", "THINGS", "gerund", "kind_of", "marked", "third"]
+__all__ = ["ADJECTIVES", "DEMONYMS", "DONE", "FEMALE", "FORMS", "INNER", "KINDS", "LASTING", "MALE", "MARK", "PETS"]
+__all__ += ["PLURAL", "THINGS", "WORDS", "gerund", "kind_of", "marked", "third"]
 
 
 def _spelled(word: str) -> str:
