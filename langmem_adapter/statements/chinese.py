@@ -198,26 +198,15 @@ def _of_row(
         sort = " " if not positive and _P["SORT"].fullmatch(groups["obj"] or "") else ""  # 不喝酒了 ends 喝啤酒
         value = f"{groups['verb']}{sort}{_counted(groups['obj'] or '')}"
     told = {name: group or "" for name, group in groups.items()} | {"v": value}
-    also = tuple(_also(row, told, who.key)) if positive else ()
+    also = tuple(replace(one, value=_value(one.value)) for one in row.others(who.key, told) if positive)
     if positive and attribute == "detail":  # 不用飞书了 and 电脑卖了 end what was said of them, whatever the noun
         also += (Statement("", who.key, "plan", f"{noun} {value}", touches=True),)
     ended = ended or row.kind == "ends" or bool(groups.get("was"))
     positive = positive and row.kind != "ends"
     triples = tuple(_triples(row, groups, who, span, value, positive=positive, ended=ended)) if who.name else ()
-    said = Statement(
-        "", f"{who.key} {noun}".strip(), attribute, row.put.format_map(told) if row.put else value, positive
-    )
-    said = replace(said, ended=ended and not positive, touches=row.kind == "touches")
+    about, value = f"{who.key} {noun}".strip(), row.put.format_map(told) if row.put else value
+    said = Statement("", about, attribute, value, positive, ended and not positive, touches=row.kind == "touches")
     return replace(said, people=who.people, relations=who.implied + triples, also=also)
-
-
-def _also(row: Row, told: Mapping[str, str], subject: str) -> Iterator[Statement]:
-    """What else is said: who is a manager somewhere is a manager; who is retired works nowhere."""
-    for part in row.also:
-        place, _, value = part.removeprefix("-").partition(":")
-        attribute, _, noun = place.partition("/")
-        over = part.startswith("-")
-        yield Statement("", f"{subject} {noun}".strip(), attribute, _value(value.format_map(told)), not over, over)
 
 
 def _value(said: str) -> str:
@@ -249,9 +238,7 @@ def _triples(
     relation, targets = ("不喜欢", _listed(value)) if denied else _edges(row, groups, value)
     if denied and row.attribute != "like":
         return
-    since = None if ended and not span.until else span.since or (span.at if row.kind == "begins" else None)
-    until = span.until or ((span.since or span.at) if ended else None)
-    since, until = (None, None) if since and until and until <= since else (since, until)
+    since, until = span.held(over=ended, begins=row.kind == "begins" and not ended)
     single = False if len(targets) > 1 and row.attribute in SINGLE else True if row.attribute in _WORDS["ONE"] else None
     kind = "" if row.attribute in _WORDS["NAMED"] else row.target
     link = Triple(who.name, relation, "", who.type, kind, valid_from=since, valid_to=until, ended=ended, single=single)

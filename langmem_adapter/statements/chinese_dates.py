@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Final
 
-from langmem_adapter.statements.dates import Span
+from langmem_adapter.statements.dates import Span, moment
 from langmem_adapter.statements.tables import patterns
 
 __all__ = ["WHEN", "chinese_number", "chinese_span", "dated_chinese"]
@@ -57,9 +57,8 @@ def dated_chinese(text: str, today: date) -> str:
 
 def _told(found: re.Match[str], today: date) -> str:
     if near := found["day"] or found["part"]:
-        return (
-            f"{today + timedelta(_DAYS[near])}{(found['time'] or '')[:1].replace('晚', '晚上').replace('早', '早上')}"
-        )
+        part = {"晚": "晚上", "早": "早上"}.get((found["time"] or "")[:1], "")
+        return f"{today + timedelta(_DAYS[near])}{part}"
     if found["week"]:
         return _week(today + timedelta(7 * _STEPS[found["week"]]), found["weekday"])
     if found["month"]:
@@ -73,9 +72,8 @@ def _week(somewhen: date, weekday: str | None) -> str:
     monday = somewhen - timedelta(somewhen.weekday())
     if weekday == "末":
         return f"{monday + timedelta(5)}那个周末"
-    return (
-        f"{monday + timedelta(_WEEKDAYS.index('日' if weekday == '天' else weekday))}" if weekday else f"{monday}那周"
-    )
+    day = _WEEKDAYS.index(weekday.replace("天", "日")) if weekday else 0
+    return f"{monday + timedelta(day)}" if weekday else f"{monday}那周"
 
 
 def _month(today: date, steps: int, day: str | None) -> str:
@@ -114,8 +112,4 @@ def chinese_span(text: str) -> tuple[str, Span]:
 
 
 def _day(text: str) -> datetime | None:
-    year, month, number = (*map(int, re.findall(r"\d+", text)), 1, 1)[:3]
-    try:
-        return datetime(year, month, number, tzinfo=UTC)
-    except ValueError:  # 2月30日: said, but no date
-        return None
+    return moment(*(*map(int, re.findall(r"\d+", text)), 1, 1)[:3])

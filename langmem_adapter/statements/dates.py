@@ -10,7 +10,7 @@ from typing import Final
 from langmem_adapter.statements.tables import patterns
 from langmem_adapter.statements.words import FORMS
 
-__all__ = ["MONTHS", "NUMBERS", "TIME_WORDS", "Span", "dated", "day", "is_date", "timed"]
+__all__ = ["MONTHS", "NUMBERS", "TIME_WORDS", "Span", "dated", "day", "is_date", "moment", "timed"]
 
 MONTHS: Final = tuple("January February March April May June July August September October November December".split())
 _WEEKDAYS: Final = tuple("Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split())
@@ -24,14 +24,8 @@ TIME_WORDS: Final = frozenset(
 """Words of time: never a person's name, and no head of a compound noun."""
 
 _SHORT_DAYS: Final = {day[:length].lower(): day for day in _WEEKDAYS for length in (3, 4, 5)}
-_P: Final = patterns(
-    "times",
-    {
-        "MONTHS": "|".join(MONTHS),
-        "WEEKDAYS": "|".join(_WEEKDAYS),
-        "DAYS": "|".join((*_WEEKDAYS, *MONTHS, *_SHORT_DAYS)),
-    },
-)
+_GIVEN: Final = {"MONTHS": MONTHS, "WEEKDAYS": _WEEKDAYS, "DAYS": (*_WEEKDAYS, *MONTHS, *_SHORT_DAYS)}
+_P: Final = patterns("times", {name: "|".join(words) for name, words in _GIVEN.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +45,13 @@ class Span:
     at: datetime | None = None
     lasting: bool = False
     partly: bool = False
+
+    def held(self, *, over: bool, begins: bool) -> tuple[datetime | None, datetime | None]:
+        """From when until when something holds that is *over*, or that *begins* at the date."""
+        if over and self.since and not self.until:
+            return None, self.since
+        since, until = self.since or (self.at if begins else None), self.until or (self.at if over else None)
+        return (None, None) if since and until and until <= since else (since, until)
 
 
 def timed(text: str) -> tuple[str, Span] | None:
@@ -93,17 +94,23 @@ def day(text: str) -> datetime | None:
         ('2020-03-01T00:00:00+00:00', None)
     """
     if iso := re.fullmatch(r"(\d{4})-(\d\d)-(\d\d)", text):
-        return _moment(int(iso[1]), int(iso[2]), int(iso[3]))
+        return moment(int(iso[1]), int(iso[2]), int(iso[3]))
     year = _P["YEAR"].search(text)
     if year is None:
         return None
     rest = (text[: year.start()] + text[year.end() :]).lower()
     month = next((number for number, name in enumerate(MONTHS, 1) if name[:3].lower() in rest), 1)
     number = re.search(r"\d{1,2}", rest)
-    return _moment(int(year[0]), month, int(number[0]) if number else 1)
+    return moment(int(year[0]), month, int(number[0]) if number else 1)
 
 
-def _moment(year: int, month: int, number: int) -> datetime | None:
+def moment(year: int, month: int, number: int) -> datetime | None:
+    """The first moment of a day, in UTC; none where the calendar has no such day.
+
+    Example:
+        >>> moment(2019, 2, 30) is None
+        True
+    """
     try:
         return datetime(year, month, number, tzinfo=UTC)
     except ValueError:  # 30 February: said, but no date
@@ -146,10 +153,9 @@ def dated(text: str, today: date) -> str:
 
 def _put(found: re.Match[str], today: date) -> str:
     if found["day"] or found["now"]:
-        part = (
-            found["now"] or found["part"] or {"tonight": "evening", "last night": "night"}.get(found["day"].lower(), "")
-        )
-        then = today + timedelta(days=_DAYS[found["day"].lower()] if found["day"] else 0)
+        word = (found["day"] or "").lower()
+        part = found["now"] or found["part"] or {"tonight": "evening", "last night": "night"}.get(word, "")
+        then = today + timedelta(days=_DAYS.get(word, 0))
         link, when = "on", f"the {part.lower()} of {then.isoformat()}" if part else then.isoformat()
     elif found["count"]:
         link, when = _ago(found["count"].lower(), found["units"].lower(), today)
@@ -177,11 +183,8 @@ def _unit(way: str, unit: str, today: date) -> tuple[str, str]:
     months = today.year * 12 + today.month - 1
     if unit == "weekend":
         return "on", f"the weekend of {_saturday(today, way).isoformat()}"
-    whole = {
-        "week": _week(today + timedelta(weeks=step)),
-        "month": _of_month(months + step),
-        "year": str(today.year + step),
-    }
+    week = _week(today + timedelta(weeks=step))
+    whole = {"week": week, "month": _of_month(months + step), "year": str(today.year + step)}
     return ("in", whole[unit]) if unit in whole else _named(step, _SHORT_DAYS.get(unit, unit).capitalize(), today)
 
 

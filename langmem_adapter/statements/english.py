@@ -32,7 +32,6 @@ from langmem_adapter.statements.words import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from datetime import datetime
 
 __all__ = ["GIVEN", "english_statement"]
 
@@ -204,9 +203,7 @@ _ABOVE: Final = dict.fromkeys(PETS, "pet") | {
     word: over for over in ("child", "sibling") for word in WORDS[over.upper()]
 }
 _STATES: Final = {"married_to": "married", "engaged_to": "engaged", "partner_of": "dating"}
-_NO_NAME: Final = (
-    FORMS.keys() | WORDS["ADJECTIVES"] | WORDS["DEMONYMS"] | TIME_WORDS | WORDS["QUALITY"] | WORDS["NO_NAME"]
-)
+_NO_NAME: Final = FORMS.keys() | _OPENERS | TIME_WORDS | WORDS["QUALITY"] | WORDS["NO_NAME"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,10 +383,9 @@ def _said(who: _Who, rest: str) -> Statement:
     for row in _BY_HEAD.get(head, ()):
         forms = marked(tail) if MARK in row.text else (tail,)
         found = next(filter(None, map(row.pattern.fullmatch, forms)), None)
+        moving = head == "move" and " moving " in f" {rest} "
         ongoing = form.tense == "now" and (
-            row.attribute == "visit"
-            or (head == "move" and " moving " in f" {rest} ")
-            or (row.attribute, head) == ("skill", "learn")
+            row.attribute == "visit" or moving or (row.attribute, head) == ("skill", "learn")
         )
         if found and not ongoing and not (head == "know" and not form.positive):
             return _read(told, row, found, head, form.text[len(cut[0]) :])
@@ -424,7 +420,7 @@ def _read(told: _Told, row: Row, found: re.Match[str], head: str, tail: str) -> 
     also = tuple(told.says(_EXTRA[name][0], groups[name], ended=ended) for name in _EXTRA if name in groups)
     if "new" in groups:
         also = (told.says("habit", groups["new"], positive=True, ended=False),)
-    also += tuple(_also(told, row, groups)) if form.positive else ()
+    also += tuple(row.others(told.who.key, groups)) if form.positive else ()
     if row.attribute == "detail":
         also += (told.says("habit", form.text),)
     also += told.above(row.attribute, groups.get("kind", ""))
@@ -444,16 +440,6 @@ def _read(told: _Told, row: Row, found: re.Match[str], head: str, tail: str) -> 
         people=(*people, *told.who.people),
         relations=triples,
     )
-
-
-def _also(told: _Told, row: Row, groups: dict[str, str]) -> Iterator[Statement]:
-    """What else is said: who has retired works nowhere, who has bought a car has one."""
-    for part in row.also:
-        place, _, value = part.removeprefix("-").partition(":")
-        attribute, _, noun = place.partition("/")
-        named, over = noun.format_map(groups).lower(), part.startswith("-")
-        subject = named[1:] if named.startswith("=") else f"{told.who.key} {named}".strip()
-        yield Statement("", subject, attribute, value.replace("_", " ").format_map(groups), not over, over)
 
 
 def _of_row(told: _Told, row: Row, found: re.Match[str], groups: dict[str, str], *, over: bool) -> Iterator[Triple]:
@@ -529,17 +515,10 @@ def _triples(
     who: _Who, relation: str, type_: str, value: str, span: Span, *, over: bool = False, begins: bool = False
 ) -> Iterator[Triple]:
     targets = _targets(relation, type_, value.strip(" ,'"))
-    since, until = _held(span, over=over, begins=begins)
+    since, until = span.held(over=over, begins=begins)
     single = False if len(targets) > 1 and relation in WORDS["ONE"] else None
     for target in targets:
         yield Triple(who.name, relation, target, who.type, type_, since, until, ended=over, single=single)
-
-
-def _held(span: Span, *, over: bool, begins: bool) -> tuple[datetime | None, datetime | None]:
-    if over and span.since and not span.until:
-        return None, span.since
-    since, until = span.since or (span.at if begins else None), span.until or (span.at if over else None)
-    return (None, None) if since and until and until <= since else (since, until)
 
 
 # ── "has a sister named Ann", "has a car", and every other verb ────────────────────────────────────────────────────────

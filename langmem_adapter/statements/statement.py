@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final, Literal
 from langmem_adapter.forks import cached_property
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from langmem_adapter.records.graph import Triple
 
 __all__ = ["LONGEST", "MANY", "SINGLE", "Kind", "Person", "Row", "Statement"]
@@ -76,6 +78,15 @@ class Row:
     def pattern(self) -> re.Pattern[str]:
         """The pattern, compiled when it is first asked for: most programs meet few of them."""
         return re.compile(self.text, self.flags)
+
+    def others(self, subject: str, groups: Mapping[str, str]) -> Iterator[Statement]:
+        """What else is said of somebody: who has retired works nowhere, who has bought a car has one."""
+        for part in self.also:
+            place, _, value = part.removeprefix("-").partition(":")
+            attribute, _, noun = place.partition("/")
+            named, over = noun.format_map(groups).lower(), part.startswith("-")
+            about = named[1:] if named.startswith("=") else f"{subject} {named}".strip()
+            yield Statement("", about, attribute, value.replace("_", " ").format_map(groups), not over, over)
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,13 +89,8 @@ def _filled(text: str, given: Mapping[str, str]) -> str:
 
 
 def _row(line: str, given: Mapping[str, str], flags: int) -> Row:
-    head, edge, pattern, put, also, *_ = [
-        *(part.strip() for part in re.split(r"(?<!\S)\|(?!\S)", line)),
-        "",
-        "",
-        "",
-        "",
-    ]
+    parts = [part.strip() for part in re.split(r"(?<!\S)\|(?!\S)", line)]
+    head, edge, pattern, put, also, *_ = [*parts, "", "", "", ""]
     attribute, _, mark = head.partition(" ")
     relation, _, target = edge.partition(":")
     heads = re.match(r"\[([\w ]+)\] ?", pattern)
