@@ -22,11 +22,16 @@ __all__ = [
     "KINDS",
     "LASTING",
     "MALE",
+    "MARK",
     "PETS",
     "PLURAL",
+    "THINGS",
     "WORDS",
+    "gerund",
+    "kind_of",
+    "marked",
+    "third",
 ]
-__all__ += ["MARK", "THINGS", "gerund", "kind_of", "marked", "third"]
 
 
 def _spelled(word: str) -> str:
