@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langmem_adapter.arguments import bounded, filled, flag
 from langmem_adapter.conversation.course import Course, Due, State
@@ -26,6 +26,8 @@ from langmem_adapter.tracing import run_config, traced
 from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from langmem_adapter.conversation.summaries import CountTokens
     from langmem_adapter.memory import Memory
     from langmem_adapter.records.cost import Usage
@@ -217,7 +219,7 @@ class BrainMemory(Talk):
     def _fitting(self, budget: int, state: State) -> Due | list[BaseMessage]:
         """The context, or what has to be summed up for it: then the rest fills half of the room at most."""
         messages = [SystemMessage(f"{_LEAD}{state.text}")] if state.text else []
-        context: list[BaseMessage] = [*messages, *state.messages]
+        context: list[BaseMessage] = [*messages, *_answering(state.messages)]
         if not context or self._tokens(context) <= budget:
             return context
         frame = self._tokens([SystemMessage(_LEAD)])
@@ -240,3 +242,12 @@ class BrainMemory(Talk):
 
 
 _tokens: Final = partial(bounded, least=_LEAST, most=_MOST)
+
+
+def _answering(messages: Iterable[BaseMessage]) -> Iterator[BaseMessage]:
+    """The messages; what a tool returned when its call was summed up already is text, since no model API takes it alone."""
+    asked = set[str | None]()
+    for message in messages:
+        asked |= {call["id"] for call in message.tool_calls} if isinstance(message, AIMessage) else set()
+        alone = isinstance(message, ToolMessage) and message.tool_call_id not in asked
+        yield HumanMessage(told(message), id=message.id) if alone else message

@@ -5,6 +5,7 @@ scope of the key that each request carries. There are no sessions, so none can b
 """
 
 import json
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
@@ -87,17 +88,28 @@ def create_mcp(memory: Memory, who: Who, *, infer: bool = True) -> FastMCP[Any]:
     engine_of(memory, "create_mcp")
     # The door in front of it looks at Host and Origin (`guard.Guard`).
     unguarded = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    server: FastMCP[Any] = FastMCP(
-        "langmem_adapter",
-        instructions=_INSTRUCTIONS,
-        stateless_http=True,
-        json_response=True,
-        log_level="WARNING",
-        transport_security=unguarded,
-    )
+    with _logging_untouched():
+        server: FastMCP[Any] = FastMCP(
+            "langmem_adapter",
+            instructions=_INSTRUCTIONS,
+            stateless_http=True,
+            json_response=True,
+            log_level="WARNING",
+            transport_security=unguarded,
+        )
     _add_tools(server, memory, who, infer=infer)
     _add_resources(server, memory, who)
     return server
+
+
+@contextmanager
+def _logging_untouched() -> Iterator[None]:
+    """Take back what the SDK does to the program's logging: a handler of its own at the root."""
+    root = logging.getLogger()
+    handlers, level = [*root.handlers], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
 
 
 class Mounted:

@@ -395,6 +395,20 @@ def test_calls_of_tools_are_never_parted_from_their_answers(memory: Memory) -> N
     holds()
 
 
+def test_an_answer_that_comes_when_its_call_is_summed_up_is_told_as_text(memory: Memory) -> None:
+    brain = BrainMemory(memory, "late", user_id="alice", window=200, max_tokens=100)
+    wanted, answer = call(1)
+    brain.add_history(wanted)
+    talk(brain, 60)
+    brain.context(BUDGET)
+    assert wanted not in brain.history
+    brain.add_history(answer)
+    latest = brain.context(BUDGET)[-1]
+    assert isinstance(latest, HumanMessage)
+    assert latest.text.startswith("look_up: sunny")
+    assert brain.history[-1].text == answer.text  # as it was said
+
+
 def test_a_call_that_waits_for_its_answer_is_not_summed_up(memory: Memory) -> None:
     brain = BrainMemory(memory, "1", user_id="alice", window=200, max_tokens=100)
     talk(brain, 30)

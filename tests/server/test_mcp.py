@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import sys
 from functools import partial
@@ -141,3 +142,10 @@ def test_over_http_each_request_says_by_its_key_whose_memory_it_is(memory: Memor
                 assert (await nobody.post("/mcp", json={})).status_code == 401
 
     asyncio.run(use())
+
+
+def test_the_log_of_a_program_stays_its_own(memory: Memory) -> None:
+    root = logging.getLogger()
+    before = [*root.handlers], root.level
+    create_mcp(memory, lambda _: ALICE)
+    assert ([*root.handlers], root.level) == before

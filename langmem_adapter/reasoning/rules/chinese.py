@@ -101,7 +101,7 @@ class _Run:
             self._note_change(piece)
         if not mine and (_P["DIED"].fullmatch(piece) or _P["CANCELLED"].fullmatch(piece)):
             return piece
-        if not (mine or self.before):
+        if not (mine or self.before or self.others):
             piece = self._whose(piece)
         if found := _P["SELF"].fullmatch(piece):
             self.mine, self.kin = True, ""
@@ -122,8 +122,6 @@ class _Run:
 
     def _whose(self, piece: str) -> str:
         """The first piece of a sentence, with the subject that it leaves out where it plainly speaks of the speaker."""
-        if self.others:
-            return piece
         if found := _P["UNSAID"].fullmatch(piece):
             return f"{found['when'] or ''}我{found['did']}"
         if _unclear(piece):
@@ -133,9 +131,8 @@ class _Run:
         plain = _P["PLAIN_TALK"].fullmatch(piece) and _P["NEWS"].fullmatch(piece)
         if (known and (plain or kin)) or _P["SEEN"].fullmatch(piece):
             return f"我{piece}"
-        if not _P["PLAIN_TALK"].fullmatch(piece):
-            return piece
-        self.mine = _P["NEWS"].fullmatch(piece) is not None
+        if _P["PLAIN_TALK"].fullmatch(piece):
+            self.mine = _P["NEWS"].fullmatch(piece) is not None
         return piece
 
     def _note_change(self, piece: str) -> None:
@@ -186,12 +183,11 @@ class _Run:
         text = f"{self.kin}今年{age['age']}" if age else f"{when}{said}"
         told = _read(text)
         known = told.attribute not in _LOOSE or (kin is not None and _is_lasting(kin["rest"], told))
-        if _unclear(said) or not (
-            kin or known or (_P["OF_MINE"].fullmatch(said) and not _P["NOT_MINE"].search(said[:8]))
-        ):
-            return ""
-        done = not kin or known or (_P["DONE"].fullmatch(kin["rest"]) and not _P["IDLE"].search(said))
-        return text if done else ""
+        if kin:
+            known = known or (_P["DONE"].fullmatch(kin["rest"]) is not None and not _P["IDLE"].search(said))
+        else:
+            known = known or (_P["OF_MINE"].fullmatch(said) is not None and not _P["NOT_MINE"].search(said[:8]))
+        return text if known and not _unclear(said) else ""
 
     def _of_other(self, piece: str, rest: str) -> str:
         """What is said of him, her or it; of whom the piece before it names, where it names one."""
@@ -232,10 +228,6 @@ def _is_lasting(rest: str, told: Statement) -> bool:
     return told.attribute == "plan" and _P["PLAN"].match(rest) is not None
 
 
-def _own(said: str) -> str:
-    return re.sub(r"(?<=.)我的(?=.)", "", said)
-
-
 def _new(said: str) -> str:
     return re.sub("^新的?(?=[^，,]{1,6}是)", "", said)
 
@@ -247,12 +239,11 @@ def _unclear(said: str) -> bool:
 
 def _worded(said: str) -> str:
     """A statement as it is remembered: without what joins it to other sentences, and 不吃素了 as 不再吃素."""
-    plain = said if said.startswith(("今", "昨")) else _P["PASSED"].sub("", said, count=1)
-    plain = plain.removeprefix("的")
+    plain = (said if said.startswith(("今", "昨")) else _P["PASSED"].sub("", said, count=1)).removeprefix("的")
     plain = _new(re.sub("^(?:和|跟|与)[他她](?=.{0,8}(?:分手|分了|离婚|结婚))", "", plain))
     plain = re.sub("^([^，,]{2}|)改去(.+?)了?$", r"打算\1去\2", plain)
     plain = re.sub("^改成?(?=[每信开喝吃学用玩做打住读练骑坐送考追看写游弹跳画爬跑])(.+?)了?$", r"\1", plain)
-    plain = _own(_P["LEADS"].sub(r"\g<when>", _P["LEADS"].sub(r"\g<when>", plain)))
+    plain = re.sub("(?<=.)我的(?=.)", "", _P["LEADS"].sub(r"\g<when>", _P["LEADS"].sub(r"\g<when>", plain)))
     if weight := _P["WEIGHT"].fullmatch(plain):
         return f"体重{weight['kilos']}"
     if age := _P["AGED"].fullmatch(plain):

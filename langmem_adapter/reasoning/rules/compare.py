@@ -19,7 +19,7 @@ from langmem_adapter.statements.reading import read
 from langmem_adapter.text import refers_back, text_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from langmem_adapter.reasoning.base import Comparison
     from langmem_adapter.records.work import Fact
@@ -122,11 +122,8 @@ def _meeting(said: Statement) -> list[_Place]:
     """Where statements meet that need not share a word: values of a single attribute, and counts of the same."""
     if said.attribute == "any" and not said.value:
         return [(said.subject, "all")]
-    places = (
-        [(said.subject, "any", said.attribute)]
-        if said.single or said.attribute in {"detail", "goal"} or not said.value
-        else []
-    )
+    alone = said.single or said.attribute in {"detail", "goal"} or not said.value
+    places = [(said.subject, "any", said.attribute)] if alone else []
     return places + ([(said.subject, "count", *told)] if (told := counted(said)) else [])
 
 
@@ -143,25 +140,20 @@ class _Desk:
     def take(self, index: int, fact: Fact) -> None:
         if fact.verbatim:
             self._add(index, fact.text, "kept as it was said")
-            return
-        if fact.text.startswith(FORGET):
+        elif fact.text.startswith(FORGET):
             self._forget(index, fact.text)
-            return
-        self._weigh(index, self._company.told(fact.text), renews(fact.text, fact.context))
+        else:
+            self._weigh(index, self._company.told(fact.text), renews(fact.text, fact.context))
 
-    def verdicts(self) -> Iterable[Verdict]:
-        for note in self._notes:
-            slot = note.slot
-            if slot is None:
-                yield Verdict("NONE", note.text, note.reason, note.fact)
-            elif note.deletes:
-                yield Verdict("DELETE", note.text, note.reason, note.fact, slot.number)
-            else:
-                yield self._kept(note, slot)
+    def verdicts(self) -> list[Verdict]:
+        return [self._verdict(note, note.slot) for note in self._notes]
 
-    def _kept(self, note: _Note, slot: _Slot) -> Verdict:
-        if slot.owner != note.fact:
-            return Verdict("NONE", note.text, note.reason, note.fact, slot.number)
+    def _verdict(self, note: _Note, slot: _Slot | None) -> Verdict:
+        number = slot.number if slot else None
+        if note.deletes:
+            return Verdict("DELETE", note.text, note.reason, note.fact, number)
+        if slot is None or slot.owner != note.fact:
+            return Verdict("NONE", note.text, note.reason, note.fact, number)
         if slot.gone:
             return Verdict("NONE", note.text, "taken back later in the same conversation", note.fact)
         if slot.number is None:
@@ -178,11 +170,11 @@ class _Desk:
             return
         said = read(text)
         links = self._links(said, renews)
-        for kind in ("same", "covered"):
-            if slot := links.get(kind, [None])[0]:
-                self._none(index, text, slot)
-                return
-        beside = [slot for part in said.also for slot in _overtaken(self._links(part))]
+        if slot := next(iter([*links["same"], *links["covered"]]), None):
+            self._none(index, text, slot)
+            return
+        parts = [self._links(part) for part in said.also]
+        beside = [slot for part in parts for slot in (*part["replaces"], *part["contradicts"])]
         if "contradicts" in links:
             self._deny(index, text, said, links["contradicts"])
         elif slot := next(iter([*links["replaces"], *links["refines"], *beside]), None):
@@ -238,7 +230,9 @@ class _Desk:
         else:
             slot.reason = f"{slot.reason}; {why}" if slot.reason else why
             self._notes.append(_Note(index, said, slot, f"merged into {_short(text)}"))
-        self._rewrite(slot, text)
+        self._index.drop(slot)
+        slot.text, slot.said = text, read(text)
+        self._file(slot)
 
     def _deny(self, index: int, text: str, said: Statement, slots: Sequence[_Slot]) -> None:
         self._drop(index, text, slots)
@@ -261,20 +255,11 @@ class _Desk:
         self._file(slot)
         return slot
 
-    def _rewrite(self, slot: _Slot, text: str) -> None:
-        self._index.drop(slot)
-        slot.text, slot.said = text, read(text)
-        self._file(slot)
-
     def _file(self, slot: _Slot) -> None:
         self._index.put(slot)
         for person in slot.said.people:
             if not person.name:
                 self._callable[person.kind].append(slot)
-
-
-def _overtaken(links: dict[Link, list[_Slot]]) -> list[_Slot]:
-    return [*links.get("replaces", ()), *links.get("contradicts", ())]
 
 
 def _rank(said: Statement, slot: _Slot) -> tuple[int, int]:

@@ -11,21 +11,18 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.reasoning.rules.sentences import LONGEST, Sentence, commands
-from langmem_adapter.reasoning.rules.worth import NAMED, RETOLD, SPELT, TALK, is_fact, leans, tense
+from langmem_adapter.reasoning.rules.worth import NAMED, RETOLD, TALK, is_fact, leans, tense
 from langmem_adapter.statements.dates import TIME_WORDS, timed
 from langmem_adapter.statements.reading import read
+from langmem_adapter.statements.tables import lists
 from langmem_adapter.statements.words import ADJECTIVES, DEMONYMS, FORMS, LASTING, WORDS, third
 from langmem_adapter.text import content_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-
 __all__ = ["english_facts"]
 
-# ── clauses ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-"""A memory holds until it is changed: "now" at the end of one would be wrong tomorrow."""
 _P: Final = TALK
 _MARKS: Final = " ,;:—–-~*\"'(["
 
@@ -50,34 +47,25 @@ def english_facts(sentence: Sentence, *, first: bool, seen: str) -> Iterator[str
     clauses = _clauses(body[found.end() :] if found else body)
     for place, clause in enumerate(clauses):
         asked = sentence.asks and place == len(clauses) - 1
-        if (
-            asked
-            or len(clause) > LONGEST
-            or (_P["ASKING"].match(clause) and not _P["CALL"].match(clause))
-            or _P["SUPPOSED"].match(clause)
-            or commands(clause)
-        ):
-            continue
-        for fact in _read(clause, first=first and place == 0, seen=seen):
-            yield from _shown(fact, when)
+        asks = asked or (_P["ASKING"].match(clause) and not _P["CALL"].match(clause))
+        if not (asks or len(clause) > LONGEST or _P["SUPPOSED"].match(clause) or commands(clause)):
+            for fact in _read(clause, first=first and place == 0, seen=seen):
+                yield from _shown(fact, when)
 
 
 def _plainly(body: str) -> str:
     """A sentence with roundabout wordings put plainly."""
-    for row in SPELT:
+    for row in RETOLD["spelt"]:
         body = row.pattern.sub(row.put, body)
     starts = _starts(body)
-    for row in RETOLD:
-        for start in starts:
-            if found := row.pattern.match(body, start):
-                body = f"{body[:start]}{found.expand(row.put)}{body[found.end() :]}"
-                starts = _starts(body)
-                break
+    for row in RETOLD["told"]:
+        if found := next(filter(None, (row.pattern.match(body, start) for start in starts)), None):
+            body = f"{body[: found.start()]}{found.expand(row.put)}{body[found.end() :]}"
+            starts = _starts(body)
     return body
 
 
 def _starts(body: str) -> list[int]:
-    """Where clauses may begin."""
     return [found.end() for found in _P["STARTS"].finditer(body)]
 
 
@@ -110,10 +98,8 @@ def _clauses(body: str) -> list[str]:
 
 def _governs(clause: str) -> bool:
     """Whether what follows "and" is still what one will do, or wants to: "I want to rest and enjoy the sun"."""
-    modal = re.search(r"(?:'ll|'d|\b(?:will|would|can|could|should|might|must|let|help)) ", clause)
-    return modal is not None or any(
-        tense(verb) == "base" or verb in {"try", "find", "be"} for verb in re.findall(r"\bto (\w+)", clause)
-    )
+    aims = (tense(verb) == "base" or verb in {"try", "find", "be"} for verb in re.findall(r"\bto (\w+)", clause))
+    return _P["GOVERNS"].search(clause) is not None or any(aims)
 
 
 def _trimmed(text: str, marks: str) -> str:
@@ -151,16 +137,13 @@ def _joined(fact: str, whom: str) -> str:
 
 def _unshortened(told: str) -> str:
     """The clause with its verb in full: "phone's a Pixel" has no other, "sister's dog died" has, "mum's gone" is a past."""
-    for found in re.finditer(r"'s (?:(?:just|now|finally|also|still|recently|already|actually) )*(?=[\w@£$€#])", told):
+    for found in _P["IS"].finditer(told):
         rest = told[found.end() :].split()
         open_ = rest[0].lower() in ADJECTIVES or tense(rest[0]) == "ing" or rest[0].lower() in WORDS["PASSIVE"]
         if not open_ and tense(rest[0]) == "past":
             return f"{told[: found.start()]} has {told[found.start() + 3 :]}"
-        if open_ or not any(
-            word.lower() in WORDS["FINITE"] or tense(word) in {"now", "past"}
-            for word in rest
-            if word not in WORDS["PASSIVE"]
-        ):
+        active = [word for word in rest if word not in WORDS["PASSIVE"]]
+        if open_ or not any(word.lower() in WORDS["FINITE"] or tense(word) in {"now", "past"} for word in active):
             return f"{told[: found.start()]} is {told[found.start() + 3 :]}"
     return told
 
@@ -168,9 +151,9 @@ def _unshortened(told: str) -> str:
 def _named(clause: str, *, first: bool) -> str:
     """What says a name: "Call me Al", "This is Ann", "Anna is my sister"."""
     clause = _P["NOW"].sub("", clause)
-    for key, told in _NAMING:
+    for key, told in _NAMING.items():
         if found := _P[key].fullmatch(clause):
-            return told.format(**found.groupdict())
+            return f"{told} {found['name']}"
     if _P["YOU"].search(clause):
         return ""
     if first and (found := _P["THIS_IS"].match(clause)) and found["name"].split()[0].lower() not in TIME_WORDS:
@@ -179,11 +162,7 @@ def _named(clause: str, *, first: bool) -> str:
     return f"Has a {found['kin']} named {found['name']}" if found else ""
 
 
-_NAMING: Final = (
-    ("CALL", "Name is {name}"),
-    ("NICK", "Nickname is {name}"),
-    ("NOT_CALLED", "Is no longer nicknamed {name}"),
-)
+_NAMING: Final = {"CALL": "Name is", "NICK": "Nickname is", "NOT_CALLED": "Is no longer nicknamed"}
 
 
 def _of_others(told: str) -> Iterator[str]:
@@ -191,11 +170,10 @@ def _of_others(told: str) -> Iterator[str]:
     told = _P["NOW"].sub("", told)
     text, other = _sentence(told), _P["OTHER"].match(told) is not None
     said = read(text)
-    misread = (
-        not said.subject and said.attribute not in {"goal", "major"} and text.partition(" ")[0].lower() in FORMS
-    )  # "loved ones are …"
+    verb = not said.subject and said.attribute not in {"goal", "major"}
+    misread = verb and text.partition(" ")[0].lower() in FORMS  # "loved ones are …"
     thing = said.subject in {"it", "its", "this", "that"} and said.attribute != "name"
-    if misread or thing or leans(re.sub("^(?:he|she|they|it)\\b", "", text, flags=re.IGNORECASE), said):
+    if misread or thing or leans(_P["OTHER_WORD"].sub("", text), said):
         return
     deed = said.people and said.attribute in {"habit", "event", "trait", "skill", "prefer"} and _P["DEED"].match(text)
     known = WORDS["TOLD_OF_OTHERS"] if other else NAMED | {"favorite", "detail", "like", "goal", "religion", "any"}
@@ -204,22 +182,6 @@ def _of_others(told: str) -> Iterator[str]:
         yield told
 
 
-# ── the third person ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-_SHORT: Final = tuple(
-    (re.compile(pattern, re.IGNORECASE), put)
-    for pattern, put in (
-        (r"^'?m\b", "am"),
-        (r"^'re\b", "are"),
-        (r"^'?ve\b", "have"),
-        (r"^'?ll\b", "will"),
-        (r"^'d\b", "would"),
-        (r"^'s\b", "is"),
-        (r"\b(?:can't|can not)\b", "cannot"),
-        (r"\bwon't\b", "will not"),
-        (r"^(do|does|did|is|are|was|were|has|have|would)n'?t\b", r"\1 not"),
-    )
-)
 _NO_NAME: Final = ADJECTIVES | DEMONYMS | TIME_WORDS | frozenset("team also currently".split())
 
 
@@ -253,8 +215,8 @@ def _standing(fact: str) -> str:
 
 def _plain(rest: str) -> tuple[str, str]:
     told, kept = rest.strip(), ""
-    for short, long in _SHORT:
-        told = short.sub(long, told, count=1)
+    for row in RETOLD["short"]:
+        told = row.pattern.sub(row.put, told, count=1)
     while True:
         if found := _P["FILLER"].match(told):
             told = told[found.end() :]
@@ -270,21 +232,16 @@ def _third(verb: str, after: str) -> str:
     after = _P["ENDED"].sub("", after)
     denied = re.match(r"(?:not|never|no longer) ", after)
     if verb in {"am", "are"}:
-        return _being(
-            after,
-            "no longer" if over else denied.group().strip() if denied else "",
-            after[denied.end() :] if denied else after,
-        )
+        no = "no longer" if over else denied.group().strip() if denied else ""
+        return _being(after, no, after[denied.end() :] if denied else after)
     if verb in {"do", "does", "did"} and denied:
         told = f"No longer {_verb_third(after[4:])}" if over else f"Doesn't {after[4:]}"
         return "" if verb == "did" else told
-    if verb == "never" or (verb == "no" and after.startswith("longer ")):
-        word, inner = (
-            ("Never", _third(*_split(after))) if verb == "never" else ("No longer", _third(*_split(after[7:])))
-        )
-        return inner and (
-            f"Is {word.lower()} {inner[3:]}" if inner.startswith("Is ") else f"{word} {inner[0].lower()}{inner[1:]}"
-        )
+    if never := re.match("(never|no longer) (.*)", f"{verb} {after}"):
+        inner = _third(*_split(never[2]))
+        if inner.startswith("Is "):
+            return f"Is {never[1]} {inner[3:]}"
+        return inner and f"{never[1].capitalize()} {inner[0].lower()}{inner[1:]}"
     return _stated(verb, after, " anymore" if over else "")
 
 
@@ -307,13 +264,7 @@ def _stated(verb: str, after: str, over: str) -> str:
     return f"{verb.capitalize()} {after}".strip() if tense(verb) in {"past", "base"} else ""
 
 
-_FIXED: Final = {
-    verb: third.capitalize()
-    for verb, third in (
-        pair.split(":")
-        for pair in "have:has was:was were:was will:will shall:will would:would can:can used:used had:had".split()
-    )
-}
+_FIXED: Final = dict(pair.split("=") for pair in lists("english-forms")["FIXED"])
 
 
 def _split(told: str) -> tuple[str, str]:
@@ -341,13 +292,10 @@ def _sentence(fact: str) -> str:
     return f'{text}"' if text.count('"') % 2 and '"' in text[1:] else text
 
 
-_JUST: Final = frozenset({"yesterday", "today", "earlier", "earlier today", "this morning", "this afternoon"})
-
-
 def _shown(fact: str, when: str) -> Iterator[str]:
     text = _P["NOW"].sub("", _sentence(fact))
     if not content_words(text) or len(text) + len(when) >= LONGEST:
         return
-    if when and when.lower() not in _JUST and when.lower() not in text.lower():
+    if when and not _P["JUST"].fullmatch(when) and when.lower() not in text.lower():
         text = f"{text} {when if when[:1].isdigit() else when[0].lower() + when[1:]}"
     yield _capital(text)

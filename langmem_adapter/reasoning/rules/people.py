@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from langmem_adapter.statements.english import GIVEN
 from langmem_adapter.statements.reading import in_chinese, read
 from langmem_adapter.statements.tables import lists, patterns
-from langmem_adapter.statements.words import FEMALE, MALE, PETS, PLURAL
+from langmem_adapter.statements.words import PLURAL, WORDS
 from langmem_adapter.text import refers_back
 
 if TYPE_CHECKING:
@@ -25,17 +25,13 @@ __all__ = ["Company", "call"]
 
 _RECENT: Final = 50  # people that a pronoun may mean, the last ones named
 _KINDS: Final = lists("people-words")
-_IT: Final = PETS | _KINDS["IT"]
-_CLASS: Final = {
-    word: kinds
-    for words, kinds in (
-        ("she her 她", FEMALE | _KINDS["SHE"]),
-        ("he his 他", MALE | _KINDS["HE"]),
-        ("it its 它", _IT),
-        ("they their 她们 他们 它们", PLURAL | _KINDS["THEY"]),
-    )
-    for word in words.split()
+_MEANT: Final = {
+    "FEMALE": "she her 她",
+    "MALE": "he his 他",
+    "PETS": "it its 它",
+    "PLURAL": "they their 她们 他们 它们",
 }
+_CLASS: Final = {word: WORDS[key] | _KINDS[key] for key, words in _MEANT.items() for word in words.split()}
 _GENDERED: Final = frozenset().union(*_CLASS.values())
 _P: Final = patterns("people", GIVEN)
 
@@ -92,7 +88,8 @@ def _resolved(text: str, person: Person) -> str:
         return f"{who}{found['own'] or ''}{found['said']}"
     owns = found["word"].lower() in {"her", "his", "its", "their"}
     verb = {"'s": " is", "'re": " are", "'ve": " have", None: ""}[found["short"] and found["short"].lower()]
-    return f"{who}{_genitive(who) if owns else verb} {found['rest']}"
+    genitive = "'" if who.endswith("s") and who.lower() in PLURAL else "'s"
+    return f"{who}{genitive if owns else verb} {found['rest']}"
 
 
 def call(memory: str, fact: str) -> str:
@@ -119,7 +116,7 @@ def _fits(person: Person, word: str) -> bool:
     kind = person.kind
     if not kind or kind not in _GENDERED:
         return word not in {"it", "its", "它", "它们"}
-    if kind in _IT and word in {"she", "her", "he", "his", "她", "他"}:
+    if kind in _CLASS["it"] and word in {"she", "her", "he", "his", "她", "他"}:
         return bool(person.name)
     return kind in _CLASS[word]
 
@@ -129,7 +126,3 @@ def _joined(known: Iterable[Person]) -> list[Person]:
     persons = dict.fromkeys(known)
     kinds = {person.name: person for person in persons if person.kind and person.name}
     return [kinds.get(person.name, person) if person.name else person for person in persons]
-
-
-def _genitive(who: str) -> str:
-    return "'" if who.endswith("s") and who.lower() in PLURAL else "'s"

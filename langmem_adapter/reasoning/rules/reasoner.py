@@ -106,14 +106,13 @@ class RuleReasoner:
 
 def _extract(question: Question) -> Extraction:
     facts: list[Fact] = []
-    names: dict[str, str] = {}  # by speaker
+    names: defaultdict[str, str] = defaultdict(str)  # by speaker
     for index, turn in enumerate(question.turns):
-        if not question.is_source(turn):
-            continue
-        told = names.get(turn.actor, "")
-        found = list(_of_turn(index, turn, told))
-        names[turn.actor] = f"{told}; {'; '.join(fact.text for fact in found)}"[-_OWN_NAMES:]
-        facts += found
+        if question.is_source(turn):
+            told = names[turn.actor]
+            found = list(_of_turn(index, turn, told))
+            names[turn.actor] = f"{told}; {'; '.join(fact.text for fact in found)}"[-_OWN_NAMES:]
+            facts += found
     return Extraction(tuple(facts if question.graph is None else _related(facts, question)))
 
 
@@ -177,23 +176,17 @@ def _step(turn: Turn, called: Mapping[str, int]) -> str:
 
 
 def _of_turn(index: int, turn: Turn, names: str) -> Iterator[Fact]:
-    told: set[str] = set()
-    before = ""
-    today = turn.time.date()
-    passing = _P["PASSING"] if turn.role == "assistant" else None
+    told: set[str] = set()  # what is said twice in one message is one fact
+    before, today = "", turn.time.date()
     for place, sentence in enumerate(sentences(turn.text)):
         wish = _P["WISH"].match(sentence.text)
-        said = sentence if wish is None else Sentence(sentence.text[wish.end() :], asks=False)
-        found = (
-            chinese_facts(said, before) if is_chinese(said.text) else english_facts(said, first=place == 0, seen=names)
-        )
-        for fact in found:
+        said = Sentence(sentence.text[wish.end() :], asks=False) if wish else sentence
+        chinese = is_chinese(said.text)
+        for fact in chinese_facts(said, before) if chinese else english_facts(said, first=place == 0, seen=names):
             text = f"{FORGET}{fact}" if wish else dated(dated_chinese(fact, today), today)
             names = f"{names}; {text}"[-_OWN_NAMES:]
-            if passing and passing.match(text):
-                continue
-            if (key := text_hash(text)) not in told:  # said twice in one message: one fact
-                told.add(key)
+            if text_hash(text) not in told and not (turn.role == "assistant" and _P["PASSING"].match(text)):
+                told.add(text_hash(text))
                 yield Fact(text, index, turn.text[:_CONTEXT])
         before = sentence.text
 

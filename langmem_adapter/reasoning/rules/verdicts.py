@@ -81,19 +81,14 @@ def _renewed(new: Statement, old: Statement, renews: str) -> bool:
         return bool(renews) or not new.touches
     if renews and new.attribute == "goal":
         return True
-    if (
-        not renews
-        or new.attribute not in {"habit", "hobby", "study", "plan"}
-        or not terms(new.value)
-        or not terms(old.value)
-    ):
+    told, was = terms(new.value), terms(old.value)
+    kind, study = kind_of(new.value), new.attribute == "study"
+    if not (renews and told and was and (study or new.attribute in {"habit", "hobby", "plan"})):
         return False
-    shared = set(terms(new.value)) & set(terms(old.value))
-    first = new.attribute == "study" or terms(new.value)[0] == terms(old.value)[0]
-    alike = kind_of(new.value) != "" and kind_of(new.value) == kind_of(old.value)
-    if alike and (new.attribute == "study" or renews not in _WORDS["STILL"]):
+    if kind and kind == kind_of(old.value) and (study or renews not in _WORDS["STILL"]):
         return True
-    return first and (_P["STRONG"].fullmatch(renews) is not None or len(shared) > 1)
+    first = study or told[0] == was[0]
+    return first and (_P["STRONG"].fullmatch(renews) is not None or len({*told} & {*was}) > 1)
 
 
 def link(new: Statement, old: Statement, renews: str = "") -> Link:
@@ -133,10 +128,10 @@ def _valued(new: Statement, old: Statement) -> Link:
 
 def _ends(over: Statement, old: Statement) -> bool:
     """Whether what *over* says is over is what *old* says: "sold the car" ends "has a red car", not "likes cars"."""
-    named_pet = over.attribute == "pet" and old.attribute == "own" and over.value[:1].isupper()
-    named_pet = named_pet or (over.attribute, old.attribute) == ("vehicle", "car")
+    kinds = over.attribute, old.attribute
+    named_pet = kinds == ("vehicle", "car") or (kinds == ("pet", "own") and over.value[:1].isupper())
     anything = over.attribute == "any" and old.attribute in _WORDS["ENDABLE"]
-    trip = over.attribute == "plan" and old.attribute == "habit" and terms(old.value)[0] in _WORDS["TRIPS"]
+    trip = kinds == ("plan", "habit") and terms(old.value)[0] in _WORDS["TRIPS"]
     if over.attribute != old.attribute and not (named_pet or anything or trip):
         return False
     gone, told = set(terms(over.value)), set(terms(old.value))
@@ -147,9 +142,7 @@ def _ends(over: Statement, old: Statement) -> bool:
     if over.value == "engaged" and "married" in old.value:
         return False
     if not over.value or not gone:
-        return old.value not in _WORDS["OVER"] and (
-            not over.value or over.attribute in {"partner", "school", "employer", "home", "nickname"}
-        )
+        return old.value not in _WORDS["OVER"] and (not over.value or over.attribute in _WORDS["ENDED_ALONE"])
     whole = old.single and told <= gone and old.value not in _WORDS["OVER"]
     return gone <= told or (whole and (over.attribute != "any" or over.value.isascii()))
 
@@ -171,10 +164,9 @@ def _refines(more: Statement, less: Statement) -> bool:
         return whole[: len(part)] == part or _P["LIST"].search(more.value) is not None
     if less.single:
         return True
-    if not less.value.isascii() and any("\u4e00" <= letter <= "\u9fff" for letter in less.value):
-        place = more.value.find(less.value)
-        after = more.value[place + len(less.value) :] if place >= 0 else ""
-        return place < 0 or not after or after.startswith(_AFTER_HEAD_CJK)
+    if any("\u4e00" <= letter <= "\u9fff" for letter in less.value):
+        after = more.value.partition(less.value)[2]
+        return not after or after.startswith(_AFTER_HEAD_CJK)
     return _keeps_head(more.value, part[-1])
 
 

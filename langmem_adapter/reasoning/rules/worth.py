@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.statements.dates import timed
@@ -14,21 +13,16 @@ from langmem_adapter.text import content_words
 if TYPE_CHECKING:
     from langmem_adapter.statements.statement import Statement
 
-__all__ = ["NAMED", "RETOLD", "SPELT", "TALK", "is_fact", "leans", "tense"]
+__all__ = ["NAMED", "RETOLD", "TALK", "is_fact", "leans", "tense"]
 
-_LEANING: Final = dict.fromkeys(("home", "partner"), frozenset({"someone", "here", "us", "me", "myself"})) | {
-    "detail": {"on"}
-}
+_LEANING: Final = {"home": WORDS["BESIDE_ONE"], "partner": WORDS["BESIDE_ONE"], "detail": frozenset({"on"})}
 """Words that lean on nothing where such an attribute is told: "lives with us", "flight is on the 12th"."""
 _CLOSE: Final = KINDS - PLURAL - {"friend", "fish", "bird", "partner"}
 TALK: Final = patterns("english-talk", GIVEN | {"CLOSE": "|".join(sorted(_CLOSE))})
 """How English is spoken: openings, joints of clauses, and what tells a fact from talk."""
 _TOLD: Final = rows("english-retold", GIVEN)
-SPELT: Final = tuple(row for row in _TOLD if row.attribute == "spelt")
-"""How what is written in haste is spelt: "im" is "I'm"."""
-RETOLD: Final = tuple(row for row in _TOLD if row.attribute == "told")
-"""How what is told in a roundabout way is said plainly, from the beginning of a clause: "They put me on nights" is "I am now on
-nights"."""
+RETOLD: Final = {kind: tuple(row for row in _TOLD if row.attribute == kind) for kind in ("spelt", "told", "short")}
+"""How what is spelt in haste ("im"), told in a roundabout way ("They put me on nights") and short ("'ve") is put plainly."""
 NAMED: Final = WORDS["NAMED"]
 """Attributes whose rows understand enough: what they read is a fact as it stands."""
 
@@ -47,7 +41,7 @@ def leans(text: str, said: Statement) -> bool:
     """Whether a text leans on what was said before it, or on the conversation."""
     found = TALK["LEANS"].search(text.replace("the US", "the States"))
     known = found is not None and found.group().lower().partition(" the ")[0] in _LEANING.get(said.attribute, ())
-    whose = re.search(r"(?<!^)\b(?:his|her|their|its)\b", text) is not None and not said.people
+    whose = TALK["WHOSE"].search(text) is not None and not said.people
     return (found is not None and not known) or whose
 
 
@@ -60,21 +54,15 @@ def is_fact(text: str, said: Statement) -> bool:
         [True, False, False]
     """
     told = text.split()
-    moody = (
-        TALK["MOOD"].match(text)
-        and said.attribute not in WORDS["SOBER"]
-        and not (said.attribute == "like" and told[0] == "Is")
-    )
-    if text.count('"') % 2 or moody or leans(text, said):
+    sober = said.attribute in WORDS["SOBER"] or (said.attribute == "like" and told[0] == "Is")
+    if text.count('"') % 2 or (not sober and TALK["MOOD"].match(text)) or leans(text, said):
         return False
     if said.attribute in NAMED and not (said.attribute == "hobby" and not said.ended and _vague_hobby(text)):
         return bool(content_words(text)) and (said.ended or bool(said.value)) and not TALK["CUT_OFF"].search(text)
     if TALK["LOOSE_END"].search(text) and not said.ended:
         return False
     if told[0] == "Has" and said.attribute in {"own", "plan"} and told[1:2] != ["to"]:
-        return TALK["OWNED"].match(text) is not None and not _inner(
-            re.split(" (?:about|for|with|on|in|of|that|who|to)\\b|,", text)[0]
-        )
+        return TALK["OWNED"].match(text) is not None and not _inner(TALK["OF_WHAT"].split(text)[0])
     if (said.attribute == "plan" and (said.empty or not said.ended)) or TALK["TALK"].match(text):
         return _is_plan(text.removeprefix("No longer ").capitalize() if said.ended else text)
     return _is_told(text, said, told)
@@ -82,11 +70,8 @@ def is_fact(text: str, said: Statement) -> bool:
 
 def _is_plan(text: str) -> bool:
     plainly = TALK["AHEAD"].match(text) or TALK["GOING_ON"].match(text)
-    return (
-        plainly is not None
-        and len(text.split()) > 3  # noqa: PLR2004 - shorter ones say too little
-        and not (TALK["TALK"].match(text) or _inner(text) or TALK["SOON"].search(text))
-    )
+    idle = TALK["TALK"].match(text) or _inner(text) or TALK["SOON"].search(text)
+    return plainly is not None and not idle and len(text.split()) > 3  # noqa: PLR2004 - shorter ones say too little
 
 
 def _is_told(text: str, said: Statement, told: list[str]) -> bool:
@@ -120,12 +105,11 @@ def _tied(text: str) -> bool:
 
 def _vague_hobby(text: str) -> bool:
     alone = " " not in text and text.lower() not in WORDS["WHOLE"]
-    return alone or (
-        tense(text) == "past" and not text.startswith(("Started", "Took")) and not TALK["ANCHOR"].search(text)
-    )
+    began = text.startswith(("Started", "Took"))
+    return alone or (tense(text) == "past" and not began and not TALK["ANCHOR"].search(text))
 
 
 def _inner(text: str) -> bool:
     """Whether a text names what one has only within the conversation."""
-    told = re.sub(r"\b(?:a lot|lots|a bit|a few|a couple|a ton) of\b", "", text)
+    told = TALK["SOME_OF"].sub("", text)
     return not INNER.isdisjoint(word.lower().strip(",") for word in told.split())
