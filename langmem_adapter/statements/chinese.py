@@ -24,7 +24,11 @@ _KINDS: Final = {word: kind.lower() for kind, words in lists("chinese-words").it
 KIN: Final = "|".join(sorted(_KINDS, key=len, reverse=True))
 """Words for people and animals whom one has, longest first, for use in a pattern."""
 
-_GIVEN: Final = {"KIN": KIN, "WHEN": WHEN, "PET": "|".join(word for word, kind in _KINDS.items() if kind == "pet")}
+_GIVEN: Final = {
+    "KIN": KIN,
+    "WHEN": WHEN,
+    "PET": "|".join(sorted(word for word, kind in _KINDS.items() if kind == "pet")),
+}
 _P: Final = patterns("chinese", _GIVEN, flags=0)
 _TABLE: Final = rows("chinese", _GIVEN, flags=0)
 NAME: Final = _P.texts["NAME"]
