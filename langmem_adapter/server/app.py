@@ -22,6 +22,9 @@ from langmem_adapter.server import docs, mem0
 from langmem_adapter.server.auth import Principal, by_keys, locally
 from langmem_adapter.server.guard import Guard, Rate
 from langmem_adapter.server.log import Logged
+from langmem_adapter.server.page.router import router as page
+from langmem_adapter.server.page.session import by_sessions
+from langmem_adapter.server.page.shell import Shell
 from langmem_adapter.server.problems import answer_errors
 from langmem_adapter.server.v1.router import router as ours
 
@@ -90,6 +93,7 @@ def create_app(
         request.state.caller = found.name
         return found
 
+    shell = Shell(memory, needs_login=auth == "keys")
     tools = _mcp(memory, authenticate) if flag(mcp, "mcp") else None
 
     @asynccontextmanager
@@ -106,10 +110,12 @@ def create_app(
     app = FastAPI(**described, redirect_slashes=False, lifespan=running)
     app.add_middleware(Guard, hosts=hosts, max_body=max_body, rate=Rate(per_minute))
     app.add_middleware(Logged)
+    app.state.shell = shell
     answer_errors(app)
     docs.put(app)
     app.include_router(mem0.router(memory, Depends(principal), fetch_images=fetch_images))
     app.include_router(ours(memory, Depends(principal), fetch_images=fetch_images))
+    app.include_router(page(memory, by_sessions(memory) if auth == "keys" else authenticate, shell))
     if tools is not None:
         app.router.routes.append(Route("/mcp", tools, methods=["GET", "POST", "DELETE"]))
     return app

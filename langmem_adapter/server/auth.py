@@ -26,6 +26,7 @@ __all__ = [
     "by_keys",
     "is_loopback",
     "locally",
+    "principal_of",
 ]
 
 _FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-real-ip", "x-forwarded-host")
@@ -99,9 +100,14 @@ def by_keys(memory: Memory) -> Auth:
         key = await beside(engine.reading, keys.find, shown) if shown else None
         if key is None:
             raise NobodyError("give a valid key, as X-API-Key or as Authorization: Bearer")
-        return Principal(key.id, key.scope, key.rights | ({"read", "write"} if "admin" in key.rights else set()))
+        return principal_of(key)
 
     return authenticate
+
+
+def principal_of(key: keys.Key) -> Principal:
+    """Who shows a key; an admin may read and write as well."""
+    return Principal(key.id, key.scope, key.rights | ({"read", "write"} if "admin" in key.rights else set()))
 
 
 async def locally(connection: HTTPConnection) -> Principal:

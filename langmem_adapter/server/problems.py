@@ -1,4 +1,4 @@
-"""Errors as answers: `{"detail"}` on Mem0's routes, problem details (RFC 9457) on ours; texts name the fix, never a secret."""
+"""Errors as answers: `{"detail"}` on Mem0's routes, problem details (RFC 9457) on ours, HTML on the page."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from langmem_adapter.errors import (
 )
 from langmem_adapter.limits import asked_of
 from langmem_adapter.server.auth import ForbiddenError, NobodyError
+from langmem_adapter.server.page.shell import PREFIX
 from langmem_adapter.storage.jobs import QueueFullError
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
     from starlette.requests import Request
     from starlette.responses import Response
+
+    from langmem_adapter.server.page.shell import Shell
 
 __all__ = ["OURS", "answer_errors", "problem", "told_of"]
 
@@ -74,8 +77,12 @@ def problem(request: Request, status: int, detail: Any, headers: Mapping[str, st
         detail: What is wrong, and what to do; a list where several fields are.
         headers: What else to say.
     """
+    path = request.url.path.removeprefix(request.scope.get("root_path", ""))
+    if path.startswith(f"{PREFIX}/"):
+        shell: Shell = request.app.state.shell
+        return shell.refuse(request, status, detail, headers)
     more = {**(headers or {}), **({"www-authenticate": "Bearer"} if status == HTTPStatus.UNAUTHORIZED else {})}
-    if not request.url.path.removeprefix(request.scope.get("root_path", "")).startswith(f"{OURS}/"):
+    if not path.startswith(f"{OURS}/"):
         return _Told({"detail": detail}, status, more)
     told = (
         {"detail": detail} if isinstance(detail, str) else {"detail": "the request is not understood", "errors": detail}

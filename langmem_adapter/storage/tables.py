@@ -41,6 +41,7 @@ __all__ = [
     "reembedded",
     "runs",
     "scopes",
+    "sessions",
     "traces",
     "words",
 ]
@@ -208,4 +209,13 @@ api_keys: Final = Table(
     Column("rights", String(32), nullable=False),
     Column("created_at", UTCDateTime, nullable=False),
     Column("revoked_at", UTCDateTime),
+)
+
+# Logins to the page: see storage/sessions.py.
+sessions: Final = Table(
+    "sessions",
+    metadata,
+    Column("digest", String(64), primary_key=True),
+    Column("key_id", String(16), ForeignKey("api_keys.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("ends_at", UTCDateTime, nullable=False),
 )

@@ -1,0 +1,32 @@
+"""The views, put together."""
+
+from fastapi import APIRouter, Depends, Request
+
+from langmem_adapter.memory import Memory
+from langmem_adapter.server.auth import Auth, Principal
+from langmem_adapter.server.page import entrance, memories
+from langmem_adapter.server.page.shell import Shell
+
+__all__ = ["router"]
+
+
+def router(memory: Memory, authenticate: Auth, shell: Shell) -> APIRouter:
+    """The routes of the page, which the document of the API leaves out.
+
+    Args:
+        memory: What is shown.
+        authenticate: Says who looks.
+        shell: Makes the answers.
+    """
+
+    async def visiting(request: Request) -> Principal:
+        found = await authenticate(request)
+        request.state.caller = found.name
+        return found
+
+    # Each view has the prefix itself: the log names a route as its own router does.
+    routes = APIRouter(include_in_schema=False)
+    routes.include_router(entrance.router(memory, shell))
+    for view in (memories,):
+        routes.include_router(view.router(memory, Depends(visiting), shell))
+    return routes
