@@ -23,16 +23,22 @@ __all__ = [
     "Erased",
     "Health",
     "Imported",
+    "JobInShort",
     "JobList",
+    "JobPage",
     "JobShown",
     "MemoryPage",
     "MemoryShown",
+    "Moved",
+    "NeighbourList",
     "NoteList",
     "RelationChanged",
+    "RelationList",
     "RelationPage",
     "RevisionList",
     "ScopeList",
     "SearchResults",
+    "TracePage",
     "TraceShown",
     "TurnPage",
 ]
@@ -248,18 +254,30 @@ class Imported(_Answer):
     errors: list[_RefusedLine]
 
 
-class JobShown(_OfScope):
-    """An add that is carried out later."""
+class JobInShort(_OfScope):
+    """An add that is carried out later, without what came of it."""
 
     id: str
     kind: str
     state: State
     progress: str | None
-    result: Added | None
     error: _Refused | None
     attempts: int
     created_at: datetime
     updated_at: datetime
+
+
+class JobShown(JobInShort):
+    """An add that is carried out later."""
+
+    result: Added | None
+
+
+class JobPage(_Answer):
+    """Some jobs, and where the next page begins."""
+
+    items: list[JobInShort]
+    next: str | None
 
 
 class JobList(_Answer):
@@ -293,6 +311,30 @@ class EntityPage(_Answer):
 
     items: list[_EntityShown]
     next: str | None
+
+
+class _NeighbourShown(_Answer):
+    entity: _EntityShown
+    hops: int
+    relations: list[_RelationShown]
+
+
+class NeighbourList(_Answer):
+    """What is near, nearest first, each with the relations that lead to it."""
+
+    items: list[_NeighbourShown]
+
+
+class RelationList(_Answer):
+    """Some relations, in order."""
+
+    items: list[_RelationShown]
+
+
+class Moved(_Answer):
+    """How many relations have another end now."""
+
+    relations: int
 
 
 class _Conversation(_OfScope):
@@ -356,6 +398,26 @@ class ScopeList(_Answer):
     """The scopes that have memories, the largest first."""
 
     items: list[_ScopeCount]
+
+
+class _TraceInShort(_OfScope):
+    id: str
+    created_at: datetime
+    mode: str
+    said: str
+    facts: int
+    events: dict[str, int]
+    model_calls: int
+    input_tokens: int
+    output_tokens: int
+    milliseconds: float
+
+
+class TracePage(_Answer):
+    """What some adds did, in short, the newest first, and where the next page begins."""
+
+    items: list[_TraceInShort]
+    next: str | None
 
 
 class TraceShown(_OfScope):

@@ -59,6 +59,13 @@ def router(memory: Memory, caller: Any) -> APIRouter:
         principal.need("admin")
         return as_data(await memory.apurge(**principal.narrowed(named(body))))
 
+    @routes.get("/traces", summary="List what adds did", response_model=answers.TracePage)
+    async def traces(asked: Annotated[requests.Paged, Query()], principal: Principal = caller) -> Any:
+        """What the adds of a scope did, in short, the newest first, page by page."""
+        principal.need("read")
+        page = await memory.atraces(k=asked.k, after=asked.after, **principal.narrowed(named(asked)))
+        return {"items": [as_data(summary) for summary in page], "next": page.next}
+
     @routes.get("/traces/{trace_id}", summary="Get the trace of an add", response_model=answers.TraceShown)
     async def trace(trace_id: str, asked: Annotated[requests.Whose, Query()], principal: Principal = caller) -> Any:
         """What one add saw and did: turns, facts, the memories compared with, decisions, prompts and replies."""
