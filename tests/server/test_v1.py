@@ -217,6 +217,16 @@ def test_what_adds_did_is_listed_page_by_page(http: TestClient) -> None:
     problem(http.get("/v1/traces?user_id=alice&after=x"), 400)
 
 
+def test_a_checkup_is_for_admins_of_everything(memory: Memory) -> None:
+    with client(memory) as http:
+        told = http.get("/v1/health/checks", headers=key(memory, None, "admin")).json()
+        found = {each["name"]: each["status"] for each in told["items"]}
+        assert (found["database"], found["index"], found["disk"]) == ("OK", "OK", "OK")
+        assert told["status"] in {"OK", "WARN"}  # packages of the machine that tests may be others
+        for headers in (key(memory, None), key(memory, ALICE, "admin")):
+            problem(http.get("/v1/health/checks", headers=headers), 403)
+
+
 def test_conversations_are_read_backwards(memory: Memory, http: TestClient) -> None:
     session = "team/频道 1"
     chat = SQLChatMessageHistory(session, memory=memory, user_id="alice")

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from langmem_adapter.maintenance.checks import Status
 from langmem_adapter.storage.jobs import State
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "Added",
     "AddedMany",
     "Changed",
+    "CheckList",
     "ConversationPage",
     "Deleted",
     "EntityPage",
@@ -431,6 +433,21 @@ class TraceShown(_OfScope):
     decisions: list[dict[str, Any]]
     calls: list[dict[str, Any]]
     result: Added
+
+
+class _CheckShown(_Answer):
+    name: str
+    status: Status
+    detail: str
+    fix: str
+    cause: str
+
+
+class CheckList(_Answer):
+    """What a checkup found, and the worst of it."""
+
+    status: Status
+    items: list[_CheckShown]
 
 
 class Health(_Answer):
