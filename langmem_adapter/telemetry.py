@@ -45,6 +45,7 @@ __all__ = [
     "Outcome",
     "Telemetry",
     "api",
+    "trace_id",
 ]
 
 R = TypeVar("R")
@@ -199,6 +200,13 @@ def api() -> ModuleType | None:
     if trace is None or isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
         return None
     return trace
+
+
+def trace_id() -> str | None:
+    """Of the trace that this call is part of, as logs write it; `None` outside of one."""
+    trace = api()
+    context = None if trace is None else trace.get_current_span().get_span_context()
+    return f"{context.trace_id:032x}" if context is not None and context.is_valid else None
 
 
 @lru_cache(maxsize=1)

@@ -13,7 +13,7 @@ from langmem_adapter.storage import keys
 from langmem_adapter.twins import beside
 
 if TYPE_CHECKING:
-    from starlette.requests import HTTPConnection
+    from starlette.requests import HTTPConnection, Request
 
     from langmem_adapter.memory import Memory
 
@@ -25,6 +25,7 @@ __all__ = [
     "Principal",
     "by_keys",
     "is_loopback",
+    "is_still_let_in",
     "locally",
 ]
 
@@ -110,6 +111,19 @@ async def locally(connection: HTTPConnection) -> Principal:
     if not is_loopback(address) or any(name in connection.headers for name in _FORWARDED):
         raise NobodyError("without keys only this machine itself is served; make one with: langmem-adapter keys create")
     return EVERYTHING
+
+
+async def is_still_let_in(request: Request) -> bool:
+    """Whether whoever reads an answer that takes long may go on: their key was not revoked meanwhile.
+
+    Args:
+        request: What is answered.
+    """
+    try:
+        await request.state.authenticate(request)
+    except NobodyError:
+        return False
+    return True
 
 
 def is_loopback(host: str) -> bool:
