@@ -24,6 +24,7 @@ __all__ = [
     "NobodyError",
     "Principal",
     "by_keys",
+    "by_server",
     "is_loopback",
     "is_still_let_in",
     "locally",
@@ -101,6 +102,25 @@ def by_keys(memory: Memory) -> Auth:
         if key is None:
             raise NobodyError("give a valid key, as X-API-Key or as Authorization: Bearer")
         return Principal(key.id, key.scope, key.rights | ({"read", "write"} if "admin" in key.rights else set()))
+
+    return authenticate
+
+
+def by_server(memory: Memory) -> Auth:
+    """Callers are whom the server around the app has signed in (Starlette's `request.user`), each with their own memories.
+
+    Who is not signed in needs a key. Who is cannot use another one: what the server knows is never contradicted.
+
+    Args:
+        memory: Whose keys.
+    """
+    with_key = by_keys(memory)
+
+    async def authenticate(connection: HTTPConnection) -> Principal:
+        user = connection.scope.get("user")
+        if user is None or not user.is_authenticated:
+            return await with_key(connection)
+        return Principal("signed in", Scope(user_id=user.identity), frozenset({"read", "write"}))
 
     return authenticate
 
