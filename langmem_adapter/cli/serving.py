@@ -172,4 +172,7 @@ def _counting_together() -> Iterator[None]:
         return
     with tempfile.TemporaryDirectory(prefix="langmem-adapter-") as folder:
         os.environ[name] = folder
-        yield
+        try:
+            yield
+        finally:
+            del os.environ[name]

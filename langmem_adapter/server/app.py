@@ -124,7 +124,7 @@ def create_app(
     if counted is not None:
         _tell(app, counted, Depends(principal))
     if tools is not None:
-        app.router.routes.append(Route("/mcp", tools, methods=["GET", "POST", "DELETE"]))
+        app.router.routes.append(Route("/mcp", tools, methods=["POST"]))  # no session: no stream of it, nothing to end
     return app
 
 
