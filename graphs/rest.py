@@ -6,6 +6,7 @@ it signs in nobody, and no key was made, nobody is let in.
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
@@ -16,6 +17,8 @@ from langmem_adapter.server.app import create_app
 from langmem_adapter.server.auth import by_server
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from langmem_adapter.memory import Memory
 
 __all__ = ["app", "make_app"]
@@ -30,7 +33,13 @@ def make_app(memory: Memory) -> Starlette:
     served = create_app(
         memory, auth=by_server(memory), hosts=["*"]
     )  # by which names it is called is that server's to check
-    return Starlette(routes=[Mount("/memory", served)], lifespan=lambda _: served.router.lifespan_context(served))
+
+    @asynccontextmanager
+    async def running(_: Starlette) -> AsyncIterator[None]:
+        async with served.router.lifespan_context(served):
+            yield
+
+    return Starlette(routes=[Mount("/memory", served)], lifespan=running)
 
 
 app = make_app(shared_memory())
