@@ -330,7 +330,7 @@
   place();
   draw();
   show();
-  svg.call(zoom).on("dblclick.zoom", null).call(zoom.transform, fitting());
+  svg.call(zoom).on("dblclick.zoom", null);
   tune();
   figure.addEventListener("pointerdown", () => { within = true; });
   figure.addEventListener("pointerleave", () => { within = false; });
@@ -341,5 +341,6 @@
       else moving().call(zoom.transform, fitting());
     });
   }
+  // It tells of the first size as well.
   new ResizeObserver(() => { if (!chosen) svg.call(zoom.transform, fitting()); }).observe(svg.node());
 }
