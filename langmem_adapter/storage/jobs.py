@@ -243,13 +243,14 @@ def renew(connection: Connection, job: Job, owner: str, lease: float, progress: 
 
 
 def release(connection: Connection, owner: str) -> int:
-    """Put back what somebody holds, for the next worker, within a write transaction.
+    """Put back what somebody holds, for the next worker, within a write transaction; that they took it counts for nothing.
 
     Returns:
         How many there were.
     """
     theirs = (jobs.c.owner == owner, jobs.c.state == "running")
-    return connection.execute(update(jobs).where(*theirs).values(state="waiting", owner=None, lease=None)).rowcount
+    as_before = {"state": "waiting", "owner": None, "lease": None, "attempts": jobs.c.attempts - 1}
+    return connection.execute(update(jobs).where(*theirs).values(as_before)).rowcount
 
 
 def finish(
