@@ -17,7 +17,7 @@ from langmem_adapter.errors import LangmemAdapterError, StorageError
 from langmem_adapter.pipeline.run import run_of
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.results import AddResult
-from langmem_adapter.server.problems import told_of
+from langmem_adapter.server.problems import logged, told_of
 from langmem_adapter.storage import jobs
 from langmem_adapter.twins import beside
 
@@ -125,7 +125,7 @@ class Workers:
                     await self._carry_out(job, owner)
                     continue
             except StorageError as error:
-                _log.warning("jobs are not looked after at the moment: %s", type(error).__name__)
+                _log.warning("jobs are not looked after at the moment: %s", logged(error))
                 await self._give_back(owner)
                 await asyncio.sleep(_LOOK)
             with suppress(TimeoutError):
