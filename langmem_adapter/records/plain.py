@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
@@ -29,15 +30,20 @@ def of_iso(value: str | None) -> datetime | None:
 def as_data(record: object) -> dict[str, Any]:
     """A record of `langmem_adapter.records` as plain JSON types; a scope becomes its three fields."""
     data: dict[str, Any] = {}
-    for part in dataclasses.fields(record):  # type: ignore[arg-type]  # callers give records
-        value = getattr(record, part.name)
+    for name in _names(type(record)):
+        value = getattr(record, name)
         if isinstance(value, Scope):
-            data.update({name: getattr(value, name) for name in SCOPE_FIELDS})
+            data.update({field: getattr(value, field) for field in SCOPE_FIELDS})
         elif isinstance(value, datetime):
-            data[part.name] = value.isoformat()
+            data[name] = value.isoformat()
         else:
-            data[part.name] = _plain(value)
+            data[name] = _plain(value)
     return data
+
+
+@cache
+def _names(record: type) -> tuple[str, ...]:
+    return tuple(part.name for part in dataclasses.fields(record))
 
 
 def _plain(value: Any) -> Any:

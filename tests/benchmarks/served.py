@@ -232,7 +232,7 @@ def missing(path: Path, acknowledged: dict[str, str]) -> int:
     return sum(kept.get(number) != text for number, text in acknowledged.items())
 
 
-def _all_of(memory: Memory, whose: dict[str, str]) -> Iterator[Any]:
+def _all_of(memory: Memory, whose: dict[str, Any]) -> Iterator[Any]:
     after = None
     while True:
         page = memory.get_all(**whose, k=10_000, after=after)

@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from functools import partial
 from itertools import count
 from threading import Event
 from typing import TYPE_CHECKING, Any, Final
@@ -127,8 +128,9 @@ def texts(address: str) -> Counter[str]:
 
 def all_done(address: str, jobs: Iterable[str]) -> None:
     with httpx.Client(base_url=address, timeout=60) as http:
-        for job in jobs:
-            within_a_minute(lambda job=job: http.get(f"/v1/jobs/{job}").json().get("state") == "done")
+        states = (partial(http.get, f"/v1/jobs/{job}") for job in jobs)
+        for state in states:
+            within_a_minute(lambda ask=state: ask().json().get("state") == "done")
 
 
 def unavailable(answer: httpx.Response) -> str:
