@@ -27,7 +27,7 @@ def of_iso(value: str | None) -> datetime | None:
     return None if value is None else datetime.fromisoformat(value)
 
 
-def as_data(record: object) -> dict[str, Any]:
+def as_data(record: Any) -> dict[str, Any]:
     """A record of `langmem_adapter.records` as plain JSON types; a scope becomes its three fields."""
     data: dict[str, Any] = {}
     for name in _names(type(record)):

@@ -109,7 +109,7 @@ class Job:
         result: What is told of it beside its changes, when it is done.
         progress: The stage of the pipeline that it has reached.
         error: Why it failed: `status` (HTTP's number) and `detail`.
-        attempts: How many workers began it.
+        attempts: How many workers began it and did not give it back.
         created_at: When it was asked for.
         updated_at: When it last went on.
     """

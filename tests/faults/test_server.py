@@ -32,7 +32,7 @@ SOON: Final = """
 from langmem_adapter.cli.app import main
 from langmem_adapter.server.jobs import Workers
 
-Workers.__init__.__kwdefaults__["lease"] = 0.5  # the job of a server that was killed need not wait for half a minute
+Workers.__init__.__kwdefaults__["lease"] = 2.0  # the job of a server that was killed need not wait for half a minute
 main()
 """
 SMALL: Final = """
@@ -71,6 +71,10 @@ class Traffic:
     def acknowledged(self) -> list[str]:
         """Every text."""
         return [*self.added, *self.jobs.values()]
+
+    def goes_on(self, already: int) -> bool:
+        """Whether more was added than so much."""
+        return len(self.added) > already + 5
 
     def go_on(self) -> None:
         """Add until the server is gone."""
@@ -128,9 +132,12 @@ def texts(address: str) -> Counter[str]:
 
 def all_done(address: str, jobs: Iterable[str]) -> None:
     with httpx.Client(base_url=address, timeout=60) as http:
-        states = (partial(http.get, f"/v1/jobs/{job}") for job in jobs)
-        for state in states:
-            within_a_minute(lambda ask=state: ask().json().get("state") == "done")
+        for job in jobs:
+            within_a_minute(partial(_is_done, http, job))
+
+
+def _is_done(http: httpx.Client, job: str) -> bool:
+    return bool(http.get(f"/v1/jobs/{job}").json().get("state") == "done")
 
 
 def unavailable(answer: httpx.Response) -> str:
@@ -175,8 +182,7 @@ def test_two_servers_see_each_other_at_once_and_one_goes_on_without_the_other(da
         with traffic(one, "one") as lost, traffic(other, "other") as kept:
             first.send(signal.SIGKILL)
             first.end()
-            already = len(kept.added)
-            within_a_minute(lambda: len(kept.added) > already + 5)
+            within_a_minute(partial(kept.goes_on, len(kept.added)))
         assert not [answer.text for answer in (*lost.refused, *kept.refused)]
         assert texts(other).keys() >= {*lost.added, *kept.added}
         assert set(texts(other).values()) == {1}
@@ -265,7 +271,7 @@ def test_connections_that_are_ended_under_traffic_lose_nothing(postgres_url: str
                 already = len(calling.added)
                 with admin.connect() as connection:
                     connection.execute(text(END_ALL))
-                within_a_minute(lambda already=already: len(calling.added) > already + 5)
+                within_a_minute(partial(calling.goes_on, already))
         states = {unavailable(answer) for answer in calling.refused}
         all_done(address, calling.jobs)
         kept = texts(address)
