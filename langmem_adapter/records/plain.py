@@ -5,11 +5,18 @@ from __future__ import annotations
 import dataclasses
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 __all__ = ["as_data", "as_iso", "of_iso", "shallow"]
+
+_names: Final[Callable[[type], tuple[str, ...]]] = cache(
+    lambda kind: tuple(part.name for part in dataclasses.fields(kind))
+)
 
 
 def shallow(record: Any) -> dict[str, Any]:
@@ -39,11 +46,6 @@ def as_data(record: Any) -> dict[str, Any]:
         else:
             data[name] = _plain(value)
     return data
-
-
-@cache
-def _names(record: type) -> tuple[str, ...]:
-    return tuple(part.name for part in dataclasses.fields(record))
 
 
 def _plain(value: Any) -> Any:
