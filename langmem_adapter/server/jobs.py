@@ -17,7 +17,7 @@ from langmem_adapter.errors import LangmemAdapterError, StorageError
 from langmem_adapter.pipeline.run import run_of
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.results import AddResult
-from langmem_adapter.server.problems import told_of
+from langmem_adapter.server.problems import logged, told_of
 from langmem_adapter.storage import jobs
 from langmem_adapter.twins import beside
 
@@ -107,8 +107,12 @@ class Workers:
         try:
             await self._take_and_carry_out(owner)
         except asyncio.CancelledError:
-            await self._memory.engine.database.awrite(partial(jobs.release, owner=owner))
+            await self._give_back(owner)
             raise
+
+    async def _give_back(self, owner: str) -> None:
+        with suppress(StorageError):  # then the lease runs out
+            await self._memory.engine.database.awrite(partial(jobs.release, owner=owner))
 
     async def _take_and_carry_out(self, owner: str) -> None:
         engine = self._memory.engine
@@ -123,7 +127,9 @@ class Workers:
                     await self._carry_out(job, owner)
                     continue
             except StorageError as error:
-                _log.warning("jobs are not looked after at the moment: %s", type(error).__name__)
+                _log.warning("jobs are not looked after at the moment: %s", logged(error))
+                await self._give_back(owner)
+                await asyncio.sleep(_LOOK)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._called.wait(), _LOOK)
 
@@ -156,7 +162,7 @@ class Workers:
     async def _finish(self, job: Job, owner: str, work: asyncio.Task[AddResult]) -> None:
         error = work.exception()
         if isinstance(error, StorageError):
-            raise error  # the lease runs out, and somebody tries again
+            raise error  # it is given back, and somebody tries again
         if error is not None and not isinstance(error, LangmemAdapterError):
             _log.error("job %s: %s", job.id, type(error).__name__, exc_info=error)
         end: dict[str, Any] = {"result": _told(work.result())} if error is None else {"error": told_of(error, job.id)}

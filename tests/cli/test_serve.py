@@ -6,9 +6,8 @@ import json
 import signal
 import sqlite3
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -17,10 +16,10 @@ import pytest
 
 from langmem_adapter.memory import Memory
 from langmem_adapter.storage import jobs
-from tests.programs import COMMAND, Program
+from tests.serving import served, stopped, within_a_minute
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from typer.testing import Result
@@ -46,36 +45,6 @@ async def slow(self, *arguments, **named):
 Ledger.aapply = slow
 main()
 """
-
-
-def within_a_minute(what: Callable[[], Any]) -> Any:
-    until = time.monotonic() + 60
-    while not (found := what()):
-        assert time.monotonic() < until, "it never came"
-        time.sleep(0.01)
-    return found
-
-
-@contextmanager
-def served(database: Path, *options: str, program: tuple[object, ...] = COMMAND) -> Iterator[tuple[Program, str]]:
-    """A server, which the block must stop, and its address."""
-    running = Program(*program, "-d", database, "serve", "--port", "0", *options)
-    try:
-        address = within_a_minute(lambda: running.said().strip() or not running.runs())
-        assert isinstance(address, str), running.end().stderr
-        yield running, address
-    except BaseException:
-        with suppress(ValueError):  # it has been stopped
-            running.send(signal.SIGKILL)
-            running.end()
-        raise
-
-
-def stopped(running: Program, number: int = signal.SIGTERM) -> str:
-    running.send(number)
-    done = running.end()
-    assert done.returncode == 0, done.stderr
-    return done.stderr
 
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
