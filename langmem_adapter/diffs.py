@@ -12,8 +12,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Part", "differences"]
 
-Part: TypeAlias = tuple[Literal["same", "gone", "came"], str]
+Kind: TypeAlias = Literal["same", "gone", "came"]
+Part: TypeAlias = tuple[Kind, str]
 
+_KINDS: Final[tuple[Kind, ...]] = ("same", "gone", "came")
 _WORDS: Final = re.compile("\\s+|[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]|\\w+|[^\\w\\s]")
 _MOST: Final = 300  # words: the time that a comparison takes may grow with the square of it
 _ALIKE: Final = 0.25  # of the letters of what lies between; below that, words that happen to be equal only confuse
@@ -65,8 +67,7 @@ def _letters(texts: Iterable[str]) -> int:
 def _joined(parts: Sequence[Part]) -> list[Part]:
     """Of what went and came without a word between them, first all that went."""
     joined: list[Part] = []
-    for stayed, run in groupby(parts, key=lambda part: part[0] == "same"):
+    for _, run in groupby(parts, key=lambda part: part[0] == "same"):
         told = list(run)
-        for kind in ("same",) if stayed else ("gone", "came"):
-            joined.append((kind, "".join(text for each, text in told if each == kind)))  # type: ignore[arg-type]
+        joined += ((kind, "".join(text for each, text in told if each == kind)) for kind in _KINDS)
     return [part for part in joined if part[1]]

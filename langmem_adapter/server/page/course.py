@@ -117,6 +117,7 @@ class Course:
         events: How many changes there were of each kind.
         changes: Those that changed something.
         others: Calls of the chat model outside of the stages.
+        is_note: Whether it is no add: a conversation was summed up.
     """
 
     said: str
@@ -130,6 +131,7 @@ class Course:
     events: Mapping[str, int]
     changes: Sequence[Change]
     others: Sequence[Call]
+    is_note: bool
 
 
 def course(trace: Trace) -> Course:
@@ -148,6 +150,7 @@ def course(trace: Trace) -> Course:
         events=Counter(change.event for change in results),
         changes=[change for change in results if change.event != "NONE" or change.relations],
         others=[call for call in trace.calls if call.task not in _ASKS],
+        is_note="extract" not in times,
     )
 
 

@@ -136,7 +136,8 @@ def _shown(value: Any) -> str:
 
 
 async def _similar(memory: Memory, item: MemoryItem) -> list[MemoryItem]:
-    hits = await memory.asearch(item.text, **item.scope.named, k=_SIMILAR + 1)
+    scope: dict[str, Any] = dict(item.scope.named)
+    hits = await memory.asearch(item.text, **scope, k=_SIMILAR + 1)
     return [hit.item for hit in hits if hit.id != item.id][:_SIMILAR]
 
 
