@@ -4,14 +4,14 @@ from fastapi import APIRouter, Depends, Request
 
 from langmem_adapter.memory import Memory
 from langmem_adapter.server.auth import Auth, Principal
-from langmem_adapter.server.page import detail, entrance, memories, traces
+from langmem_adapter.server.page import detail, entrance, graph, memories, traces
 from langmem_adapter.server.page.shell import Shell
 
 __all__ = ["router"]
 
 
 def router(memory: Memory, authenticate: Auth, shell: Shell) -> APIRouter:
-    """The routes of the page, which the document of the API leaves out.
+    """The routes of the page.
 
     Args:
         memory: What is shown.
@@ -25,8 +25,8 @@ def router(memory: Memory, authenticate: Auth, shell: Shell) -> APIRouter:
         return found
 
     # Each view has the prefix itself: the log names a route as its own router does.
-    routes = APIRouter(include_in_schema=False)
+    routes = APIRouter()
     routes.include_router(entrance.router(memory, shell))
-    for view in (memories, detail, traces):
+    for view in (memories, detail, graph, traces):
         routes.include_router(view.router(memory, Depends(visiting), shell))
     return routes
