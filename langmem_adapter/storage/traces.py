@@ -134,7 +134,7 @@ def keep(
         run: The run's id, which becomes that of the trace.
         draft: What to keep.
         result: What became of the decisions.
-        now: When its memories were written; by default they are none.
+        now: When its memories were written; left out where there are none.
     """
     # Contract: it has the moment of the history rows of its run, by which `of_changes` finds it.
     # Proved by tests/pipeline/test_traces.py::test_a_change_leads_to_the_add_that_made_it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.diffs import Part, differences
@@ -15,7 +16,6 @@ from langmem_adapter.text import text_hash
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime
 
     from sqlalchemy import Connection
 
@@ -89,6 +89,11 @@ class Life:
     older: int | None
     source: Source | None
     relations: Sequence[Relation]
+
+    @property
+    def expired(self) -> bool:
+        """Whether it stands, but is past its time."""
+        return self.stands and self.item.expires_at is not None and self.item.expires_at <= datetime.now(UTC)
 
     @property
     def returns_to(self) -> int | None:

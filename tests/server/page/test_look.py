@@ -242,6 +242,12 @@ def test_a_memory_is_deleted_and_comes_back(memory: Memory, http: TestClient, ho
     assert [item.text for item in memory.get_all(user_id=user)] == ["Lives in Kyoto"]
 
 
+def test_a_memory_past_its_time_says_so(memory: Memory, http: TestClient, user: str) -> None:
+    home = remembered(memory, user)
+    memory.update(home, expires_at="2020-01-01")
+    assert "It expired" in words(http.get(f"/ui/memories/{home}").text)
+
+
 def test_what_was_over_when_it_was_told_is_a_memory_of_the_past(memory: Memory, http: TestClient, user: str) -> None:
     memory.add("I live in Lyon.", user_id=user, timestamp="2026-01-01")
     late = memory.add("I live in Kyoto.", user_id=user, timestamp="2020-01-01").results[0]
