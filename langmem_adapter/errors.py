@@ -79,11 +79,11 @@ class MemoryNotFoundError(LangmemAdapterError, LookupError, ValueError):
             f"no {what} {memory_id!r} here; it was deleted, never existed, or belongs to another scope than the one given"
         )
         self.memory_id = memory_id
-        self._what = what
+        self.what = what
 
     def __reduce__(self) -> tuple[type[MemoryNotFoundError], tuple[str, str]]:
         """Pickle by the id, so that the error survives a process pool."""
-        return type(self), (self.memory_id, self._what)
+        return type(self), (self.memory_id, self.what)
 
 
 class RelationNotFoundError(LangmemAdapterError, LookupError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import asynccontextmanager, suppress
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
@@ -99,7 +99,9 @@ class Workers:
         # tests/server/test_jobs.py::test_an_app_that_was_not_told_to_begin_works_as_well
         if all(task.done() for task in self._tasks):
             self._called = asyncio.Event()
-            self._tasks = [asyncio.create_task(self._work(uuid4().hex)) for _ in range(_AT_ONCE)]
+            # In a context of their own: they may begin within a request, to whose trace the jobs of others do not belong.
+            begin = partial(asyncio.create_task, context=Context())
+            self._tasks = [begin(self._work(uuid4().hex)) for _ in range(_AT_ONCE)]
 
     async def _work(self, owner: str) -> None:
         try:

@@ -9,12 +9,14 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import httpx
 import pytest
 
 from langmem_adapter.memory import Memory
+from langmem_adapter.storage import jobs
 from tests.programs import COMMAND, Program
 
 if TYPE_CHECKING:
@@ -119,6 +121,42 @@ def _refuses(address: str) -> bool:
     except httpx.TransportError:
         return True
     return False
+
+
+def running_job(memory: Memory, user: str = "alice") -> str:
+    """A job that somebody carries out, and does not end."""
+    write = memory.engine.database.write
+    (job,) = write(partial(jobs.submit, requests=[{"messages": "I like tea.", "user_id": user}], most=9))
+    assert write(partial(jobs.take, owner="somebody", lease=600)) is not None
+    return job.id
+
+
+def test_an_open_event_stream_ends_with_the_server(database: Path) -> None:
+    with Memory(database) as memory, served(database) as (running, address):
+        job = running_job(memory)
+        with httpx.stream("GET", f"{address}/v1/jobs/{job}/events", timeout=60) as events:
+            lines = events.iter_lines()
+            assert next(lines) == "event: running"
+            running.send(signal.SIGTERM)
+            assert not [line for line in lines if line.startswith("event:")]
+        assert running.end().returncode == 0
+
+
+def test_a_revoked_key_ends_its_open_event_streams(database: Path, data: Data) -> None:
+    (key,) = data("keys", "create", "-u", "alice")["data"]
+    with Memory(database) as memory, served(database) as (running, address):
+        job, headers = running_job(memory), {"X-API-Key": key["key"]}
+        with httpx.stream("GET", f"{address}/v1/jobs/{job}/events", headers=headers, timeout=60) as events:
+            lines = events.iter_lines()
+            assert next(lines) == "event: running"
+            data("keys", "revoke", key["id"])
+            assert not [line for line in lines if line.startswith("event:")]
+        stopped(running)
+
+
+def test_a_database_in_memory_has_one_process(data: Data) -> None:
+    error = data("-d", ":memory:", "serve", "--port", "0", "--workers", "2", code=2)["error"]
+    assert "one process" in error["message"] and "memory.db" in error["hint"]
 
 
 def test_where_a_key_exists_every_call_needs_one(database: Path, data: Data) -> None:
