@@ -72,5 +72,5 @@ def test_a_job_belongs_to_no_request_but_the_first_one_began_its_worker(
         where = http.post("/v1/memories?wait=false", json=body).headers["location"]
         with running.stream("GET", f"{where}/events") as answer:
             assert "event: done" in answer.read().decode()
-    (job,) = [span for span in spans.get_finished_spans() if span.name == "upsert_memory"]
-    assert job.parent is None
+    begun = [span for span in spans.get_finished_spans() if span.name == "upsert_memory"]
+    assert begun and all(job.parent is None for job in begun)  # the loop of the first request may end under it
