@@ -83,10 +83,10 @@ class _Stacking(Table):
             yield ""
 
 
-def event_text(event: str) -> Text:
-    """An event as sign and name."""
+def event_text(event: str, count: int | None = None) -> Text:
+    """An event as sign and name, with how often it happened."""
     sign, style = _EVENTS[event]
-    return Text(f"{sign} {event}", style=style, no_wrap=True)
+    return Text(f"{sign} {event}" if count is None else f"{sign} {count} {event}", style=style, no_wrap=True)
 
 
 def moment(when: datetime | None) -> str:
