@@ -6,12 +6,14 @@ import hmac
 import secrets
 from typing import TYPE_CHECKING, Final
 
+from fastapi import Request  # noqa: TC002 - FastAPI reads the annotations of `check_form`
+
 from langmem_adapter.server.auth import ForbiddenError, NobodyError, principal_of
 from langmem_adapter.storage import keys, sessions
 from langmem_adapter.twins import beside
 
 if TYPE_CHECKING:
-    from starlette.requests import HTTPConnection, Request
+    from starlette.requests import HTTPConnection
     from starlette.responses import Response
 
     from langmem_adapter.memory import Memory
