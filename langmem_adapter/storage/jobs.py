@@ -48,12 +48,14 @@ __all__ = [
     "ADD",
     "FINISHED",
     "Job",
+    "Queue",
     "QueueFullError",
     "State",
     "are_ready",
     "erase",
     "finish",
     "jobs",
+    "queue",
     "read",
     "release",
     "renew",
@@ -201,6 +203,34 @@ def read(connection: Connection, job_id: str, scope: Scope | None) -> Job:
     if row is None or (scope is not None and not scope.covers(of_row(row))):
         raise MemoryNotFoundError(job_id, "job")
     return _job(row)
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """How much there is to do.
+
+    Attributes:
+        waiting: Jobs that nobody has taken.
+        running: Jobs that somebody has taken, dead or alive.
+        oldest: Seconds for which the oldest of the waiting has waited.
+    """
+
+    waiting: int
+    running: int
+    oldest: float
+
+
+def queue(connection: Connection) -> Queue:
+    """How much there is to do, in everybody's name."""
+    found = connection.execute(
+        select(jobs.c.state, func.count(), func.min(jobs.c.created_at))
+        .where(jobs.c.state.not_in(FINISHED))
+        .group_by(jobs.c.state)
+    )
+    counted = {state: (number, since) for state, number, since in found}
+    waiting, since = counted.get("waiting", (0, None))
+    oldest = 0.0 if since is None else max((datetime.now(UTC) - since).total_seconds(), 0.0)
+    return Queue(waiting, counted.get("running", (0, None))[0], oldest)
 
 
 # ── workers ───────────────────────────────────────────────────────────────────────────────────────────────────────────

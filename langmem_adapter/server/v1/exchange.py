@@ -1,7 +1,7 @@
 """Export and import: streams of JSON lines, so that neither side holds all of them."""
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import datetime
 from operator import itemgetter
 from typing import Annotated, Any, Final
@@ -13,22 +13,24 @@ from pydantic import ConfigDict, Field, ValidationError
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.memory import Memory
 from langmem_adapter.records.plain import as_data
-from langmem_adapter.records.results import Page
+from langmem_adapter.records.results import MemoryItem, Page
 from langmem_adapter.server.auth import Principal
 from langmem_adapter.server.problems import OURS, told_of
 from langmem_adapter.server.v1 import answers, requests
 from langmem_adapter.server.v1.requests import Whose, named
 
-__all__ = ["router"]
+__all__ = ["LINES", "PAGE", "as_line", "exported", "router"]
 
-_LINES: Final = "application/x-ndjson"
-_PAGE: Final = 500
+LINES: Final = "application/x-ndjson"
+"""The media type of JSON lines."""
+PAGE: Final = 500
+"""How many memories an export reads at a time."""
 _BATCH: Final = 100
 _MOST_ERRORS: Final = 1_000
 _EXPORT: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"description": "A memory a line, as JSON.", "content": {_LINES: {"schema": {"type": "string"}}}}
+    200: {"description": "A memory a line, as JSON.", "content": {LINES: {"schema": {"type": "string"}}}}
 }
-_IMPORT: Final = {"requestBody": {"required": True, "content": {_LINES: {"schema": {"type": "string"}}}}}
+_IMPORT: Final = {"requestBody": {"required": True, "content": {LINES: {"schema": {"type": "string"}}}}}
 
 
 class Line(Whose):
@@ -70,9 +72,9 @@ def router(memory: Memory, caller: Any) -> APIRouter:
     async def export(asked: Annotated[requests.Export, Query()], principal: Principal = caller) -> StreamingResponse:
         """Every memory of a scope, the newest statement first, as JSON lines."""
         principal.need("read")
-        how: dict[str, Any] = {"include_expired": asked.include_expired, "k": _PAGE, **principal.narrowed(named(asked))}
+        how: dict[str, Any] = {"include_expired": asked.include_expired, "k": PAGE, **principal.narrowed(named(asked))}
         first = await memory.aget_all(**how)
-        return StreamingResponse(_exported(memory, first, how), media_type=_LINES)
+        return StreamingResponse(exported(memory, first, how), media_type=LINES)
 
     @routes.post("/import", summary="Import memories", response_model=answers.Imported, openapi_extra=_IMPORT)
     async def take_in(
@@ -96,9 +98,24 @@ def router(memory: Memory, caller: Any) -> APIRouter:
     return routes
 
 
-async def _exported(memory: Memory, page: Page, how: Mapping[str, Any]) -> AsyncIterator[bytes]:
+def as_line(item: MemoryItem) -> bytes:
+    """A memory as a line of an export."""
+    return json.dumps(as_data(item), ensure_ascii=False).encode() + b"\n"
+
+
+async def exported(
+    memory: Memory, page: Page, how: Mapping[str, Any], line: Callable[[MemoryItem], bytes] = as_line
+) -> AsyncIterator[bytes]:
+    """Some pages of memories as lines, so that nobody holds all of them.
+
+    Args:
+        memory: Whose they are.
+        page: The first page.
+        how: The arguments of `Memory.get_all` for it and those that follow.
+        line: Makes a line of a memory.
+    """
     while True:
-        yield b"".join(json.dumps(as_data(item), ensure_ascii=False).encode() + b"\n" for item in page)
+        yield b"".join(map(line, page))
         if page.next is None:
             return
         page = await memory.aget_all(**how, after=page.next)

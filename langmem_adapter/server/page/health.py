@@ -1,0 +1,140 @@
+"""How the server is: what was checked, how it is set up, and whether its index is what the database says."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter, Depends, Request, Response
+from pydantic import SecretStr
+
+from langmem_adapter.addresses import shown
+from langmem_adapter.index.base import Verification
+from langmem_adapter.memory import Memory
+from langmem_adapter.server.auth import Principal
+from langmem_adapter.server.page.rebuilding import Rebuilding
+from langmem_adapter.server.page.session import check_form
+from langmem_adapter.server.page.shell import PREFIX, Shell
+from langmem_adapter.settings import Origin, chosen_database
+from langmem_adapter.storage import jobs, meta
+from langmem_adapter.storage.meta import Stats, spelled
+from langmem_adapter.twins import beside
+
+__all__ = ["router"]
+
+@dataclass(frozen=True, slots=True)
+class _Index:
+    """The index of this process beside the database.
+
+    Attributes:
+        kind: Which one.
+        vectors: How many it holds.
+        memories: How many it should.
+        behind: Changes that the next search reads first.
+        model: Of its vectors.
+    """
+
+    kind: str
+    vectors: int
+    memories: int
+    behind: int
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """One line of the configuration."""
+
+    name: str
+    value: str
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What is shown of a server that is well enough to say it."""
+
+    stats: Stats
+    queue: jobs.Queue
+    index: _Index
+
+
+def router(memory: Memory, caller: Any, shell: Shell) -> APIRouter:
+    """The views.
+
+    Args:
+        memory: What is looked at.
+        caller: The default of a parameter that gets the `Principal`.
+        shell: Makes the answers.
+    """
+    routes, rebuilding = APIRouter(prefix=PREFIX), Rebuilding(memory)
+
+    async def index(request: Request, who: Principal, verified: Verification | None = None) -> Response:
+        state = await beside(_index, memory)
+        return shell.show(request, "index", who, index=state, standing=rebuilding.standing, verified=verified)
+
+    @routes.get("/health")
+    async def health(request: Request, who: Principal = caller) -> Response:
+        if "admin" not in who.rights:
+            return shell.show(request, "health", who, state=None, settings=())
+        state = await beside(_state, memory)
+        return shell.show(request, "health", who, state=state, settings=_configuration(memory))
+
+    @routes.get("/health/index")
+    async def looked_at(request: Request, who: Principal = caller) -> Response:
+        who.need("admin")
+        return await index(request, who)
+
+    @routes.post("/health/verify", dependencies=[Depends(check_form)])
+    async def verify(request: Request, who: Principal = caller) -> Response:
+        who.need("admin")
+        return await index(request, who, await memory.averify())
+
+    @routes.post("/health/rebuild", dependencies=[Depends(check_form)])
+    async def rebuild(request: Request, who: Principal = caller) -> Response:
+        who.need("admin")
+        rebuilding.begin()
+        return shell.go(request, "/health/index")
+
+    return routes
+
+
+def _state(memory: Memory) -> _State:
+    engine = memory.engine
+    return _State(meta.stats(engine.database), engine.reading(jobs.queue), _index(memory))
+
+
+def _index(memory: Memory) -> _Index:
+    engine = memory.engine
+    stats, held = meta.stats(engine.database), engine.indexer.index
+    behind = max(0, stats.changes - engine.indexer.applied)
+    (model,) = spelled(engine.fingerprint)
+    kind = "none before the first memory" if held is None else type(held).__name__.removesuffix("Index").lower()
+    return _Index(kind, 0 if held is None else len(held), stats.memories, behind, model)
+
+
+def _configuration(memory: Memory) -> list[_Setting]:
+    """Every setting as it is in use: what `Memory` was given itself comes before what its settings say."""
+    settings, engine = memory.settings, memory.engine
+    (embeddings,) = spelled(engine.fingerprint)
+    told = {name: _told(getattr(settings, name)) for name in type(settings).model_fields}
+    told["database"] = _place(str(chosen_database(None, settings)))
+    given = {
+        "database": _place(memory.location),
+        "model": memory.mode,
+        "embeddings": embeddings,
+        "graph": _told(engine.uses_graph),
+    }
+    origins = {**settings.origins, **{name: "argument" for name, value in given.items() if value != told[name]}}
+    return [_Setting(name, value, origins[name]) for name, value in {**told, **given}.items()]
+
+
+def _place(database: str) -> str:
+    return shown(database) if "://" in database or database == ":memory:" else str(Path(database).absolute())
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, SecretStr):
+        return "set"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "" if value is None else shown(str(value))
