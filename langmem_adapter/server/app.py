@@ -115,7 +115,8 @@ def create_app(
     docs.put(app)
     app.include_router(mem0.router(memory, Depends(principal), fetch_images=fetch_images))
     app.include_router(ours(memory, Depends(principal), fetch_images=fetch_images))
-    app.include_router(page(memory, by_sessions(memory) if auth == "keys" else authenticate, shell))
+    visiting = by_sessions(memory) if auth == "keys" else authenticate
+    app.include_router(page(memory, visiting, shell), include_in_schema=False)
     if tools is not None:
         app.router.routes.append(Route("/mcp", tools, methods=["GET", "POST", "DELETE"]))
     return app

@@ -11,7 +11,7 @@ __all__ = ["router"]
 
 
 def router(memory: Memory, authenticate: Auth, shell: Shell) -> APIRouter:
-    """The routes of the page, which the document of the API leaves out.
+    """The routes of the page.
 
     Args:
         memory: What is shown.
@@ -25,7 +25,7 @@ def router(memory: Memory, authenticate: Auth, shell: Shell) -> APIRouter:
         return found
 
     # Each view has the prefix itself: the log names a route as its own router does.
-    routes = APIRouter(include_in_schema=False)
+    routes = APIRouter()
     routes.include_router(entrance.router(memory, shell))
     for view in (memories, scopes, forgetting, export, health):
         routes.include_router(view.router(memory, Depends(visiting), shell))

@@ -96,7 +96,7 @@ class Shell:
             return self._to_login(request)
         title = HTTPStatus(status).phrase
         told = detail if isinstance(detail, str) else "; ".join(f"{each['loc'][-1]}: {each['msg']}" for each in detail)
-        answer = self.show(request, "error", status=status, title=title, detail=told)
+        answer = self.show(request, "error", status=status, title=title, detail="" if told == title else told)
         answer.headers.update(headers or {})
         return answer
 
