@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import os
 import warnings
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
@@ -21,6 +20,7 @@ from pydantic_settings import (
 
 from langmem_adapter.addresses import check_server, shown
 from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.forks import cached_property
 from langmem_adapter.languages import checked
 
 if TYPE_CHECKING:
@@ -108,7 +108,9 @@ class Settings(BaseSettings):
         'hash:512'
     """
 
-    model_config = SettingsConfigDict(env_prefix=_PREFIX, extra="forbid", frozen=True, hide_input_in_errors=True)
+    model_config = SettingsConfigDict(
+        env_prefix=_PREFIX, extra="forbid", frozen=True, hide_input_in_errors=True, ignored_types=(cached_property,)
+    )
 
     database: str | None = None
     model: str = "offline"

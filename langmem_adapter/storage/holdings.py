@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import and_, func, literal, or_, select, true, union_all
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Connection, Select, Subquery, Table
 
-__all__ = ["Holder", "Order", "held", "holder", "holders", "number_of"]
+__all__ = ["ORDERS", "Holder", "held", "holder", "holders", "number_of"]
 
-Order: TypeAlias = Literal["name", "memories", "relations", "first", "last"]
+ORDERS: Final = ("name", "memories", "relations", "first", "last")
 """What a list of holders can be sorted by."""
 
 _FIELDS: Final = [scopes.c[name] for name in SCOPE_FIELDS]
@@ -54,8 +54,7 @@ def holders(
     scope: Scope | None = None,
     *,
     begins: str = "",
-    sort: Order = "memories",
-    descending: bool = True,
+    sort: str = "-memories",
     most: int = 50,
     skipped: int = 0,
 ) -> list[Holder]:
@@ -66,15 +65,15 @@ def holders(
         field: Which: one of `SCOPE_FIELDS`.
         scope: Within which; `None` for everybody.
         begins: Only those whose names begin so, letter by letter.
-        sort: By what; what is equal stands in the order of the names.
-        descending: Whether the most, or the latest, comes first.
+        sort: By which of `ORDERS`; with a `-` in front of it the most, or the latest, comes first. What is equal stands in the
+            order of the names.
         most: At most so many.
         skipped: How many of the first are left out.
     """
     rows = _named(field, scope, begins)
     found = select(rows.c.name, *_sums(rows)).group_by(rows.c.name)
-    by = found.selected_columns[sort]
-    order = (by.desc() if descending else by.asc()).nulls_last()
+    by = found.selected_columns[sort.removeprefix("-")]
+    order = (by.desc() if sort.startswith("-") else by.asc()).nulls_last()
     query = found.order_by(order, rows.c.name).limit(most).offset(skipped)
     own = {} if scope is None else scope.named
     return [_holder(Scope(**{**own, field: row.name}), row) for row in connection.execute(query)]
@@ -116,6 +115,7 @@ def _count(table: Table, condition: ColumnElement[bool]) -> Select[tuple[int]]:
 
 
 # ── rows ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
 
 def _rows(scope: Scope | None) -> Any:
     """A row for each exact scope, and for each conversation, with what it has."""

@@ -1,16 +1,18 @@
 """How the server is: what was checked, how it is set up, and whether its index is what the database says."""
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Depends, Form, Query, Request, Response
 from pydantic import SecretStr
 
 from langmem_adapter.addresses import shown
 from langmem_adapter.index.base import Verification
 from langmem_adapter.memory import Memory
 from langmem_adapter.server.auth import Principal
+from langmem_adapter.server.page.asking import Whose
 from langmem_adapter.server.page.rebuilding import Rebuilding
 from langmem_adapter.server.page.session import check_form
 from langmem_adapter.server.page.shell import PREFIX, Shell
@@ -20,6 +22,7 @@ from langmem_adapter.storage.meta import Stats, spelled
 from langmem_adapter.twins import beside
 
 __all__ = ["router"]
+
 
 @dataclass(frozen=True, slots=True)
 class _Index:
@@ -68,32 +71,36 @@ def router(memory: Memory, caller: Any, shell: Shell) -> APIRouter:
     """
     routes, rebuilding = APIRouter(prefix=PREFIX), Rebuilding(memory)
 
-    async def index(request: Request, who: Principal, verified: Verification | None = None) -> Response:
-        state = await beside(_index, memory)
-        return shell.show(request, "index", who, index=state, standing=rebuilding.standing, verified=verified)
+    async def index(request: Request, who: Principal, asked: Whose, verified: Verification | None = None) -> Response:
+        who.need("admin")
+        state, fields = await beside(_index, memory), who.narrowed(asked.model_dump())
+        told = {"standing": rebuilding.standing, "verified": verified, "database": _typed(memory.location)}
+        return shell.show(request, "index", who, fields, index=state, **told)
 
     @routes.get("/health")
-    async def health(request: Request, who: Principal = caller) -> Response:
+    async def health(request: Request, asked: Annotated[Whose, Query()], who: Principal = caller) -> Response:
+        fields = who.narrowed(asked.model_dump())
         if "admin" not in who.rights:
-            return shell.show(request, "health", who, state=None, settings=())
+            return shell.show(request, "health", who, fields, state=None)
         state = await beside(_state, memory)
-        return shell.show(request, "health", who, state=state, settings=_configuration(memory))
+        told = {"size": _size(state.stats.size), "location": memory.location, "settings": _configuration(memory)}
+        return shell.show(request, "health", who, fields, state=state, **told)
 
     @routes.get("/health/index")
-    async def looked_at(request: Request, who: Principal = caller) -> Response:
-        who.need("admin")
-        return await index(request, who)
+    async def looked_at(request: Request, asked: Annotated[Whose, Query()], who: Principal = caller) -> Response:
+        return await index(request, who, asked)
 
     @routes.post("/health/verify", dependencies=[Depends(check_form)])
-    async def verify(request: Request, who: Principal = caller) -> Response:
+    async def verify(request: Request, asked: Annotated[Whose, Form()], who: Principal = caller) -> Response:
         who.need("admin")
-        return await index(request, who, await memory.averify())
+        return await index(request, who, asked, await memory.averify())
 
     @routes.post("/health/rebuild", dependencies=[Depends(check_form)])
-    async def rebuild(request: Request, who: Principal = caller) -> Response:
+    async def rebuild(request: Request, asked: Annotated[Whose, Form()], who: Principal = caller) -> Response:
         who.need("admin")
+        fields = who.narrowed(asked.model_dump())
         rebuilding.begin()
-        return shell.go(request, "/health/index")
+        return shell.go(request, "/health/index", fields)
 
     return routes
 
@@ -126,6 +133,15 @@ def _configuration(memory: Memory) -> list[_Setting]:
     }
     origins = {**settings.origins, **{name: "argument" for name, value in given.items() if value != told[name]}}
     return [_Setting(name, value, origins[name]) for name, value in {**told, **given}.items()]
+
+
+def _typed(location: str) -> str:
+    """A database as a command line names it; what is masked here has to be filled in there."""
+    return '"$DATABASE_URL"' if "://" in location else shlex.quote(location)
+
+
+def _size(size: int | None) -> str:
+    return "on a server, or in memory" if size is None else f"{size / 1024**2:,.1f} MiB"
 
 
 def _place(database: str) -> str:

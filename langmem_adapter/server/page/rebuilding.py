@@ -32,8 +32,8 @@ class Standing:
     """
 
     running: bool
-    done: int
-    total: int
+    done: int = 0
+    total: int = 0
     error: str = ""
 
 
@@ -64,12 +64,12 @@ class Rebuilding:
         if work is None:
             return None
         if not work.done():
-            return Standing(True, *self._told)
+            return Standing(running=True, done=self._told[0], total=self._told[1])
         error = work.exception()
         if error is None:
-            return Standing(False, work.result(), work.result())
+            return Standing(running=False, done=work.result(), total=work.result())
         told = str(error) if isinstance(error, LangmemAdapterError) else "something went wrong here; the log has it"
-        return Standing(False, *self._told, told)
+        return Standing(running=False, error=told)
 
     def _rebuild(self) -> int:
         indexer = self._memory.engine.indexer

@@ -1,7 +1,7 @@
 """Whose memories there are: users, agents and runs, each with what can be done with all of it at once."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal, cast
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
@@ -12,7 +12,7 @@ from langmem_adapter.server.auth import Principal
 from langmem_adapter.server.page.asking import Filled, Whose
 from langmem_adapter.server.page.shell import PREFIX, Shell
 from langmem_adapter.storage import holdings
-from langmem_adapter.storage.holdings import Holder, Order
+from langmem_adapter.storage.holdings import ORDERS, Holder
 from langmem_adapter.twins import beside
 
 __all__ = ["router"]
@@ -25,18 +25,8 @@ _SORT: Final = "-memories"
 class _Asked(Whose):
     by: Literal["user", "agent", "run"] = "user"
     begins: Filled[str] = None
-    sort: str = Field(_SORT, pattern="^-?(name|memories|relations|first|last)$")
+    sort: str = Field(_SORT, pattern=f"^-?({'|'.join(ORDERS)})$")
     page: int = Field(1, ge=1, le=_MOST_PAGES)
-
-    @property
-    def order(self) -> Order:
-        """By what."""
-        return cast("Order", self.sort.removeprefix("-"))
-
-    @property
-    def descending(self) -> bool:
-        """Whether the most comes first."""
-        return self.sort.startswith("-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +66,7 @@ def _listed(connection: Any, asked: _Asked, who: Principal) -> _Found:
         field,
         who.scope,
         begins=begins,
-        sort=asked.order,
-        descending=asked.descending,
+        sort=asked.sort,
         most=_PAGE,
         skipped=(asked.page - 1) * _PAGE,
     )
