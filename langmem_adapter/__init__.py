@@ -34,7 +34,7 @@ The house, from the ground up; a room imports only from the rooms above it in th
     memory      owns `Memory`, which users hold.
     conversation owns what is kept of a talk: logs, roles, summaries, experiences.
     adapters    owns what guests see of it: LangChain's and LangGraph's interfaces, Mem0's and MetaGPT's shapes.
-    maintenance owns the care of a database: a change of the embedding model, tidying.
+    maintenance owns the care of a database: checkups, a change of the embedding model, tidying.
     evaluation  owns measurement: data sets, metrics, a run, its report and plot.
     testing     owns fakes that users may use too.
     server      owns the memory over HTTP: who may call it, the routes, the errors, the log.

@@ -5,7 +5,6 @@ Scripts branch on the exit code, programs that read `--json` on the short code; 
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
@@ -122,15 +121,10 @@ def failure_of(error: BaseException) -> Failure:
 
 
 def known_errors() -> tuple[type[BaseException], ...]:
-    """The errors that a command tells without a traceback: ours, and whatever a model raised.
+    """See `limits.known_errors`, which is imported once something was raised."""
+    from langmem_adapter.limits import known_errors
 
-    Meant for an `except` clause, which asks only once something was raised: that says whether a model was asked, of whatever
-    class it is. Clients rename their classes, and a server that sends HTML makes them stumble anywhere.
-    """
-    from langmem_adapter.limits import asked_of
-
-    raised = sys.exception()
-    return LangmemAdapterError, *(() if raised is None or asked_of(raised) is None else (type(raised),))
+    return known_errors()
 
 
 def _failure_of_a_model(error: BaseException) -> Failure:

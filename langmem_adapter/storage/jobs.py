@@ -32,10 +32,11 @@ from sqlalchemy import (
     update,
 )
 
-from langmem_adapter.errors import LangmemAdapterError, MemoryNotFoundError
+from langmem_adapter.errors import ConflictError, LangmemAdapterError, MemoryNotFoundError
 from langmem_adapter.records.plain import shallow
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.storage.moments import UTCDateTime
+from langmem_adapter.storage.pages import listed
 from langmem_adapter.storage.scopes import id_within, of_row, within
 from langmem_adapter.storage.tables import metadata
 
@@ -52,9 +53,11 @@ __all__ = [
     "QueueFullError",
     "State",
     "are_ready",
+    "cancel",
     "erase",
     "finish",
     "jobs",
+    "page",
     "queue",
     "read",
     "release",
@@ -203,6 +206,37 @@ def read(connection: Connection, job_id: str, scope: Scope | None) -> Job:
     if row is None or (scope is not None and not scope.covers(of_row(row))):
         raise MemoryNotFoundError(job_id, "job")
     return _job(row)
+
+
+def page(
+    connection: Connection, scope: Scope | None, *, k: int, state: State | None = None, after: str | None = None
+) -> tuple[list[Job], str | None]:
+    """Jobs within *scope* (`None`: of everybody), the newest first, and the cursor of the next page.
+
+    Raises:
+        InvalidInputError: The cursor is none of ours.
+    """
+    query = select(jobs).where(true() if scope is None else within(scope, jobs))
+    chosen = query if state is None else query.where(jobs.c.state == state)
+    rows, following = listed(connection, chosen, jobs.c.created_at, jobs.c.id, k=k, after=after)
+    return [_job(row) for row in rows], following
+
+
+def cancel(connection: Connection, job_id: str, scope: Scope | None) -> None:
+    """Drop a job that nobody has begun, within a write transaction.
+
+    Contract: whoever is told that it is cancelled can rely on it that nothing of it was, or will be, written; so one that was
+    put back after it had begun cannot be cancelled either.
+    tests/server/test_jobs.py::test_a_job_is_either_begun_or_cancelled
+
+    Raises:
+        MemoryNotFoundError: There is none, or it lies outside *scope*.
+        ConflictError: It has begun.
+    """
+    read(connection, job_id, scope)
+    unbegun = jobs.c.id == job_id, jobs.c.state == "waiting", jobs.c.attempts == 0
+    if not connection.execute(delete(jobs).where(*unbegun)).rowcount:
+        raise ConflictError(f"the job {job_id} has begun and cannot be cancelled; what it adds can be deleted")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,10 @@ from pydantic import SecretStr
 
 from langmem_adapter.addresses import shown
 from langmem_adapter.index.base import Verification
+from langmem_adapter.maintenance.checks import SEVERITY, Check, space, surroundings
+from langmem_adapter.maintenance.checkup import checkup, defaults
 from langmem_adapter.memory import Memory
-from langmem_adapter.server.auth import Principal
+from langmem_adapter.server.auth import ForbiddenError, Principal
 from langmem_adapter.server.page.asking import Whose
 from langmem_adapter.server.page.rebuilding import Rebuilding
 from langmem_adapter.server.page.session import check_form
@@ -22,6 +24,10 @@ from langmem_adapter.storage.meta import Stats, spelled
 from langmem_adapter.twins import beside
 
 __all__ = ["router"]
+
+
+class _Checked(Whose):
+    ask: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,19 +78,29 @@ def router(memory: Memory, caller: Any, shell: Shell) -> APIRouter:
     routes, rebuilding = APIRouter(prefix=PREFIX), Rebuilding(memory)
 
     async def index(request: Request, who: Principal, asked: Whose, verified: Verification | None = None) -> Response:
-        who.need("admin")
+        _need_all(who)
         state, fields = await beside(_index, memory), who.narrowed(asked.model_dump())
         told = {"standing": rebuilding.standing, "verified": verified, "database": _typed(memory.location)}
         return shell.show(request, "index", who, fields, index=state, **told)
 
+    async def shown(request: Request, who: Principal, asked: Whose, checks: list[Check], *, whole: bool) -> Response:
+        state = await beside(_state, memory)
+        worst = max((check.status for check in checks), key=SEVERITY.index)
+        told = {"size": _size(state.stats.size), "location": memory.location, "settings": _configuration(memory)}
+        found = {"checks": checks, "worst": worst, "whole": whole}
+        return shell.show(request, "health", who, who.narrowed(asked.model_dump()), state=state, **found, **told)
+
     @routes.get("/health")
     async def health(request: Request, asked: Annotated[Whose, Query()], who: Principal = caller) -> Response:
-        fields = who.narrowed(asked.model_dump())
-        if "admin" not in who.rights:
-            return shell.show(request, "health", who, fields, state=None)
-        state = await beside(_state, memory)
-        told = {"size": _size(state.stats.size), "location": memory.location, "settings": _configuration(memory)}
-        return shell.show(request, "health", who, fields, state=state, **told)
+        if not _may_look(who):
+            return shell.show(request, "health", who, who.narrowed(asked.model_dump()), state=None)
+        return await shown(request, who, asked, await beside(_quick, memory), whole=False)
+
+    @routes.post("/health", dependencies=[Depends(check_form)])
+    async def check(request: Request, asked: Annotated[_Checked, Form()], who: Principal = caller) -> Response:
+        _need_all(who)
+        found = await beside(lambda: list(checkup(memory, ask=asked.ask)))
+        return await shown(request, who, asked, found, whole=True)
 
     @routes.get("/health/index")
     async def looked_at(request: Request, asked: Annotated[Whose, Query()], who: Principal = caller) -> Response:
@@ -92,17 +108,34 @@ def router(memory: Memory, caller: Any, shell: Shell) -> APIRouter:
 
     @routes.post("/health/verify", dependencies=[Depends(check_form)])
     async def verify(request: Request, asked: Annotated[Whose, Form()], who: Principal = caller) -> Response:
-        who.need("admin")
+        _need_all(who)
         return await index(request, who, asked, await memory.averify())
 
     @routes.post("/health/rebuild", dependencies=[Depends(check_form)])
     async def rebuild(request: Request, asked: Annotated[Whose, Form()], who: Principal = caller) -> Response:
-        who.need("admin")
+        _need_all(who)
         fields = who.narrowed(asked.model_dump())
         rebuilding.begin()
         return shell.go(request, "/health/index", fields)
 
     return routes
+
+
+def _may_look(who: Principal) -> bool:
+    """Whether somebody may know how the server is: what is told counts everybody's."""
+    return "admin" in who.rights and who.scope is None
+
+
+def _need_all(who: Principal) -> None:
+    who.need("admin")
+    if not _may_look(who):
+        raise ForbiddenError("this needs a key that reaches everything")
+
+
+def _quick(memory: Memory) -> list[Check]:
+    """The checks that take no time and hinder nobody."""
+    path = memory.engine.database.path
+    return [*surroundings(), *defaults(None, None, memory.settings), *(() if path is None else (space(path),))]
 
 
 def _state(memory: Memory) -> _State:

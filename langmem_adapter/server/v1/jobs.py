@@ -1,12 +1,12 @@
-"""Jobs: how far an add is that nobody waits for, once or as it goes on."""
+"""Jobs: the adds that nobody waits for: which there are, how far one is, once or as it goes on; called off."""
 
 import asyncio
 import json
 from collections.abc import AsyncIterator
 from functools import partial
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query, Response, status
 from fastapi.responses import StreamingResponse
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 
@@ -18,7 +18,8 @@ from langmem_adapter.records.scope import Scope
 from langmem_adapter.server.auth import Principal
 from langmem_adapter.server.jobs import result_of
 from langmem_adapter.server.problems import OURS
-from langmem_adapter.server.v1 import answers, telling
+from langmem_adapter.server.v1 import answers, requests, telling
+from langmem_adapter.server.v1.requests import named
 from langmem_adapter.storage import jobs
 from langmem_adapter.storage.jobs import Job
 from langmem_adapter.twins import beside
@@ -48,6 +49,24 @@ def router(memory: Memory, caller: Any) -> APIRouter:
         principal.need("write")  # as for the add, whose answer it is
         return await beside(_looked_up, memory, job_id, principal.scope)
 
+    @routes.get("/jobs", summary="List jobs", response_model=answers.JobPage)
+    async def listed(asked: Annotated[requests.JobList, Query()], principal: Principal = caller) -> Any:
+        """The jobs of a scope, the newest first, page by page, without what came of them; those of everybody for admins."""
+        fields = principal.narrowed(named(asked))
+        principal.need("write" if fields else "admin")
+        how: dict[str, Any] = {"k": asked.k, "state": asked.state, "after": asked.after}
+        read = partial(jobs.page, scope=Scope(**fields) if fields else None, **how)
+        found, following = await beside(memory.engine.reading, read)
+        return {"items": [_in_short(job) for job in found], "next": following}
+
+    @routes.delete(
+        "/jobs/{job_id}", summary="Cancel a job", status_code=status.HTTP_204_NO_CONTENT, response_class=Response
+    )
+    async def cancel(job_id: str, principal: Principal = caller) -> None:
+        """Call off a job that nobody has begun: nothing of it is written."""
+        principal.need("write")
+        await memory.engine.database.awrite(partial(jobs.cancel, job_id=job_id, scope=principal.scope))
+
     @routes.get("/jobs/{job_id}", summary="Get a job", response_model=answers.JobShown)
     async def get(job_id: str, principal: Principal = caller) -> Any:
         """How far a job is, and what came of it; it can be asked for until a day after its end."""
@@ -70,8 +89,11 @@ def shown(job: Job, result: AddResult | None = None) -> dict[str, Any]:
         job: The job.
         result: What came of it, where it is done.
     """
-    told = {name: value for name, value in as_data(job).items() if name in answers.JobShown.model_fields}
-    return {**told, "result": None if result is None else telling.added(result)}
+    return {**_in_short(job), "result": None if result is None else telling.added(result)}
+
+
+def _in_short(job: Job) -> dict[str, Any]:
+    return {name: value for name, value in as_data(job).items() if name in answers.JobInShort.model_fields}
 
 
 def _looked_up(memory: Memory, job_id: str, scope: Scope | None) -> dict[str, Any]:
@@ -94,6 +116,6 @@ async def _told(job: dict[str, Any], again: Any) -> AsyncIterator[bytes]:
         await asyncio.sleep(_PAUSE)
         try:
             job = await again()
-        except MemoryNotFoundError as error:  # it was erased
+        except MemoryNotFoundError as error:  # it was erased, or cancelled
             yield format_sse_event(event="failed", data_str=json.dumps({"detail": str(error)}))
             return

@@ -8,6 +8,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, Field, Json
 
 from langmem_adapter.records.scope import SCOPE_FIELDS
+from langmem_adapter.storage.jobs import State
 
 __all__ = [
     "AddMany",
@@ -15,11 +16,18 @@ __all__ = [
     "ConversationPage",
     "EntityList",
     "Export",
+    "JobList",
     "MemoryList",
+    "Merge",
+    "Neighbours",
     "NoteList",
+    "Path",
+    "RelationEnd",
     "RelationList",
+    "RelationSearch",
     "Restore",
     "Search",
+    "Split",
     "Statement",
     "Update",
     "Whose",
@@ -174,6 +182,65 @@ class Statement(Whose):
     valid_to: datetime | None = Field(None, description="Until when it held.")
     confidence: float = Field(1.0, gt=0, le=1, description="How sure it is.")
     single: bool | None = Field(None, description="Whether the first has one such at a time.")
+
+
+class RelationEnd(Whose):
+    """Since when a relation holds no longer."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"at": "2024-05-01T00:00:00Z"}]})
+
+    at: datetime | None = Field(None, description="From when on it holds no longer; by default now.")
+
+
+class RelationSearch(Whose):
+    """A question to the graph."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"query": "Where does Anna live?", "user_id": "alice"}]})
+
+    query: str = Field(description="A question or statement.")
+    k: int = Field(10, ge=1, le=_MOST_OF_PAGE, description="At most so many relations.")
+
+
+class Neighbours(Whose, _Moments):
+    """Whose neighbours."""
+
+    entity: str = Field(description="Name of the thing.")
+    hops: int = Field(1, ge=1, le=5, description="How many relations away.")
+    k: int = Field(100, ge=1, le=_MOST_OF_PAGE, description="At most so many.")
+
+
+class Path(Whose, _Moments):
+    """Between which two a way is looked for."""
+
+    source: str = Field(description="Name of the one.")
+    target: str = Field(description="Name of the other.")
+    max_hops: int = Field(4, ge=1, le=10, description="At most so many relations.")
+
+
+class Merge(Whose):
+    """Two names that mean the same."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"name": "Annie", "into": "Anna", "user_id": "alice"}]})
+
+    name: str = Field(description="Of the one that goes; it becomes another name of the second.")
+    into: str = Field(description="Of the one that stays.")
+
+
+class Split(Whose):
+    """A name that was merged by mistake."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"name": "Annie", "user_id": "alice"}]})
+
+    name: str = Field(description="Of the one that had gone.")
+
+
+# ── jobs ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class JobList(Paged):
+    """Which jobs are listed, the newest first."""
+
+    state: State | None = Field(None, description="Only those that are so far.")
 
 
 # ── conversations ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter
 
 from langmem_adapter.server.jobs import Workers
-from langmem_adapter.server.v1 import adding, conversations, exchange, graph, jobs, memories, upkeep
+from langmem_adapter.server.v1 import adding, conversations, entities, exchange, jobs, memories, relations, upkeep
 from langmem_adapter.server.v1.answers import PROBLEMS
 
 if TYPE_CHECKING:
@@ -28,6 +28,6 @@ def router(memory: Memory, caller: Any, *, fetch_images: bool) -> APIRouter:
     # Each room has the prefix itself: the log names a route as its own router does.
     routes = APIRouter(responses=PROBLEMS, lifespan=workers.running)
     routes.include_router(adding.router(memory, caller, workers, fetch_images=fetch_images))
-    for room in (memories, graph, conversations, exchange, jobs, upkeep):
+    for room in (memories, relations, entities, conversations, exchange, jobs, upkeep):
         routes.include_router(room.router(memory, caller))
     return routes
