@@ -38,6 +38,10 @@ if TYPE_CHECKING:
 __all__ = ["create_app"]
 
 _MEGABYTE: Final = 1_000_000
+_ABOUT: Final = (
+    "Every call shows a key, unless the server serves its own machine alone: "
+    "`langmem-adapter keys create` makes one, *Authorize* takes it."
+)
 # For the documentation: how a key is shown. `authenticate` reads it.
 _KEY: Final = Security(APIKeyHeader(name="X-API-Key", auto_error=False))
 _BEARER: Final = Security(HTTPBearer(auto_error=False))
@@ -104,6 +108,7 @@ def create_app(
     described: dict[str, Any] = {
         "title": "langmem_adapter",
         "version": __version__,
+        "description": _ABOUT,
         "docs_url": None,
         "redoc_url": None,
     }

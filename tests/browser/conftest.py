@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from threading import Thread
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
-import uvicorn
 from playwright.sync_api import sync_playwright
 
 from langmem_adapter.memory import Memory
+from tests.browser.house import QUIETLY, serving
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,17 +21,6 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, ConsoleMessage, Page
     from starlette.types import ASGIApp
-
-_QUIETLY: Final = [
-    "--headless",
-    "--no-sandbox",  # whoever runs the tests may be root
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 
 
 @pytest.fixture
@@ -50,7 +37,7 @@ def chromium() -> Iterator[Browser]:
         missing = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
         missing("no chromium; install it: apt-get install chromium fonts-noto-cjk")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=_QUIETLY)
+        browser = playwright.chromium.launch(executable_path=found, args=QUIETLY)
         yield browser
         browser.close()
 
@@ -59,7 +46,7 @@ def chromium() -> Iterator[Browser]:
 def served() -> Iterator[Callable[[ASGIApp], str]]:
     """Serves apps until the test ends: takes one, gives its address."""
     with ExitStack() as undo:
-        yield lambda app: undo.enter_context(_serving(app))
+        yield lambda app: undo.enter_context(serving(app))
 
 
 @pytest.fixture
@@ -101,16 +88,3 @@ def _origin(url: str) -> str:
 def _visiting(browser: Browser, options: dict[str, Any]) -> Iterator[Visit]:
     with browser.new_context(**options) as context:
         yield Visit(context.new_page())
-
-
-@contextmanager
-def _serving(app: ASGIApp) -> Iterator[str]:
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, ws="none", lifespan="on"))
-        thread = Thread(target=server.run, kwargs={"sockets": [door]})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{door.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join()

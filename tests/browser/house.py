@@ -1,15 +1,34 @@
-"""A memory with something to look at in every view, the same each time."""
+"""A memory with something to look at in every view, a server for it, and how a browser is started."""
 
 from __future__ import annotations
 
+import socket
+from contextlib import contextmanager
+from threading import Thread
 from typing import TYPE_CHECKING, Final
+
+import uvicorn
 
 from langmem_adapter.memory import Memory
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["furnished"]
+    from starlette.types import ASGIApp
+
+__all__ = ["QUIETLY", "furnished", "serving"]
+
+QUIETLY: Final = [
+    "--headless",
+    "--no-sandbox",  # whoever runs the tests may be root
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 
 _SAID: Final = (
     ("2025-03-02", "Hi, I am Ada. I live in Kyoto with my dog Rex."),
@@ -37,3 +56,17 @@ def furnished(path: Path) -> Memory:
     memory.add("我住在北京，我喜欢喝茶。", user_id="小明", timestamp="2026-05-01T08:00:00Z")
     memory.add("I like coffee.", user_id="bob", agent_id="guide", timestamp="2026-07-01T08:00:00Z")
     return memory
+
+
+@contextmanager
+def serving(app: ASGIApp) -> Iterator[str]:
+    """Serves an app; its address."""
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, ws="none", lifespan="on"))
+        thread = Thread(target=server.run, kwargs={"sockets": [door]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{door.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
