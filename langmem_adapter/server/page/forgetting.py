@@ -56,7 +56,7 @@ def router(memory: Memory, caller: Any, shell: Shell) -> APIRouter:
         if sure.name.strip() != _word(Scope(**fields)):
             return await ask(request, who, fields, wrong=sure.how)
         # Shown at once and not after a redirect: the key of who erases may be gone with the rest.
-        # tests/server/page/test_keep.py::test_who_erases_their_own_key_still_learns_what_went
+        # tests/server/page/test_scopes.py::test_who_erases_their_own_key_still_learns_what_went
         gone, left = await _gone(memory, sure.how, fields), {} if sure.how == "erase" else fields
         return shell.show(request, "forgotten", who, left, gone=gone, how=sure.how, named=fields)
 
