@@ -87,4 +87,5 @@ def _origin(url: str) -> str:
 @contextmanager
 def _visiting(browser: Browser, options: dict[str, Any]) -> Iterator[Visit]:
     with browser.new_context(**options) as context:
+        context.set_default_timeout(60_000)  # of a machine that is busy with other tests
         yield Visit(context.new_page())

@@ -380,3 +380,14 @@ def test_the_log_tells_our_routes_from_others(http: TestClient, caplog: pytest.L
     http.get("/memories/x")
     told = [vars(record)["fields"]["route"] for record in caplog.records if record.getMessage() == "request"]
     assert told == ["/v1/memories/{memory_id}", "/memories/{memory_id}"]
+
+
+@pytest.mark.parametrize("moment", [2024, 0.5, "2024", "-1", "0.5", "20240501"])
+def test_a_number_is_no_moment_of_1970(http: TestClient, moment: Any) -> None:
+    asked = {"query": "tea", "user_id": "alice"}
+    for answer in (
+        http.post("/v1/search", json={**asked, "as_of": moment}),
+        http.get("/v1/memories", params={"user_id": "alice", "as_of": moment}),
+    ):
+        assert answer.status_code == 422 and "2026-05-01T09:30:00Z" in answer.text
+    assert http.post("/v1/search", json={**asked, "as_of": "2024-05-01"}).status_code == 200

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
-from datetime import datetime
 from operator import itemgetter
 from typing import Annotated, Any, Final
 
@@ -17,7 +16,7 @@ from langmem_adapter.records.results import MemoryItem, Page
 from langmem_adapter.server.auth import Principal
 from langmem_adapter.server.problems import OURS, told_of
 from langmem_adapter.server.v1 import answers, requests
-from langmem_adapter.server.v1.requests import Whose, named
+from langmem_adapter.server.v1.requests import Moment, Whose, named
 
 __all__ = ["LINES", "PAGE", "as_line", "exported", "router"]
 
@@ -42,12 +41,12 @@ class Line(Whose):
     metadata: dict[str, Any] | None = None
     role: str | None = None
     actor_id: str | None = None
-    created_at: datetime | None = None
-    expires_at: datetime | None = None
+    created_at: Moment | None = None
+    expires_at: Moment | None = None
     memory_type: None = Field(None, description="Records of an agent or a conversation cannot be imported.")
     # What an export says beside this is made anew.
     id: str | None = None
-    updated_at: datetime | None = None
+    updated_at: Moment | None = None
     revision: int | None = None
     hash: str | None = None
 

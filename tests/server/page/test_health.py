@@ -90,11 +90,16 @@ def test_every_setting_says_where_it_comes_from(tmp_path: Path, monkeypatch: pyt
     assert "sk-very-secret" not in page and "hush" not in page
 
 
-def test_what_waits_is_counted(memory: Memory, http: TestClient) -> None:
+def test_the_queue_is_counted(memory: Memory, http: TestClient) -> None:
     assert "Nobody waits" in http.get(HEALTH).text
-    waiting = [{"messages": "I like tea.", "user_id": "alice"}] * 2
-    memory.engine.database.write(lambda connection: jobs.submit(connection, waiting, most=10))
-    assert "<dt>waiting</dt><dd>2</dd>" in http.get(HEALTH).text
+    memory.engine.database.write(_taken)
+    assert "<dt>under way</dt><dd>1</dd>" in http.get(HEALTH).text
+
+
+def _taken(connection: Any) -> None:
+    """A job that another worker has, so that none of the app's begins it."""
+    jobs.submit(connection, [{"messages": "I like tea.", "user_id": "alice"}], most=10)
+    jobs.take(connection, "another", lease=600)
 
 
 def test_an_index_that_is_wrong_is_found_and_mended(memory: Memory, http: TestClient) -> None:
