@@ -113,6 +113,7 @@ def test_an_index_that_is_wrong_is_found_and_mended(memory: Memory, http: TestCl
 
 def test_what_cannot_be_rebuilt_is_told(memory: Memory, http: TestClient) -> None:
     number = remembered(memory, "alice")
+    remembered(memory, "bob")
     cut = update(tables.memories).where(tables.memories.c.id == number).values(embedding=b"\0\0\0\0")
     memory.engine.database.write(lambda connection: connection.execute(cut))
     assert "It was not rebuilt" in rebuilt(http)
