@@ -26,7 +26,7 @@ ORDERS: Final = ("name", "memories", "relations", "first", "last")
 """What a list of holders can be sorted by."""
 
 _FIELDS: Final = [scopes.c[name] for name in SCOPE_FIELDS]
-_SUMS: Final = {"memories": func.sum, "relations": func.sum, "first": func.min, "last": func.max}
+_SUMS: Final[dict[str, Any]] = {"memories": func.sum, "relations": func.sum, "first": func.min, "last": func.max}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,16 +101,17 @@ def held(connection: Connection, scope: Scope) -> Erasure:
     said = {"turns": turns, "notes": notes}
     kept = {"memories": memories, "revisions": history, "entities": entities}
     bound = {"traces": traces, "keys": api_keys, "jobs": jobs}
-    counted = {
+    counted: dict[str, Select[Any]] = {
         **{name: _count(table, table.c.scope_id.in_(ids)) for name, table in kept.items()},
         **{name: _count(table, table.c.conversation_id.in_(talks)) for name, table in said.items()},
         **{name: _count(table, within(scope, table)) for name, table in bound.items()},
         "relations": select(func.count(relations.c.id.distinct())).where(relations.c.scope_id.in_(ids)),
     }
-    return Erasure(**{name: int(connection.execute(query).scalar_one()) for name, query in counted.items()})
+    found: dict[str, Any] = {name: connection.execute(query).scalar_one() for name, query in counted.items()}
+    return Erasure(**found)
 
 
-def _count(table: Table, condition: ColumnElement[bool]) -> Select[tuple[int]]:
+def _count(table: Table, condition: ColumnElement[bool]) -> Select[Any]:
     return select(func.count()).select_from(table).where(condition)
 
 
@@ -119,20 +120,23 @@ def _count(table: Table, condition: ColumnElement[bool]) -> Select[tuple[int]]:
 
 def _rows(scope: Scope | None) -> Any:
     """A row for each exact scope, and for each conversation, with what it has."""
-    number, dates = func.count(), (func.min(memories.c.created_at), func.max(memories.c.updated_at))
-    stated = select(memories.c.scope_id, number.label("number"), dates[0].label("first"), dates[1].label("last"))
+    said, nothing = conversations.c, _numbers(literal(0), literal(0))
+    talks = select(*(said[name] for name in SCOPE_FIELDS), *nothing, said.created_at, said.updated_at)
+    return union_all(_kept().where(_inside(scope, scopes)), talks.where(_inside(scope, conversations)))
+
+
+def _kept() -> Select[Any]:
+    number, first, last = func.count(), func.min(memories.c.created_at), func.max(memories.c.updated_at)
+    stated = select(memories.c.scope_id, number.label("number"), first.label("first"), last.label("last"))
     remembered = stated.group_by(memories.c.scope_id).subquery()
     believed = select(relations.c.scope_id, number.label("number")).where(relations.c.retired_at.is_(None))
     related = believed.group_by(relations.c.scope_id).subquery()
-    own = (
-        select(*_FIELDS, *_numbers(remembered.c.number, related.c.number), remembered.c.first, remembered.c.last)
+    numbers = _numbers(remembered.c.number, related.c.number)
+    return (
+        select(*_FIELDS, *numbers, remembered.c.first, remembered.c.last)
         .outerjoin_from(scopes, remembered, remembered.c.scope_id == scopes.c.id)
         .outerjoin(related, related.c.scope_id == scopes.c.id)
     )
-    said = conversations.c
-    nothing = _numbers(literal(0), literal(0))
-    talks = select(*(said[name] for name in SCOPE_FIELDS), *nothing, said.created_at, said.updated_at)
-    return union_all(own.where(_inside(scope, scopes)), talks.where(_inside(scope, conversations)))
 
 
 def _inside(scope: Scope | None, table: Table) -> ColumnElement[bool]:

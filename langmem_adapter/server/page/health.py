@@ -80,14 +80,22 @@ def router(memory: Memory, caller: Any, shell: Shell) -> APIRouter:
     async def index(request: Request, who: Principal, asked: Whose, verified: Verification | None = None) -> Response:
         _need_all(who)
         state, fields = await beside(_index, memory), who.narrowed(asked.model_dump())
-        told = {"standing": rebuilding.standing, "verified": verified, "database": _typed(memory.location)}
+        told: dict[str, Any] = {
+            "standing": rebuilding.standing,
+            "verified": verified,
+            "database": _typed(memory.location),
+        }
         return shell.show(request, "index", who, fields, index=state, **told)
 
     async def shown(request: Request, who: Principal, asked: Whose, checks: list[Check], *, whole: bool) -> Response:
         state = await beside(_state, memory)
         worst = max((check.status for check in checks), key=SEVERITY.index)
-        told = {"size": _size(state.stats.size), "location": memory.location, "settings": _configuration(memory)}
-        found = {"checks": checks, "worst": worst, "whole": whole}
+        told: dict[str, Any] = {
+            "size": _size(state.stats.size),
+            "location": memory.location,
+            "settings": _configuration(memory),
+        }
+        found: dict[str, Any] = {"checks": checks, "worst": worst, "whole": whole}
         return shell.show(request, "health", who, who.narrowed(asked.model_dump()), state=state, **found, **told)
 
     @routes.get("/health")
@@ -164,7 +172,8 @@ def _configuration(memory: Memory) -> list[_Setting]:
         "embeddings": embeddings,
         "graph": _told(engine.uses_graph),
     }
-    origins = {**settings.origins, **{name: "argument" for name, value in given.items() if value != told[name]}}
+    itself: dict[str, Origin] = {name: "argument" for name, value in given.items() if value != told[name]}
+    origins = {**settings.origins, **itself}
     return [_Setting(name, value, origins[name]) for name, value in {**told, **given}.items()]
 
 

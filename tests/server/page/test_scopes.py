@@ -152,7 +152,7 @@ def test_a_table_for_a_spreadsheet_holds_no_formula(memory: Memory, http: TestCl
 def test_what_goes_is_counted_and_asked_for_by_name(memory: Memory, http: TestClient) -> None:
     memory.add("I live in Lyon. I like tea.", user_id="alice")
     asked = figures(http.get(f"{FORGET}?user_id=alice").text)
-    assert (asked["memories"], asked["versions in their history"], asked["traces of adds"]) == (2, 2, 1)
+    assert (asked["memories"], asked["versions in their history"], asked["trace of an add"]) == (2, 2, 1)
     for wrong in ("", "Alice", "alic"):
         answer = forget(http, wrong, "erase", user_id="alice")
         assert (answer.status_code, "Nothing was changed" in answer.text) == (422, True)
@@ -207,5 +207,5 @@ def test_who_erases_their_own_key_still_learns_what_went(memory: Memory, browser
     remembered(memory, "alice")
     logged_in(browser, key(memory, ALICE, "admin")["X-API-Key"])
     page = forget(browser, "alice", "erase", user_id="alice").text
-    assert (figures(page)["memories"], figures(page)["keys of programs"]) == (1, 1)
+    assert (figures(page)["memory"], figures(page)["key of a program"]) == (1, 1)
     assert browser.get(SCOPES, follow_redirects=False).headers["location"].startswith("/ui/login")
