@@ -14,9 +14,9 @@ from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.results import MemoryItem
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.server.auth import Principal
+from langmem_adapter.server.exporting import LINES, PAGE, as_line, exported
 from langmem_adapter.server.page.asking import Whose
 from langmem_adapter.server.page.shell import PREFIX, Shell
-from langmem_adapter.server.v1.exchange import LINES, PAGE, as_line, exported
 
 __all__ = ["file_name", "router"]
 

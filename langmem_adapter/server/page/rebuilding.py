@@ -56,6 +56,7 @@ class Rebuilding:
             if self._work is None or self._work.done():
                 self._told = (0, 0)
                 self._work = in_thread(self._rebuild)
+                self._work.add_done_callback(_log_failure)
 
     @property
     def standing(self) -> Standing | None:
@@ -73,13 +74,14 @@ class Rebuilding:
 
     def _rebuild(self) -> int:
         indexer = self._memory.engine.indexer
-        try:
-            number = indexer.rebuild(self._tell)
-            indexer.snapshot()  # the file beside the database may be what was wrong
-        except BaseException as error:
-            _log.error("the index was not rebuilt: %s", type(error).__name__, exc_info=error)
-            raise
+        number = indexer.rebuild(self._tell)
+        indexer.snapshot()  # the file beside the database may be what was wrong
         return number
 
     def _tell(self, done: int, total: int) -> None:
         self._told = (done, total)
+
+
+def _log_failure(work: Future[int]) -> None:
+    if (error := work.exception()) is not None:
+        _log.error("the index was not rebuilt: %s", type(error).__name__, exc_info=error)

@@ -1,7 +1,6 @@
 """Export and import: streams of JSON lines, so that neither side holds all of them."""
 
-import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator
 from operator import itemgetter
 from typing import Annotated, Any, Final
 
@@ -11,19 +10,14 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.memory import Memory
-from langmem_adapter.records.plain import as_data
-from langmem_adapter.records.results import MemoryItem, Page
 from langmem_adapter.server.auth import Principal
+from langmem_adapter.server.exporting import LINES, PAGE, exported
 from langmem_adapter.server.problems import OURS, told_of
 from langmem_adapter.server.v1 import answers, requests
 from langmem_adapter.server.v1.requests import Moment, Whose, named
 
-__all__ = ["LINES", "PAGE", "as_line", "exported", "router"]
+__all__ = ["router"]
 
-LINES: Final = "application/x-ndjson"
-"""The media type of JSON lines."""
-PAGE: Final = 500
-"""How many memories an export reads at a time."""
 _BATCH: Final = 100
 _MOST_ERRORS: Final = 1_000
 _EXPORT: Final[dict[int | str, dict[str, Any]]] = {
@@ -95,29 +89,6 @@ def router(memory: Memory, caller: Any) -> APIRouter:
         }
 
     return routes
-
-
-def as_line(item: MemoryItem) -> bytes:
-    """A memory as a line of an export."""
-    return json.dumps(as_data(item), ensure_ascii=False).encode() + b"\n"
-
-
-async def exported(
-    memory: Memory, page: Page, how: Mapping[str, Any], line: Callable[[MemoryItem], bytes] = as_line
-) -> AsyncIterator[bytes]:
-    """Some pages of memories as lines, so that nobody holds all of them.
-
-    Args:
-        memory: Whose they are.
-        page: The first page.
-        how: The arguments of `Memory.get_all` for it and those that follow.
-        line: Makes a line of a memory.
-    """
-    while True:
-        yield b"".join(map(line, page))
-        if page.next is None:
-            return
-        page = await memory.aget_all(**how, after=page.next)
 
 
 class _Import:
