@@ -43,7 +43,7 @@ $(DEMO_STAMP): pyproject.toml constraints.txt
 $(DEV_STAMP): pyproject.toml constraints-langgraph-dev.txt
 	@test -x $(DEV_SERVER)/bin/python || $(PYTHON) -m venv $(DEV_SERVER)
 	@$(DEV_SERVER)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
-	@$(DEV_SERVER)/bin/python -m pip install --quiet --constraint constraints-langgraph-dev.txt --editable . "langgraph-cli[inmem]" deepagents
+	@$(DEV_SERVER)/bin/python -m pip install --quiet --constraint constraints-langgraph-dev.txt --editable ".[server]" "langgraph-cli[inmem]" deepagents
 	@touch $(DEV_STAMP)
 
 demo: $(DEMO_STAMP)  ## play a short conversation and look at what is remembered (no key, no network)

@@ -23,6 +23,7 @@ The house, from the ground up; a room imports only from the rooms above it in th
     names       owns when two names of the knowledge graph mean the same.
     scoping     owns the one rule for whose memory it is.
     tracing     owns what traces see of it.
+    telemetry   owns what operators see of it: spans, and what metrics count.
     storage     owns the truth: tables, transactions, migrations, and the one writer of memories.
     index       owns nearness: vector indexes, always derived from storage and rebuilt from it at any time.
     reasoning   owns judgement: which facts a conversation holds, and what they mean for what is known.

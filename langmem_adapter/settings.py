@@ -26,7 +26,7 @@ from langmem_adapter.languages import checked
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-__all__ = ["Origin", "Settings", "chosen_database", "default_database"]
+__all__ = ["Origin", "Settings", "chosen_database", "default_database", "wants_content"]
 
 D = TypeVar("D")
 Origin: TypeAlias = Literal["argument", "environment", "file", "default"]
@@ -35,6 +35,7 @@ _PREFIX: Final = "LANGMEM_ADAPTER_"
 _NAME: Final = "langmem_adapter"
 _CLI_VARIABLES: Final = frozenset({"user"})  # read by the command line: whose memory, where no flag says so
 _TRUST: Final = "trust_folder"
+_CONTENT: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
 
 class Settings(BaseSettings):
@@ -94,6 +95,8 @@ class Settings(BaseSettings):
         snapshot_every: Changes after which the vector index writes a snapshot; it also does when closed.
         redis_url: A Redis server that keeps copies of conversations for half an hour, as `"redis://localhost:6379/0"` (extra
             `redis`); the database stays the truth.
+        otel_scopes: Whether spans of OpenTelemetry say whose memory it is (`user.id`, `gen_ai.agent.id`,
+            `gen_ai.conversation.id`).
         trust_folder: Whether `./langmem_adapter.toml` is read. It counts as an argument, in the environment, and in the user's
             own file.
 
@@ -141,6 +144,7 @@ class Settings(BaseSettings):
     sweep_minutes: float = Field(default=60.0, ge=0)
     snapshot_every: int = Field(default=5_000, ge=1)
     redis_url: str | None = None
+    otel_scopes: bool = False
     trust_folder: bool = False
 
     @field_validator("language")
@@ -254,6 +258,11 @@ def chosen_database(given: D | None, settings: Settings) -> D | str | Path:
         settings: Whose `database` is next; an empty one is none.
     """
     return (settings.database or default_database()) if given is None else given
+
+
+def wants_content() -> bool:
+    """Whether spans may hold texts: OpenTelemetry's `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` asks for them."""
+    return os.environ.get(_CONTENT, "").casefold() in {"true", "span_only", "span_and_event"}
 
 
 def default_database() -> Path:

@@ -108,6 +108,8 @@ _KINDS: Final[tuple[tuple[type[BaseException], str, ExitCode, str], ...]] = (
     (ConflictError, "conflict", ExitCode.UNREACHABLE, "try again"),
     (StorageError, "storage", ExitCode.UNREACHABLE, DOCTOR),
 )
+_LISTING: Final = {"trace": "langmem-adapter trace -u NAME shows the ids"}
+"""The hint where something else than a memory is not found."""
 
 
 def failure_of(error: BaseException) -> Failure:
@@ -116,7 +118,7 @@ def failure_of(error: BaseException) -> Failure:
         return Failure(error.code, str(error), error.hint, error.exit_code)
     for kind, code, exit_code, hint in _KINDS:
         if isinstance(error, kind):
-            return Failure(code, str(error), hint, exit_code)
+            return Failure(code, str(error), _LISTING.get(getattr(error, "what", ""), hint), exit_code)
     return _failure_of_a_model(error)
 
 

@@ -54,7 +54,9 @@ _RELATIONS: Final = {
     "DELETE": ("-", "bold red", "withdrawn"),
 }
 _WORDS: Final = re.compile("\\s+|[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]|\\w+|[^\\w\\s]")
-_WIDE: Final = frozenset({"memory", "relation", "relations", "also called", "why"})  # columns that share what is left
+_WIDE: Final = frozenset(
+    {"memory", "said", "relation", "relations", "also called", "why"}
+)  # columns that share what is left
 _ROOM: Final = 72  # where an id, and a user's that is as long, fit in a line beside the other columns
 _CARD: Final = ("scope", "metadata", "memory_type", "said by", "created", "updated", "expires", "revision")
 

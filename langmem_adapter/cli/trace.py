@@ -81,7 +81,7 @@ def _show(call: Call, given: str) -> None:
 
 
 def _table(page: "list[TraceSummary]") -> "Table":
-    table = pictures.plain_table("memory", "did", "cost", "when (UTC)")
+    table = pictures.plain_table("said", "did", "cost", "when (UTC)")
     for did in page:
         said = did.said if len(did.said) <= _SAID else f"{did.said[: _SAID - 1]}…"
         events = Text(" ").join(

@@ -15,6 +15,7 @@ from langmem_adapter.pipeline.run import Run, grouped, run_of
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage import traces
 from langmem_adapter.storage.traces import TracePage
+from langmem_adapter.telemetry import ADDED, ADDED_EACH, Operation
 from langmem_adapter.twins import Plan, awaited, beside, planned
 
 if TYPE_CHECKING:
@@ -107,7 +108,8 @@ class Adding(Wired):
         given |= {"expires_at": expires_at, "timestamp": timestamp}
         how = {"infer": infer, "memory_type": memory_type, "prompt": prompt, "idempotency_key": idempotency_key}
         run = run_of({**given, **how, "user_id": user_id, "agent_id": agent_id, "run_id": run_id}, self.engine.longest)
-        return self.engine.add(run)
+        operation = Operation("upsert_memory" if run.infer else "create_memory", run.scope)
+        return self.engine.telemetry.observed(self.engine.add(run), operation, ADDED)
 
     aadd = awaited(add)
 
@@ -144,9 +146,10 @@ class Adding(Wired):
         async def arun() -> list[AddResult | Exception]:
             return collect(await self.engine.pipeline.abatch(inputs, configs, return_exceptions=True) if inputs else [])
 
-        return Plan(
+        plan = Plan(
             lambda: collect(self.engine.pipeline.batch(inputs, configs, return_exceptions=True) if inputs else []), arun
         )
+        return self.engine.telemetry.observed(plan, Operation("upsert_memory"), ADDED_EACH)
 
     aadd_many = awaited(add_many)
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.server.page.shell import Shell
 
-__all__ = ["OURS", "answer_errors", "problem", "told_of"]
+__all__ = ["OURS", "answer_errors", "logged", "problem", "told_of"]
 
 _log = logging.getLogger("langmem_adapter.server")
 
@@ -111,13 +111,23 @@ def told_of(error: BaseException, number: str) -> dict[str, Any]:
         who = "something went wrong here" if asked is None else f"{cleaned(asked)} gave no answer"
         return {"status": 500 if asked is None else 502, "detail": f"{who}; the log has it under {number}"}
     status = next((number for kind, number in _STATUS.items() if isinstance(error, kind)), 400)
-    return {"status": status, "detail": cleaned(str(error))}
+    return {"status": status, "detail": cleaned(error.brief)}
+
+
+def logged(error: BaseException) -> str:
+    """What the log says of an error: of a database's own the first line, since the next ones may quote what is kept.
+
+    Args:
+        error: What was raised.
+    """
+    told = f": {cleaned(str(error)).partition(chr(10))[0]}" if isinstance(error, StorageError) else ""
+    return f"{type(error).__name__}{told}"
 
 
 def _known(request: Request, error: Exception) -> Response:
     told = told_of(error, request.state.request_id)
     if told["status"] >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        _log.warning("%s: %s", request.state.request_id, type(error).__name__)
+        _log.warning("%s: %s", request.state.request_id, logged(error))
     wait = {"retry-after": "10"} if told["status"] == HTTPStatus.TOO_MANY_REQUESTS else {}
     return problem(request, told["status"], told["detail"], wait)
 

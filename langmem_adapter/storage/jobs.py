@@ -114,7 +114,7 @@ class Job:
         result: What is told of it beside its changes, when it is done.
         progress: The stage of the pipeline that it has reached.
         error: Why it failed: `status` (HTTP's number) and `detail`.
-        attempts: How many workers began it.
+        attempts: How many workers began it and did not give it back.
         created_at: When it was asked for.
         updated_at: When it last went on.
     """
@@ -307,13 +307,14 @@ def renew(connection: Connection, job: Job, owner: str, lease: float, progress: 
 
 
 def release(connection: Connection, owner: str) -> int:
-    """Put back what somebody holds, for the next worker, within a write transaction.
+    """Put back what somebody holds, for the next worker, within a write transaction; that they took it counts for nothing.
 
     Returns:
         How many there were.
     """
     theirs = (jobs.c.owner == owner, jobs.c.state == "running")
-    return connection.execute(update(jobs).where(*theirs).values(state="waiting", owner=None, lease=None)).rowcount
+    as_before = {"state": "waiting", "owner": None, "lease": None, "attempts": jobs.c.attempts - 1}
+    return connection.execute(update(jobs).where(*theirs).values(as_before)).rowcount
 
 
 def finish(

@@ -37,7 +37,7 @@ def main() -> None:
     with TemporaryDirectory() as folder, furnished(Path(folder) / "memory.db") as memory:
         (moved,) = (hit for hit in memory.search("moved to Lyon", user_id="ada", k=1))
         traces = memory.traces(user_id="ada")
-        named = {"moved": moved.id, "trace": next(each.id for each in traces if "Lyon" in each.text)}
+        named = {"moved": moved.id, "trace": next(each.id for each in traces if "Lyon" in each.said)}
         with serving(create_app(memory, auth="local")) as address, sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=found, args=QUIETLY)
             for name, theme, path in VIEWS:

@@ -22,6 +22,8 @@ _FORKS.set_forkserver_preload(
         "langmem_adapter.index.faiss",
         "langmem_adapter.memory",
         "langmem_adapter.reasoning.rules.reasoner",
+        "langmem_adapter.server.app",
+        "uvicorn",
     ]
 )
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sqlite3
 import time
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -88,7 +90,7 @@ def test_jobs_are_taken_in_order_each_by_one(memory: Memory) -> None:
     assert [each and each.id for each in held] == [first.id, second.id, None]
     assert memory.engine.database.write(partial(jobs.release, owner="one"))
     again = taken(memory, "three")
-    assert again is not None and (again.id, again.attempts) == (first.id, 2)
+    assert again is not None and (again.id, again.attempts) == (first.id, 1)
 
 
 def test_who_lost_a_job_can_neither_keep_nor_end_it(memory: Memory) -> None:
@@ -201,7 +203,21 @@ async def test_a_server_that_ends_gives_its_job_back(memory: Memory, url: str) -
             await until(lambda: job(memory, one.id).progress == "extract")
     assert job(memory, one.id).state == "waiting"
     (done,) = await ended(memory, one.id)
-    assert (done.state, done.attempts, texts(memory)) == ("done", 2, ["Likes tea"])
+    assert (done.state, done.attempts, texts(memory)) == ("done", 1, ["Likes tea"])
+
+
+async def test_a_job_that_the_database_refuses_to_write_wears_out_no_attempt(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    database = tmp_path / "memory.db"
+    with Memory(database) as memory, closing(sqlite3.connect(database)) as raw:
+        raw.execute("CREATE TRIGGER refuse BEFORE INSERT ON memories BEGIN SELECT RAISE(ABORT, 'no room'); END")
+        (one,) = submitted(memory, asked())
+        async with Workers(memory).running():
+            await until(lambda: "not looked after" in caplog.text)
+            raw.execute("DROP TRIGGER refuse")
+            await until(lambda: job(memory, one.id).state == "done")
+        assert (job(memory, one.id).attempts, texts(memory)) == (1, ["Likes tea"])
 
 
 # ── several processes ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -244,8 +260,9 @@ async def test_the_job_of_a_worker_that_is_killed_is_done_once_by_another(
         await beside(dies.join, _PATIENCE)
         assert dies.exitcode == -signal.SIGKILL
         assert (job(memory, one.id).state, len(texts(memory))) == ("running", int(after_the_write))
-        (done,) = await ended(memory, one.id, lease=LEASE)
-        assert (done.state, done.attempts, texts(memory)) == ("done", 2, ["I like tea."])
+        (done,) = await ended(memory, one.id)
+        assert (done.state, texts(memory)) == ("done", ["I like tea."])
+        assert done.attempts > 1  # on a busy machine the one that dies may itself be late, and take it twice
         result = result_of(memory, done)
         assert result is not None and [change.text for change in result.results] == ["I like tea."]
 

@@ -1,7 +1,9 @@
 """The graph around one entity: a table of its relations, the picture of them, and how both were at another time."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from itertools import islice
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from fastapi import APIRouter, Query, Request, Response
@@ -31,7 +33,7 @@ _STEP: Final = 50
 _NAMES: Final = 200
 """Entities whose names are proposed."""
 _FACTS: Final = 12
-"""Memories about the entity in the middle."""
+"""Memories about the entity in the middle, at most."""
 _KINDS: Final = {
     kind: shape
     for shape, kinds in {
@@ -101,25 +103,26 @@ def _look(connection: Connection, scope: Scope, asked: _Asked) -> _Seen:
     name = None if asked.entity is None else filled(asked.entity, "entity")
     ego = views.ego(connection, scope, name, hops=asked.hops, most=asked.most)
     known, _ = entities.page(connection, scope, NOW, k=_NAMES)
-    ids = dict.fromkeys(one for tie in _touching(ego) for one in tie.relation.memory_ids)
-    return _Seen(ego, [memories.get(connection, one) for one in [*ids][:_FACTS]], [each.name for each in known])
+    return _Seen(ego, _facts(connection, ego.ties if ego else ()), [each.name for each in known])
 
 
-def _touching(ego: Ego | None) -> list[Tie]:
-    """The relations of the one in the middle."""
-    return [tie for tie in ego.ties if 0 in {tie.source, tie.target}] if ego else []
+def _facts(connection: Connection, ties: Sequence[Tie]) -> list[MemoryItem]:
+    """The memories that say the relations of the one in the middle, but for those that have expired."""
+    said = (one for tie in ties if 0 in {tie.source, tie.target} for one in tie.relation.memory_ids)
+    found = (memories.get(connection, one) for one in islice(dict.fromkeys(said), _FACTS))
+    return [fact for fact in found if fact.expires_at is None or fact.expires_at > datetime.now(UTC)]
 
 
 def _shown(ego: Ego, asked: _Asked, at: datetime, now: datetime) -> dict[str, Any]:
     """What the template shows: the nearest relations first, and the same as data for the picture."""
     ties = sorted(ego.ties, key=lambda tie: min(ego.entities[end].hops for end in (tie.source, tie.target)))
-    rows = [(tie, state(tie, at)) for tie in ties]
+    rows = [(tie, _state(tie, at)) for tie in ties]
     more = min(asked.most + _STEP, _MOST) if len(ego.entities) < min(ego.found, _MOST) else None
     return {
         "rows": rows,
         "held": sum(told == "holds" for _, told in rows),
         "ended": sum(told == "ended" for _, told in rows),
-        "kinds": sorted({shape_of(near.entity) for near in ego.entities[1:]}),
+        "kinds": sorted({_shape(near.entity) for near in ego.entities[1:]}),
         "more": more,
         "counted": COUNTED,
         "at_time": at,
@@ -128,7 +131,7 @@ def _shown(ego: Ego, asked: _Asked, at: datetime, now: datetime) -> dict[str, An
     }
 
 
-def state(tie: Tie, at: datetime) -> State:
+def _state(tie: Tie, at: datetime) -> State:
     """What a relation is at a moment."""
     relation = tie.relation
     if relation.valid_from is not None and relation.valid_from > at:
@@ -136,7 +139,7 @@ def state(tie: Tie, at: datetime) -> State:
     return "holds" if relation.valid_to is None or at < relation.valid_to else "ended"
 
 
-def shape_of(entity: Entity) -> str:
+def _shape(entity: Entity) -> str:
     """The shape that stands for an entity's type; a user is a person."""
     if not entity.type and entity.name == entity.scope.user_id:
         return "person"
@@ -159,7 +162,7 @@ def _picture(ego: Ego, ties: list[Tie], stops: list[_Stop], at: datetime) -> dic
             {
                 "name": near.entity.name,
                 "type": near.entity.type,
-                "shape": shape_of(near.entity),
+                "shape": _shape(near.entity),
                 "hops": near.hops,
                 "mentions": near.entity.mentions,
             }

@@ -4,9 +4,10 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from functools import partial
+from itertools import count
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Query, Response, status
+from fastapi import APIRouter, Query, Request, Response, status
 from fastapi.responses import StreamingResponse
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 
@@ -15,7 +16,7 @@ from langmem_adapter.memory import Memory
 from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.results import AddResult
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.server.auth import Principal
+from langmem_adapter.server.auth import Principal, is_still_let_in
 from langmem_adapter.server.jobs import result_of
 from langmem_adapter.server.problems import OURS
 from langmem_adapter.server.v1 import answers, requests, telling
@@ -27,6 +28,7 @@ from langmem_adapter.twins import beside
 __all__ = ["router", "shown"]
 
 _PAUSE: Final = 0.2  # seconds between two looks: another process may do the job
+_ASK: Final = 5  # looks after which it is asked anew whether the caller is let in
 _ALIVE: Final = 75  # looks without news after which the connection is shown to be alive
 _EVENTS: Final[dict[int | str, dict[str, Any]]] = {
     200: {
@@ -73,10 +75,13 @@ def router(memory: Memory, caller: Any) -> APIRouter:
         return await found(job_id, principal)
 
     @routes.get("/jobs/{job_id}/events", summary="Follow a job", response_class=StreamingResponse, responses=_EVENTS)
-    async def events(job_id: str, principal: Principal = caller) -> StreamingResponse:
-        """The same as server-sent events, whenever it goes on, until its end."""
+    async def events(request: Request, job_id: str, principal: Principal = caller) -> StreamingResponse:
+        """The same as server-sent events, whenever it goes on, until its end.
+
+        A stream ends before that where the server stops, or the key is revoked; ask again.
+        """
         first = await found(job_id, principal)
-        told = _told(first, partial(found, job_id, principal))
+        told = _told(request, first, partial(found, job_id, principal))
         return StreamingResponse(told, media_type="text/event-stream")
 
     return routes
@@ -101,9 +106,9 @@ def _looked_up(memory: Memory, job_id: str, scope: Scope | None) -> dict[str, An
     return shown(job, result_of(memory, job))
 
 
-async def _told(job: dict[str, Any], again: Any) -> AsyncIterator[bytes]:
+async def _told(request: Request, job: dict[str, Any], again: Any) -> AsyncIterator[bytes]:
     said, quiet = "", 0
-    while True:
+    for look in count(1):
         text = answers.JobShown(**job).model_dump_json()
         if text != said:
             said, quiet = text, 0
@@ -114,6 +119,8 @@ async def _told(job: dict[str, Any], again: Any) -> AsyncIterator[bytes]:
             return
         quiet += 1
         await asyncio.sleep(_PAUSE)
+        if request.app.state.ending or (look % _ASK == 0 and not await is_still_let_in(request)):
+            return
         try:
             job = await again()
         except MemoryNotFoundError as error:  # it was erased, or cancelled

@@ -13,7 +13,7 @@ from langmem_adapter.maintenance.checkup import checkup
 from langmem_adapter.memory import Memory
 from langmem_adapter.records.plain import as_data
 from langmem_adapter.server.auth import ForbiddenError, Principal
-from langmem_adapter.server.problems import OURS
+from langmem_adapter.server.problems import OURS, logged
 from langmem_adapter.server.v1 import answers, requests, telling
 from langmem_adapter.server.v1.requests import named
 from langmem_adapter.storage.scopes import counts
@@ -44,7 +44,7 @@ def router(memory: Memory, caller: Any) -> APIRouter:
         try:
             await beside(memory.engine.indexer.pull)
         except LangmemAdapterError as error:
-            _log.warning("not ready: %s", type(error).__name__)
+            _log.warning("not ready: %s", logged(error))
             raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "the database or the index does not answer") from None
         return {"status": "ready", "version": __version__}
 

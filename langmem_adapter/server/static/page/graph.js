@@ -25,14 +25,16 @@
       pairs.set(key, [...together, tie]);
     }
     const links = [...pairs.values()].map(([tie]) => ({ source: tie.source, target: tie.target }));
-    const wide = (node) => Math.min(node.name.length, LONGEST);
+    const long = (node) => Math.min(node.name.length, LONGEST);
+    const { width, height } = svg.node().getBoundingClientRect();
+    const [flat, high] = width > height ? [0.03, 0.07] : [0.07, 0.04];
     Object.assign(nodes[0], { fx: 0, fy: 0 });
     d3.forceSimulation(nodes)
       .force("links", d3.forceLink(links).distance((link) => 70 + 5 * Math.sqrt(Math.max(link.source.ties.length, link.target.ties.length))))
       .force("apart", d3.forceManyBody().strength(-320).distanceMax(700))
-      .force("room", d3.forceCollide((node) => 22 + wide(node)))
-      .force("wide", d3.forceX().strength(0.03))
-      .force("high", d3.forceY().strength(0.07))
+      .force("room", d3.forceCollide((node) => 22 + long(node)))
+      .force("across", d3.forceX().strength(flat))
+      .force("down", d3.forceY().strength(high))
       .alphaDecay(1 - 0.001 ** (1 / TICKS))
       .stop()
       .tick(TICKS);
@@ -52,8 +54,9 @@
   const radius = (node) => 10 * size(node) * shrunk();
   const holding = (node) => node.ties.filter((tie) => tie.state === "holds").length;
   const told = (node) => {
-    const count = holding(node);
-    return `${node.name}${node.type ? `, ${node.type}` : ""}, ${count} ${count === 1 ? "relation" : "relations"}`;
+    const [held, over] = [holding(node), node.ties.filter((tie) => tie.state === "ended").length];
+    const type = node.type ? `, ${node.type}` : "";
+    return `${node.name}${type}, ${held} ${held === 1 ? "relation" : "relations"}${over ? `, ${over} ended` : ""}`;
   };
 
   function draw() {
@@ -68,7 +71,7 @@
       .on("focus.into", (_, each) => reveal(each))
       .on("keydown", walk);
     node.append("title").text((each) => (each.type ? `${each.name} (${each.type})` : each.name));
-    node.append("circle").attr("class", "ring").attr("r", (each) => radius(each) + 5);
+    node.append("circle").attr("class", "ring").attr("r", (each) => 10 * size(each) + 5);
     node.append("use").attr("class", (each) => `shape ${each.shape}`).attr("href", (each) => `#shape-${each.shape}`);
     node.append("text").text((each) => cut(each.name));
     line.each(function (tie) { Object.assign(tie, { element: this, path: this.firstChild, label: this.lastChild }); });
@@ -208,7 +211,7 @@
     const [top, bottom] = ends(nodes.map((node) => node.y));
     const margin = Math.min(90, width / 6);
     const fits = Math.min((width - 2 * margin) / (right - left || 1), (height - 60) / (bottom - top || 1));
-    const scale = Math.max(Math.min(fits, 1.5), LEAST_SCALE);
+    const scale = Math.max(Math.min(fits, 1.8), LEAST_SCALE);
     return d3.zoomIdentity.translate(width / 2, height / 2).scale(scale).translate(-(left + right) / 2, -(top + bottom) / 2);
   }
 
@@ -243,7 +246,7 @@
   const slider = document.getElementById("time");
   const field = document.querySelector("#as-of input");
   const now = stops.findIndex((stop) => stop.title === "now");
-  const held = new URLSearchParams(location.search).get("as_of");
+  const held = new URLSearchParams(location.search).get("as_of") || null;
   const stateAt = (tie, at) => (tie.from > at ? "later" : tie.to > at ? "holds" : "ended");
 
   function address(at, name) {
@@ -254,7 +257,8 @@
     return to.pathname + to.search + to.hash;
   }
 
-  const state = { at: asked, iso: held };
+  // Where the slider stands; -1 before the first change.
+  const state = { at: asked, iso: held, place: held === null ? now : stops.findLastIndex((stop) => stop.at <= asked) };
 
   function show() {
     ties.forEach((tie, place) => {
@@ -286,46 +290,47 @@
   }
 
   function turn(place) {
-    slider.value = place;
     const stop = stops[place];
-    Object.assign(state, { at: stop.at, iso: place === now ? null : stop.iso });
+    Object.assign(state, { at: stop.at, iso: place === now ? null : stop.iso, place });
     mark(stop.title);
     show();
     label();
     tell(place);
-    history.replaceState(history.state, "", address(location.href));
   }
 
+  // Not while the slider is drawn along: browsers refuse an address that changes hundreds of times.
+  const keep = () => history.replaceState(history.state, "", address(location.href));
+
   function mark(title) {
+    slider.value = state.place;
     document.getElementById("moment").textContent = title;
     slider.setAttribute("aria-valuetext", title);
     for (const button of document.querySelectorAll("[data-step]")) {
-      const to = Number(slider.value) + Number(button.dataset.step);
+      const to = state.place + Number(button.dataset.step);
       button.disabled = to < 0 || to >= stops.length;
     }
   }
 
   function tune() {
-    if (stops.length < 2) return;
-    document.getElementById("times").hidden = false;
-    document.getElementById("as-of").hidden = true;
+    if (slider === null) return;
     Object.assign(field, { type: "hidden", value: state.iso ?? "" });
-    slider.max = stops.length - 1;
-    slider.value = held === null ? now : Math.max(stops.findLastIndex((stop) => stop.at <= asked), 0);
     mark(held === null ? "now" : new Date(asked).toISOString().slice(0, 10));
     slider.addEventListener("input", () => turn(Number(slider.value)));
+    slider.addEventListener("change", keep);
     for (const button of document.querySelectorAll("[data-step]")) {
-      button.addEventListener("click", () => turn(Number(slider.value) + Number(button.dataset.step)));
+      button.addEventListener("click", () => {
+        turn(state.place + Number(button.dataset.step));
+        keep();
+      });
     }
   }
 
   // ── all of it ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  figure.hidden = false;
   place();
   draw();
   show();
-  svg.call(zoom).on("dblclick.zoom", null).call(zoom.transform, fitting());
+  svg.call(zoom).on("dblclick.zoom", null);
   tune();
   figure.addEventListener("pointerdown", () => { within = true; });
   figure.addEventListener("pointerleave", () => { within = false; });
@@ -336,5 +341,6 @@
       else moving().call(zoom.transform, fitting());
     });
   }
+  // It tells of the first size as well.
   new ResizeObserver(() => { if (!chosen) svg.call(zoom.transform, fitting()); }).observe(svg.node());
 }
