@@ -15,6 +15,7 @@ The house, from the ground up; a room imports only from the rooms above it in th
     arguments   owns the checks of what callers give.
     languages   owns whose rules a word is stemmed by.
     text        owns what counts as a word, and when two texts are the same.
+    diffs       owns what differs between two texts.
     filters     owns the filter language.
     statements  owns the table of what short statements say: whose attribute, which value, which relation.
     twins       owns how a method is written once and called sync and async.

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from math import fsum
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import bindparam, delete, insert, or_, select
+from sqlalchemy import bindparam, delete, insert, or_, select, true
 
 from langmem_adapter.errors import MemoryNotFoundError
 from langmem_adapter.records.cost import Call, Usage
@@ -21,11 +21,11 @@ from langmem_adapter.storage.scopes import of_row, within
 from langmem_adapter.storage.tables import traces
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from sqlalchemy import Connection
 
-__all__ = ["Trace", "TraceDraft", "TracePage", "TraceSummary", "keep", "page", "read"]
+__all__ = ["Trace", "TraceDraft", "TracePage", "TraceSummary", "keep", "of_changes", "page", "read"]
 
 _BEGINNING: Final = 200
 _LISTED: Final = [column for column in traces.c if column.name != "state"]
@@ -124,9 +124,21 @@ class TraceDraft:
     state: Mapping[str, Any]
 
 
-def keep(connection: Connection, run: str, draft: TraceDraft, result: tuple[Change, ...]) -> None:
-    """Write the trace of a run, within a write transaction, and drop those that are past their time."""
-    now = datetime.now(UTC)
+def keep(
+    connection: Connection, run: str, draft: TraceDraft, result: tuple[Change, ...], *, now: datetime | None = None
+) -> None:
+    """Write the trace of a run, within a write transaction, and drop those that are past their time.
+
+    Args:
+        connection: The transaction.
+        run: The run's id, which becomes that of the trace.
+        draft: What to keep.
+        result: What became of the decisions.
+        now: When its memories were written; left out where there are none.
+    """
+    # Contract: it has the moment of the history rows of its run, by which `of_changes` finds it.
+    # Proved by tests/pipeline/test_traces.py::test_a_change_leads_to_the_add_that_made_it.
+    now = now or datetime.now(UTC)
     _DROP.run(connection, {"before": now - timedelta(days=draft.days), "again": run})
     state = {**draft.state, "results": [change.to_json() for change in result]}
     whose = {name: state["task"]["scope"].get(name) for name in SCOPE_FIELDS}
@@ -156,6 +168,16 @@ def page(
     query = select(*_LISTED) if scope is None else select(*_LISTED).where(within(scope, traces))
     rows, following = listed(connection, query, traces.c.created_at, traces.c.id, k=k, after=after)
     return [TraceSummary(row.id, of_row(row), row.created_at, **row.summary) for row in rows], following
+
+
+def of_changes(
+    connection: Connection, memory_id: str, moments: Collection[datetime], scope: Scope | None
+) -> dict[datetime, str]:
+    """The ids of the traces within *scope* of the adds that changed a memory, by the moments of its changes."""
+    query = select(traces.c.id, traces.c.created_at, traces.c.state["results"].label("results"))
+    query = query.where(traces.c.created_at.in_(moments), true() if scope is None else within(scope, traces))
+    rows = connection.execute(query) if moments else ()
+    return {row.created_at: row.id for row in rows if any(change["id"] == memory_id for change in row.results)}
 
 
 def read(connection: Connection, trace_id: str, scope: Scope | None) -> Trace:

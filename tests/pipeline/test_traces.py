@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from functools import partial
 from math import fsum
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from langmem_adapter.memory import Memory
 from langmem_adapter.pipeline.retries import worth_another_try
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.settings import Settings
+from langmem_adapter.storage import traces
 from langmem_adapter.testing.fakes import ScriptedChatModel
 
 if TYPE_CHECKING:
@@ -73,6 +75,18 @@ def test_another_tenants_trace_is_not_found(memory: Memory) -> None:
             ask("nothing")
         with pytest.raises(InvalidInputError, match="a trace's id is a text"):
             ask(7)  # type: ignore[arg-type]
+
+
+def test_a_change_leads_to_the_add_that_made_it(memory: Memory) -> None:
+    first, second = memory.add("I live in Rome.", user_id="a"), memory.add("I live in Oslo.", user_id="a")
+    home = str(first.results[0].id)
+    memory.update(home, "Lives in Bergen")
+    moments = [revision.created_at for revision in memory.history(home)]
+    ask = partial(memory.engine.reading, traces.of_changes)
+    found = ask(home, moments, Scope(user_id="a"))
+    assert [found.get(moment) for moment in moments] == [first.trace_id, second.trace_id, None]
+    assert found == ask(home, moments, None)
+    assert ask("another", moments, None) == ask(home, [], None) == ask(home, moments, Scope(user_id="b")) == {}
 
 
 def test_the_adds_of_a_scope_are_listed_without_their_states(memory: Memory) -> None:
