@@ -6,7 +6,7 @@ import difflib
 import os
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
 import platformdirs
 from pydantic import Field, SecretStr, TypeAdapter, ValidationError, field_validator
@@ -20,14 +20,16 @@ from pydantic_settings import (
 
 from langmem_adapter.addresses import check_server, shown
 from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.forks import cached_property
 from langmem_adapter.languages import checked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
-__all__ = ["Settings", "chosen_database", "default_database", "wants_content"]
+__all__ = ["Origin", "Settings", "chosen_database", "default_database", "wants_content"]
 
 D = TypeVar("D")
+Origin: TypeAlias = Literal["argument", "environment", "file", "default"]
 
 _PREFIX: Final = "LANGMEM_ADAPTER_"
 _NAME: Final = "langmem_adapter"
@@ -109,7 +111,9 @@ class Settings(BaseSettings):
         'hash:512'
     """
 
-    model_config = SettingsConfigDict(env_prefix=_PREFIX, extra="forbid", frozen=True, hide_input_in_errors=True)
+    model_config = SettingsConfigDict(
+        env_prefix=_PREFIX, extra="forbid", frozen=True, hide_input_in_errors=True, ignored_types=(cached_property,)
+    )
 
     database: str | None = None
     model: str = "offline"
@@ -159,6 +163,29 @@ class Settings(BaseSettings):
             super().__init__(**values)
         except ValidationError as error:
             raise InvalidInputError(_explain(error)) from None
+        self.__dict__["origins"] = self._origins(values)
+
+    @cached_property
+    def origins(self) -> Mapping[str, Origin]:
+        """Where the value of each setting was taken from when these settings were made.
+
+        Example:
+            >>> Settings(graph=True).origins["graph"], Settings().origins["busy_timeout"]
+            ('argument', 'default')
+        """
+        return self._origins(())
+
+    def _origins(self, given: Collection[str]) -> Mapping[str, Origin]:
+        environment = {name.upper() for name in os.environ}
+
+        def origin(name: str) -> Origin:
+            if name not in self.model_fields_set:
+                return "default"
+            if name in given:
+                return "argument"
+            return "environment" if f"{_PREFIX}{name}".upper() in environment else "file"
+
+        return {name: origin(name) for name in type(self).model_fields}
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Refuse it as pydantic does, but without repeating the value."""

@@ -94,7 +94,7 @@ def test_a_first_visitor_tries_a_sentence(
     page = visitor.page
     page.goto(f"{served(create_app(memory, auth='local'))}/ui")
     expect(page.get_by_role("heading", level=1)).to_have_text("Nothing is remembered yet")
-    page.get_by_role("button", name="Remember").click()
+    page.get_by_role("button", name="I live in Kyoto").click()
     expect(page).to_have_url(re.compile(r"/ui/traces/"))
     expect(page.get_by_role("main")).to_contain_text("Is vegetarian")
     assert visitor.said == []

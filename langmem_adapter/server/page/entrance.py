@@ -29,14 +29,14 @@ def router(memory: Memory, shell: Shell) -> APIRouter:
     async def login(request: Request, to: str = "") -> Response:
         if not shell.needs_login:
             return shell.go(request, "/memories")
-        return shell.show(request, "login", to=_ours(to), wrong=False)
+        return shell.show(request, "login", to=to, wrong=False)
 
     @routes.post("/login", dependencies=[Depends(session.check_form)])
     async def enter(request: Request, key: Annotated[str, Form()], to: Annotated[str, Form()] = "") -> Response:
         try:
             secret = await session.log_in(memory, key.strip())
         except NobodyError:
-            return shell.show(request, "login", to=_ours(to), wrong=True, status=status.HTTP_401_UNAUTHORIZED)
+            return shell.show(request, "login", to=to, wrong=True, status=status.HTTP_401_UNAUTHORIZED)
         answer = shell.go(request, _ours(to))
         session.put_cookie(request, answer, session.COOKIE, secret, seconds=int(LASTS.total_seconds()))
         return answer

@@ -13,6 +13,8 @@ from langmem_adapter.server.auth import Principal
 from langmem_adapter.server.page.asking import Filled, Whose, total, whose
 from langmem_adapter.server.page.session import check_form
 from langmem_adapter.server.page.shell import PREFIX, Shell
+from langmem_adapter.storage.holdings import Holder, holders
+from langmem_adapter.twins import beside
 
 __all__ = ["router"]
 
@@ -21,12 +23,45 @@ _HITS: Final = 20
 _USER: Final = "me"
 
 
+@dataclass(frozen=True, slots=True)
+class _Example:
+    """Something to say for a first time.
+
+    Attributes:
+        text: What is said.
+        shows: What there is to see.
+        language: Its tag.
+        user: Who says it, where nobody is chosen.
+    """
+
+    text: str
+    shows: str
+    language: str = "en"
+    user: str = "ada"
+
+
+_EXAMPLES: Final = (
+    _Example(
+        "Hi! I am Ada. I live in Kyoto with my dog Rex, and I am vegetarian.", "one sentence becomes several memories"
+    ),
+    _Example("I moved to Lyon last week.", "after the first: an update, at the date that was meant"),
+    _Example("我叫小明，住在北京，喜欢喝茶。", "the same in Chinese", "zh", "小明"),
+    _Example("我上个月搬到上海了。", "after the one before: an update", "zh", "小明"),
+)
+_FEW: Final = 5  # memories; with less, somebody is still trying it out
+
+
 class _Asked(Whose):
     q: Filled[str] = None
     type: Filled[str] = None
     as_of: Filled[str] = None
     after: Filled[str] = None
     expired: bool = False
+
+    @property
+    def wants_some(self) -> bool:
+        """Whether not all of them are asked for."""
+        return any(each is not None for each in (self.q, self.type, self.as_of, self.after))
 
 
 class _Added(BaseModel):
@@ -81,11 +116,15 @@ def router(memory: Memory, caller: Any, shell: Shell) -> APIRouter:
         who.need("read")
         fields = await whose(memory, who, asked)
         if fields is None:
-            return shell.show(request, "start", who, user=_USER)
+            return shell.show(request, "start", who, user=_USER, others=(), examples=_EXAMPLES)
         began = time.perf_counter()
         found = await (_listed if asked.q is None else _searched)(memory, asked, fields)
         spent = (time.perf_counter() - began) * 1000
-        told: dict[str, Any] = {"asked": asked, "found": found, "total": await total(memory, fields), "ms": spent}
+        number = await total(memory, fields)
+        if not (number or found.rows or asked.wants_some):
+            return shell.show(request, "start", who, fields, others=await _others(memory, who), examples=_EXAMPLES)
+        told: dict[str, Any] = {"asked": asked, "found": found, "total": number, "ms": spent}
+        told["examples"] = _EXAMPLES if number < _FEW else ()
         return shell.show(request, "memories", who, fields, **told)
 
     @routes.post("/memories", dependencies=[Depends(check_form)])
@@ -98,6 +137,14 @@ def router(memory: Memory, caller: Any, shell: Shell) -> APIRouter:
         return shell.go(request, f"/traces/{added.trace_id}", fields)
 
     return routes
+
+
+async def _others(memory: Memory, who: Principal) -> list[Holder]:
+    """Whom else somebody may have meant, who named a scope that has nothing."""
+    if "admin" not in who.rights or who.scope is not None:
+        return []
+    found: list[Holder] = await beside(memory.engine.reading, holders, "user_id", most=_FEW)
+    return [each for each in found if each.memories]
 
 
 async def _listed(memory: Memory, asked: _Asked, fields: dict[str, Any]) -> _Found:

@@ -4,7 +4,17 @@ from fastapi import APIRouter, Depends, Request
 
 from langmem_adapter.memory import Memory
 from langmem_adapter.server.auth import Auth, Principal
-from langmem_adapter.server.page import detail, entrance, graph, memories, traces
+from langmem_adapter.server.page import (
+    detail,
+    entrance,
+    export,
+    forgetting,
+    graph,
+    health,
+    memories,
+    scopes,
+    traces,
+)
 from langmem_adapter.server.page.shell import Shell
 
 __all__ = ["router"]
@@ -27,6 +37,6 @@ def router(memory: Memory, authenticate: Auth, shell: Shell) -> APIRouter:
     # Each view has the prefix itself: the log names a route as its own router does.
     routes = APIRouter()
     routes.include_router(entrance.router(memory, shell))
-    for view in (memories, detail, graph, traces):
+    for view in (memories, detail, graph, traces, scopes, forgetting, export, health):
         routes.include_router(view.router(memory, Depends(visiting), shell))
     return routes

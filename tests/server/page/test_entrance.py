@@ -48,7 +48,9 @@ def test_who_has_not_logged_in_is_led_there_and_back(memory: Memory, guarded: Te
     asked = guarded.get(f"{MEMORIES}?q=tea", follow_redirects=False)
     assert (asked.status_code, asked.headers["location"]) == (303, "/ui/login?to=%2Fui%2Fmemories%3Fq%3Dtea")
     shown = guarded.get(asked.headers["location"])
-    assert 'name="to" value="/memories?q=tea"' in shown.text
+    assert 'name="to" value="/ui/memories?q=tea"' in shown.text
+    refused = logged_in(guarded, "lma_wrong", to="/ui/memories?q=tea")
+    assert 'name="to" value="/ui/memories?q=tea"' in refused.text
     entered = logged_in(guarded, key(memory)["X-API-Key"], to="/ui/memories?q=tea")
     assert (entered.status_code, entered.headers["location"]) == (303, "/ui/memories?q=tea")
     assert "I am alice and I like tea." in guarded.get(entered.headers["location"]).text
