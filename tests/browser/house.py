@@ -31,7 +31,7 @@ QUIETLY: Final = [
 ]
 
 _SAID: Final = (
-    ("2025-03-02", "Hi, I am Ada. I live in Kyoto with my dog Rex."),
+    ("2025-03-02", "Hi, I am Ada. I live in Kyoto. My dog is called Rex."),
     ("2025-03-09", "I am vegetarian and I like jazz."),
     ("2025-05-11", "My sister Maya works at Globex in Berlin."),
     ("2025-09-10", "I moved to Lyon last week."),

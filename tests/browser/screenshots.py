@@ -6,25 +6,20 @@ import shutil
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final
+from typing import Final, Literal
 
 from playwright.sync_api import sync_playwright
 
 from langmem_adapter.server.app import create_app
 from tests.browser.house import QUIETLY, furnished, serving
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
-
 PICTURES: Final = Path(__file__).parents[2] / "examples" / "pictures"
-SIZE: Final = {"width": 1200, "height": 800}
-VIEWS: Final = (
-    ("memories", "light", "/ui/memories?user_id=ada&q=where+does+she+live"),
-    ("memory", "light", "/ui/memories/{moved}?user_id=ada"),
-    ("graph", "dark", "/ui/graph?user_id=ada"),
-    ("trace", "light", "/ui/traces/{trace}?user_id=ada"),
-    ("scopes", "dark", "/ui/scopes?user_id=ada"),
-    ("health", "light", "/ui/health?user_id=ada"),
+WIDTH: Final = 1200
+VIEWS: Final[tuple[tuple[str, Literal["light", "dark"], int, str], ...]] = (
+    ("memories", "light", 800, "/ui/memories?user_id=ada&q=where+does+she+live"),
+    ("memory", "light", 800, "/ui/memories/{moved}?user_id=ada"),
+    ("graph", "dark", 800, "/ui/graph?user_id=ada"),
+    ("trace", "light", 1060, "/ui/traces/{trace}?user_id=ada"),
 )
 
 
@@ -40,15 +35,11 @@ def main() -> None:
         named = {"moved": moved.id, "trace": next(each.id for each in traces if "Lyon" in each.said)}
         with serving(create_app(memory, auth="local")) as address, sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=found, args=QUIETLY)
-            for name, theme, path in VIEWS:
-                _take(browser, f"{address}{path.format(**named)}", theme, PICTURES / f"{name}.png")
-
-
-def _take(browser: Browser, address: str, theme: str, picture: Path) -> None:
-    with browser.new_context(color_scheme="dark" if theme == "dark" else "light", viewport=SIZE) as context:  # type: ignore[arg-type]
-        page = context.new_page()
-        page.goto(address, wait_until="networkidle")
-        page.screenshot(path=picture)
+            for name, theme, height, path in VIEWS:
+                with browser.new_context(color_scheme=theme, viewport={"width": WIDTH, "height": height}) as context:
+                    page = context.new_page()
+                    page.goto(f"{address}{path.format(**named)}", wait_until="networkidle")
+                    page.screenshot(path=PICTURES / f"{name}.png")
 
 
 if __name__ == "__main__":

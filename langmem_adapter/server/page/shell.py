@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import cache
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -46,14 +47,6 @@ class Shell:
     def __init__(self, memory: Memory, *, needs_login: bool) -> None:
         self._memory = memory
         self.needs_login = needs_login
-        self._pages = Environment(
-            loader=FileSystemLoader(_HERE / "templates" / "page"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self._pages.filters |= {"ago": ago, "moment": moment, "count": count}
 
     def show(
         self,
@@ -76,7 +69,7 @@ class Shell:
             **values: What the template shows.
         """
         frame = self._frame(request, name, who, whose or {})
-        answer = HTMLResponse(self._pages.get_template(f"{name}.html").render(**frame, **values), status)
+        answer = HTMLResponse(_templates().get_template(f"{name}.html").render(**frame, **values), status)
         # A form sends its origin only where the page may be named to its own site; the guard compares it.
         answer.headers["referrer-policy"] = "same-origin"
         if session.COOKIE not in request.cookies:
@@ -131,6 +124,20 @@ class Shell:
             "who": who,
             "whose": {name: value for name, value in whose.items() if value is not None},
         }
+
+
+@cache
+def _templates() -> Environment:
+    """Compiled once a process."""
+    pages = Environment(
+        loader=FileSystemLoader(_HERE / "templates" / "page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    pages.filters |= {"ago": ago, "moment": moment, "count": count}
+    return pages
 
 
 def base_of(request: Request) -> str:
