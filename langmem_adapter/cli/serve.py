@@ -44,7 +44,8 @@ def serve(
 
     Where keys exist, every call needs one (see keys create). Where there is none,
     this machine alone is served, and may do everything.
-    The routes with examples are at /docs. In a pipe it prints the address.
+    A page to look at memories is at /ui, the routes with examples at /docs. In a
+    pipe it prints the address.
     The log is a JSON line a request, on stderr. Ctrl-C or SIGTERM stops it once
     what it is doing is done.
 
@@ -142,6 +143,6 @@ def _tell(call: Call, address: str, auth: str, *, unnamed: bool) -> None:
     if unnamed:
         call.output.note("other machines call it by a name, which no --host-name has given yet", "yellow")
     key = ' -H "X-API-Key: $KEY"' if auth == "keys" else ""
-    call.output.note(f"{needed} · routes and examples: {address}/docs · Ctrl-C stops it")
+    call.output.note(f"{needed} · look: {address}/ui · routes: {address}/docs · Ctrl-C stops it")
     told = f"curl {address}/memories{key} -H 'Content-Type: application/json' -d {shlex.quote(_EXAMPLE)}"
     call.output.note(told, whole=True)
