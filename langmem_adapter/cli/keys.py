@@ -48,8 +48,12 @@ def create(
     with call.database(create=True) as database:
         chosen = {right.strip() for right in rights.split(",")}
         key, shown = database.write(lambda connection: keys.create(connection, name, call.within, chosen))
+        with database.read() as connection:
+            is_first = sum(each.revoked_at is None for each in keys.listed(connection)) == 1
     call.output.show([{**_row(key), "key": shown}], columns=("key",), picture=lambda: shown)
     call.output.note(f"key {key.id} for {_reach(key)}; nobody can show it again", "yellow")
+    if is_first:
+        call.output.note("a server that runs already goes on without keys: start it again", "yellow")
 
 
 def list_(call: Call) -> None:

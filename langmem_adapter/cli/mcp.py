@@ -1,6 +1,9 @@
 """The command `mcp`: the memory for MCP clients that start a program and talk to it on standard input and output."""
 
 import json
+import shutil
+import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -23,6 +26,8 @@ def mcp(
     r"""Serve one user's memory to an MCP client (Claude Desktop, Cursor, VS Code, an agent of your own).
 
     It talks on standard input and output, so clients start it themselves. Over HTTP it is part of [bold]serve[/bold].
+    In VS Code the block is called servers instead of mcpServers. LANGMEM_ADAPTER_…
+    and keys that only your shell has go into its "env".
 
     [bold]Examples[/bold]
     $ langmem-adapter mcp -u alice --configuration
@@ -35,7 +40,7 @@ def mcp(
             "whose memory?", code="scope_missing", exit_code=ExitCode.USAGE, hint="start it with -u USER"
         )
     if configuration:
-        typer.echo(json.dumps(_configuration(call, read_only=read_only), indent=2, ensure_ascii=False))
+        typer.echo(json.dumps(_configuration(call, graph=graph, read_only=read_only), indent=2, ensure_ascii=False))
         return
     from langmem_adapter.server.auth import Principal
     from langmem_adapter.server.mcp import create_mcp
@@ -46,9 +51,28 @@ def mcp(
         create_mcp(memory, lambda _: principal).run("stdio")
 
 
-def _configuration(call: Call, *, read_only: bool) -> dict[str, object]:
+def _configuration(call: Call, *, graph: bool | None, read_only: bool) -> dict[str, object]:
     """The block that Claude Desktop, Cursor and others read; VS Code calls `mcpServers` `servers`."""
     named = [part for name, value in call.scope.items() for part in (f"--{name.removesuffix('_id')}", value)]
-    where = ["--database", str(call.options["database"])] if call.options["database"] else []
-    arguments = ["mcp", *named, *where, *(["--read-only"] if read_only else [])]
-    return {"mcpServers": {"memory": {"command": "langmem-adapter", "args": arguments}}}
+    arguments = ["mcp", *named, *_options(call, graph=graph, read_only=read_only)]
+    return {"mcpServers": {"memory": {"command": _program(), "args": arguments}}}
+
+
+def _options(call: Call, *, graph: bool | None, read_only: bool) -> list[str]:
+    """The options that it was called with, good for whoever starts it in another folder."""
+    given = {f"--{name}": str(call.options[name]) for name in ("model", "embeddings") if call.options[name]}
+    if database := call.options["database"]:
+        is_file = database != ":memory:" and "://" not in database
+        given["--database"] = str(Path(database).absolute()) if is_file else database
+    told = [part for each in given.items() for part in each]
+    return [
+        *told,
+        *([] if graph is None else ["--graph" if graph else "--no-graph"]),
+        *(["--read-only"] if read_only else []),
+    ]
+
+
+def _program() -> str:
+    """This program by its whole path: a client that no shell has started finds nothing in an environment's folder."""
+    name = "langmem-adapter"
+    return shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name) or name

@@ -75,7 +75,7 @@ def test_a_key_opens_the_page_until_one_logs_out(
     page.goto(f"{served(create_app(memory, auth='keys'))}/ui/memories?q=tea")
     page.get_by_role("textbox", name="Key").fill("lma_nothing")
     page.get_by_role("button", name="Log in").click()
-    expect(page.get_by_role("alert")).to_contain_text("not good for anything")
+    expect(page.get_by_role("alert")).to_contain_text("not valid here")
     page.get_by_role("textbox", name="Key").fill(key)
     page.get_by_role("button", name="Log in").click()
     expect(page.get_by_role("article")).to_contain_text("Likes tea")

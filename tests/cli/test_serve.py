@@ -170,9 +170,11 @@ def test_without_keys_it_has_a_name(data: Data) -> None:
 
 
 def test_keys_are_shown_once_listed_and_revoked(cli: Cli, data: Data, database: Path) -> None:
-    shown = cli("keys", "create", "-u", "alice", "--run", "7", "--rights", "read").stdout.strip()
-    assert shown.startswith("lma_")
-    data("keys", "create", "--everything", "--rights", "read,write,admin", "--name", "钥匙")
+    made = cli("keys", "create", "-u", "alice", "--run", "7", "--rights", "read")
+    shown = made.stdout.strip()
+    assert shown.startswith("lma_") and "start it again" in made.stderr
+    second = cli("keys", "create", "--everything", "--rights", "read,write,admin", "--name", "钥匙")
+    assert "start it again" not in second.stderr
     everywhere, hers = data("keys", "list")["data"]
     assert (everywhere["name"], everywhere["user_id"], everywhere["rights"]) == (
         "钥匙",

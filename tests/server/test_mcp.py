@@ -8,6 +8,7 @@ import logging
 import os
 import sys
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -28,7 +29,6 @@ from tests.programs import COMMAND, python
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 USERS = ("alice", "bob")
 ALICE = Principal("alice", Scope(user_id="alice"), frozenset({"read", "write"}))
@@ -114,6 +114,7 @@ def test_the_command_tells_clients_how_to_start_it(tmp_path: Path) -> None:
     done = python(*COMMAND, "mcp", "-u", "爱丽丝", "-d", tmp_path / "m.db", "--read-only", "--configuration")
     (entry,) = json.loads(done.stdout)["mcpServers"].values()
     assert entry["args"] == ["mcp", "--user", "爱丽丝", "--database", str(tmp_path / "m.db"), "--read-only"]
+    assert Path(entry["command"]).is_absolute()  # clients with windows do not have the PATH of a shell
     refused = python(*COMMAND, "mcp", code=2, LANGMEM_ADAPTER_USER="")
     assert "-u USER" in refused.stderr
 

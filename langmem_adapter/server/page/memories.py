@@ -1,5 +1,6 @@
 """The list of memories: searched as one types, each hit with why it was found; and the first screen of an empty database."""
 
+import json
 import time
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
@@ -42,12 +43,23 @@ class _Example:
 
 _EXAMPLES: Final = (
     _Example(
-        "Hi! I am Ada. I live in Kyoto with my dog Rex, and I am vegetarian.", "one sentence becomes several memories"
+        "Hi! I am Ada. I live in Kyoto, I have a dog called Rex, and I am vegetarian.",
+        "one sentence becomes several memories",
     ),
     _Example("I moved to Lyon last week.", "after the first: an update, at the date that was meant"),
     _Example("我叫小明，住在北京，喜欢喝茶。", "the same in Chinese", "zh", "小明"),
     _Example("我上个月搬到上海了。", "after the one before: an update", "zh", "小明"),
 )
+_EVIDENCE: Final = {
+    "meaning": "its vector is near that of the question",
+    "words": "words of the question, or related ones, stand in it or in the turns before it",
+    "speaker": "the question asks about who said it",
+    "time": "the question asks about its time",
+    "conversation": "what was said around it answers the question, too",
+    "recency": "how new it is",
+    "newer": "it is the newer version of what follows",
+    "graph": "the knowledge graph leads to it from who is asked about",
+}
 _FEW: Final = 5  # memories; with less, somebody is still trying it out
 
 
@@ -96,6 +108,11 @@ class _Found:
     rows: list[_Row]
     after: str | None = None
 
+    @property
+    def speaks(self) -> bool:
+        """Whether some memory has words of the question, or its meaning; else they are only the nearest."""
+        return any(part.name in {"words", "meaning"} for row in self.rows for part in row.parts)
+
 
 def router(memory: Memory, caller: Any, shell: Shell) -> APIRouter:
     """The views.
@@ -116,14 +133,14 @@ def router(memory: Memory, caller: Any, shell: Shell) -> APIRouter:
         who.need("read")
         fields = await whose(memory, who, asked)
         if fields is None:
-            return shell.show(request, "start", who, user=_USER, others=(), examples=_EXAMPLES)
+            return shell.show(request, "start", who, user=_USER, others=(), **_first(memory, who))
         began = time.perf_counter()
         found = await (_listed if asked.q is None else _searched)(memory, asked, fields)
         spent = (time.perf_counter() - began) * 1000
         number = await total(memory, fields)
         if not (number or found.rows or asked.wants_some):
-            return shell.show(request, "start", who, fields, others=await _others(memory, who), examples=_EXAMPLES)
-        told: dict[str, Any] = {"asked": asked, "found": found, "total": number, "ms": spent}
+            return shell.show(request, "start", who, fields, others=await _others(memory, who), **_first(memory, who))
+        told: dict[str, Any] = {"asked": asked, "found": found, "total": number, "ms": spent, "evidence": _EVIDENCE}
         told["examples"] = _EXAMPLES if number < _FEW else ()
         return shell.show(request, "memories", who, fields, **told)
 
@@ -137,6 +154,12 @@ def router(memory: Memory, caller: Any, shell: Shell) -> APIRouter:
         return shell.go(request, f"/traces/{added.trace_id}", fields)
 
     return routes
+
+
+def _first(memory: Memory, who: Principal) -> dict[str, Any]:
+    """What the first screen offers to try; where the database lies is told to whom Health tells it."""
+    told = "admin" in who.rights and who.scope is None and "://" not in memory.location
+    return {"examples": _EXAMPLES, "database": json.dumps(memory.location if told else "…", ensure_ascii=False)}
 
 
 async def _others(memory: Memory, who: Principal) -> list[Holder]:

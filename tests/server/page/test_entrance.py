@@ -70,7 +70,7 @@ def test_a_wrong_key_is_refused_and_not_shown_again(memory: Memory, guarded: Tes
     key(memory)
     answer = logged_in(guarded, "lma_wrong_secret")
     assert answer.status_code == 401
-    assert "not good for anything here" in answer.text and "lma_wrong_secret" not in answer.text
+    assert "not valid here" in answer.text and "lma_wrong_secret" not in answer.text
     assert guarded.get(MEMORIES, follow_redirects=False).status_code == 303
 
 
