@@ -44,7 +44,7 @@ __all__ = ["create_app"]
 _MEGABYTE: Final = 1_000_000
 _ABOUT: Final = (
     "Every call shows a key, unless the server serves its own machine alone: "
-    "`langmem-adapter keys create` makes one, *Authorize* takes it."
+    "`langmem-adapter keys create` makes one, *Authorize* takes it, in either of two ways."
 )
 # For the documentation: how a key is shown. `authenticate` reads it.
 _KEY: Final = Security(APIKeyHeader(name="X-API-Key", auto_error=False))

@@ -16,7 +16,7 @@ from tests.browser.house import QUIETLY, furnished, serving
 PICTURES: Final = Path(__file__).parents[2] / "examples" / "pictures"
 WIDTH: Final = 1200
 VIEWS: Final[tuple[tuple[str, Literal["light", "dark"], int, str], ...]] = (
-    ("memories", "light", 800, "/ui/memories?user_id=ada&q=where+does+she+live"),
+    ("memories", "light", 800, "/ui/memories?user_id=ada&q=where+does+Maya+work"),
     ("memory", "light", 800, "/ui/memories/{moved}?user_id=ada"),
     ("graph", "dark", 800, "/ui/graph?user_id=ada"),
     ("trace", "light", 1060, "/ui/traces/{trace}?user_id=ada"),

@@ -26,7 +26,7 @@ def test_hits_come_while_one_types(memory: Memory, served: Callable[..., str], v
     expect(page.get_by_role("article")).to_have_count(3)
     page.keyboard.press("/")
     page.keyboard.type("jazz music")
-    expect(page.get_by_role("status")).to_contain_text("in 3 memories")
+    expect(page.get_by_role("status")).to_contain_text("of 3 memories")
     expect(page.get_by_role("article").first).to_contain_text("Likes jazz")
     expect(page).to_have_url(re.compile(r"q=jazz"))
     expect(page.get_by_role("searchbox")).to_be_focused()

@@ -45,6 +45,8 @@ def test_a_question_is_answered_with_why(memory: Memory, http: TestClient) -> No
     page = http.get(f"{MEMORIES}?q=where+does+she+live").text
     assert TITLE.findall(page)[0] == "Lives in Lyon"
     assert re.search(r"</i>words 0\.\d\d", page) and '<rect class="part-words"' in page
+    nearest = "none has these words"
+    assert nearest not in page and nearest in http.get(f"{MEMORIES}?q=zebra").text
     assert titles(http, "as_of=2024-05-01") == ["Lives in Lyon"]
     assert "No memory of this scope" in http.get(f"{MEMORIES}?q=x&type=procedural_memory").text
 
@@ -60,7 +62,7 @@ def test_what_anybody_said_stays_text(memory: Memory, http: TestClient) -> None:
 
 def test_without_a_memory_one_is_invited_to_try(memory: Memory, http: TestClient) -> None:
     page = http.get(MEMORIES).text
-    assert "Nothing is remembered yet" in page
+    assert "Nothing is remembered yet" in page and memory.location in page  # where a program finds the same memories
     sent = {"text": "I live in Lyon.", "user_id": "ada", "csrf": token(http, MEMORIES)}
     answer = http.post(MEMORIES, data=sent, follow_redirects=False)
     assert re.fullmatch(r"/ui/traces/[\w-]+\?user_id=ada", answer.headers["location"])
