@@ -20,6 +20,7 @@ from sqlalchemy import create_engine, make_url, text
 
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.meta import prepare
+from tests import dialects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,6 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in list(os.environ):
         if name.startswith(("LANGMEM_ADAPTER_", "OPENAI_", "LANGSMITH_", "LANGCHAIN_")):
             del os.environ[name]
+    dialects.register()
     if hasattr(config, "workerinput"):
         return
     roomy = _IN_MEMORY.is_dir() and shutil.disk_usage(_IN_MEMORY).free > _ENOUGH
