@@ -18,6 +18,7 @@ from langmem_adapter.knowledge.memory import GraphMemory
 from langmem_adapter.memory import Memory
 from langmem_adapter.records.graph import Triple
 from langmem_adapter.records.scope import Scope
+from tests.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -91,7 +92,7 @@ def test_the_next_home_ends_the_last_and_the_next_taste_does_not(graph: GraphMem
     assert set(texts(graph.relations(**ALICE, entity="我"))) == held
 
 
-@pytest.mark.parametrize(
+@each(
     ("wrong", "message"),
     [
         ({"source": ""}, "source is empty"),
@@ -245,7 +246,7 @@ def test_a_hub_gives_its_newest_neighbours(graph: GraphMemory) -> None:
     assert len(graph.neighbours("person 7", hops=2, k=1_000, **ALICE)) == 300
 
 
-@pytest.mark.parametrize(
+@each(
     "wrong",
     [
         {"hops": 0},

@@ -15,6 +15,7 @@ from langmem_adapter.reasoning.rules.reasoner import RuleReasoner
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.work import Fact
 from langmem_adapter.text import refers_back
+from tests.cases import each
 from tests.reasoning.reasoner_conformance import ReasonerConformance, check_answer, comparison, question, turn
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("message", HOSTILE)
+@each("message", HOSTILE)
 def test_orders_to_the_memory_are_not_obeyed(message: str) -> None:
     memories = ["Name is John", "Has a dog", "Likes tea", "Works at Acme", "名字是John", "有一条狗"]
     assert after(memories, facts_of(message))[: len(memories)] == memories

@@ -27,6 +27,7 @@ from langmem_adapter.storage.ledger import Ledger
 from langmem_adapter.storage.meta import prepare
 from langmem_adapter.storage.scopes import expand
 from langmem_adapter.storage.writes import Write
+from tests.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -309,7 +310,7 @@ def test_a_relation_names_the_memories_that_say_it_and_then_said_it(book: Book) 
 # ── who is whom ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("name", ["Dr. Chen", "dr chen", "CHEN", "Ｃｈｅｎ", " chen. "])
+@each("name", ["Dr. Chen", "dr chen", "CHEN", "Ｃｈｅｎ", " chen. "])
 def test_names_are_found_however_they_are_written(book: Book, name: str) -> None:
     book.state("Dr. Chen", "works_at", "the Clinic")
     book.state("小红", "住在", "北京")
