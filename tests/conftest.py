@@ -166,9 +166,16 @@ def shared_url(
         yield url
 
 
-@pytest.fixture(params=["sqlite", "memory", pytest.param("postgres", marks=pytest.mark.postgres)])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Each kind of database in turn."""
+    """A file of SQLite, and a database of Postgres."""
+    url: str = request.getfixturevalue("postgres_url") if request.param == "postgres" else str(tmp_path / "memory.db")
+    return url
+
+
+@pytest.fixture(params=["sqlite", "memory", pytest.param("postgres", marks=pytest.mark.postgres)])
+def any_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """These and SQLite in memory, which is another pool and other locks, and the same SQL."""
     if request.param == "postgres":
         url: str = request.getfixturevalue("postgres_url")
         return url
@@ -177,7 +184,7 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def database(database_url: str) -> Iterator[Database]:
-    """Each kind of database in turn, open and with its tables."""
+    """One of them, open and with its tables."""
     opened = Database(database_url)
     prepare(opened)
     yield opened

@@ -37,6 +37,12 @@ SISTER = ["Hi, my name is Desmond.", "I have a sister.", "Her name is Jesica.", 
 
 
 @pytest.fixture
+def database_url(any_url: str) -> str:
+    """In memory, too."""
+    return any_url
+
+
+@pytest.fixture
 def memory(database_url: str) -> Iterator[Memory]:
     with Memory(database_url) as opened:
         yield opened

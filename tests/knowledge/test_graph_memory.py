@@ -40,10 +40,10 @@ def graph(memory: Memory) -> GraphMemory:
     return GraphMemory(engine.database, engine.ledger, engine.searcher)
 
 
-@pytest.fixture(scope="module", params=["sqlite", "memory", pytest.param("postgres", marks=pytest.mark.postgres)])
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def untouched(request: pytest.FixtureRequest, shared_url: Callable[[str], str]) -> Iterator[GraphMemory]:
     """One for all tests that write nothing."""
-    with Memory(":memory:" if request.param == "memory" else shared_url(request.param)) as opened:
+    with Memory(shared_url(request.param)) as opened:
         yield GraphMemory(opened.engine.database, opened.engine.ledger, opened.engine.searcher)
 
 

@@ -92,6 +92,12 @@ class Desk:
 
 
 @pytest.fixture
+def database_url(any_url: str) -> str:
+    """In memory, too."""
+    return any_url
+
+
+@pytest.fixture
 def desk(database: Database) -> Desk:
     return Desk(database)
 
