@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
-EXAMPLES = 200 if os.environ.get("FAULTS") == "long" else 50
+EXAMPLES = 200 if os.environ.get("FAULTS") == "long" else 25
 settings.register_profile(
     "here", deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )

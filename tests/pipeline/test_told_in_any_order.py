@@ -108,7 +108,7 @@ def lives(request: pytest.FixtureRequest) -> Iterator[Lives]:
 
 
 @given(told=tellings())
-@settings(max_examples=settings().max_examples // 4, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=settings().max_examples // 2, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_is_told_first_the_same_comes_of_it(
     lives: Lives, told: tuple[list[Statement], list[list[Statement]], bool]
 ) -> None:

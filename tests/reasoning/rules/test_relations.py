@@ -341,7 +341,7 @@ MESSAGES = st.lists(
 
 
 @given(MESSAGES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_facts_are_the_same_with_and_without_a_graph(messages: list[str]) -> None:
     plain = question(*map(turn, messages))
     without = REASONER.extract.invoke(plain).facts
@@ -362,7 +362,7 @@ WORDS = st.sampled_from(
         st.text(max_size=300), st.lists(WORDS, max_size=25).map(" ".join), st.lists(WORDS, max_size=12).map("".join)
     )
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_every_triple_is_well_formed(text: str) -> None:
     for one in relations(text):
         assert entity_key(one.source)

@@ -264,7 +264,7 @@ KINDS = pytest.mark.parametrize(
 
 @KINDS
 @given(steps=STEPS)
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_moment_about_every_moment_is_as_a_look_at_every_row_tells(
     shared: Database, steps: list[tuple[str, str, str, str, int, int]]
 ) -> None:
