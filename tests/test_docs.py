@@ -7,6 +7,7 @@ import doctest
 import inspect
 import pkgutil
 import re
+import tempfile
 import tomllib
 import types
 from dataclasses import dataclass
@@ -45,8 +46,9 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 # ── docstrings ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("name", ["langmem_adapter", *MODULES])
-def test_the_examples_of_a_module_are_true(name: str) -> None:
+@each("name", ["langmem_adapter", *MODULES])
+def test_the_examples_of_a_module_are_true(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tempfile.mkdtemp(dir=tmp_path))
     failed, _ = doctest.testmod(import_module(name), optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
     assert failed == 0, "see the captured output"
 
