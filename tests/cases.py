@@ -44,10 +44,10 @@ def each(names: str | Sequence[str], cases: Iterable[Any]) -> Callable[[Callable
                     with case(values):
                         await test(*arguments, **fixtures, **values)
 
-        chosen: Any = arun if inspect.iscoroutinefunction(test) else run
+        chosen: Callable[..., Any] = arun if inspect.iscoroutinefunction(test) else run
         signature = inspect.signature(test)
         left = [parameter for name, parameter in signature.parameters.items() if name not in table[0]]
-        chosen.__signature__ = signature.replace(parameters=left)
+        chosen.__signature__ = signature.replace(parameters=left)  # type: ignore[attr-defined]
         return chosen
 
     return decorate

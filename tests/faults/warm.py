@@ -18,5 +18,5 @@ with Memory(
     memory.add("I like tea. 我喜欢茶。", user_id="ann")
     memory.search("tea", user_id="ann")
 assert threading.active_count() == 1, threading.enumerate()
-get_env_var.cache_clear()  # a child has variables of its own
+get_env_var.cache_clear()  # type: ignore[attr-defined]  # a child has variables of its own
 gc.freeze()  # or each child looks through all of it as it ends

@@ -280,7 +280,8 @@ def attend(pipe: Connection, path: str, user_id: str) -> None:
                 connection = reading.enter_context(memory.engine.database.read())
                 pipe.send(len(connection.exec_driver_sql("SELECT * FROM memories").all()))
             elif asked == "let go":
-                pipe.send(reading.close())
+                reading.close()
+                pipe.send("gone")
             else:
                 pipe.send(len(memory.search("who is called so?", user_id=user_id)))
             asked = pipe.recv()
@@ -335,7 +336,7 @@ def test_a_reader_that_keeps_the_log_alive_is_reported(folder: Path, memory: Mem
         assert erased.memories == 1
         assert not erased.complete and "purge again" in erased.remains[0]
         assert scan(folder, needles)
-        assert other.ask("let go") is None
+        assert other.ask("let go") == "gone"
         again = memory.purge(user_id=user)
         assert (again.memories, again.complete) == (0, True)
         assert scan(folder, needles) == {}
