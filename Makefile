@@ -15,7 +15,7 @@ DEV_STAMP  := $(DEV_SERVER)/.installed
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench faults dev-server clean
+.PHONY: help demo test walk screenshots lint format bench faults dev-server clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,14 +43,20 @@ $(DEMO_STAMP): pyproject.toml constraints.txt
 $(DEV_STAMP): pyproject.toml constraints-langgraph-dev.txt
 	@test -x $(DEV_SERVER)/bin/python || $(PYTHON) -m venv $(DEV_SERVER)
 	@$(DEV_SERVER)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
-	@$(DEV_SERVER)/bin/python -m pip install --quiet --constraint constraints-langgraph-dev.txt --editable . "langgraph-cli[inmem]" deepagents
+	@$(DEV_SERVER)/bin/python -m pip install --quiet --constraint constraints-langgraph-dev.txt --editable ".[server]" "langgraph-cli[inmem]" deepagents
 	@touch $(DEV_STAMP)
 
 demo: $(DEMO_STAMP)  ## play a short conversation and look at what is remembered (no key, no network)
 	@$(DEMO)/bin/langmem-adapter demo
 
-test: $(STAMP) $(if $(CI),$(DEV_STAMP))  ## run every test, in parallel
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+test: $(STAMP) $(if $(CI),$(DEV_STAMP))  ## run every test, in parallel; those of the page in a browser where CI is set
+	$(BIN)/python -m pytest -n 2 --dist loadgroup $(if $(CI),,--ignore tests/browser)
+
+walk: $(STAMP)  ## look at every view of the page in a real browser (needs chromium)
+	$(BIN)/python -m pytest tests/browser
+
+screenshots: $(STAMP)  ## take the pictures that README shows (needs chromium)
+	$(BIN)/python -m tests.browser.screenshots
 
 lint: $(STAMP)  ## formatting, ruff, mypy, import-linter
 	$(BIN)/ruff format --check .

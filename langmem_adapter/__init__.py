@@ -15,6 +15,7 @@ The house, from the ground up; a room imports only from the rooms above it in th
     arguments   owns the checks of what callers give.
     languages   owns whose rules a word is stemmed by.
     text        owns what counts as a word, and when two texts are the same.
+    diffs       owns what differs between two texts.
     filters     owns the filter language.
     statements  owns the table of what short statements say: whose attribute, which value, which relation.
     twins       owns how a method is written once and called sync and async.
@@ -23,6 +24,7 @@ The house, from the ground up; a room imports only from the rooms above it in th
     names       owns when two names of the knowledge graph mean the same.
     scoping     owns the one rule for whose memory it is.
     tracing     owns what traces see of it.
+    telemetry   owns what operators see of it: spans, and what metrics count.
     storage     owns the truth: tables, transactions, migrations, and the one writer of memories.
     index       owns nearness: vector indexes, always derived from storage and rebuilt from it at any time.
     reasoning   owns judgement: which facts a conversation holds, and what they mean for what is known.
@@ -34,7 +36,7 @@ The house, from the ground up; a room imports only from the rooms above it in th
     memory      owns `Memory`, which users hold.
     conversation owns what is kept of a talk: logs, roles, summaries, experiences.
     adapters    owns what guests see of it: LangChain's and LangGraph's interfaces, Mem0's and MetaGPT's shapes.
-    maintenance owns the care of a database: a change of the embedding model, tidying.
+    maintenance owns the care of a database: checkups, a change of the embedding model, tidying.
     evaluation  owns measurement: data sets, metrics, a run, its report and plot.
     testing     owns fakes that users may use too.
     server      owns the memory over HTTP: who may call it, the routes, the errors, the log.

@@ -22,7 +22,7 @@ that Python code would expect:
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from langmem_adapter._version import DISTRIBUTION
 
@@ -46,9 +46,16 @@ __all__ = [
     "UnknownArgumentError",
 ]
 
+UNUSABLE: Final = "the database cannot be used at the moment; the log of the server says why"
+
 
 class LangmemAdapterError(Exception):
     """Base of every error that this package raises on purpose."""
+
+    @property
+    def brief(self) -> str:
+        """What a server may tell whoever calls it."""
+        return str(self)
 
 
 class ScopeError(LangmemAdapterError, ValueError):
@@ -79,11 +86,11 @@ class MemoryNotFoundError(LangmemAdapterError, LookupError, ValueError):
             f"no {what} {memory_id!r} here; it was deleted, never existed, or belongs to another scope than the one given"
         )
         self.memory_id = memory_id
-        self._what = what
+        self.what = what
 
     def __reduce__(self) -> tuple[type[MemoryNotFoundError], tuple[str, str]]:
         """Pickle by the id, so that the error survives a process pool."""
-        return type(self), (self.memory_id, self._what)
+        return type(self), (self.memory_id, self.what)
 
 
 class RelationNotFoundError(LangmemAdapterError, LookupError):
@@ -144,9 +151,15 @@ class StorageError(LangmemAdapterError):
         transient: Whether the same call may well succeed in a moment (a lock, a lost connection).
     """
 
-    def __init__(self, message: str, *, transient: bool = False) -> None:
+    def __init__(self, message: str, *, transient: bool = False, brief: str = UNUSABLE) -> None:
         super().__init__(message)
         self.transient = transient
+        self._brief = brief
+
+    @property
+    def brief(self) -> str:
+        """The same without what the driver said, which names paths, hosts and users of the database."""
+        return self._brief
 
 
 class MissingDependencyError(LangmemAdapterError, ImportError):

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from tenacity import AsyncRetrying, Retrying, retry_if_exception, stop_after_attempt, stop_before_delay
 from tenacity.wait import wait_random_exponential
 
-from langmem_adapter.errors import ModelTimeoutError
+from langmem_adapter.errors import LangmemAdapterError, ModelTimeoutError
 from langmem_adapter.twins import Plan, in_thread
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.settings import Settings
 
-__all__ = ["Limits", "asked_of", "is_passing", "is_quota", "limits_of", "model_name", "status_of"]
+__all__ = ["Limits", "asked_of", "is_passing", "is_quota", "known_errors", "limits_of", "model_name", "status_of"]
 
 R = TypeVar("R")
 
@@ -180,6 +180,16 @@ def asked_of(error: BaseException) -> str | None:
     """Whom was asked when this was raised, if a model raised it."""
     notes = (note for each in _causes(error) for note in getattr(each, "__notes__", ()))
     return next((note.removeprefix(_ASKED) for note in notes if note.startswith(_ASKED)), None)
+
+
+def known_errors() -> tuple[type[BaseException], ...]:
+    """The errors that are told without a traceback: ours, and whatever a model raised.
+
+    Meant for an `except` clause, which asks only once something was raised: that says whether a model was asked, of whatever
+    class it is. Clients rename their classes, and a server that sends HTML makes them stumble anywhere.
+    """
+    raised = sys.exception()
+    return LangmemAdapterError, *(() if raised is None or asked_of(raised) is None else (type(raised),))
 
 
 def _named(who: str, address: str | None) -> str:

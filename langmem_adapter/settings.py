@@ -6,7 +6,7 @@ import difflib
 import os
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
 import platformdirs
 from pydantic import Field, SecretStr, TypeAdapter, ValidationError, field_validator
@@ -20,19 +20,22 @@ from pydantic_settings import (
 
 from langmem_adapter.addresses import check_server, shown
 from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.forks import cached_property
 from langmem_adapter.languages import checked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
-__all__ = ["Settings", "chosen_database", "default_database"]
+__all__ = ["Origin", "Settings", "chosen_database", "default_database", "wants_content"]
 
 D = TypeVar("D")
+Origin: TypeAlias = Literal["argument", "environment", "file", "default"]
 
 _PREFIX: Final = "LANGMEM_ADAPTER_"
 _NAME: Final = "langmem_adapter"
 _CLI_VARIABLES: Final = frozenset({"user"})  # read by the command line: whose memory, where no flag says so
 _TRUST: Final = "trust_folder"
+_CONTENT: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
 
 class Settings(BaseSettings):
@@ -92,6 +95,8 @@ class Settings(BaseSettings):
         snapshot_every: Changes after which the vector index writes a snapshot; it also does when closed.
         redis_url: A Redis server that keeps copies of conversations for half an hour, as `"redis://localhost:6379/0"` (extra
             `redis`); the database stays the truth.
+        otel_scopes: Whether spans of OpenTelemetry say whose memory it is (`user.id`, `gen_ai.agent.id`,
+            `gen_ai.conversation.id`).
         trust_folder: Whether `./langmem_adapter.toml` is read. It counts as an argument, in the environment, and in the user's
             own file.
 
@@ -106,7 +111,9 @@ class Settings(BaseSettings):
         'hash:512'
     """
 
-    model_config = SettingsConfigDict(env_prefix=_PREFIX, extra="forbid", frozen=True, hide_input_in_errors=True)
+    model_config = SettingsConfigDict(
+        env_prefix=_PREFIX, extra="forbid", frozen=True, hide_input_in_errors=True, ignored_types=(cached_property,)
+    )
 
     database: str | None = None
     model: str = "offline"
@@ -137,6 +144,7 @@ class Settings(BaseSettings):
     sweep_minutes: float = Field(default=60.0, ge=0)
     snapshot_every: int = Field(default=5_000, ge=1)
     redis_url: str | None = None
+    otel_scopes: bool = False
     trust_folder: bool = False
 
     @field_validator("language")
@@ -155,6 +163,29 @@ class Settings(BaseSettings):
             super().__init__(**values)
         except ValidationError as error:
             raise InvalidInputError(_explain(error)) from None
+        self.__dict__["origins"] = self._origins(values)
+
+    @cached_property
+    def origins(self) -> Mapping[str, Origin]:
+        """Where the value of each setting was taken from when these settings were made.
+
+        Example:
+            >>> Settings(graph=True).origins["graph"], Settings().origins["busy_timeout"]
+            ('argument', 'default')
+        """
+        return self._origins(())
+
+    def _origins(self, given: Collection[str]) -> Mapping[str, Origin]:
+        environment = {name.upper() for name in os.environ}
+
+        def origin(name: str) -> Origin:
+            if name not in self.model_fields_set:
+                return "default"
+            if name in given:
+                return "argument"
+            return "environment" if f"{_PREFIX}{name}".upper() in environment else "file"
+
+        return {name: origin(name) for name in type(self).model_fields}
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Refuse it as pydantic does, but without repeating the value."""
@@ -227,6 +258,11 @@ def chosen_database(given: D | None, settings: Settings) -> D | str | Path:
         settings: Whose `database` is next; an empty one is none.
     """
     return (settings.database or default_database()) if given is None else given
+
+
+def wants_content() -> bool:
+    """Whether spans may hold texts: OpenTelemetry's `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` asks for them."""
+    return os.environ.get(_CONTENT, "").casefold() in {"true", "span_only", "span_and_event"}
 
 
 def default_database() -> Path:

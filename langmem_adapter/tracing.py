@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from langmem_adapter.records.results import Hit
     from langmem_adapter.records.scope import Scope
 
-__all__ = ["OneRun", "run_config", "shown", "stage", "traced"]
+__all__ = ["OneRun", "is_heard", "run_config", "shown", "stage", "traced"]
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -69,10 +69,14 @@ def stage(plan: Plan[R], name: str, *, inputs: Mapping[str, Any], shown: Callabl
         inputs: What the run shows as its input.
         shown: What it shows of the result.
     """
+    return _recorded(plan, {"run_name": name}, inputs, shown) if is_heard() else plan
+
+
+def is_heard() -> bool:
+    """Whether anybody listens to the present run."""
     around = var_child_runnable_config.get()
     callbacks: Any = around.get("callbacks") if around else None
-    listening = getattr(callbacks, "handlers", callbacks)
-    return _recorded(plan, {"run_name": name}, inputs, shown) if listening else plan
+    return bool(getattr(callbacks, "handlers", callbacks))
 
 
 class OneRun(Runnable[Q, R], Generic[Q, R]):

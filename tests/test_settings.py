@@ -60,6 +60,8 @@ def test_each_source_wins_over_the_next(here: Path, own: Path, monkeypatch: pyte
         20,
     )
     assert Settings().database == "environment"
+    names = ("database", "trace_days", "candidate_tokens", "index", "attempts")
+    assert [got.origins[name] for name in names] == ["argument", "environment", "file", "file", "default"]
 
 
 def test_the_users_own_file_lies_where_the_platform_says(

@@ -22,6 +22,7 @@ from langmem_adapter.cli.options import DatabaseOption, EmbeddingsOption, JsonOp
 from langmem_adapter.cli.output import Output
 from langmem_adapter.cli.prompts import prompts
 from langmem_adapter.cli.serve import serve
+from langmem_adapter.cli.trace import trace
 from langmem_adapter.cli.upkeep import purge, reindex
 
 __all__ = ["app", "main"]
@@ -69,7 +70,7 @@ def _named(*functions: Callable[..., None]) -> dict[str, Callable[..., None]]:
 
 
 _COMMANDS: Final = _named(
-    demo, add, search, list_, show, history, update, delete, purge, reindex, doctor, prompts, serve, mcp
+    demo, add, search, list_, show, history, trace, update, delete, purge, reindex, doctor, prompts, serve, mcp
 )
 _KEYS: Final = _named(keys.create, keys.list_, keys.revoke)
 _EVALUATIONS: Final = _named(locomo, questions)

@@ -5,7 +5,6 @@ Scripts branch on the exit code, programs that read `--json` on the short code; 
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
@@ -109,6 +108,8 @@ _KINDS: Final[tuple[tuple[type[BaseException], str, ExitCode, str], ...]] = (
     (ConflictError, "conflict", ExitCode.UNREACHABLE, "try again"),
     (StorageError, "storage", ExitCode.UNREACHABLE, DOCTOR),
 )
+_LISTING: Final = {"trace": "langmem-adapter trace -u NAME shows the ids"}
+"""The hint where something else than a memory is not found."""
 
 
 def failure_of(error: BaseException) -> Failure:
@@ -117,20 +118,15 @@ def failure_of(error: BaseException) -> Failure:
         return Failure(error.code, str(error), error.hint, error.exit_code)
     for kind, code, exit_code, hint in _KINDS:
         if isinstance(error, kind):
-            return Failure(code, str(error), hint, exit_code)
+            return Failure(code, str(error), _LISTING.get(getattr(error, "what", ""), hint), exit_code)
     return _failure_of_a_model(error)
 
 
 def known_errors() -> tuple[type[BaseException], ...]:
-    """The errors that a command tells without a traceback: ours, and whatever a model raised.
+    """See `limits.known_errors`, which is imported once something was raised."""
+    from langmem_adapter.limits import known_errors
 
-    Meant for an `except` clause, which asks only once something was raised: that says whether a model was asked, of whatever
-    class it is. Clients rename their classes, and a server that sends HTML makes them stumble anywhere.
-    """
-    from langmem_adapter.limits import asked_of
-
-    raised = sys.exception()
-    return LangmemAdapterError, *(() if raised is None or asked_of(raised) is None else (type(raised),))
+    return known_errors()
 
 
 def _failure_of_a_model(error: BaseException) -> Failure:

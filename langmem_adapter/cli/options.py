@@ -242,6 +242,8 @@ class Call:
         if len(given) < _LEAST:
             raise InvalidInputError(f"{given!r} is too short for an id; give at least {_LEAST} characters of it")
         found = beginning(connection, ids, given, self.within, most=_LISTED + 1)
+        if given in found:
+            return given
         if len(found) > 1:
             raise _ambiguous(given, found)
         return found[0] if found else given

@@ -5,7 +5,6 @@ Colour never carries a meaning alone: events have a sign and a name, and where t
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 from rich import box
@@ -14,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from langmem_adapter.cli.output import visible
+from langmem_adapter.diffs import differences
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -53,8 +53,10 @@ _RELATIONS: Final = {
     "END": ("-", "bold red", "ended"),
     "DELETE": ("-", "bold red", "withdrawn"),
 }
-_WORDS: Final = re.compile("\\s+|[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]|\\w+|[^\\w\\s]")
-_WIDE: Final = frozenset({"memory", "relation", "relations", "also called", "why"})  # columns that share what is left
+_MARKED: Final = {"same": ("", "", ""), "gone": ("[-", "-]", "red strike"), "came": ("{+", "+}", "green underline")}
+_WIDE: Final = frozenset(
+    {"memory", "said", "relation", "relations", "also called", "why"}
+)  # columns that share what is left
 _ROOM: Final = 72  # where an id, and a user's that is as long, fit in a line beside the other columns
 _CARD: Final = ("scope", "metadata", "memory_type", "said by", "created", "updated", "expires", "revision")
 
@@ -83,10 +85,10 @@ class _Stacking(Table):
             yield ""
 
 
-def event_text(event: str) -> Text:
-    """An event as sign and name."""
+def event_text(event: str, count: int | None = None) -> Text:
+    """An event as sign and name, with how often it happened."""
     sign, style = _EVENTS[event]
-    return Text(f"{sign} {event}", style=style, no_wrap=True)
+    return Text(f"{sign} {event}" if count is None else f"{sign} {count} {event}", style=style, no_wrap=True)
 
 
 def moment(when: datetime | None) -> str:
@@ -200,7 +202,7 @@ def _times(revision: Revision) -> str:
 
 
 def word_diff(old: str, new: str, *, marks: bool) -> Text:
-    """Two texts as one: between the words that both begin and end with, what went is struck through, what came underlined.
+    """Two texts as one: what went is struck through, what came underlined.
 
     Args:
         old: The text before; empty for a first one, which then is shown without any emphasis.
@@ -215,26 +217,13 @@ def word_diff(old: str, new: str, *, marks: bool) -> Text:
     """
     if not old:
         return Text(visible(new))
-    before, after = _WORDS.findall(visible(old)), _WORDS.findall(visible(new))
-    begin = _alike(before, after)
-    end = _alike(before[begin:][::-1], after[begin:][::-1])
-    gone, came = ("".join(words[begin : len(words) - end]) for words in (before, after))
-    text = Text("".join(after[:begin]))
-    _append(text, gone, ("[-", "-]") if marks else ("", ""), "red strike")
-    text.append(" " if gone and came and not marks else "")
-    _append(text, came, ("{+", "+}") if marks else ("", ""), "green underline")
-    return text.append("".join(after[len(after) - end :]))
-
-
-def _alike(one: Sequence[str], other: Sequence[str]) -> int:
-    """With how many words both begin."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
-
-
-def _append(text: Text, part: str, marks: tuple[str, str], style: str) -> None:
-    if part:
-        text.append(f"{marks[0]}{part}{marks[1]}", style=style)
+    text, before = Text(), "same"
+    for kind, part in differences(visible(old), visible(new)):
+        begins, ends, style = _MARKED[kind] if marks else ("", "", _MARKED[kind][2])
+        text.append(" " if (before, kind) == ("gone", "came") and not marks else "")
+        text.append(f"{begins}{part}{ends}", style=style)
+        before = kind
+    return text
 
 
 def _stem(last: bool) -> Text:

@@ -1,12 +1,10 @@
 """The command `serve`: the memory over HTTP, until it is told to stop."""
 
-import logging
 import shlex
-import signal
 import socket
 import sys
-from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -15,15 +13,12 @@ from langmem_adapter.cli.options import Call, GraphOption, option
 from langmem_adapter.errors import MissingDependencyError
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
-
     from langmem_adapter.memory import Memory
 
 __all__ = ["serve"]
 
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
 _ANY: Final = ("0.0.0.0", "::", "")  # noqa: S104 - these are told apart, not bound
-_PATIENCE: Final = 300  # seconds that requests under way have when the server is told to stop
 _EXAMPLE: Final = '{"messages": "I live in Lyon", "user_id": "alice"}'
 
 
@@ -37,38 +32,60 @@ def serve(
     *,
     max_body: Annotated[int, typer.Option(metavar="BYTES", min=1_000, help="Length of a request's body.")] = 10_000_000,
     per_minute: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Requests a minute from one address; 0: any number.")
+        int, typer.Option(metavar="N", min=0, help="Requests a minute from one address, in each process; 0: any.")
     ] = 0,
     fetch_images: Annotated[bool, typer.Option("--fetch-images", help="Let callers name images by addresses.")] = False,
     mcp: Annotated[bool, typer.Option("--mcp", help="Serve MCP clients as well, at /mcp.")] = False,
+    metrics: Annotated[bool, typer.Option("--metrics", help="Tell Prometheus at /metrics what is done.")] = False,
+    workers: Annotated[int, typer.Option(metavar="N", min=1, help="Processes that share the work.")] = 1,
     graph: GraphOption = None,
 ) -> None:
     """Serve the memory over HTTP: Mem0's routes, and our own below /v1.
 
     Where keys exist, every call needs one (see keys create). Where there is none,
     this machine alone is served, and may do everything.
-    The routes with examples are at /docs. In a pipe it prints the address.
+    A page to look at memories is at /ui, the routes with examples at /docs. In a
+    pipe it prints the address.
     The log is a JSON line a request, on stderr. Ctrl-C or SIGTERM stops it once
     what it is doing is done.
 
     [bold]Examples[/bold]
     $ langmem-adapter serve
     $ langmem-adapter serve --port 8888 -d memory.db
-    $ langmem-adapter serve --host 0.0.0.0 --host-name memory.example.com
+    $ langmem-adapter serve --host 0.0.0.0 --host-name memory.example.com --workers 4
     """
     try:
-        import uvicorn  # noqa: F401 - said before anything is opened
+        from langmem_adapter.cli.serving import Served, serve_alone, serve_together
     except ModuleNotFoundError as error:
         raise MissingDependencyError("uvicorn", extra="server") from error
-    from langmem_adapter.server.app import create_app
 
-    with call.memory(create=True, graph=graph) as memory:
+    with ExitStack() as opened:
+        memory = opened.enter_context(call.memory(create=True, graph=graph))
+        if workers > 1:
+            _refuse_unshared(memory)
         auth = _auth(memory, host)
-        how: dict[str, Any] = {"max_body": max_body, "per_minute": per_minute, "fetch_images": fetch_images, "mcp": mcp}
-        app = create_app(memory, auth=auth, hosts=_names(host, host_name or []), **how)
-        with _listening(host, port) as door:
-            _tell(call, _address(host, host_name or [], door), auth, unnamed=host in _ANY and not host_name)
-            _run(app, door)
+        how: dict[str, Any] = {"max_body": max_body, "per_minute": per_minute, "fetch_images": fetch_images}
+        how |= {"auth": auth, "hosts": _names(host, host_name or []), "mcp": mcp, "metrics": metrics}
+        served = Served(call.options, graph, how)
+        app = served.app(memory)  # of several processes none begins with what cannot be served
+        door = opened.enter_context(_listening(host, port))
+        _tell(call, _address(host, host_name or [], door), auth, unnamed=host in _ANY and not host_name)
+        if workers == 1:
+            serve_alone(app, door)
+        else:
+            memory.close()
+            serve_together(served, door, workers)
+
+
+def _refuse_unshared(memory: "Memory") -> None:
+    database = memory.engine.database
+    if database.path is None and database.dialect == "sqlite":
+        raise CommandError(
+            "a database in memory belongs to one process, and --workers asks for several",
+            code="usage",
+            exit_code=ExitCode.USAGE,
+            hint="-d memory.db, or a Postgres URL, is shared by all of them",
+        )
 
 
 def _auth(memory: "Memory", host: str) -> str:
@@ -126,34 +143,6 @@ def _tell(call: Call, address: str, auth: str, *, unnamed: bool) -> None:
     if unnamed:
         call.output.note("other machines call it by a name, which no --host-name has given yet", "yellow")
     key = ' -H "X-API-Key: $KEY"' if auth == "keys" else ""
-    call.output.note(f"{needed} · routes and examples: {address}/docs · Ctrl-C stops it")
+    call.output.note(f"{needed} · look: {address}/ui · routes: {address}/docs · Ctrl-C stops it")
     told = f"curl {address}/memories{key} -H 'Content-Type: application/json' -d {shlex.quote(_EXAMPLE)}"
     call.output.note(told, whole=True)
-
-
-def _run(app: "FastAPI", door: socket.socket) -> None:
-    import uvicorn
-
-    _write_log()
-    config = uvicorn.Config(
-        app, log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=_PATIENCE
-    )
-    # Contract: uvicorn waits for the requests under way and then sends itself the signal again; the memory is closed after
-    # that, in this thread. tests/cli/test_serve.py::test_what_is_under_way_is_done_before_it_stops
-    signal.signal(signal.SIGTERM, _leave)
-    with suppress(KeyboardInterrupt):
-        uvicorn.Server(config).run(sockets=[door])
-
-
-def _leave(*_: object) -> NoReturn:
-    sys.exit(ExitCode.OK)
-
-
-def _write_log() -> None:
-    from langmem_adapter.server.log import JSONLines
-
-    lines = logging.StreamHandler()
-    lines.setFormatter(JSONLines())
-    logging.basicConfig(handlers=[lines], level=logging.WARNING)
-    for name in ("langmem_adapter", "uvicorn"):
-        logging.getLogger(name).setLevel(logging.INFO)

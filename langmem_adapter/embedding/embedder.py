@@ -78,6 +78,11 @@ class Embedder:
         """Length of the vectors; `None` before the first."""
         return self._dimensions
 
+    @property
+    def asks_nobody(self) -> bool:
+        """Whether it is quick: vectors are made in this process."""
+        return self._limits is None
+
     def vectors(self, texts: Sequence[str]) -> UnitVectors:
         """Unit vectors of texts.
 

@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from langmem_adapter.arguments import each_of, memory_id_of, scope_if_given
+from langmem_adapter.arguments import bounded, each_of, memory_id_of, scope_if_given
 from langmem_adapter.engine.wiring import Wired
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.pipeline.background import BackgroundWriter
 from langmem_adapter.pipeline.replay import said_again, would_be
 from langmem_adapter.pipeline.run import Run, grouped, run_of
+from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage import traces
+from langmem_adapter.storage.traces import TracePage
+from langmem_adapter.telemetry import ADDED, ADDED_EACH, Operation
 from langmem_adapter.twins import Plan, awaited, beside, planned
 
 if TYPE_CHECKING:
@@ -105,7 +108,8 @@ class Adding(Wired):
         given |= {"expires_at": expires_at, "timestamp": timestamp}
         how = {"infer": infer, "memory_type": memory_type, "prompt": prompt, "idempotency_key": idempotency_key}
         run = run_of({**given, **how, "user_id": user_id, "agent_id": agent_id, "run_id": run_id}, self.engine.longest)
-        return self.engine.add(run)
+        operation = Operation("upsert_memory" if run.infer else "create_memory", run.scope)
+        return self.engine.telemetry.observed(self.engine.add(run), operation, ADDED)
 
     aadd = awaited(add)
 
@@ -142,9 +146,10 @@ class Adding(Wired):
         async def arun() -> list[AddResult | Exception]:
             return collect(await self.engine.pipeline.abatch(inputs, configs, return_exceptions=True) if inputs else [])
 
-        return Plan(
+        plan = Plan(
             lambda: collect(self.engine.pipeline.batch(inputs, configs, return_exceptions=True) if inputs else []), arun
         )
+        return self.engine.telemetry.observed(plan, Operation("upsert_memory"), ADDED_EACH)
 
     aadd_many = awaited(add_many)
 
@@ -206,6 +211,45 @@ class Adding(Wired):
         return Plan(partial(self.engine.reading, traces.read, memory_id_of(trace_id, whose="a trace's id"), scope))
 
     atrace = awaited(trace)
+
+    @planned
+    def traces(
+        self,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        k: int = 50,
+        after: str | None = None,
+    ) -> Plan[TracePage]:
+        """What the adds of a scope did, in short, the newest first, page by page; `trace` gives the rest of one.
+
+        Args:
+            user_id: Whose adds; at least one of the three is needed, the others are then free.
+            agent_id: The agent.
+            run_id: The run or session.
+            k: Adds of a page, 1 to 10,000.
+            after: The `next` of the page before.
+
+        Returns:
+            A sequence of `TraceSummary`, with `next` where there are more.
+
+        Raises:
+            ScopeError: No field of the scope is given, or one is blank.
+            InvalidInputError: An argument cannot be used.
+
+        Example:
+            >>> from langmem_adapter import Memory
+            >>> memory = Memory(":memory:")
+            >>> result = memory.add("I like tea. I have a dog.", user_id="d")
+            >>> [(did.said, did.facts, did.events) for did in memory.traces(user_id="d")]
+            [('I like tea. I have a dog.', 2, {'ADD': 2})]
+            >>> memory.close()
+        """
+        read = partial(self.engine.reading, traces.page, Scope(user_id, agent_id, run_id), k=bounded(k), after=after)
+        return Plan(read).then(lambda found: TracePage(tuple(found[0]), found[1]))
+
+    atraces = awaited(traces)
 
     @planned
     def replay(

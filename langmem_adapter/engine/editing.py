@@ -15,6 +15,7 @@ from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.records.work import Decision
 from langmem_adapter.storage import memories
 from langmem_adapter.storage.writes import Write
+from langmem_adapter.telemetry import CHANGED, CHANGED_EACH, COUNTED, Operation, Outcome
 from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ class Editing(Wired):
         """
         given = {"text": text, "metadata": metadata, "expires_at": expires_at}
         write = _updating(memory_id, **given, within=scope_if_given(user_id, agent_id, run_id))
-        return self.engine.edit(lambda: write)
+        operation = Operation("update_memory", write.within, memory_id)
+        return self.engine.telemetry.observed(self.engine.edit(lambda: write), operation, CHANGED)
 
     aupdate = awaited(update)
 
@@ -87,7 +89,8 @@ class Editing(Wired):
             ('Likes green tea', 'MemoryNotFoundError')
             >>> memory.close()
         """
-        return self.engine.edit_each([_or_error(_updating_item, item) for item in each_of(items, "items")])
+        plan = self.engine.edit_each([_or_error(_updating_item, item) for item in each_of(items, "items")])
+        return self.engine.telemetry.observed(plan, Operation("update_memory"), CHANGED_EACH)
 
     aupdate_many = awaited(update_many)
 
@@ -107,7 +110,8 @@ class Editing(Wired):
             MemoryNotFoundError: There is none.
         """
         write = _deleting(scope_if_given(user_id, agent_id, run_id), memory_id)
-        return self.engine.edit(lambda: write)
+        operation = Operation("delete_memory", write.within, memory_id)
+        return self.engine.telemetry.observed(self.engine.edit(lambda: write), operation, CHANGED)
 
     adelete = awaited(delete)
 
@@ -133,7 +137,8 @@ class Editing(Wired):
         """
         scope = scope_if_given(user_id, agent_id, run_id)
         given = each_of(memory_ids, "memory_ids")
-        return self.engine.edit_each([_or_error(partial(_deleting, scope), memory_id) for memory_id in given])
+        plan = self.engine.edit_each([_or_error(partial(_deleting, scope), memory_id) for memory_id in given])
+        return self.engine.telemetry.observed(plan, Operation("delete_memory", scope), CHANGED_EACH)
 
     adelete_many = awaited(delete_many)
 
@@ -155,7 +160,8 @@ class Editing(Wired):
             ScopeError: No field of the scope is given, or one is blank.
         """
         scope = Scope(user_id, agent_id, run_id)
-        return Plan(partial(self.engine.ledger.delete_all, scope, reason="all of its scope was deleted by hand"))
+        plan = Plan(partial(self.engine.ledger.delete_all, scope, reason="all of its scope was deleted by hand"))
+        return self.engine.telemetry.observed(plan, Operation("delete_memory", scope), COUNTED)
 
     adelete_all = awaited(delete_all)
 
@@ -186,7 +192,8 @@ class Editing(Wired):
             ConflictError: Somebody else changed, restored or erased it at the same time.
         """
         scope = scope_if_given(user_id, agent_id, run_id)
-        return self.engine.edit(partial(self.engine.reading, _restoring, memory_id_of(memory_id), revision, scope))
+        plan = self.engine.edit(partial(self.engine.reading, _restoring, memory_id_of(memory_id), revision, scope))
+        return self.engine.telemetry.observed(plan, Operation("update_memory", scope, memory_id), CHANGED)
 
     arestore = awaited(restore)
 
@@ -221,7 +228,9 @@ class Editing(Wired):
             (1, 0)
             >>> memory.close()
         """
-        return Plan(partial(self.engine.erase, Scope(user_id, agent_id, run_id)))
+        scope = Scope(user_id, agent_id, run_id)
+        plan = Plan(partial(self.engine.erase, scope))
+        return self.engine.telemetry.observed(plan, Operation("delete_memory", scope), _ERASED)
 
     apurge = awaited(purge)
 
@@ -232,7 +241,9 @@ class Editing(Wired):
         Returns:
             What was removed.
         """
-        return Plan(partial(self.engine.erase, None))
+        return self.engine.telemetry.observed(
+            Plan(partial(self.engine.erase, None)), Operation("delete_memory"), _ERASED
+        )
 
     areset = awaited(reset)
 
@@ -250,6 +261,7 @@ class Editing(Wired):
     asweep = awaited(sweep)
 
 
+_ERASED: Final[Outcome[Erasure]] = Outcome(count=lambda erased: erased.memories)
 _UPDATE: Final = {"memory_id", "text", "metadata", "expires_at", *SCOPE_FIELDS}
 
 

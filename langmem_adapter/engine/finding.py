@@ -14,6 +14,7 @@ from langmem_adapter.search.query import Query
 from langmem_adapter.search.rerank import checked
 from langmem_adapter.storage import memories
 from langmem_adapter.storage.past import page_then, then_of
+from langmem_adapter.telemetry import FOUND, Operation
 from langmem_adapter.tracing import run_config, shown, traced
 from langmem_adapter.twins import Plan, awaited, planned
 
@@ -87,7 +88,9 @@ class Finding(Wired):
         )
         plan = Plan.calling(self.engine.searcher.search, self.engine.searcher.asearch, wanted)
         config = run_config("memory.search", wanted.scope, self.engine.reasoner.mode)
-        return traced(plan, config, inputs={"query": wanted.text, "k": wanted.k}, shown=shown)
+        run = traced(plan, config, inputs={"query": wanted.text, "k": wanted.k}, shown=shown)
+        operation = Operation("search_memory", wanted.scope, query=wanted.text)
+        return self.engine.telemetry.observed(run, operation, FOUND)
 
     asearch = awaited(search)
 

@@ -40,6 +40,7 @@ from langmem_adapter.storage.messages import unreadable_turns
 from langmem_adapter.storage.moments import unreadable
 from langmem_adapter.storage.tables import metadata
 from langmem_adapter.storage.writes import Write
+from langmem_adapter.telemetry import Telemetry
 from langmem_adapter.twins import Plan, beside
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ class Engine:
         cache: Copies of conversations in Redis, or `None`.
         writers: What works in the background and is still open.
         fingerprint: Of the embedding model.
+        telemetry: What operators see of the calls.
 
     Args:
         database: See `Memory`.
@@ -140,6 +142,7 @@ class Engine:
             undo.callback(self.database.close)
             self.fingerprint = fingerprint(vectors)
             self._open(self.fingerprint, vectors, settings.index if index is None else index)
+            self.telemetry = Telemetry(self.database.location, scopes=settings.otel_scopes)
             undo.pop_all()  # it is open: from here on `close` is the caller's
         warn_of_defaults(model, embeddings, settings)
 

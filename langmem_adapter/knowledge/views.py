@@ -1,7 +1,8 @@
-"""What is read of the graph by walking through it: neighbours, paths, and the part of it that is drawn."""
+"""What is read of the graph by walking through it: neighbours, paths, the part that is drawn, what lies around one entity."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -12,18 +13,57 @@ from langmem_adapter.storage.graph import entities as graph_entities
 from langmem_adapter.storage.graph import reads as graph_reads
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sqlalchemy import Connection
 
-    from langmem_adapter.records.graph import Relation
+    from langmem_adapter.knowledge.walk import Edge
+    from langmem_adapter.records.graph import Entity, Relation
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.storage.graph.reads import When
 
-__all__ = ["drawn", "neighbours", "path"]
+__all__ = ["COUNTED", "Ego", "Near", "Tie", "drawn", "ego", "neighbours", "path"]
 
 _FOLLOWED: Final = 100
 """Relations of an entity that are followed in each direction, beside as many as neighbours are wanted."""
 _MOST_ARROWS: Final = 2_000
 """Relations of a drawing."""
+_MOST_TIES: Final = 1_000
+"""Relations around one entity."""
+COUNTED: Final = 1_000
+"""Entities around one are counted up to so many: each costs a look at its relations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """An entity, and how many relations lie between it and the one in the middle at least."""
+
+    entity: Entity
+    hops: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tie:
+    """A relation, with the places that its ends have among the entities."""
+
+    relation: Relation
+    source: int
+    target: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ego:
+    """What lies around one entity, at whatever time it did.
+
+    Attributes:
+        entities: It first, then those around it, nearest first; of one distance those of the newest relations first.
+        ties: What is between them, newest recorded first.
+        found: How many entities there are, up to `COUNTED`.
+    """
+
+    entities: Sequence[Near]
+    ties: Sequence[Tie]
+    found: int
 
 
 def neighbours(connection: Connection, scope: Scope, when: When, entity: str, *, hops: int, k: int) -> list[Neighbour]:
@@ -76,3 +116,46 @@ def _surroundings(ground: Ground, entity: str, hops: int) -> tuple[list[int], bo
     seen = {*starts, *kept}
     pks.update(pk for pk, *ends in ground.around(sorted(seen), most=_FOLLOWED) if seen.issuperset(ends))
     return sorted(pks, reverse=True), len(kept) < len(found) or len(pks) > _MOST_ARROWS
+
+
+def ego(connection: Connection, scope: Scope, entity: str | None, *, hops: int, most: int) -> Ego | None:
+    """What lies around an entity, by all that is believed now about whatever time.
+
+    Args:
+        connection: A read transaction.
+        scope: Whose graph.
+        entity: Its name; `None` for the scope's own user or agent, or else whoever is mentioned most often.
+        hops: How far around it.
+        most: At most so many entities.
+
+    Returns:
+        `None` where nobody is called so, or nobody is known at all.
+    """
+    ground = Ground(connection, scope, graph_reads.NOW)
+    starts = _heart(ground, connection, scope) if entity is None else ground.called(entity)
+    if not starts:
+        return None
+    follow = partial(ground.around, most=COUNTED)
+    reached = reach(follow, starts, hops=hops, most=COUNTED - len(starts))
+    far = dict.fromkeys(starts, 0) | {number: each.hops for number, each in reached.items()}
+    shown = list(far)[:most]
+    known = graph_entities.by_pks(connection, ground.people, shown)
+    return Ego(
+        [Near(known[number], far[number]) for number in shown], _ties(connection, follow(shown), shown), len(far)
+    )
+
+
+def _heart(ground: Ground, connection: Connection, scope: Scope) -> list[int]:
+    """Whom a graph is about."""
+    for name in (scope.user_id, scope.agent_id):
+        if name is not None and ground.around(own := ground.called(name), most=1):
+            return own
+    mentioned, _ = graph_entities.page(connection, scope, graph_reads.NOW, k=1)
+    return ground.called(mentioned[0].name) if mentioned else []
+
+
+def _ties(connection: Connection, edges: Sequence[Edge], shown: Sequence[int]) -> list[Tie]:
+    places = {number: place for place, number in enumerate(shown)}
+    inside = [edge for edge in edges if places.keys() >= {*edge[1:]}][:_MOST_TIES]
+    relations = graph_reads.by_pks(connection, [pk for pk, *_ in inside])
+    return [Tie(relations[pk], places[source], places[target]) for pk, source, target in inside]

@@ -74,11 +74,12 @@ class Run:
         changes: list[list[Change]] = [[] for _ in self.items]
         for change, item in zip(result["results"], result["items"], strict=True):
             changes[item].append(Change.from_json(change))
+        usage = Usage.from_json(result["usage"])
         return [
             AddResult(
                 results=tuple(own),
                 mode=result["mode"],
-                usage=Usage.from_json(result["usage"]),
+                usage=usage,
                 notes=tuple(notes),
                 trace_id=result["trace_id"],
             )

@@ -20,7 +20,7 @@ class Call:
     """One call of the chat model: what was asked, and what came back.
 
     Attributes:
-        task: What it was for: `"extract facts"`, `"compare facts"`, …
+        task: What it was for: `"facts_found"`, `"memory_decided"`, `"record steps"`, `"describe image"`, …
         messages: Role and text of each message sent.
         reply: The raw reply as text.
     """

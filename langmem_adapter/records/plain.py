@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import UTC, datetime
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 __all__ = ["as_data", "as_iso", "of_iso", "shallow"]
+
+_names: Final[Callable[[type], tuple[str, ...]]] = cache(
+    lambda kind: tuple(part.name for part in dataclasses.fields(kind))
+)
 
 
 def shallow(record: Any) -> dict[str, Any]:
@@ -26,17 +34,17 @@ def of_iso(value: str | None) -> datetime | None:
     return None if value is None else datetime.fromisoformat(value)
 
 
-def as_data(record: object) -> dict[str, Any]:
+def as_data(record: Any) -> dict[str, Any]:
     """A record of `langmem_adapter.records` as plain JSON types; a scope becomes its three fields."""
     data: dict[str, Any] = {}
-    for part in dataclasses.fields(record):  # type: ignore[arg-type]  # callers give records
-        value = getattr(record, part.name)
+    for name in _names(type(record)):
+        value = getattr(record, name)
         if isinstance(value, Scope):
-            data.update({name: getattr(value, name) for name in SCOPE_FIELDS})
+            data.update({field: getattr(value, field) for field in SCOPE_FIELDS})
         elif isinstance(value, datetime):
-            data[part.name] = value.isoformat()
+            data[name] = value.isoformat()
         else:
-            data[part.name] = _plain(value)
+            data[name] = _plain(value)
     return data
 
 

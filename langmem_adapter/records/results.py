@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.records.work import Change, Event
 
-__all__ = ["AddResult", "EntityPage", "Explanation", "Hit", "MemoryItem", "Page", "RelationPage", "Revision"]
+__all__ = ["AddResult", "EntityPage", "Explanation", "Hit", "MemoryItem", "Page", "Paged", "RelationPage", "Revision"]
 
 T = TypeVar("T")
 
@@ -175,7 +175,7 @@ class Revision:
 
 
 @dataclass(frozen=True, slots=True)
-class _Paged(Sequence[T]):
+class Paged(Sequence[T]):
     """Some records, and where the next page begins."""
 
     items: tuple[T, ...] = field(default=())
@@ -195,7 +195,7 @@ class _Paged(Sequence[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Page(_Paged[MemoryItem]):
+class Page(Paged[MemoryItem]):
     """Some memories, and where the next page begins.
 
     Attributes:
@@ -205,7 +205,7 @@ class Page(_Paged[MemoryItem]):
 
 
 @dataclass(frozen=True, slots=True)
-class RelationPage(_Paged[Relation]):
+class RelationPage(Paged[Relation]):
     """Some relations, and where the next page begins.
 
     Attributes:
@@ -215,7 +215,7 @@ class RelationPage(_Paged[Relation]):
 
 
 @dataclass(frozen=True, slots=True)
-class EntityPage(_Paged[Entity]):
+class EntityPage(Paged[Entity]):
     """Some entities, and where the next page begins.
 
     Attributes:

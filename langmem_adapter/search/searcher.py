@@ -26,7 +26,7 @@ from langmem_adapter.storage import memories
 from langmem_adapter.storage.graph.rivals import rivals
 from langmem_adapter.storage.roll import last_change
 from langmem_adapter.text import ASKS, TELLS_TIME, topics
-from langmem_adapter.tracing import shown, stage
+from langmem_adapter.tracing import is_heard, shown, stage
 from langmem_adapter.twins import Plan, beside
 
 if TYPE_CHECKING:
@@ -91,6 +91,9 @@ class Searcher:
 
     async def asearch(self, query: Query) -> list[Hit]:
         """The async twin of `search`."""
+        if self._embedder.asks_nobody and query.rerank is None and not is_heard():
+            # Once to a thread and back, not twice: under load each way costs a server a tenth of the CPU of a request.
+            return await beside(self.search, query)
         asked, standing = await beside(self._read, query)
         vector = await self._embedder.aquery(asked.text)
         pool = await self._finding(query, asked, standing, vector).arun()

@@ -50,6 +50,7 @@ class _Kept:
     def __init__(self) -> None:
         self.lock: Final = Lock()
         self.standing: Standing | None = None
+        self.size = 0  # as it was counted last
 
 
 class Shelves:
@@ -57,6 +58,7 @@ class Shelves:
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Scope, _Kept] = OrderedDict()
+        self._size = 0
         self._lock = Lock()
 
     def fresh(self, scope: Scope, version: Hashable) -> Standing | None:
@@ -83,23 +85,22 @@ class Shelves:
             if kept.standing is None or kept.standing.version != version:
                 kept.standing = _caught_up(connection, scope, version, kept.standing)
             standing = kept.standing
-        self._shed()
+        self._shed(scope, kept, standing.shelf.size)
         return standing
 
     def forget(self) -> None:
         """Keep nothing any longer."""
         with self._lock:
             self._kept.clear()
+            self._size = 0
 
-    def _shed(self) -> None:
+    def _shed(self, scope: Scope, grown: _Kept, size: int) -> None:
         with self._lock:
-            sizes = [0 if kept.standing is None else kept.standing.shelf.size for kept in self._kept.values()]
-            surplus = sum(sizes) - _MOST
-            for size in sizes[:-1]:
-                if surplus <= 0:
-                    return
-                self._kept.popitem(last=False)
-                surplus -= size
+            if self._kept.get(scope) is grown:  # else it was shed or forgotten meanwhile
+                self._size += size - grown.size
+                grown.size = size
+            while self._size > _MOST and len(self._kept) > 1:
+                self._size -= self._kept.popitem(last=False)[1].size
 
 
 def loader(connect: Callable[[], Connection], scope_ids: tuple[int, ...]) -> Load:

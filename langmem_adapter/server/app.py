@@ -14,16 +14,22 @@ from langmem_adapter.records.checks import quoted
 try:
     from fastapi import Depends, FastAPI, Request, Security
     from fastapi.security import APIKeyHeader, HTTPBearer
+    from starlette.responses import PlainTextResponse
     from starlette.routing import Route
 except ModuleNotFoundError as error:
     raise MissingDependencyError("fastapi", extra="server") from error
 
 from langmem_adapter.server import docs, mem0
-from langmem_adapter.server.auth import Principal, by_keys, locally
+from langmem_adapter.server.auth import ForbiddenError, Principal, by_keys, locally
 from langmem_adapter.server.guard import Guard, Rate
 from langmem_adapter.server.log import Logged
+from langmem_adapter.server.page.router import router as page
+from langmem_adapter.server.page.session import by_sessions
+from langmem_adapter.server.page.shell import Shell
 from langmem_adapter.server.problems import answer_errors
+from langmem_adapter.server.traced import TELEMETRY, Discreet
 from langmem_adapter.server.v1.router import router as ours
+from langmem_adapter.twins import beside
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection
@@ -31,10 +37,15 @@ if TYPE_CHECKING:
     from langmem_adapter.memory import Memory
     from langmem_adapter.server.auth import Auth
     from langmem_adapter.server.mcp import Mounted
+    from langmem_adapter.server.metrics import Metrics
 
 __all__ = ["create_app"]
 
 _MEGABYTE: Final = 1_000_000
+_ABOUT: Final = (
+    "Every call shows a key, unless the server serves its own machine alone: "
+    "`langmem-adapter keys create` makes one, *Authorize* takes it."
+)
 # For the documentation: how a key is shown. `authenticate` reads it.
 _KEY: Final = Security(APIKeyHeader(name="X-API-Key", auto_error=False))
 _BEARER: Final = Security(HTTPBearer(auto_error=False))
@@ -49,6 +60,7 @@ def create_app(
     per_minute: int = 0,
     fetch_images: bool = False,
     mcp: bool = False,
+    metrics: bool = False,
 ) -> FastAPI:
     """An ASGI app that serves a memory.
 
@@ -64,6 +76,8 @@ def create_app(
             fetches: whoever may write chooses what it asks for. `data:` URLs always pass.
         mcp: Whether MCP clients are served as well, at `/mcp` (streamable HTTP; extra `mcp`); not where the app is mounted into
             another one, which runs no lifespan of it.
+        metrics: Whether Prometheus is told at `/metrics` what is done, and how long it takes (extra `metrics`); it shows an
+            `admin` key that reaches everything.
 
     Raises:
         InvalidInputError: *memory* is no `Memory`, *auth* is none of these, or no key is needed under any name.
@@ -87,9 +101,10 @@ def create_app(
 
     async def principal(request: Request, _key: str | None = _KEY, _bearer: object = _BEARER) -> Principal:
         found = await authenticate(request)
-        request.state.caller = found.name
+        request.state.caller, request.state.authenticate = found.name, authenticate
         return found
 
+    shell = Shell(memory, needs_login=auth == "keys")
     tools = _mcp(memory, authenticate) if flag(mcp, "mcp") else None
 
     @asynccontextmanager
@@ -100,19 +115,44 @@ def create_app(
     described: dict[str, Any] = {
         "title": "langmem_adapter",
         "version": __version__,
+        "description": _ABOUT,
         "docs_url": None,
         "redoc_url": None,
+        "telemetry": TELEMETRY,
     }
     app = FastAPI(**described, redirect_slashes=False, lifespan=running)
     app.add_middleware(Guard, hosts=hosts, max_body=max_body, rate=Rate(per_minute))
-    app.add_middleware(Logged)
+    counted = _metrics(memory) if flag(metrics, "metrics") else None
+    app.add_middleware(Logged, count=None if counted is None else counted.request)
+    app.add_middleware(Discreet)
+    app.state.shell, app.state.ending = shell, False
     answer_errors(app)
     docs.put(app)
     app.include_router(mem0.router(memory, Depends(principal), fetch_images=fetch_images))
     app.include_router(ours(memory, Depends(principal), fetch_images=fetch_images))
+    visiting = by_sessions(memory) if auth == "keys" else authenticate
+    app.include_router(page(memory, visiting, shell), include_in_schema=False)
+    if counted is not None:
+        _tell(app, counted, Depends(principal))
     if tools is not None:
-        app.router.routes.append(Route("/mcp", tools, methods=["GET", "POST", "DELETE"]))
+        app.router.routes.append(Route("/mcp", tools, methods=["POST"]))  # no session: no stream of it, nothing to end
     return app
+
+
+def _metrics(memory: Memory) -> Metrics:
+    from langmem_adapter.server.metrics import Metrics  # noqa: PLC0415 - another extra
+
+    return Metrics(memory)
+
+
+def _tell(app: FastAPI, counted: Metrics, caller: Any) -> None:
+    async def metrics(principal: Principal = caller) -> PlainTextResponse:
+        principal.need("admin")
+        if principal.scope is not None:
+            raise ForbiddenError("this tells of everybody: it needs an admin key that reaches everything")
+        return PlainTextResponse(await beside(counted.text), media_type="text/plain; version=1.0.0")
+
+    app.add_api_route("/metrics", metrics, include_in_schema=False)
 
 
 def _mcp(memory: Memory, authenticate: Auth) -> Mounted:

@@ -13,7 +13,7 @@ from langmem_adapter.storage import keys
 from langmem_adapter.twins import beside
 
 if TYPE_CHECKING:
-    from starlette.requests import HTTPConnection
+    from starlette.requests import HTTPConnection, Request
 
     from langmem_adapter.memory import Memory
 
@@ -24,8 +24,11 @@ __all__ = [
     "NobodyError",
     "Principal",
     "by_keys",
+    "by_server",
     "is_loopback",
+    "is_still_let_in",
     "locally",
+    "principal_of",
 ]
 
 _FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-real-ip", "x-forwarded-host")
@@ -99,7 +102,31 @@ def by_keys(memory: Memory) -> Auth:
         key = await beside(engine.reading, keys.find, shown) if shown else None
         if key is None:
             raise NobodyError("give a valid key, as X-API-Key or as Authorization: Bearer")
-        return Principal(key.id, key.scope, key.rights | ({"read", "write"} if "admin" in key.rights else set()))
+        return principal_of(key)
+
+    return authenticate
+
+
+def principal_of(key: keys.Key) -> Principal:
+    """Who shows a key; an admin may read and write as well."""
+    return Principal(key.id, key.scope, key.rights | ({"read", "write"} if "admin" in key.rights else set()))
+
+
+def by_server(memory: Memory) -> Auth:
+    """Callers are whom the server around the app has signed in (Starlette's `request.user`), each with their own memories.
+
+    Who is not signed in needs a key. Who is cannot use another one: what the server knows is never contradicted.
+
+    Args:
+        memory: Whose keys.
+    """
+    with_key = by_keys(memory)
+
+    async def authenticate(connection: HTTPConnection) -> Principal:
+        user = connection.scope.get("user")
+        if user is None or not user.is_authenticated:
+            return await with_key(connection)
+        return Principal("signed in", Scope(user_id=user.identity), frozenset({"read", "write"}))
 
     return authenticate
 
@@ -110,6 +137,19 @@ async def locally(connection: HTTPConnection) -> Principal:
     if not is_loopback(address) or any(name in connection.headers for name in _FORWARDED):
         raise NobodyError("without keys only this machine itself is served; make one with: langmem-adapter keys create")
     return EVERYTHING
+
+
+async def is_still_let_in(request: Request) -> bool:
+    """Whether whoever reads an answer that takes long may go on: their key was not revoked meanwhile.
+
+    Args:
+        request: What is answered.
+    """
+    try:
+        await request.state.authenticate(request)
+    except NobodyError:
+        return False
+    return True
 
 
 def is_loopback(host: str) -> bool:

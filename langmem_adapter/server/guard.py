@@ -22,14 +22,17 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["Guard", "Rate"]
+__all__ = ["POLICY", "Guard", "Rate"]
+
+POLICY: Final = "default-src 'self'; frame-ancestors 'none'; form-action 'self'; base-uri 'none'"
+"""What a page may load and do, unless it sends a `Content-Security-Policy` of its own."""
 
 _LOCAL: Final = ("localhost", "127.0.0.1", "[::1]")
 _NAMED: Final = re.compile(r"[\w.-]{1,64}")
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _MOST_CALLERS: Final = 10_000
 _HEADERS: Final = {
-    "content-security-policy": "default-src 'self'; frame-ancestors 'none'; form-action 'self'; base-uri 'none'",
+    "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "referrer-policy": "no-referrer",

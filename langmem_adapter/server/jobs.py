@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import asynccontextmanager, suppress
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
@@ -17,7 +17,7 @@ from langmem_adapter.errors import LangmemAdapterError, StorageError
 from langmem_adapter.pipeline.run import run_of
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.results import AddResult
-from langmem_adapter.server.problems import told_of
+from langmem_adapter.server.problems import logged, told_of
 from langmem_adapter.storage import jobs
 from langmem_adapter.twins import beside
 
@@ -99,14 +99,20 @@ class Workers:
         # tests/server/test_jobs.py::test_an_app_that_was_not_told_to_begin_works_as_well
         if all(task.done() for task in self._tasks):
             self._called = asyncio.Event()
-            self._tasks = [asyncio.create_task(self._work(uuid4().hex)) for _ in range(_AT_ONCE)]
+            # In a context of their own: they may begin within a request, to whose trace the jobs of others do not belong.
+            begin = partial(asyncio.create_task, context=Context())
+            self._tasks = [begin(self._work(uuid4().hex)) for _ in range(_AT_ONCE)]
 
     async def _work(self, owner: str) -> None:
         try:
             await self._take_and_carry_out(owner)
         except asyncio.CancelledError:
-            await self._memory.engine.database.awrite(partial(jobs.release, owner=owner))
+            await self._give_back(owner)
             raise
+
+    async def _give_back(self, owner: str) -> None:
+        with suppress(StorageError):  # then the lease runs out
+            await self._memory.engine.database.awrite(partial(jobs.release, owner=owner))
 
     async def _take_and_carry_out(self, owner: str) -> None:
         engine = self._memory.engine
@@ -121,7 +127,9 @@ class Workers:
                     await self._carry_out(job, owner)
                     continue
             except StorageError as error:
-                _log.warning("jobs are not looked after at the moment: %s", type(error).__name__)
+                _log.warning("jobs are not looked after at the moment: %s", logged(error))
+                await self._give_back(owner)
+                await asyncio.sleep(_LOOK)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._called.wait(), _LOOK)
 
@@ -154,7 +162,7 @@ class Workers:
     async def _finish(self, job: Job, owner: str, work: asyncio.Task[AddResult]) -> None:
         error = work.exception()
         if isinstance(error, StorageError):
-            raise error  # the lease runs out, and somebody tries again
+            raise error  # it is given back, and somebody tries again
         if error is not None and not isinstance(error, LangmemAdapterError):
             _log.error("job %s: %s", job.id, type(error).__name__, exc_info=error)
         end: dict[str, Any] = {"result": _told(work.result())} if error is None else {"error": told_of(error, job.id)}

@@ -9,13 +9,18 @@ import traceback
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from langmem_adapter.telemetry import trace_id
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["JSONLines", "Logged"]
+__all__ = ["JSONLines", "Logged", "write_log"]
 
 _log: Final = logging.getLogger("langmem_adapter.server")
 _FIELDS: Final = "fields"
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})  # callers may invent others
 
 
 class JSONLines(logging.Formatter):
@@ -41,10 +46,12 @@ class Logged:
 
     Args:
         app: What is behind it.
+        count: Told of each as well: method, template of the route, status, seconds.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, *, count: Callable[[str, str, int, float], None] | None = None) -> None:
         self._app = app
+        self._count = count
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, and write it down."""
@@ -62,14 +69,31 @@ class Logged:
         try:
             await self._app(scope, receive, noting)
         finally:
-            _log.info("request", extra={_FIELDS: _fields(scope, status, time.perf_counter() - began)})
+            seconds = time.perf_counter() - began
+            _log.info("request", extra={_FIELDS: _fields(scope, status, seconds)})
+            if self._count is not None:
+                method = scope["method"] if scope["method"] in _METHODS else "_OTHER"
+                self._count(method, _route(scope) or "", status, seconds)
+
+
+def write_log() -> None:
+    """Let this process write its log to standard error, as lines of JSON."""
+    lines = logging.StreamHandler()
+    lines.setFormatter(JSONLines())
+    logging.basicConfig(handlers=[lines], level=logging.WARNING)
+    for name in ("langmem_adapter", "uvicorn"):
+        logging.getLogger(name).setLevel(logging.INFO)
+
+
+def _route(scope: Scope) -> str | None:
+    return getattr(scope.get("route"), "path", None)
 
 
 def _fields(scope: Scope, status: int, seconds: float) -> dict[str, Any]:
-    state = scope.get("state", {})
-    route = getattr(scope.get("route"), "path", None)
-    told = {"method": scope["method"], "route": route, "status": status, "ms": round(seconds * 1000, 1)}
-    return {**told, "request_id": state.get("request_id"), "caller": state.get("caller")}
+    state, traced = scope.get("state", {}), trace_id()
+    told = {"method": scope["method"], "route": _route(scope), "status": status, "ms": round(seconds * 1000, 1)}
+    told |= {"request_id": state.get("request_id"), "caller": state.get("caller")}
+    return told if traced is None else {**told, "trace_id": traced}
 
 
 def _places(error: BaseException) -> list[str]:

@@ -224,7 +224,7 @@ def _told() -> Iterator[None]:
     try:
         yield
     except LangmemAdapterError as error:
-        raise ToolError(str(error)) from None
+        raise ToolError(error.brief) from None
 
 
 def _whose(who: Who, context: Call, right: str) -> dict[str, Any]:

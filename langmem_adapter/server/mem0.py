@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from fastapi import APIRouter, HTTPException, Query
+from fastapi import APIRouter, Depends, HTTPException, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from langmem_adapter.adapters.mem0.calls import Calls
@@ -16,6 +16,7 @@ from langmem_adapter.memory import Memory
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.server.auth import ForbiddenError, Principal
 from langmem_adapter.server.images import refuse_addresses
+from langmem_adapter.server.queries import once
 from langmem_adapter.storage import memories, scopes
 from langmem_adapter.twins import beside
 
@@ -180,7 +181,7 @@ def router(memory: Memory, caller: Any, *, fetch_images: bool = False) -> APIRou
         caller: The default of a parameter that gets the `Principal`.
         fetch_images: Whether images may be named by addresses other than `data:`.
     """
-    routes = APIRouter(tags=["Mem0"], responses=_ERRORS)
+    routes = APIRouter(tags=["Mem0"], responses=_ERRORS, dependencies=[Depends(once)])
     _put_reads(routes, memory, caller)
     _put_writes(routes, memory, caller, fetch_images=fetch_images)
     _put_one(routes, memory, caller)

@@ -1,4 +1,4 @@
-"""Errors as answers: `{"detail"}` on Mem0's routes, problem details (RFC 9457) on ours; texts name the fix, never a secret."""
+"""Errors as answers: `{"detail"}` on Mem0's routes, problem details (RFC 9457) on ours, HTML on the page."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from langmem_adapter.errors import (
 )
 from langmem_adapter.limits import asked_of
 from langmem_adapter.server.auth import ForbiddenError, NobodyError
+from langmem_adapter.server.page.shell import PREFIX
 from langmem_adapter.storage.jobs import QueueFullError
 
 if TYPE_CHECKING:
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-__all__ = ["OURS", "answer_errors", "problem", "told_of"]
+    from langmem_adapter.server.page.shell import Shell
+
+__all__ = ["OURS", "answer_errors", "logged", "problem", "told_of"]
 
 _log = logging.getLogger("langmem_adapter.server")
 
@@ -74,8 +77,12 @@ def problem(request: Request, status: int, detail: Any, headers: Mapping[str, st
         detail: What is wrong, and what to do; a list where several fields are.
         headers: What else to say.
     """
+    path = request.url.path.removeprefix(request.scope.get("root_path", ""))
+    if path.startswith(f"{PREFIX}/"):
+        shell: Shell = request.app.state.shell
+        return shell.refuse(request, status, detail, headers)
     more = {**(headers or {}), **({"www-authenticate": "Bearer"} if status == HTTPStatus.UNAUTHORIZED else {})}
-    if not request.url.path.removeprefix(request.scope.get("root_path", "")).startswith(f"{OURS}/"):
+    if not path.startswith(f"{OURS}/"):
         return _Told({"detail": detail}, status, more)
     told = (
         {"detail": detail} if isinstance(detail, str) else {"detail": "the request is not understood", "errors": detail}
@@ -104,13 +111,23 @@ def told_of(error: BaseException, number: str) -> dict[str, Any]:
         who = "something went wrong here" if asked is None else f"{cleaned(asked)} gave no answer"
         return {"status": 500 if asked is None else 502, "detail": f"{who}; the log has it under {number}"}
     status = next((number for kind, number in _STATUS.items() if isinstance(error, kind)), 400)
-    return {"status": status, "detail": cleaned(str(error))}
+    return {"status": status, "detail": cleaned(error.brief)}
+
+
+def logged(error: BaseException) -> str:
+    """What the log says of an error: of a database's own the first line, since the next ones may quote what is kept.
+
+    Args:
+        error: What was raised.
+    """
+    told = f": {cleaned(str(error)).partition(chr(10))[0]}" if isinstance(error, StorageError) else ""
+    return f"{type(error).__name__}{told}"
 
 
 def _known(request: Request, error: Exception) -> Response:
     told = told_of(error, request.state.request_id)
     if told["status"] >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        _log.warning("%s: %s", request.state.request_id, type(error).__name__)
+        _log.warning("%s: %s", request.state.request_id, logged(error))
     wait = {"retry-after": "10"} if told["status"] == HTTPStatus.TOO_MANY_REQUESTS else {}
     return problem(request, told["status"], told["detail"], wait)
 

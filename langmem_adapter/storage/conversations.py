@@ -31,8 +31,7 @@ from sqlalchemy import (
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
-from langmem_adapter.storage.cursors import cursor
-from langmem_adapter.storage.memories import below, newest, place
+from langmem_adapter.storage import pages
 from langmem_adapter.storage.moments import UTCDateTime
 from langmem_adapter.storage.scopes import key_of, of_row, within
 from langmem_adapter.storage.tables import changes, metadata
@@ -348,15 +347,12 @@ def listed(
     """
     key = conversations.c.updated_at, conversations.c.id
     number = select(func.count()).where(turns.c.conversation_id == conversations.c.id).scalar_subquery()
-    query = select(conversations, number.label("turns"), place(key[0]))
+    query = select(conversations, number.label("turns"))
     query = query.where(true() if scope is None else within(scope, conversations))
-    if after is not None:
-        query = query.where(below(connection, after, *key))
-    rows = connection.execute(query.order_by(*newest(*key)).limit(k + 1)).all()
-    following = cursor(str(rows[k - 1].place), rows[k - 1].id) if len(rows) > k else None
+    rows, following = pages.listed(connection, query, *key, k=k, after=after)
     found = [
         ConversationInfo(Conversation(row.session, _scope_of(row)), row.turns, row.created_at, row.updated_at)
-        for row in rows[:k]
+        for row in rows
     ]
     return found, following
 

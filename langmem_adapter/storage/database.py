@@ -551,7 +551,8 @@ def _broken_off(location: str, error: Exception) -> Exception:
     """What a commit that failed tells: the database's own word, unless it gave none."""
     if isinstance(error, LangmemAdapterError) and not getattr(error, "transient", False):
         return error
-    told = StorageError(f"{location}: this write was {_UNKNOWN} ({error!r})", transient=isinstance(error, StorageError))
+    brief = f"this write was {_UNKNOWN}"
+    told = StorageError(f"{location}: {brief} ({error!r})", transient=isinstance(error, StorageError), brief=brief)
     told.__cause__ = error
     return told
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 
 from langmem_adapter.addresses import cleaned
-from langmem_adapter.errors import StorageError
+from langmem_adapter.errors import UNUSABLE, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,7 @@ _HINTS: Final = {
     # The write stands in the WAL and was not synced: a process that opens the file after a crash takes it for committed.
     "disk I/O error": "the disk failed; should the process die before its next write, this one may still come true: look first",
 }
-
+_LOST: Final = "the database broke this off, or does not answer; try again in a moment"
 _TRANSIENT: Final = ("database is locked",)
 
 # Of Postgres, whose texts come in the server's language: https://www.postgresql.org/docs/current/errcodes-appendix.html
@@ -70,7 +70,9 @@ def _is_passing(error: DBAPIError) -> bool:
 
 
 def _storage_error(location: str, message: str, *, passing: bool = False, hint: str | None = None) -> StorageError:
-    hint = hint or next((hint for sign, hint in _HINTS.items() if sign in message), None)
+    sign = next((sign for sign in _HINTS if sign in message), None)
+    hint = hint or _HINTS.get(sign or "")
     transient = passing or any(sign in message for sign in _TRANSIENT)
-    told = cleaned(message.strip())
-    return StorageError(f"{location}: {told}{f' ({hint})' if hint else ''}", transient=transient)
+    end = f" ({hint})" if hint else ""
+    brief = f"{sign or 'the database is locked'}{end}" if hint else _LOST if transient else UNUSABLE
+    return StorageError(f"{location}: {cleaned(message.strip())}{end}", transient=transient, brief=brief)

@@ -149,6 +149,7 @@ def erased_until(connection: Connection) -> int:
 def _remove(connection: Connection, scope: Scope | None) -> Erasure:
     ids = select(scopes.c.id).where(true() if scope is None else within(scope))
     strays = Strays() if scope is None else strays_of(connection, scope)
+    traced = true() if scope is None else within(scope, traces)
     _tell_indexes(connection, ids)
     related, named = graph_erasure.erase(connection, ids, partial(_tell, connection))
     said, noted = conversations.erase(connection, scope)
@@ -159,7 +160,7 @@ def _remove(connection: Connection, scope: Scope | None) -> Erasure:
         memories=_delete(connection, memories, memories.c.scope_id.in_(ids)),
         revisions=_delete(connection, history, history.c.scope_id.in_(ids)),
         runs=_delete(connection, runs, or_(runs.c.scope_id.in_(ids), _own(runs.c.scope, scope))),
-        traces=_delete(connection, traces, _own(traces.c.state["task"]["scope"], scope)),
+        traces=_delete(connection, traces, traced),
         turns=said,
         notes=noted,
         keys=keys.erase(connection, scope),

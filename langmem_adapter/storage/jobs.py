@@ -32,10 +32,11 @@ from sqlalchemy import (
     update,
 )
 
-from langmem_adapter.errors import LangmemAdapterError, MemoryNotFoundError
+from langmem_adapter.errors import ConflictError, LangmemAdapterError, MemoryNotFoundError
 from langmem_adapter.records.plain import shallow
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.storage.moments import UTCDateTime
+from langmem_adapter.storage.pages import listed
 from langmem_adapter.storage.scopes import id_within, of_row, within
 from langmem_adapter.storage.tables import metadata
 
@@ -48,12 +49,16 @@ __all__ = [
     "ADD",
     "FINISHED",
     "Job",
+    "Queue",
     "QueueFullError",
     "State",
     "are_ready",
+    "cancel",
     "erase",
     "finish",
     "jobs",
+    "page",
+    "queue",
     "read",
     "release",
     "renew",
@@ -109,7 +114,7 @@ class Job:
         result: What is told of it beside its changes, when it is done.
         progress: The stage of the pipeline that it has reached.
         error: Why it failed: `status` (HTTP's number) and `detail`.
-        attempts: How many workers began it.
+        attempts: How many workers began it and did not give it back.
         created_at: When it was asked for.
         updated_at: When it last went on.
     """
@@ -203,6 +208,65 @@ def read(connection: Connection, job_id: str, scope: Scope | None) -> Job:
     return _job(row)
 
 
+def page(
+    connection: Connection, scope: Scope | None, *, k: int, state: State | None = None, after: str | None = None
+) -> tuple[list[Job], str | None]:
+    """Jobs within *scope* (`None`: of everybody), the newest first, and the cursor of the next page.
+
+    Raises:
+        InvalidInputError: The cursor is none of ours.
+    """
+    query = select(jobs).where(true() if scope is None else within(scope, jobs))
+    chosen = query if state is None else query.where(jobs.c.state == state)
+    rows, following = listed(connection, chosen, jobs.c.created_at, jobs.c.id, k=k, after=after)
+    return [_job(row) for row in rows], following
+
+
+def cancel(connection: Connection, job_id: str, scope: Scope | None) -> None:
+    """Drop a job that nobody has begun, within a write transaction.
+
+    Contract: whoever is told that it is cancelled can rely on it that nothing of it was, or will be, written; so one that was
+    put back after it had begun cannot be cancelled either.
+    tests/server/test_jobs.py::test_a_job_is_either_begun_or_cancelled
+
+    Raises:
+        MemoryNotFoundError: There is none, or it lies outside *scope*.
+        ConflictError: It has begun.
+    """
+    read(connection, job_id, scope)
+    unbegun = jobs.c.id == job_id, jobs.c.state == "waiting", jobs.c.attempts == 0
+    if not connection.execute(delete(jobs).where(*unbegun)).rowcount:
+        raise ConflictError(f"the job {job_id} has begun and cannot be cancelled; what it adds can be deleted")
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """How much there is to do.
+
+    Attributes:
+        waiting: Jobs that nobody has taken.
+        running: Jobs that somebody has taken, dead or alive.
+        oldest: Seconds for which the oldest of the waiting has waited.
+    """
+
+    waiting: int
+    running: int
+    oldest: float
+
+
+def queue(connection: Connection) -> Queue:
+    """How much there is to do, in everybody's name."""
+    found = connection.execute(
+        select(jobs.c.state, func.count(), func.min(jobs.c.created_at))
+        .where(jobs.c.state.not_in(FINISHED))
+        .group_by(jobs.c.state)
+    )
+    counted = {state: (number, since) for state, number, since in found}
+    waiting, since = counted.get("waiting", (0, None))
+    oldest = 0.0 if since is None else max((datetime.now(UTC) - since).total_seconds(), 0.0)
+    return Queue(waiting, counted.get("running", (0, None))[0], oldest)
+
+
 # ── workers ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -243,13 +307,14 @@ def renew(connection: Connection, job: Job, owner: str, lease: float, progress: 
 
 
 def release(connection: Connection, owner: str) -> int:
-    """Put back what somebody holds, for the next worker, within a write transaction.
+    """Put back what somebody holds, for the next worker, within a write transaction; that they took it counts for nothing.
 
     Returns:
         How many there were.
     """
     theirs = (jobs.c.owner == owner, jobs.c.state == "running")
-    return connection.execute(update(jobs).where(*theirs).values(state="waiting", owner=None, lease=None)).rowcount
+    as_before = {"state": "waiting", "owner": None, "lease": None, "attempts": jobs.c.attempts - 1}
+    return connection.execute(update(jobs).where(*theirs).values(as_before)).rowcount
 
 
 def finish(

@@ -27,7 +27,20 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-__all__ = ["RIGHTS", "Key", "api_keys", "create", "erase", "find", "listed", "revoke"]
+__all__ = [
+    "RIGHTS",
+    "Key",
+    "api_keys",
+    "create",
+    "digest",
+    "erase",
+    "find",
+    "kept_pepper",
+    "listed",
+    "of_row",
+    "pepper",
+    "revoke",
+]
 
 RIGHTS: Final = ("read", "write", "admin")
 """What a key may allow; `admin` is what concerns everybody: lists of scopes, reset, other keys."""
@@ -78,7 +91,7 @@ def create(connection: Connection, name: str, scope: Scope | None, rights: Colle
         raise InvalidInputError(f"rights are some of {', '.join(RIGHTS)}, not {quoted(sorted(rights))}")
     number, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
     now = datetime.now(UTC)
-    row = {"id": number, "digest": _digest(_pepper(connection), secret), "name": name, "created_at": now}
+    row = {"id": number, "digest": digest(pepper(connection), secret), "name": name, "created_at": now}
     named = {} if scope is None else scope.named
     connection.execute(insert(api_keys).values(**row, **named, rights=" ".join(sorted({*rights}))))
     return Key(number, name, scope, frozenset(rights), now), f"{_PREFIX}_{number}_{secret}"
@@ -89,16 +102,15 @@ def find(connection: Connection, shown: str) -> Key | None:
     _, _, rest = shown.partition(f"{_PREFIX}_")
     number, _, secret = rest.partition("_")
     row = connection.execute(select(api_keys).where(api_keys.c.id == number[:16])).first()
-    pepper = meta.get(connection, _PEPPER) or ""
     kept = "" if row is None else row.digest
-    same = hmac.compare_digest(kept, _digest(pepper, secret))
-    return _key(row) if same and row is not None and row.revoked_at is None else None
+    same = hmac.compare_digest(kept, digest(kept_pepper(connection) or "", secret))
+    return of_row(row) if same and row is not None and row.revoked_at is None else None
 
 
 def listed(connection: Connection) -> list[Key]:
     """Every key, the latest first."""
     query = select(api_keys).order_by(api_keys.c.created_at.desc(), api_keys.c.id)
-    return [_key(row) for row in connection.execute(query)]
+    return [of_row(row) for row in connection.execute(query)]
 
 
 def revoke(connection: Connection, key_id: str) -> bool:
@@ -124,19 +136,32 @@ def erase(connection: Connection, scope: Scope | None) -> int:
     return connection.execute(delete(api_keys).where(mine)).rowcount
 
 
-def _pepper(connection: Connection) -> str:
-    kept = meta.get(connection, _PEPPER)
+def pepper(connection: Connection) -> str:
+    """The hash's own key, made by the first who needs it, within a write transaction."""
+    kept = kept_pepper(connection)
     if kept is None:
         kept = secrets.token_hex(32)
         meta.put(connection, _PEPPER, kept)
     return kept
 
 
-def _digest(pepper: str, secret: str) -> str:
+def kept_pepper(connection: Connection) -> str | None:
+    """The hash's own key, where it was made."""
+    return meta.get(connection, _PEPPER)
+
+
+def digest(pepper: str, secret: str) -> str:
+    """What is kept of a secret.
+
+    Args:
+        pepper: The hash's own key, in hexadecimal digits.
+        secret: Random bits as text, as many as nobody can guess.
+    """
     return blake2b(secret.encode(errors="replace"), key=bytes.fromhex(pepper), digest_size=32).hexdigest()
 
 
-def _key(row: Any) -> Key:
+def of_row(row: Any) -> Key:
+    """A row of `tables.api_keys` as a key."""
     named = {name: getattr(row, name) for name in SCOPE_FIELDS}
     scope = Scope(**named) if any(value is not None for value in named.values()) else None
     return Key(row.id, row.name, scope, frozenset(row.rights.split()), row.created_at, row.revoked_at)

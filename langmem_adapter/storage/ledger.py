@@ -242,7 +242,7 @@ def _apply(connection: Connection, write: Write, books: Any, words: Words) -> tu
         for place, change in enumerate(done)
     )
     if entry.run is not None and write.trace is not None:
-        traces.keep(connection, entry.run, write.trace, result)
+        traces.keep(connection, entry.run, write.trace, result, now=entry.now)
     if entry.run is not None and write.decisions:
         row = {"key": entry.run, "scope_id": entry.scope_id, "created_at": entry.now, "scope": _named(write.scope)}
         _INSERT_RUN.run(connection, {**row, "result": [change.to_json() for change in result]})

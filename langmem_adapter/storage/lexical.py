@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-__all__ = ["INSERT_WORDS", "Words", "forget", "joined", "of_memories", "of_terms", "postings", "rebuild"]
+__all__ = ["INSERT_WORDS", "Words", "forget", "joined", "of_memories", "of_terms", "parted", "postings", "rebuild"]
 
 INSERT_WORDS: Final = Prepared(insert(words))
 
@@ -69,6 +69,11 @@ class Words:
 def joined(around: Iterable[str]) -> str:
     """Texts around a memory, nearest first, as its `context`."""
     return _BETWEEN.join(text.replace(_BETWEEN, " ") for text in around).rstrip(_BETWEEN)
+
+
+def parted(context: str) -> list[str]:
+    """The inverse of `joined`; texts that are blank are left out."""
+    return [text for text in context.split(_BETWEEN) if text.strip()]
 
 
 def postings(

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from sqlalchemy import Integer, Row, Select, Text, and_, bindparam, func, literal, or_, select, true, type_coerce
+from sqlalchemy import Integer, Row, Select, and_, bindparam, func, or_, select, true
 
 from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError
 from langmem_adapter.filters import EVERYTHING
@@ -15,8 +15,8 @@ from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.results import MemoryItem, Revision
 from langmem_adapter.storage import narrowing
 from langmem_adapter.storage.courses import courses
-from langmem_adapter.storage.cursors import cursor, no_cursor, parse_cursor
-from langmem_adapter.storage.moments import held
+from langmem_adapter.storage.cursors import cursor
+from langmem_adapter.storage.pages import below, newest, place
 from langmem_adapter.storage.prepared import Prepared, any_of
 from langmem_adapter.storage.scopes import of_row, within
 from langmem_adapter.storage.tables import history, memories, scopes
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from langmem_adapter.storage.database import Reading
 
 __all__ = [
-    "below",
     "best",
     "equal_texts",
     "every_text",
@@ -42,10 +41,8 @@ __all__ = [
     "ids",
     "latest",
     "matching",
-    "newest",
     "page",
     "past",
-    "place",
     "revisions",
     "sequence_numbers",
     "texts",
@@ -172,42 +169,6 @@ def page(
     rows = list(islice(found, k + 1))
     following = cursor(str(rows[k - 1].place), rows[k - 1].pk) if len(rows) > k else None
     return [_item(row) for row in rows[:k]], following
-
-
-def place(created_at: ColumnElement[datetime]) -> ColumnElement[Any]:
-    """What a cursor says of the date of a row: on SQLite, where texts are compared, that which is kept."""
-    return type_coerce(held(created_at), Text).label("place")
-
-
-def newest(created_at: ColumnElement[datetime], pk: ColumnElement[int]) -> tuple[ColumnElement[Any], ...]:
-    """The order of pages: the newest statement first."""
-    return held(created_at).desc(), pk.desc()
-
-
-def below(
-    connection: Connection, after: str, created_at: ColumnElement[datetime], pk: ColumnElement[int]
-) -> ColumnElement[bool]:
-    """Condition on rows in the order of `newest`: they come after the page that gave this cursor.
-
-    Raises:
-        InvalidInputError: The cursor is none of ours.
-    """
-    created, last = parse_cursor(after, str, int)
-    moment = _moment(connection, created_at, created, after)
-    return or_(held(created_at) < moment, and_(held(created_at) == moment, pk < last))
-
-
-def _moment(
-    connection: Connection, created_at: ColumnElement[datetime], created: str, after: str
-) -> ColumnElement[Any]:
-    text, on_sqlite = literal(created, Text()), connection.dialect.name == "sqlite"
-    try:
-        moment = literal(datetime.fromisoformat(created))
-    except ValueError:  # on SQLite a page may end at a row with such a text
-        kept = select(text).where(type_coerce(created_at, Text) == text).limit(1)
-        if not on_sqlite or connection.execute(kept).first() is None:
-            raise no_cursor(after) from None
-    return text if on_sqlite else moment
 
 
 def revisions(connection: Connection, memory_id: str, scope: Scope | None = None) -> list[Revision]:

@@ -20,7 +20,7 @@ from langmem_adapter.filters import EVERYTHING, values_of
 from langmem_adapter.records.results import MemoryItem
 from langmem_adapter.storage.courses import COURSE
 from langmem_adapter.storage.cursors import cursor
-from langmem_adapter.storage.memories import AnyRow, below, newest, place
+from langmem_adapter.storage.pages import below, newest, place
 from langmem_adapter.storage.scopes import of_row, within
 from langmem_adapter.storage.tables import history, memories, scopes
 from langmem_adapter.text import text_hash
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.filters import Filter
     from langmem_adapter.records.scope import Scope
+    from langmem_adapter.storage.memories import AnyRow
 
 __all__ = ["Known", "Then", "page_then", "standing_vectors", "then", "then_of"]
 

@@ -80,9 +80,10 @@ def expand(connection: Connection, scope: Scope) -> tuple[int, ...]:
 
 def beginning(connection: Connection, ids: Column[str], prefix: str, scope: Scope | None, *, most: int) -> list[str]:
     """At most so many of the ids in a column that begin so, letter by letter; within *scope*, where one is given."""
-    query = select(ids).distinct().where(func.substr(ids, 1, len(prefix)) == prefix)
+    query, rows = select(ids).distinct().where(func.substr(ids, 1, len(prefix)) == prefix), ids.table
     if scope is not None:
-        query = query.where(ids.table.c.scope_id.in_(expand(connection, scope)))
+        names_it = "scope_id" not in rows.c
+        query = query.where(within(scope, rows) if names_it else rows.c.scope_id.in_(expand(connection, scope)))
     return list(connection.execute(query.order_by(ids).limit(most)).scalars())
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import and_, delete, false, or_, select, update
 
-from langmem_adapter.records.scope import Scope
+from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.records.work import Change
 from langmem_adapter.storage.graph.tables import entities, entity_names, relations
 from langmem_adapter.storage.scopes import of_row, within
@@ -21,6 +21,7 @@ __all__ = ["Strays", "strays_of"]
 
 _CHUNK: Final = 500
 _PAGE: Final = {"yield_per": 100}
+_RAN_FOR: Final = {name: runs.c.scope[name].as_string() for name in SCOPE_FIELDS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +44,9 @@ class Strays:
 
     def traces(self, connection: Connection) -> int:
         """Remove the traces that show something of it; how many there were."""
-        query = select(traces.c.id, traces.c.state).where(self._seen_by(traces.c.state["task"]["scope"]))
+        query = select(traces).where(self._seen_by(traces.c))
         with connection.execute(query, execution_options=_PAGE) as rows:
-            gone = [row.id for row in rows if self._shows(row.state)]
+            gone = [row.id for row in rows if self._shows(of_row(row), row.state)]
         for start in range(0, len(gone), _CHUNK):
             connection.execute(delete(traces).where(traces.c.id.in_(gone[start : start + _CHUNK])))
         return len(gone)
@@ -55,7 +56,7 @@ class Strays:
 
         The runs stay, without the texts: a run of another scope must still know that it was done.
         """
-        query = select(runs.c.key, runs.c.result).where(self._seen_by(runs.c.scope))
+        query = select(runs.c.key, runs.c.result).where(self._seen_by(_RAN_FOR))
         with connection.execute(query, execution_options=_PAGE) as rows:
             told = [(row.key, row.result, [self._blank(change) for change in row.result]) for row in rows]
         changed = [(key, blank) for key, result, blank in told if blank != result]
@@ -64,17 +65,16 @@ class Strays:
         return len(changed)
 
     def _seen_by(self, owner: Any) -> ColumnElement[bool]:
-        """Condition on a JSON column with the three fields: an add of this owner may have looked at it."""
+        """Condition on the three fields, by their names: an add of this owner may have looked at it."""
         if self.scope is None or not self.owners:
             return false()
-        fields = ((owner[name].as_string(), value) for name, value in self.scope.named.items())
+        fields = ((owner[name], value) for name, value in self.scope.named.items())
         return and_(*(or_(field.is_(None), field == value) for field, value in fields))
 
-    def _shows(self, state: Mapping[str, Any]) -> bool:
+    def _shows(self, owner: Scope, state: Mapping[str, Any]) -> bool:
         known = self.memories | self.relations
         if any(text in known for text in _texts(state)):
             return True
-        owner = Scope(**state["task"]["scope"])
         if not any(owner.covers(each) for each in self.owners):
             return False
         # A prompt lists names that the graph knows, and says of none of them whose it is.

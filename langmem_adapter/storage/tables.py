@@ -25,6 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
+from langmem_adapter.records.scope import SCOPE_FIELDS
 from langmem_adapter.storage.moments import UTCDateTime
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "reembedded",
     "runs",
     "scopes",
+    "sessions",
     "traces",
     "words",
 ]
@@ -164,14 +166,18 @@ words: Final = Table(
     sqlite_with_rowid=False,
 )
 
-# What an add saw and did, stage by stage: see storage/traces.py. Its id is that of its run.
+# What an add saw and did, stage by stage: see storage/traces.py. Its id is that of its run. It names its scope itself, which
+# has no row where the add found nothing. What a list shows stands in front of the state: SQLite reads a row only so far.
 traces: Final = Table(
     "traces",
     metadata,
     Column("id", String(64), primary_key=True),
+    *(Column(name, Text) for name in SCOPE_FIELDS),
     Column("created_at", UTCDateTime, nullable=False),
+    Column("summary", Json, nullable=False),
     Column("state", Json, nullable=False),
-    Index("ix_traces_created", "created_at"),
+    Index("ix_traces_created", "created_at", "id"),
+    *(Index(f"ix_traces_{name}", name, "created_at", "id") for name in SCOPE_FIELDS),
 )
 
 # What an add did: a run that is repeated or resumed changes nothing twice. Its key here is the UUID of the run's name within
@@ -204,8 +210,17 @@ api_keys: Final = Table(
     Column("id", String(16), primary_key=True),
     Column("digest", String(64), nullable=False),
     Column("name", Text, nullable=False),
-    *(Column(name, Text, index=True) for name in ("user_id", "agent_id", "run_id")),
+    *(Column(name, Text, index=True) for name in SCOPE_FIELDS),
     Column("rights", String(32), nullable=False),
     Column("created_at", UTCDateTime, nullable=False),
     Column("revoked_at", UTCDateTime),
+)
+
+# Logins to the page: see storage/sessions.py.
+sessions: Final = Table(
+    "sessions",
+    metadata,
+    Column("digest", String(64), primary_key=True),
+    Column("key_id", String(16), ForeignKey("api_keys.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("ends_at", UTCDateTime, nullable=False),
 )

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from math import fsum
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import bindparam, delete, insert, or_, select
+from sqlalchemy import bindparam, delete, insert, or_, select, true
 
 from langmem_adapter.errors import MemoryNotFoundError
 from langmem_adapter.records.cost import Call, Usage
-from langmem_adapter.records.results import AddResult
-from langmem_adapter.records.scope import Scope
+from langmem_adapter.records.results import AddResult, Paged
+from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.records.work import Change, Decision, Fact, Turn
+from langmem_adapter.storage.pages import listed
 from langmem_adapter.storage.prepared import Prepared
+from langmem_adapter.storage.scopes import of_row, within
 from langmem_adapter.storage.tables import traces
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from sqlalchemy import Connection
 
-__all__ = ["Trace", "TraceDraft", "keep", "read"]
+__all__ = ["Trace", "TraceDraft", "TracePage", "TraceSummary", "keep", "of_changes", "page", "read"]
+
+_BEGINNING: Final = 200
+_LISTED: Final = [column for column in traces.c if column.name != "state"]
 
 _INSERT: Final = Prepared(insert(traces))
 # Those past their time, and the one of this name where a run is taken up again.
@@ -63,6 +70,47 @@ class Trace:
     state: Mapping[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class TraceSummary:
+    """What a list shows of one add; `Memory.trace` gives the rest.
+
+    Attributes:
+        id: The `trace_id` of its result.
+        scope: Whose memories.
+        created_at: When it was written.
+        mode: `"offline"` or the chat model's name: who decided.
+        said: The beginning of what was said, up to 200 characters.
+        facts: How many facts were found.
+        events: How many changes there were of each kind: `"ADD"`, `"UPDATE"`, `"DELETE"`, `"NONE"`.
+        model_calls: Answered calls of the chat model.
+        input_tokens: Tokens sent, as far as the model reports them.
+        output_tokens: Tokens received, likewise.
+        milliseconds: Time spent in all stages before the memories were written.
+    """
+
+    id: str
+    scope: Scope
+    created_at: datetime
+    mode: str
+    said: str
+    facts: int
+    events: Mapping[str, int]
+    model_calls: int
+    input_tokens: int
+    output_tokens: int
+    milliseconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class TracePage(Paged[TraceSummary]):
+    """What some adds did, and where the next page begins.
+
+    Attributes:
+        items: The summaries of this page.
+        next: Give it as `after` to read on; `None` on the last page.
+    """
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class TraceDraft:
     """What to keep of a run; its id is the run's.
@@ -76,12 +124,60 @@ class TraceDraft:
     state: Mapping[str, Any]
 
 
-def keep(connection: Connection, run: str, draft: TraceDraft, result: tuple[Change, ...]) -> None:
-    """Write the trace of a run, within a write transaction, and drop those that are past their time."""
-    now = datetime.now(UTC)
+def keep(
+    connection: Connection, run: str, draft: TraceDraft, result: tuple[Change, ...], *, now: datetime | None = None
+) -> None:
+    """Write the trace of a run, within a write transaction, and drop those that are past their time.
+
+    Args:
+        connection: The transaction.
+        run: The run's id, which becomes that of the trace.
+        draft: What to keep.
+        result: What became of the decisions.
+        now: When its memories were written; left out where there are none.
+    """
+    # Contract: it has the moment of the history rows of its run, by which `of_changes` finds it.
+    # Proved by tests/pipeline/test_traces.py::test_a_change_leads_to_the_add_that_made_it.
+    now = now or datetime.now(UTC)
     _DROP.run(connection, {"before": now - timedelta(days=draft.days), "again": run})
-    row = {"id": run, "created_at": now}
-    _INSERT.run(connection, {**row, "state": {**draft.state, "results": [change.to_json() for change in result]}})
+    state = {**draft.state, "results": [change.to_json() for change in result]}
+    whose = {name: state["task"]["scope"].get(name) for name in SCOPE_FIELDS}
+    _INSERT.run(connection, {"id": run, **whose, "created_at": now, "summary": _summary(state), "state": state})
+
+
+def _summary(state: Mapping[str, Any]) -> dict[str, Any]:
+    usage, milliseconds = state["work"]["usage"], state["work"]["milliseconds"]
+    return {
+        "mode": state["mode"],
+        "said": next((turn["text"] for turn in state["turns"] if turn["role"] != "system"), "")[:_BEGINNING],
+        "facts": len(state["facts"]),
+        "events": Counter(change["event"] for change in state["results"]),
+        **{name: usage[name] for name in ("model_calls", "input_tokens", "output_tokens")},
+        "milliseconds": fsum(milliseconds.values()),
+    }
+
+
+def page(
+    connection: Connection, scope: Scope | None, *, k: int, after: str | None = None
+) -> tuple[list[TraceSummary], str | None]:
+    """What adds within *scope* (`None`: of everybody) did, the newest first, and the cursor of the next page.
+
+    Raises:
+        InvalidInputError: The cursor is none of ours.
+    """
+    query = select(*_LISTED) if scope is None else select(*_LISTED).where(within(scope, traces))
+    rows, following = listed(connection, query, traces.c.created_at, traces.c.id, k=k, after=after)
+    return [TraceSummary(row.id, of_row(row), row.created_at, **row.summary) for row in rows], following
+
+
+def of_changes(
+    connection: Connection, memory_id: str, moments: Collection[datetime], scope: Scope | None
+) -> dict[datetime, str]:
+    """The ids of the traces within *scope* of the adds that changed a memory, by the moments of its changes."""
+    query = select(traces.c.id, traces.c.created_at, traces.c.state["results"].label("results"))
+    query = query.where(traces.c.created_at.in_(moments), true() if scope is None else within(scope, traces))
+    rows = connection.execute(query) if moments else ()
+    return {row.created_at: row.id for row in rows if any(change["id"] == memory_id for change in row.results)}
 
 
 def read(connection: Connection, trace_id: str, scope: Scope | None) -> Trace:
@@ -91,14 +187,13 @@ def read(connection: Connection, trace_id: str, scope: Scope | None) -> Trace:
         MemoryNotFoundError: There is none, or it lies outside *scope*.
     """
     row = connection.execute(select(traces).where(traces.c.id == trace_id)).first()
-    owner = None if row is None else Scope(**row.state["task"]["scope"])
-    if row is None or owner is None or (scope is not None and not scope.covers(owner)):
+    if row is None or (scope is not None and not scope.covers(of_row(row))):
         raise MemoryNotFoundError(trace_id, "trace")
     state = row.state
     usage = Usage.from_json(state["work"]["usage"])
     return Trace(
         id=trace_id,
-        scope=owner,
+        scope=of_row(row),
         created_at=row.created_at,
         turns=tuple(Turn.from_json(turn) for turn in state["turns"]),
         facts=tuple(Fact.from_json(fact) for fact in state["facts"]),

@@ -82,8 +82,8 @@ def report(name: str, value: float, unit: str, goal: tuple[Literal["<=", ">="], 
     print(json.dumps(line), flush=True)  # noqa: T201 - this program prints
 
 
-def apart(program: str, *, quick: bool) -> None:
+def apart(program: str, *, quick: bool, seconds: float = 300) -> None:
     """Run a benchmark as a program of its own, where numpy's products run on one thread; its lines come in between."""
     sys.stdout.flush()
     arguments = [sys.executable, program, *(["--quick"] if quick else [])]
-    subprocess.run(arguments, check=True, env=os.environ | ONE_THREAD, timeout=300)
+    subprocess.run(arguments, check=True, env=os.environ | ONE_THREAD, timeout=seconds)

@@ -27,6 +27,7 @@ from tests.benchmarks.material import filled
 from tests.benchmarks.measure import QUICK, Size, ratio, report
 from tests.benchmarks.oracle import bench_oracle
 from tests.benchmarks.search import bench_search
+from tests.benchmarks.served import bench_served
 from tests.benchmarks.store import bench_store
 from tests.benchmarks.updates import bench_updates
 from tests.benchmarks.writing import bench_add, bench_apply, bench_growth, bench_many, bench_shared_commits
@@ -83,6 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     bench_graph(report, size)
     bench_search(quick=size is QUICK)
     bench_index(quick=size is QUICK)
+    bench_served(quick=size is QUICK)
     bench_store(report, quick=size is QUICK)
     bench_start(size)
 

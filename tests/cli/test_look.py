@@ -1,8 +1,10 @@
 import json
 import re
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,9 @@ from langmem_adapter.cli.app import app
 from langmem_adapter.cli.output import one_line
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.maintenance.reindex import reindex
+from langmem_adapter.memory import Memory
+from tests.cli.conftest import on_a_terminal
+from tests.programs import COMMAND
 
 Data = Callable[..., dict[str, Any]]
 Cli = Callable[..., Any]
@@ -211,3 +216,44 @@ def test_looking_needs_no_model_and_no_vectors(data: Data, alice: list[str]) -> 
     assert (
         data("graph", "-u", "alice", *other)["count"] == data("graph", "entities", "-u", "alice", *other)["count"] == 0
     )
+
+
+def test_adds_are_listed_and_each_is_shown_with_all_that_it_saw(data: Data, cli: Cli) -> None:
+    data("add", "I like tea", "-u", "a")
+    data("add", "你好\x1b[31m", "-u", "a", "--no-infer")
+    data("add", "I have a cat", "-u", "b")
+    first = data("trace", "-u", "a", "-k", "1")
+    (newer,), (older,) = first["data"], data("trace", "-u", "a", "--after", first["next"])["data"]
+    assert [(did["said"], did["events"]) for did in (older, newer)] == [
+        ("I like tea", {"ADD": 1}),
+        ("你好\x1b[31m", {"ADD": 1}),
+    ]
+    assert cli("trace", "-u", "a").stdout.splitlines()[1].startswith(f"{older['id']}\t")
+    assert "user=a (2), user=b (1)" in cli("trace", "-u", "c").stderr
+    (shown,) = data("trace", older["id"][:8], "-u", "a")["data"]
+    assert [fact["text"] for fact in shown["facts"]] == ["Likes tea"]
+    assert data("trace", older["id"], "-u", "b", code=3)["error"]["code"] == "not_found"
+    assert data("trace", older["id"][:8], "-u", "b", code=3)["error"]["code"] == "not_found"
+
+
+def test_an_id_that_is_the_beginning_of_another_is_meant_itself(data: Data, database: Path) -> None:
+    with Memory(database) as memory:
+        for text in ("I like tea", "I like jazz"):
+            memory.add(text, user_id="a")
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute(
+            "UPDATE traces SET id = 'note-1' || CASE WHEN id = (SELECT min(id) FROM traces) THEN '' ELSE '2' END"
+        )
+    assert data("trace", "note-1")["data"][0]["id"] == "note-1"
+    assert data("trace", "note", code=2)["error"]["code"] == "ambiguous"
+
+
+def test_a_terminal_shows_a_trace_as_a_picture(data: Data, database: Path) -> None:
+    data("add", "I like tea \x1b[31m", "-u", "a")
+    number = data("trace", "-u", "a")["data"][0]["id"]
+    listed, shown = (
+        on_a_terminal([*COMMAND, "-d", str(database), "trace", *more], NO_COLOR="1") for more in (["-u", "a"], [number])
+    )
+    assert "+ 1 ADD" in listed and number in listed
+    assert "compared with" in shown and "+ ADD" in shown and "Likes tea" in shown
+    assert "\x1b[31m" not in listed + shown

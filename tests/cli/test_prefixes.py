@@ -73,6 +73,13 @@ def test_a_beginning_is_no_pattern_and_has_four_letters(on: Data) -> None:
     assert "at least 4" in on("show", "abc", "-u", "bob", code=2)["error"]["message"]
 
 
+def test_a_trace_is_named_by_its_beginning_too(on: Data) -> None:
+    (row,) = on("trace", "-u", "bob")["data"]
+    assert on("trace", row["id"][:8], "-u", "bob")["data"][0]["turns"][0]["text"] == "Note 9"
+    error = on("trace", row["id"][:8], "-u", "alice", code=3)["error"]
+    assert (error["code"], error["hint"]) == ("not_found", "langmem-adapter trace -u NAME shows the ids")
+
+
 def test_a_relation_is_named_by_its_beginning_too(on: Data) -> None:
     (row,) = on("graph", "add", "Anna", "lives in", "Lyon", "-u", "alice")["data"]
     assert on("graph", "end", row["id"][:8], "-u", "alice")["data"][0]["id"] == row["id"]

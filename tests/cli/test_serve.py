@@ -6,19 +6,20 @@ import json
 import signal
 import sqlite3
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import httpx
 import pytest
 
 from langmem_adapter.memory import Memory
-from tests.programs import COMMAND, Program
+from langmem_adapter.storage import jobs
+from tests.serving import served, stopped, within_a_minute
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from typer.testing import Result
@@ -44,36 +45,6 @@ async def slow(self, *arguments, **named):
 Ledger.aapply = slow
 main()
 """
-
-
-def within_a_minute(what: Callable[[], Any]) -> Any:
-    until = time.monotonic() + 60
-    while not (found := what()):
-        assert time.monotonic() < until, "it never came"
-        time.sleep(0.01)
-    return found
-
-
-@contextmanager
-def served(database: Path, *options: str, program: tuple[object, ...] = COMMAND) -> Iterator[tuple[Program, str]]:
-    """A server, which the block must stop, and its address."""
-    running = Program(*program, "-d", database, "serve", "--port", "0", *options)
-    try:
-        address = within_a_minute(lambda: running.said().strip() or not running.runs())
-        assert isinstance(address, str), running.end().stderr
-        yield running, address
-    except BaseException:
-        with suppress(ValueError):  # it has been stopped
-            running.send(signal.SIGKILL)
-            running.end()
-        raise
-
-
-def stopped(running: Program, number: int = signal.SIGTERM) -> str:
-    running.send(number)
-    done = running.end()
-    assert done.returncode == 0, done.stderr
-    return done.stderr
 
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
@@ -119,6 +90,42 @@ def _refuses(address: str) -> bool:
     except httpx.TransportError:
         return True
     return False
+
+
+def running_job(memory: Memory, user: str = "alice") -> str:
+    """A job that somebody carries out, and does not end."""
+    write = memory.engine.database.write
+    (job,) = write(partial(jobs.submit, requests=[{"messages": "I like tea.", "user_id": user}], most=9))
+    assert write(partial(jobs.take, owner="somebody", lease=600)) is not None
+    return job.id
+
+
+def test_an_open_event_stream_ends_with_the_server(database: Path) -> None:
+    with Memory(database) as memory, served(database) as (running, address):
+        job = running_job(memory)
+        with httpx.stream("GET", f"{address}/v1/jobs/{job}/events", timeout=60) as events:
+            lines = events.iter_lines()
+            assert next(lines) == "event: running"
+            running.send(signal.SIGTERM)
+            assert not [line for line in lines if line.startswith("event:")]
+        assert running.end().returncode == 0
+
+
+def test_a_revoked_key_ends_its_open_event_streams(database: Path, data: Data) -> None:
+    (key,) = data("keys", "create", "-u", "alice")["data"]
+    with Memory(database) as memory, served(database) as (running, address):
+        job, headers = running_job(memory), {"X-API-Key": key["key"]}
+        with httpx.stream("GET", f"{address}/v1/jobs/{job}/events", headers=headers, timeout=60) as events:
+            lines = events.iter_lines()
+            assert next(lines) == "event: running"
+            data("keys", "revoke", key["id"])
+            assert not [line for line in lines if line.startswith("event:")]
+        stopped(running)
+
+
+def test_a_database_in_memory_has_one_process(data: Data) -> None:
+    error = data("-d", ":memory:", "serve", "--port", "0", "--workers", "2", code=2)["error"]
+    assert "one process" in error["message"] and "memory.db" in error["hint"]
 
 
 def test_where_a_key_exists_every_call_needs_one(database: Path, data: Data) -> None:

@@ -19,7 +19,15 @@ if TYPE_CHECKING:
 __all__ = ["call", "start"]
 
 _FORKS: Final = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["langmem_adapter.cli.app", "langmem_adapter.index.faiss", "tests.faults.warm"])
+_FORKS.set_forkserver_preload(
+    [
+        "langmem_adapter.cli.app",
+        "langmem_adapter.index.faiss",
+        "langmem_adapter.server.app",
+        "uvicorn",
+        "tests.faults.warm",
+    ]
+)
 _ROOT: Final = Path(__file__).parents[2]
 
 

@@ -15,8 +15,13 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import httpx
 import pytest
 from langgraph_sdk import get_sync_client
+
+from langmem_adapter.memory import Memory
+from langmem_adapter.records.scope import Scope
+from langmem_adapter.storage import keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,6 +112,15 @@ def _says(said: str) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": said}]}
 
 
+def _asked(url: str, user: str | None = None, **headers: str) -> httpx.Response:
+    asked = {"query": "What shall I cook?", **({} if user is None else {"user_id": user})}
+    return httpx.post(f"{url}/memory/v1/search", json=asked, headers=headers, timeout=60)
+
+
+def _found(url: str, **headers: str) -> list[str]:
+    return [hit["text"] for hit in _asked(url, **headers).json()["results"]]
+
+
 def test_langgraph_dev_serves_the_graphs_and_another_server_goes_on_with_their_threads(tmp_path: Path) -> None:
     with served(tmp_path) as url, get_sync_client(url=url) as client:
         assert {found["graph_id"] for found in client.assistants.search()} == {
@@ -136,6 +150,11 @@ def test_langgraph_dev_serves_the_graphs_and_another_server_goes_on_with_their_t
             client.runs.wait(None, "chat_agent", input=_says("What shall I cook?"))
         client.store.put_item(["alice", "notes"], "1", {"text": "The violin lesson is on Monday"})
         client.store.put_item(["alice", "notes"], "2", {"text": "Buy bread and olives"})
+        assert _asked(url, "alice@example.com").status_code == 401  # nobody is signed in here, so a key is needed
+        with Memory(tmp_path / "memory.db") as memory:
+            scope = Scope(user_id="alice@example.com")
+            _, key = memory.engine.database.write(lambda c: keys.create(c, "test", scope, ["read"]))
+        assert sorted(_found(url, **{"X-API-Key": key})) == ["Is vegetarian", "Lives in Lyon"]
     with served(tmp_path / "elsewhere", tmp_path / "memory.db") as url, get_sync_client(url=url) as client:
         client.threads.create(thread_id=thread, graph_id="chat_agent")
         assert client.threads.get_state(thread)["values"] == kept
@@ -160,6 +179,10 @@ def test_on_a_server_with_authentication_everybody_has_their_own_memory(tmp_path
         for name, given in (("chat_agent", _says("Hi")), ("consolidate", {}), ("memory_pipeline", {"messages": "Hi"})):
             with pytest.raises(Exception, match="signed in"):
                 bob.runs.wait(None, name, input=given, context={"user_id": "alice"})
+        assert _found(url, Authorization="Bearer alice") == ["Is vegetarian"]
+        assert _found(url, Authorization="Bearer bob") == []
+        assert _asked(url, "alice", Authorization="Bearer bob").status_code == 403
+        assert _asked(url).status_code == 401
         for name in ("consolidate", "memory_pipeline"):
             with pytest.raises(Exception, match="signed in"):
                 bob.runs.wait(None, name, input={"messages": "I like poison.", "scope": {"user_id": "alice"}})

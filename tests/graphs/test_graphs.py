@@ -65,9 +65,11 @@ def test_the_picture_of_each_graph(load: Load, name: str) -> None:
     assert _arrows(drawn) == _arrows(PICTURES[name])
 
 
-def test_langgraph_json_serves_every_graph_of_the_folder(load: Load) -> None:
-    served = json.loads((ROOT / "langgraph.json").read_text(encoding="utf-8"))["graphs"]
-    assert sorted(served) == sorted(path.stem for path in (ROOT / "graphs").glob("*.py"))
+def test_langgraph_json_serves_every_graph_of_the_folder_and_the_routes(load: Load) -> None:
+    config = json.loads((ROOT / "langgraph.json").read_text(encoding="utf-8"))
+    served = config["graphs"]
+    assert config["http"]["app"] == "./graphs/rest.py:app"
+    assert sorted([*served, "rest"]) == sorted(path.stem for path in (ROOT / "graphs").glob("*.py"))
     for name, entry in served.items():
         assert entry["path"] == f"./graphs/{name}.py:graph"
         graph = load(name).graph

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import logging
+from functools import partial
+from math import fsum
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError, ModelReplyError
+from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError, ModelReplyError, ScopeError
 from langmem_adapter.memory import Memory
 from langmem_adapter.pipeline.retries import worth_another_try
+from langmem_adapter.records.scope import Scope
 from langmem_adapter.settings import Settings
+from langmem_adapter.storage import traces
 from langmem_adapter.testing.fakes import ScriptedChatModel
 
 if TYPE_CHECKING:
@@ -71,6 +75,48 @@ def test_another_tenants_trace_is_not_found(memory: Memory) -> None:
             ask("nothing")
         with pytest.raises(InvalidInputError, match="a trace's id is a text"):
             ask(7)  # type: ignore[arg-type]
+
+
+def test_a_change_leads_to_the_add_that_made_it(memory: Memory) -> None:
+    first, second = memory.add("I live in Rome.", user_id="a"), memory.add("I live in Oslo.", user_id="a")
+    home = str(first.results[0].id)
+    memory.update(home, "Lives in Bergen")
+    moments = [revision.created_at for revision in memory.history(home)]
+    ask = partial(memory.engine.reading, traces.of_changes)
+    found = ask(home, moments, Scope(user_id="a"))
+    assert [found.get(moment) for moment in moments] == [first.trace_id, second.trace_id, None]
+    assert found == ask(home, moments, None)
+    assert ask("another", moments, None) == ask(home, [], None) == ask(home, moments, Scope(user_id="b")) == {}
+
+
+def test_the_adds_of_a_scope_are_listed_without_their_states(memory: Memory) -> None:
+    first, second = memory.add("I live in Rome.", user_id="a"), memory.add("I live in Oslo.", user_id="a", run_id="r")
+    memory.add([("system", "Be kind."), ("user", "记" * 500)], user_id="b", infer=False)
+    newer, older = memory.traces(user_id="a")
+    assert (older.id, older.said, older.facts, dict(older.events)) == (first.trace_id, "I live in Rome.", 1, {"ADD": 1})
+    assert (newer.id, newer.scope, newer.mode) == (second.trace_id, Scope(user_id="a", run_id="r"), "scripted")
+    assert newer.created_at >= older.created_at
+    usage = second.usage
+    assert (newer.model_calls, newer.input_tokens) == (usage.model_calls, usage.input_tokens)
+    assert newer.milliseconds == fsum(memory.trace(newer.id).result.usage.milliseconds.values())
+    (verbatim,) = memory.traces(user_id="b")
+    assert (verbatim.said, verbatim.model_calls) == ("记" * 200, 0)
+    page = memory.traces(user_id="a", k=1)
+    assert [*page, *memory.traces(user_id="a", k=1, after=page.next)] == [newer, older]
+    assert memory.traces(user_id="a", run_id="r", k=1).items == (newer,)
+    assert memory.traces(agent_id="a").items == ()
+    for user in (None, " "):
+        with pytest.raises(ScopeError):
+            memory.traces(user_id=user)
+    with pytest.raises(InvalidInputError, match="cursor"):
+        memory.traces(user_id="a", after="page 2")
+
+
+def test_a_purge_takes_the_traces_of_a_scope_alone(memory: Memory) -> None:
+    memory.add("I live in Rome.", user_id="a", agent_id="x", infer=False)
+    memory.add("Hello there!", user_id="b", infer=False)
+    assert memory.purge(agent_id="x").traces == 1
+    assert [len(memory.traces(user_id=user)) for user in ("a", "b")] == [0, 1]
 
 
 def test_a_replay_thinks_again_and_writes_nothing(memory: Memory) -> None:

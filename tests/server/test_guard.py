@@ -85,6 +85,16 @@ def test_another_site_may_not_write_and_long_bodies_are_refused_before_they_are_
     assert http.post("/search", content=(b"x" * 60 for _ in range(2))).status_code == 413
 
 
+@pytest.mark.parametrize("path", ["/memories", "/v1/memories"])
+def test_of_two_users_none_is_overlooked(memory: Memory, path: str) -> None:
+    http = client(memory, auth="local")
+    for user in ("alice", "bob"):
+        http.post("/memories", json={"messages": "I like tea.", "user_id": user, "infer": False})
+    answer = http.delete(path, params=[("user_id", "alice"), ("user_id", "bob")])
+    assert answer.status_code == 422 and "Give it once" in answer.text
+    assert len(memory.get_all(user_id="bob")) == 1
+
+
 def test_who_comes_too_often_waits(memory: Memory) -> None:
     http = client(memory, per_minute=2)
     answers = [http.get("/memories/x") for _ in range(3)]

@@ -140,6 +140,8 @@ def test_over_http_each_request_says_by_its_key_whose_memory_it_is(memory: Memor
                     assert [hit["text"] for hit in await call(client, "search_memories", query="home")] == found
             async with AsyncClient(transport=ASGITransport(app), base_url="http://localhost") as nobody:
                 assert (await nobody.post("/mcp", json={})).status_code == 401
+                for method in ("GET", "DELETE"):  # an open stream would hold the server's end, and outlive its key
+                    assert (await nobody.request(method, "/mcp")).status_code == 405
 
     asyncio.run(use())
 

@@ -6,6 +6,7 @@ The routes come from the OpenAPI document, so that a new one is tried without be
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
@@ -14,6 +15,7 @@ import pytest
 
 from langmem_adapter.memory import Memory
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
+from langmem_adapter.storage import jobs
 from tests.server.conftest import client, key
 
 if TYPE_CHECKING:
@@ -69,9 +71,18 @@ def _settled(memory: Memory, name: str, canary: str) -> Tenant:
     scope: dict[str, Any] = {"user_id": name, "agent_id": f"agent-of-{name}", "run_id": f"run-of-{name}"}
     result = memory.add(f"I have a sister named {canary}.", **scope)
     relation = memory.graph.add(name, "likes", f"{canary}s", **scope).relation
-    others = (str(result.results[0].id), str(result.trace_id), relation.id)
+    others = (str(result.results[0].id), str(result.trace_id), relation.id, _ended_job(memory, canary, scope))
     headers = key(memory, Scope(user_id=name), "read", "write", "admin")
     return Tenant(name, canary, (*scope.items(), *(("id", each) for each in others)), headers)
+
+
+def _ended_job(memory: Memory, canary: str, scope: dict[str, Any]) -> str:
+    """A job that no worker takes any more, and that tells something."""
+    write, told = memory.engine.database.write, {"status": 400, "detail": canary}
+    write(partial(jobs.submit, requests=[{"messages": canary, **scope}], most=9))
+    job = write(partial(jobs.take, owner="test", lease=60))
+    assert job is not None and write(partial(jobs.finish, job=job, owner="test", error=told))
+    return job.id
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +125,9 @@ def state(memory: Memory, tenant: Tenant) -> object:
     items = memory.get_all(user_id=tenant.name, k=1_000).items
     steps = [memory.history(item.id) for item in items]
     relations = [(one.id, one.text, one.valid_to) for one in memory.graph.relations(user_id=tenant.name)]
-    return items, steps, relations
+    scope = Scope(user_id=tenant.name)
+    asked_for = memory.engine.reading(jobs.page, scope, k=9)
+    return items, steps, relations, asked_for, memory.traces(user_id=tenant.name, k=1_000)
 
 
 def sent(http: TestClient, attempt: Attempt, caller: Tenant) -> Any:

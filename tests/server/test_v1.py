@@ -171,6 +171,62 @@ def test_the_graph_is_read_and_written(http: TestClient) -> None:
     assert {item["name"] for item in page["items"]} < {"Anna", "Lyon", "Oslo"} and page["next"]
 
 
+def test_the_graph_is_walked_and_corrected(http: TestClient) -> None:
+    told = ("Anna", "married to", "Ben"), ("Annie", "works at", "阿克梅/é"), ("Ben", "lives in", "Lyon")
+    body = {"user_id": "alice"}
+    ways = {"source": "阿克梅/é", "target": "Lyon", **body}
+    made = [
+        http.post("/v1/relations", json={"source": one, "relation": what, "target": other, **body}).json()["relation"]
+        for one, what, other in told
+    ]
+    walk = http.get("/v1/entities/path", params=ways)
+    assert walk.json() == {"items": []}
+    assert http.post("/v1/entities/merge", json={"name": "Annie", "into": "Anna", **body}).json() == {"relations": 1}
+    walk = http.get("/v1/entities/path", params=ways)
+    assert [each["text"] for each in walk.json()["items"]] == [
+        "Anna works at 阿克梅/é",
+        "Anna married to Ben",
+        "Ben lives in Lyon",
+    ]
+    near = http.get("/v1/entities/neighbours?user_id=alice&entity=Ben&hops=2").json()["items"]
+    assert {(each["entity"]["name"], each["hops"]) for each in near} == {("Anna", 1), ("Lyon", 1), ("阿克梅/é", 2)}
+    found = http.post("/v1/relations/search", json={"query": "Where does Ben live?", **body}).json()["items"]
+    assert found[0]["text"] == "Ben lives in Lyon"
+    assert http.post("/v1/entities/split", json={"name": "Annie", **body}).json() == {"relations": 1}
+    ended = http.post(f"/v1/relations/{made[2]['id']}/end", json=body).json()
+    assert (ended["event"], ended["relation"]["valid_to"] is None) == ("END", False)
+    assert "had ended" in problem(http.post(f"/v1/relations/{made[2]['id']}/end", json=body), 400)
+    gone = http.delete(f"/v1/relations/{made[0]['id']}?user_id=alice").json()
+    assert (gone["event"], gone["relation"]["retired_at"] is None) == ("DELETE", False)
+    problem(http.delete(f"/v1/relations/{made[0]['id']}?user_id=alice"), 404)
+    assert [each["text"] for each in http.get("/v1/relations?user_id=alice").json()["items"]] == [
+        "Annie works at 阿克梅/é"
+    ]
+    problem(http.post("/v1/entities/merge", json={"name": "Annie", "into": "Anna", "user_id": "bob"}), 404)
+
+
+def test_what_adds_did_is_listed_page_by_page(http: TestClient) -> None:
+    for text in ("I like tea.", "I have a dog."):
+        added(http, text)
+    added(http, "I like jazz.", user_id="bob")
+    first = http.get("/v1/traces?user_id=alice&k=1").json()
+    rest = http.get("/v1/traces", params={"user_id": "alice", "after": first["next"]}).json()
+    assert [each["said"] for each in first["items"] + rest["items"]] == ["I have a dog.", "I like tea."]
+    assert (first["items"][0]["events"], rest["next"]) == ({"ADD": 1}, None)
+    assert http.get(f"/v1/traces/{first['items'][0]['id']}").json()["turns"][0]["text"] == "I have a dog."
+    problem(http.get("/v1/traces?user_id=alice&after=x"), 400)
+
+
+def test_a_checkup_is_for_admins_of_everything(memory: Memory) -> None:
+    with client(memory) as http:
+        told = http.get("/v1/health/checks", headers=key(memory, None, "admin")).json()
+        found = {each["name"]: each["status"] for each in told["items"]}
+        assert (found["database"], found["index"], found["disk"]) == ("OK", "OK", "OK")
+        assert told["status"] in {"OK", "WARN"}  # packages of the machine that tests may be others
+        for headers in (key(memory, None), key(memory, ALICE, "admin")):
+            problem(http.get("/v1/health/checks", headers=headers), 403)
+
+
 def test_conversations_are_read_backwards(memory: Memory, http: TestClient) -> None:
     session = "team/频道 1"
     chat = SQLChatMessageHistory(session, memory=memory, user_id="alice")
@@ -324,3 +380,14 @@ def test_the_log_tells_our_routes_from_others(http: TestClient, caplog: pytest.L
     http.get("/memories/x")
     told = [vars(record)["fields"]["route"] for record in caplog.records if record.getMessage() == "request"]
     assert told == ["/v1/memories/{memory_id}", "/memories/{memory_id}"]
+
+
+@pytest.mark.parametrize("moment", [2024, 0.5, "2024", "-1", "0.5", "20240501"])
+def test_a_number_is_no_moment_of_1970(http: TestClient, moment: Any) -> None:
+    asked = {"query": "tea", "user_id": "alice"}
+    for answer in (
+        http.post("/v1/search", json={**asked, "as_of": moment}),
+        http.get("/v1/memories", params={"user_id": "alice", "as_of": moment}),
+    ):
+        assert answer.status_code == 422 and "2026-05-01T09:30:00Z" in answer.text
+    assert http.post("/v1/search", json={**asked, "as_of": "2024-05-01"}).status_code == 200

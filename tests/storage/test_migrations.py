@@ -75,10 +75,20 @@ def test_a_database_of_the_revision_before_keeps_what_it_holds_and_dates_it(data
         home = str(added.results[0].id)
         memory.update(home, "Lives in Oslo")
         memory.add("I like tea.", user_id="a", timestamp="2022-05-01")
-        before = memory.get_all(user_id="a"), memory.history(home)
+        memory.add("你好", user_id="b", run_id="r")  # of a scope that has no row
+
+        def known() -> object:
+            return (
+                memory.get_all(user_id="a"),
+                memory.history(home),
+                memory.traces(user_id="a"),
+                memory.traces(run_id="r"),
+            )
+
+        before = known()
         memory.engine.database.setup(lambda connection: command.downgrade(alembic(connection), "0012"))
         prepare(memory.engine.database)
-        assert (memory.get_all(user_id="a"), memory.history(home)) == before
+        assert known() == before
         assert memory.trace(str(added.trace_id), user_id="a").result.results == added.results
         then = {year: memory.get_all(user_id="a", as_of=f"{year}-06-01") for year in (2021, 2022, 2024)}
         assert [[item.text for item in page] for page in then.values()] == [

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sqlalchemy import bindparam, column, delete, func, insert, literal, or_, select, update
 
 from langmem_adapter.errors import StorageError
+from langmem_adapter.records.scope import SCOPE_FIELDS
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.meta import prepare
 from langmem_adapter.storage.prepared import Prepared, any_of
@@ -224,7 +225,7 @@ def test_any_json_comes_back(shared: Database, state: Any) -> None:
         select(traces.c.state, literal(1).label("one"), column("id")).where(traces.c.id == bindparam("trace"))
     )
     forget = Prepared(delete(traces))
-    row = {"id": "t", "created_at": WHEN, "state": {"it": state}}
+    row = {**dict.fromkeys(SCOPE_FIELDS), "id": "t", "created_at": WHEN, "summary": {}, "state": {"it": state}}
 
     def round_trip(connection: Any) -> Any:
         forget.run(connection, {})

@@ -39,7 +39,7 @@ from langmem_adapter.records.work import Event
 from langmem_adapter.storage.erasure import Erasure
 from langmem_adapter.storage.meta import Stats
 from langmem_adapter.storage.scopes import ScopeCount
-from langmem_adapter.storage.traces import Trace
+from langmem_adapter.storage.traces import Trace, TracePage
 from langmem_adapter.testing import ScriptedChatModel
 from langmem_adapter.twins import Plan, awaited, planned
 
@@ -128,6 +128,7 @@ def looking_after_it(memory: Memory) -> None:
     assert_type(memory.stats(), Stats)
     assert_type(memory.verify(), Verification)
     assert_type(memory.trace("id"), Trace)
+    assert_type(memory.traces(user_id="a", k=10, after=None), TracePage)
     assert_type(memory.replay("id", user_id="a"), AddResult)
     assert_type(memory.close(), None)
 
@@ -146,6 +147,7 @@ async def awaiting() -> None:
         assert_type(await memory.arestore("id", 1), Change)
         assert_type(await memory.astats(), Stats)
         assert_type(await memory.atrace("id"), Trace)
+        assert_type(await memory.atraces(user_id="a"), TracePage)
         await memory.aadd("x", user="a")  # type: ignore[call-arg]
         await memory.asearch(7, user_id="a")  # type: ignore[arg-type]
         memory.aget("id").text  # type: ignore[attr-defined]  # noqa: B018 - a coroutine has none

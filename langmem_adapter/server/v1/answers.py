@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from langmem_adapter.maintenance.checks import Status
 from langmem_adapter.storage.jobs import State
 
 __all__ = [
@@ -17,22 +18,29 @@ __all__ = [
     "Added",
     "AddedMany",
     "Changed",
+    "CheckList",
     "ConversationPage",
     "Deleted",
     "EntityPage",
     "Erased",
     "Health",
     "Imported",
+    "JobInShort",
     "JobList",
+    "JobPage",
     "JobShown",
     "MemoryPage",
     "MemoryShown",
+    "Moved",
+    "NeighbourList",
     "NoteList",
     "RelationChanged",
+    "RelationList",
     "RelationPage",
     "RevisionList",
     "ScopeList",
     "SearchResults",
+    "TracePage",
     "TraceShown",
     "TurnPage",
 ]
@@ -248,18 +256,30 @@ class Imported(_Answer):
     errors: list[_RefusedLine]
 
 
-class JobShown(_OfScope):
-    """An add that is carried out later."""
+class JobInShort(_OfScope):
+    """An add that is carried out later, without what came of it."""
 
     id: str
     kind: str
     state: State
     progress: str | None
-    result: Added | None
     error: _Refused | None
     attempts: int
     created_at: datetime
     updated_at: datetime
+
+
+class JobShown(JobInShort):
+    """An add that is carried out later."""
+
+    result: Added | None
+
+
+class JobPage(_Answer):
+    """Some jobs, and where the next page begins."""
+
+    items: list[JobInShort]
+    next: str | None
 
 
 class JobList(_Answer):
@@ -293,6 +313,30 @@ class EntityPage(_Answer):
 
     items: list[_EntityShown]
     next: str | None
+
+
+class _NeighbourShown(_Answer):
+    entity: _EntityShown
+    hops: int
+    relations: list[_RelationShown]
+
+
+class NeighbourList(_Answer):
+    """What is near, nearest first, each with the relations that lead to it."""
+
+    items: list[_NeighbourShown]
+
+
+class RelationList(_Answer):
+    """Some relations, in order."""
+
+    items: list[_RelationShown]
+
+
+class Moved(_Answer):
+    """How many relations have another end now."""
+
+    relations: int
 
 
 class _Conversation(_OfScope):
@@ -358,6 +402,26 @@ class ScopeList(_Answer):
     items: list[_ScopeCount]
 
 
+class _TraceInShort(_OfScope):
+    id: str
+    created_at: datetime
+    mode: str
+    said: str
+    facts: int
+    events: dict[str, int]
+    model_calls: int
+    input_tokens: int
+    output_tokens: int
+    milliseconds: float
+
+
+class TracePage(_Answer):
+    """What some adds did, in short, the newest first, and where the next page begins."""
+
+    items: list[_TraceInShort]
+    next: str | None
+
+
 class TraceShown(_OfScope):
     """What an add saw and did, stage by stage."""
 
@@ -369,6 +433,21 @@ class TraceShown(_OfScope):
     decisions: list[dict[str, Any]]
     calls: list[dict[str, Any]]
     result: Added
+
+
+class _CheckShown(_Answer):
+    name: str
+    status: Status
+    detail: str
+    fix: str
+    cause: str
+
+
+class CheckList(_Answer):
+    """What a checkup found, and the worst of it."""
+
+    status: Status
+    items: list[_CheckShown]
 
 
 class Health(_Answer):

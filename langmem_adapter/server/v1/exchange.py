@@ -1,8 +1,6 @@
 """Export and import: streams of JSON lines, so that neither side holds all of them."""
 
-import json
-from collections.abc import AsyncIterator, Mapping
-from datetime import datetime
+from collections.abc import AsyncIterator
 from operator import itemgetter
 from typing import Annotated, Any, Final
 
@@ -12,23 +10,20 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.memory import Memory
-from langmem_adapter.records.plain import as_data
-from langmem_adapter.records.results import Page
 from langmem_adapter.server.auth import Principal
+from langmem_adapter.server.exporting import LINES, PAGE, exported
 from langmem_adapter.server.problems import OURS, told_of
 from langmem_adapter.server.v1 import answers, requests
-from langmem_adapter.server.v1.requests import Whose, named
+from langmem_adapter.server.v1.requests import Moment, Whose, named
 
 __all__ = ["router"]
 
-_LINES: Final = "application/x-ndjson"
-_PAGE: Final = 500
 _BATCH: Final = 100
 _MOST_ERRORS: Final = 1_000
 _EXPORT: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"description": "A memory a line, as JSON.", "content": {_LINES: {"schema": {"type": "string"}}}}
+    200: {"description": "A memory a line, as JSON.", "content": {LINES: {"schema": {"type": "string"}}}}
 }
-_IMPORT: Final = {"requestBody": {"required": True, "content": {_LINES: {"schema": {"type": "string"}}}}}
+_IMPORT: Final = {"requestBody": {"required": True, "content": {LINES: {"schema": {"type": "string"}}}}}
 
 
 class Line(Whose):
@@ -40,12 +35,12 @@ class Line(Whose):
     metadata: dict[str, Any] | None = None
     role: str | None = None
     actor_id: str | None = None
-    created_at: datetime | None = None
-    expires_at: datetime | None = None
+    created_at: Moment | None = None
+    expires_at: Moment | None = None
     memory_type: None = Field(None, description="Records of an agent or a conversation cannot be imported.")
     # What an export says beside this is made anew.
     id: str | None = None
-    updated_at: datetime | None = None
+    updated_at: Moment | None = None
     revision: int | None = None
     hash: str | None = None
 
@@ -70,9 +65,9 @@ def router(memory: Memory, caller: Any) -> APIRouter:
     async def export(asked: Annotated[requests.Export, Query()], principal: Principal = caller) -> StreamingResponse:
         """Every memory of a scope, the newest statement first, as JSON lines."""
         principal.need("read")
-        how: dict[str, Any] = {"include_expired": asked.include_expired, "k": _PAGE, **principal.narrowed(named(asked))}
+        how: dict[str, Any] = {"include_expired": asked.include_expired, "k": PAGE, **principal.narrowed(named(asked))}
         first = await memory.aget_all(**how)
-        return StreamingResponse(_exported(memory, first, how), media_type=_LINES)
+        return StreamingResponse(exported(memory, first, how), media_type=LINES)
 
     @routes.post("/import", summary="Import memories", response_model=answers.Imported, openapi_extra=_IMPORT)
     async def take_in(
@@ -94,14 +89,6 @@ def router(memory: Memory, caller: Any) -> APIRouter:
         }
 
     return routes
-
-
-async def _exported(memory: Memory, page: Page, how: Mapping[str, Any]) -> AsyncIterator[bytes]:
-    while True:
-        yield b"".join(json.dumps(as_data(item), ensure_ascii=False).encode() + b"\n" for item in page)
-        if page.next is None:
-            return
-        page = await memory.aget_all(**how, after=page.next)
 
 
 class _Import:

@@ -1,12 +1,13 @@
-"""Jobs: how far an add is that nobody waits for, once or as it goes on."""
+"""Jobs: the adds that nobody waits for: which there are, how far one is, once or as it goes on; called off."""
 
 import asyncio
 import json
 from collections.abc import AsyncIterator
 from functools import partial
-from typing import Any, Final
+from itertools import count
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query, Request, Response, status
 from fastapi.responses import StreamingResponse
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 
@@ -15,10 +16,11 @@ from langmem_adapter.memory import Memory
 from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.results import AddResult
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.server.auth import Principal
+from langmem_adapter.server.auth import Principal, is_still_let_in
 from langmem_adapter.server.jobs import result_of
 from langmem_adapter.server.problems import OURS
-from langmem_adapter.server.v1 import answers, telling
+from langmem_adapter.server.v1 import answers, requests, telling
+from langmem_adapter.server.v1.requests import named
 from langmem_adapter.storage import jobs
 from langmem_adapter.storage.jobs import Job
 from langmem_adapter.twins import beside
@@ -26,6 +28,7 @@ from langmem_adapter.twins import beside
 __all__ = ["router", "shown"]
 
 _PAUSE: Final = 0.2  # seconds between two looks: another process may do the job
+_ASK: Final = 5  # looks after which it is asked anew whether the caller is let in
 _ALIVE: Final = 75  # looks without news after which the connection is shown to be alive
 _EVENTS: Final[dict[int | str, dict[str, Any]]] = {
     200: {
@@ -48,16 +51,37 @@ def router(memory: Memory, caller: Any) -> APIRouter:
         principal.need("write")  # as for the add, whose answer it is
         return await beside(_looked_up, memory, job_id, principal.scope)
 
+    @routes.get("/jobs", summary="List jobs", response_model=answers.JobPage)
+    async def listed(asked: Annotated[requests.JobList, Query()], principal: Principal = caller) -> Any:
+        """The jobs of a scope, the newest first, page by page, without what came of them; those of everybody for admins."""
+        fields = principal.narrowed(named(asked))
+        principal.need("write" if fields else "admin")
+        how: dict[str, Any] = {"k": asked.k, "state": asked.state, "after": asked.after}
+        read = partial(jobs.page, scope=Scope(**fields) if fields else None, **how)
+        found, following = await beside(memory.engine.reading, read)
+        return {"items": [_in_short(job) for job in found], "next": following}
+
+    @routes.delete(
+        "/jobs/{job_id}", summary="Cancel a job", status_code=status.HTTP_204_NO_CONTENT, response_class=Response
+    )
+    async def cancel(job_id: str, principal: Principal = caller) -> None:
+        """Call off a job that nobody has begun: nothing of it is written."""
+        principal.need("write")
+        await memory.engine.database.awrite(partial(jobs.cancel, job_id=job_id, scope=principal.scope))
+
     @routes.get("/jobs/{job_id}", summary="Get a job", response_model=answers.JobShown)
     async def get(job_id: str, principal: Principal = caller) -> Any:
         """How far a job is, and what came of it; it can be asked for until a day after its end."""
         return await found(job_id, principal)
 
     @routes.get("/jobs/{job_id}/events", summary="Follow a job", response_class=StreamingResponse, responses=_EVENTS)
-    async def events(job_id: str, principal: Principal = caller) -> StreamingResponse:
-        """The same as server-sent events, whenever it goes on, until its end."""
+    async def events(request: Request, job_id: str, principal: Principal = caller) -> StreamingResponse:
+        """The same as server-sent events, whenever it goes on, until its end.
+
+        A stream ends before that where the server stops, or the key is revoked; ask again.
+        """
         first = await found(job_id, principal)
-        told = _told(first, partial(found, job_id, principal))
+        told = _told(request, first, partial(found, job_id, principal))
         return StreamingResponse(told, media_type="text/event-stream")
 
     return routes
@@ -70,8 +94,11 @@ def shown(job: Job, result: AddResult | None = None) -> dict[str, Any]:
         job: The job.
         result: What came of it, where it is done.
     """
-    told = {name: value for name, value in as_data(job).items() if name in answers.JobShown.model_fields}
-    return {**told, "result": None if result is None else telling.added(result)}
+    return {**_in_short(job), "result": None if result is None else telling.added(result)}
+
+
+def _in_short(job: Job) -> dict[str, Any]:
+    return {name: value for name, value in as_data(job).items() if name in answers.JobInShort.model_fields}
 
 
 def _looked_up(memory: Memory, job_id: str, scope: Scope | None) -> dict[str, Any]:
@@ -79,9 +106,9 @@ def _looked_up(memory: Memory, job_id: str, scope: Scope | None) -> dict[str, An
     return shown(job, result_of(memory, job))
 
 
-async def _told(job: dict[str, Any], again: Any) -> AsyncIterator[bytes]:
+async def _told(request: Request, job: dict[str, Any], again: Any) -> AsyncIterator[bytes]:
     said, quiet = "", 0
-    while True:
+    for look in count(1):
         text = answers.JobShown(**job).model_dump_json()
         if text != said:
             said, quiet = text, 0
@@ -92,8 +119,10 @@ async def _told(job: dict[str, Any], again: Any) -> AsyncIterator[bytes]:
             return
         quiet += 1
         await asyncio.sleep(_PAUSE)
+        if request.app.state.ending or (look % _ASK == 0 and not await is_still_let_in(request)):
+            return
         try:
             job = await again()
-        except MemoryNotFoundError as error:  # it was erased
+        except MemoryNotFoundError as error:  # it was erased, or cancelled
             yield format_sse_event(event="failed", data_str=json.dumps({"detail": str(error)}))
             return

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
-from typing import Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, Json
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Json
 
 from langmem_adapter.records.scope import SCOPE_FIELDS
+from langmem_adapter.storage.jobs import State
 
 __all__ = [
     "AddMany",
@@ -15,11 +17,19 @@ __all__ = [
     "ConversationPage",
     "EntityList",
     "Export",
+    "JobList",
     "MemoryList",
+    "Merge",
+    "Moment",
+    "Neighbours",
     "NoteList",
+    "Path",
+    "RelationEnd",
     "RelationList",
+    "RelationSearch",
     "Restore",
     "Search",
+    "Split",
     "Statement",
     "Update",
     "Whose",
@@ -28,6 +38,17 @@ __all__ = [
 
 _MOST_ITEMS: Final = 1_000
 _MOST_OF_PAGE: Final = 10_000
+_NUMBER: Final = re.compile(r"[+-]?\d*\.?\d*")
+
+
+def _written_out(value: Any) -> Any:
+    if isinstance(value, int | float) or (isinstance(value, str) and _NUMBER.fullmatch(value)):
+        raise ValueError("a moment is written as 2026-05-01T09:30:00Z")
+    return value
+
+
+Moment: TypeAlias = Annotated[datetime, BeforeValidator(_written_out)]
+"""A date and time; of a number Pydantic would make seconds since 1970, also of a year."""
 
 
 class Whose(BaseModel):
@@ -53,8 +74,8 @@ class Paged(Whose):
 
 
 class _Moments(BaseModel):
-    as_of: datetime | None = Field(None, description="What was true at that moment, by the dates of what was said.")
-    known_at: datetime | None = Field(None, description="What was known at that moment.")
+    as_of: Moment | None = Field(None, description="What was true at that moment, by the dates of what was said.")
+    known_at: Moment | None = Field(None, description="What was known at that moment.")
 
 
 # ── memories ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -77,8 +98,8 @@ class AddOne(Whose):
     infer: bool = Field(default=True, description="`false` stores each message as it is.")
     memory_type: str | None = Field(None, description='`"procedural_memory"`, for an agent.')
     prompt: str | None = Field(None, description="Replaces the instructions for finding facts.")
-    expires_at: datetime | None = Field(None, description="When the memories stop being shown.")
-    timestamp: datetime | None = Field(None, description="When the conversation took place; by default now.")
+    expires_at: Moment | None = Field(None, description="When the memories stop being shown.")
+    timestamp: Moment | None = Field(None, description="When the conversation took place; by default now.")
     idempotency_key: str | None = Field(
         None, description="Names this add: repeated, it changes nothing. The header `Idempotency-Key` says the same."
     )
@@ -127,7 +148,7 @@ class Update(Whose):
 
     text: str | None = Field(None, description="The new text.")
     metadata: dict[str, Any] | None = Field(None, description="Merged; a value of `null` removes a key.")
-    expires_at: datetime | None = Field(None, description="When it stops being shown; `null` means never.")
+    expires_at: Moment | None = Field(None, description="When it stops being shown; `null` means never.")
 
 
 class Restore(Whose):
@@ -170,10 +191,69 @@ class Statement(Whose):
     target: str = Field(description="Name of the second thing.")
     source_type: str | None = Field(None, description="What kind of thing the first is.")
     target_type: str | None = Field(None, description="The same of the second.")
-    valid_from: datetime | None = Field(None, description="Since when it holds.")
-    valid_to: datetime | None = Field(None, description="Until when it held.")
+    valid_from: Moment | None = Field(None, description="Since when it holds.")
+    valid_to: Moment | None = Field(None, description="Until when it held.")
     confidence: float = Field(1.0, gt=0, le=1, description="How sure it is.")
     single: bool | None = Field(None, description="Whether the first has one such at a time.")
+
+
+class RelationEnd(Whose):
+    """Since when a relation holds no longer."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"at": "2024-05-01T00:00:00Z"}]})
+
+    at: Moment | None = Field(None, description="From when on it holds no longer; by default now.")
+
+
+class RelationSearch(Whose):
+    """A question to the graph."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"query": "Where does Anna live?", "user_id": "alice"}]})
+
+    query: str = Field(description="A question or statement.")
+    k: int = Field(10, ge=1, le=_MOST_OF_PAGE, description="At most so many relations.")
+
+
+class Neighbours(Whose, _Moments):
+    """Whose neighbours."""
+
+    entity: str = Field(description="Name of the thing.")
+    hops: int = Field(1, ge=1, le=5, description="How many relations away.")
+    k: int = Field(100, ge=1, le=_MOST_OF_PAGE, description="At most so many.")
+
+
+class Path(Whose, _Moments):
+    """Between which two a way is looked for."""
+
+    source: str = Field(description="Name of the one.")
+    target: str = Field(description="Name of the other.")
+    max_hops: int = Field(4, ge=1, le=10, description="At most so many relations.")
+
+
+class Merge(Whose):
+    """Two names that mean the same."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"name": "Annie", "into": "Anna", "user_id": "alice"}]})
+
+    name: str = Field(description="Of the one that goes; it becomes another name of the second.")
+    into: str = Field(description="Of the one that stays.")
+
+
+class Split(Whose):
+    """A name that was merged by mistake."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"name": "Annie", "user_id": "alice"}]})
+
+    name: str = Field(description="Of the one that had gone.")
+
+
+# ── jobs ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class JobList(Paged):
+    """Which jobs are listed, the newest first."""
+
+    state: State | None = Field(None, description="Only those that are so far.")
 
 
 # ── conversations ─────────────────────────────────────────────────────────────────────────────────────────────────────

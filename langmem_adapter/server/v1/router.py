@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 
 from langmem_adapter.server.jobs import Workers
-from langmem_adapter.server.v1 import adding, conversations, exchange, graph, jobs, memories, upkeep
+from langmem_adapter.server.queries import once
+from langmem_adapter.server.v1 import adding, conversations, entities, exchange, jobs, memories, relations, upkeep
 from langmem_adapter.server.v1.answers import PROBLEMS
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ def router(memory: Memory, caller: Any, *, fetch_images: bool) -> APIRouter:
     """
     workers = Workers(memory)
     # Each room has the prefix itself: the log names a route as its own router does.
-    routes = APIRouter(responses=PROBLEMS, lifespan=workers.running)
+    routes = APIRouter(responses=PROBLEMS, lifespan=workers.running, dependencies=[Depends(once)])
     routes.include_router(adding.router(memory, caller, workers, fetch_images=fetch_images))
-    for room in (memories, graph, conversations, exchange, jobs, upkeep):
+    for room in (memories, relations, entities, conversations, exchange, jobs, upkeep):
         routes.include_router(room.router(memory, caller))
     return routes

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from langmem_adapter.records.plain import as_data
 
 if TYPE_CHECKING:
-    from langmem_adapter.records.graph import Relation, RelationChange
+    from langmem_adapter.records.graph import Neighbour, Relation, RelationChange
     from langmem_adapter.records.results import AddResult, Hit
     from langmem_adapter.records.work import Change
     from langmem_adapter.storage.conversations import ConversationInfo, StoredTurn
 
-__all__ = ["added", "changed", "conversation", "hit", "relation", "relation_changed", "turn"]
+__all__ = ["added", "changed", "conversation", "hit", "neighbour", "relation", "relation_changed", "turn"]
 
 
 def relation(shown: Relation) -> dict[str, Any]:
@@ -24,6 +24,11 @@ def relation(shown: Relation) -> dict[str, Any]:
 def relation_changed(change: RelationChange) -> dict[str, Any]:
     """What became of a relation."""
     return {"event": change.event, "relation": relation(change.relation)}
+
+
+def neighbour(near: Neighbour) -> dict[str, Any]:
+    """What is near, with the relations that lead to it."""
+    return {**as_data(near), "relations": [relation(each) for each in near.relations]}
 
 
 def changed(change: Change) -> dict[str, Any]:

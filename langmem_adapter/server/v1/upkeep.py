@@ -1,4 +1,4 @@
-"""What looks after a server asks: is it alive, is it ready, who has memories, what did an add do, erase somebody."""
+"""What looks after a server asks: is it alive, ready, well, who has memories, what did an add do, erase somebody."""
 
 import logging
 from http import HTTPStatus
@@ -8,10 +8,12 @@ from fastapi import APIRouter, HTTPException, Query
 
 from langmem_adapter._version import __version__
 from langmem_adapter.errors import LangmemAdapterError
+from langmem_adapter.maintenance.checks import SEVERITY
+from langmem_adapter.maintenance.checkup import checkup
 from langmem_adapter.memory import Memory
 from langmem_adapter.records.plain import as_data
-from langmem_adapter.server.auth import Principal
-from langmem_adapter.server.problems import OURS
+from langmem_adapter.server.auth import ForbiddenError, Principal
+from langmem_adapter.server.problems import OURS, logged
 from langmem_adapter.server.v1 import answers, requests, telling
 from langmem_adapter.server.v1.requests import named
 from langmem_adapter.storage.scopes import counts
@@ -42,9 +44,19 @@ def router(memory: Memory, caller: Any) -> APIRouter:
         try:
             await beside(memory.engine.indexer.pull)
         except LangmemAdapterError as error:
-            _log.warning("not ready: %s", type(error).__name__)
+            _log.warning("not ready: %s", logged(error))
             raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "the database or the index does not answer") from None
         return {"status": "ready", "version": __version__}
+
+    @routes.get("/health/checks", summary="Is everything in place?", response_model=answers.CheckList)
+    async def checks(principal: Principal = caller) -> Any:
+        """Python, packages, telemetry, disk, database, dates, and the index row by row; no model is asked."""
+        principal.need("admin")
+        if principal.scope is not None:
+            raise ForbiddenError("this needs a key that reaches everything")
+        found = await beside(lambda: list(checkup(memory)))
+        worst = max((check.status for check in found), key=SEVERITY.index)
+        return {"status": worst, "items": [as_data(check) for check in found]}
 
     @routes.get("/scopes", summary="List scopes", response_model=answers.ScopeList)
     async def scopes(principal: Principal = caller) -> Any:
@@ -58,6 +70,13 @@ def router(memory: Memory, caller: Any) -> APIRouter:
         """Erase a scope: its memories, their history, all that adds saw and answered, its keys; nothing can be restored."""
         principal.need("admin")
         return as_data(await memory.apurge(**principal.narrowed(named(body))))
+
+    @routes.get("/traces", summary="List what adds did", response_model=answers.TracePage)
+    async def traces(asked: Annotated[requests.Paged, Query()], principal: Principal = caller) -> Any:
+        """What the adds of a scope did, in short, the newest first, page by page."""
+        principal.need("read")
+        page = await memory.atraces(k=asked.k, after=asked.after, **principal.narrowed(named(asked)))
+        return {"items": [as_data(summary) for summary in page], "next": page.next}
 
     @routes.get("/traces/{trace_id}", summary="Get the trace of an add", response_model=answers.TraceShown)
     async def trace(trace_id: str, asked: Annotated[requests.Whose, Query()], principal: Principal = caller) -> Any:

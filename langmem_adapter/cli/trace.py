@@ -1,0 +1,120 @@
+"""The command `trace`: what adds saw and did; a list of them, or all of one."""
+
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+from rich.console import Group
+from rich.text import Text
+
+from langmem_adapter.cli import pictures
+from langmem_adapter.cli.options import After, Call, Limit, known_scopes, named
+from langmem_adapter.cli.output import visible
+from langmem_adapter.records.plain import as_data
+from langmem_adapter.records.scope import Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from langmem_adapter.records.cost import Call as ModelCall
+    from langmem_adapter.storage.traces import Trace, TraceSummary
+
+__all__ = ["trace"]
+
+_SAID: Final = 60
+_LISTED: Final = ("id", "created_at", "said", "facts", "events", "mode", "model_calls", "milliseconds")
+_SHOWN: Final = ("id", "created_at", "turns", "facts", "candidates", "decisions", "calls", "result")
+
+
+def trace(
+    call: Call,
+    id: Annotated[  # noqa: A002 - the name of the argument in the usage line
+        str | None, typer.Argument(metavar="[ID]", help="The id of one, or its beginning; without it they are listed.")
+    ] = None,
+    limit: Limit = 20,
+    after: After = None,
+) -> None:
+    r"""Show what adds saw and did: all of one, or a list, the newest first.
+
+    Of one: what was said, the facts in it, what was decided and why, every
+    prompt and reply of the model. Traces are kept for 30 days, or for
+    LANGMEM_ADAPTER_TRACE_DAYS.
+
+    [bold]Examples[/bold]
+    $ langmem-adapter trace -u alice
+    $ langmem-adapter trace 0f8fad5b
+    $ langmem-adapter trace 0f8fad5b --json | jq -r '.data\[].calls\[].reply'
+    """
+    if id is None:
+        _list(call, limit, after)
+    else:
+        _show(call, id)
+
+
+def _list(call: Call, limit: int, after: str | None) -> None:
+    from langmem_adapter.storage import scopes, traces
+
+    with call.reading() as connection:
+        whose = call.whose(partial(scopes.counts, connection))
+        page, following = traces.page(connection, Scope(**whose), k=limit, after=after)
+        if page or call.output.as_json or not call.output.on_terminal:
+            rows = [as_data(summary) for summary in page]
+            call.output.show(rows, columns=_LISTED, picture=lambda: _table(page), next=following)
+        if following is not None:
+            call.output.note(f"more: --after {following}", whole=True)
+        if not page:
+            there = known_scopes(scopes.counts(connection)) or "the database is empty"
+            call.output.note(f"no traces of {named(whose)}; {there}")
+
+
+def _show(call: Call, given: str) -> None:
+    from langmem_adapter.storage import tables, traces
+
+    with call.reading() as connection:
+        found = traces.read(connection, call.whole_id(connection, tables.traces.c.id, given), call.within)
+        row = {name: value for name, value in as_data(found).items() if name != "state"}
+        marks = call.output.out.no_color or not call.output.out.is_terminal
+        call.output.show([row], columns=_SHOWN, picture=lambda: Group(*_picture(found, marks=marks)))
+
+
+def _table(page: "list[TraceSummary]") -> "Table":
+    table = pictures.plain_table("said", "did", "cost", "when (UTC)")
+    for did in page:
+        said = did.said if len(did.said) <= _SAID else f"{did.said[: _SAID - 1]}…"
+        events = Text(" ").join(
+            pictures.event_text(event, count) for event, count in sorted(did.events.items()) if count
+        )
+        when = Text(pictures.moment(did.created_at), style="dim", no_wrap=True)
+        what = Text.assemble(visible(said), "\n", (f"{did.id}  {visible(named(did.scope.named))}", "dim"))
+        table.add_row(what, events, _cost(did.model_calls, did.milliseconds), when)
+    return table
+
+
+def _cost(calls: int, milliseconds: float) -> Text:
+    asked = f"{calls} call{'s' if calls > 1 else ''}, " if calls else ""
+    return Text(f"{asked}{milliseconds:.0f} ms", style="dim", no_wrap=True)
+
+
+def _picture(found: "Trace", *, marks: bool) -> "Iterator[RenderableType]":
+    yield Text.assemble((found.id, "bold"), (f"  {visible(named(found.scope.named))}", "dim"))
+    usage = found.result.usage
+    spent = _cost(usage.model_calls, sum(usage.milliseconds.values()))
+    yield Text.assemble((f"{pictures.moment(found.created_at)}  {visible(found.result.mode)}  ", "dim"), spent)
+    yield _part("said", [f"{turn.actor}: {turn.text}" for turn in found.turns])
+    yield _part("facts", [fact.text for fact in found.facts])
+    yield _part("compared with", [known["text"] for known in found.candidates.get("known", ())])
+    yield pictures.changes_table(found.result.results, marks=marks)
+    yield from map(_asked, found.calls)
+
+
+def _part(name: str, lines: list[str]) -> Text:
+    told = Text("\n").join(Text(f"  {visible(line)}") for line in lines or ["-"])
+    return Text.assemble("\n", (name, "bold"), "\n", told)
+
+
+def _asked(call: "ModelCall") -> Text:
+    said = [f"{role}: {text}" for role, text in (*call.messages, ("reply", call.reply))]
+    return _part(f"model: {call.task}", said)

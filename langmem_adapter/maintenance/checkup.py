@@ -1,0 +1,173 @@
+"""A checkup: is everything in place? Of a memory that is open, or part by part, for whoever cannot even open one."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from langmem_adapter.engine.modes import left_to_defaults
+from langmem_adapter.engine.wiring import engine_of
+from langmem_adapter.errors import LangmemAdapterError
+from langmem_adapter.limits import asked_of, known_errors
+from langmem_adapter.maintenance.checks import Check, file_of, space, surroundings
+from langmem_adapter.pipeline.run import run_of
+from langmem_adapter.storage import meta, moments, tables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from langmem_adapter.engine.wiring import Engine
+    from langmem_adapter.index.base import VectorFeed, Verification
+    from langmem_adapter.memory import Memory
+    from langmem_adapter.settings import Settings
+    from langmem_adapter.storage.database import Database
+
+__all__ = ["checkup", "defaults", "embeddings", "index", "model", "stored", "tried"]
+
+_SHOWN: Final = 5
+_STATEMENT: Final = "My name is Ada and I live in Lyon."
+
+
+def checkup(memory: Memory, *, ask: bool = False) -> Iterator[Check]:
+    """Look at everything that an open memory needs, one check after the other; nothing is written.
+
+    All vectors and dates are read, and searches that find changes wait until the vectors are compared.
+
+    Args:
+        memory: An open memory.
+        ask: Whether its embedding model and its chat model are asked, too; one short sentence then goes there.
+
+    Example:
+        >>> from langmem_adapter import Memory
+        >>> with Memory(":memory:") as memory:
+        ...     found = {check.name: check.status for check in checkup(memory)}
+        >>> found["database"], found["index"]
+        ('OK', 'OK')
+    """
+    engine = engine_of(memory, "checkup")
+    yield from surroundings()
+    yield from defaults(None, None, engine.settings)
+    yield from tried("database", lambda: _data(engine))
+    if ask:
+        for name, look in (("embeddings", embeddings), ("model", model)):
+            yield from tried(name, partial(_one, look, memory))
+
+
+def defaults(model: Any, embeddings: Any, settings: Settings) -> Iterator[Check]:
+    """What nobody chose and hardly anybody wants.
+
+    Args:
+        model: As given to `Memory`.
+        embeddings: The same.
+        settings: The same.
+    """
+    for told in left_to_defaults(model, embeddings, settings):
+        seen, _, fix = told.partition("; ")
+        yield Check("defaults", "WARN", seen, fix)
+
+
+def stored(database: Database) -> Iterator[Check]:
+    """How much a database holds, whose schema is up to date, and whether all of its dates can be read."""
+    stats = meta.stats(database)
+    counts = f"memories {stats.memories}, scopes {stats.scopes}, entities {stats.entities}, relations {stats.relations}"
+    yield Check("database", "OK", f"{database.location}: {counts}, {_bytes(stats.size)}; the schema is up to date")
+    with database.read() as connection:
+        unreadable = list(moments.unreadable(connection, tables.metadata))
+    if unreadable:
+        told = f"{len(unreadable)} that no program here can hold: {'; '.join(map(str, unreadable[:_SHOWN]))}"
+        fix = "langmem-adapter update or delete for a memory's id; what else is named, with SQL"
+        yield Check("dates", "FAIL", told, fix, "unreachable")
+
+
+def index(feed: VectorFeed, path: Path | None) -> Check:
+    """Whether an index, brought up to date, is equal to its database.
+
+    Args:
+        feed: Keeps the index in step.
+        path: The database's file; `None` in memory and on a server.
+    """
+    feed.pull()
+    found = feed.verify()
+    if wrong := _wrong(found):
+        made = "it is made again from the database"
+        fix = f"begin the program anew: {made}" if path is None else f"rm {path.with_suffix('')}.*.index    ({made})"
+        return Check("index", "FAIL", wrong, fix, "unreachable")
+    unchecked = f"; not compared: {', '.join(found.unchecked)}" if found.unchecked else ""
+    return Check("index", "OK", f"{found.checked} vectors, equal to the database{unchecked}")
+
+
+def embeddings(memory: Memory) -> Check:
+    """Whether the embedding model answers, with a vector of the right length."""
+    (vector,) = memory.engine.embedder.vectors([_STATEMENT])
+    (name,) = meta.spelled(memory.engine.fingerprint)
+    return Check("embeddings", "OK", f"{name}: a vector of {len(vector)} numbers")
+
+
+def model(memory: Memory) -> Check:
+    """Whether the chat model answers in a form that can be read, and finds the facts in a plain sentence."""
+    engine = memory.engine
+    if memory.mode == "offline":
+        told = "offline: rules, no model; richer facts with --model openai:gpt-5-mini and its key"
+        return Check("model", "OK", told)
+    run = run_of({"messages": _STATEMENT, "user_id": "doctor"}, engine.longest)
+    facts = engine.dry_pipeline.invoke(run.state(), run.config("memory.checkup", memory.mode))["facts"]
+    if not facts:
+        told = f"{memory.mode} answered, but found no fact in a plain sentence"
+        return Check("model", "WARN", told, "try another --model")
+    return Check("model", "OK", f"{memory.mode}: structured output works, {len(facts)} facts in a test sentence")
+
+
+def tried(
+    name: str, look: Callable[[], Iterator[Check]], told: Callable[[str, BaseException], Check] | None = None
+) -> Iterator[Check]:
+    """Some checks; where they end in an error that was raised on purpose, or by a model, a check that says so.
+
+    Args:
+        name: What is looked at.
+        look: Gives the checks.
+        told: Makes a check of the error.
+    """
+    try:
+        yield from look()
+    except known_errors() as error:
+        yield (told or _failed)(name, error)
+
+
+def _failed(name: str, error: BaseException) -> Check:
+    if isinstance(error, LangmemAdapterError):
+        return Check(name, "FAIL", str(error), cause="unreachable")
+    return Check(name, "FAIL", f"{asked_of(error)} gave no answer ({type(error).__name__})", cause="unreachable")
+
+
+def _data(engine: Engine) -> Iterator[Check]:
+    path = engine.database.path
+    if path is not None:
+        yield space(path)
+        hindered = _gone(path) if not path.exists() else file_of(path)
+        if hindered is not None:
+            yield hindered
+            return
+    yield from stored(engine.database)
+    yield index(engine.indexer, path)
+
+
+def _gone(path: Path) -> Check:
+    told = f"{path} is gone, while it is open: what is written now is lost when the last program closes it"
+    return Check("database", "FAIL", told, "put it back from a backup, and begin every program anew", "unreachable")
+
+
+def _one(look: Callable[[Memory], Check], memory: Memory) -> Iterator[Check]:
+    yield look(memory)
+
+
+def _wrong(found: Verification) -> str:
+    if not (found.only_in_index or found.only_in_database or found.differing):
+        return ""
+    return (
+        f"{len(found.only_in_index)} too many, {len(found.only_in_database)} missing, {len(found.differing)} differing"
+    )
+
+
+def _bytes(size: int | None) -> str:
+    return "on a server" if size is None else f"{size / 1024**2:.1f} MiB"

@@ -1,0 +1,140 @@
+"""Metrics for Prometheus (extra `metrics`): requests, operations, tokens, the queue of jobs, the index; nobody's name in any.
+
+Of several processes each counts its own; with the variable `PROMETHEUS_MULTIPROC_DIR`, which `serve --workers` sets, whichever
+is asked tells the sum. What stands in the database is read when it is asked for; of the index it is that of who answers.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from langmem_adapter.errors import MissingDependencyError, StorageError
+from langmem_adapter.storage import feed, jobs
+
+try:
+    from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
+    from prometheus_client.core import GaugeMetricFamily
+    from prometheus_client.multiprocess import MultiProcessCollector
+except ModuleNotFoundError as error:
+    raise MissingDependencyError("prometheus_client", extra="metrics") from error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prometheus_client.registry import Collector
+    from sqlalchemy import Connection
+
+    from langmem_adapter.memory import Memory
+    from langmem_adapter.telemetry import Observed
+
+__all__ = ["DIRECTORY", "Metrics"]
+
+DIRECTORY: Final = "PROMETHEUS_MULTIPROC_DIR"
+"""The variable that names the folder in which several processes count together."""
+_SECONDS: Final = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+
+
+class Metrics:
+    """Counts what a server and its memory do.
+
+    Args:
+        memory: What is served.
+
+    Example:
+        >>> from langmem_adapter import Memory
+        >>> with Memory(":memory:") as memory:
+        ...     metrics = Metrics(memory)
+        ...     added = memory.add("I like tea.", user_id="alice")
+        ...     told = metrics.text().decode()
+        >>> 'langmem_adapter_records_total{operation="upsert_memory"} 1.0' in told
+        True
+    """
+
+    def __init__(self, memory: Memory) -> None:
+        own = self._registry = CollectorRegistry()
+        self._requests = Histogram(
+            "langmem_adapter_http_request_duration_seconds",
+            "Time from a request to the end of its answer.",
+            ["method", "route", "status"],
+            buckets=_SECONDS,
+            registry=own,
+        )
+        self._operations = Histogram(
+            "langmem_adapter_operation_duration_seconds",
+            "Time of an operation on memories, by the kind of error that it ended in, if any.",
+            ["operation", "error"],
+            buckets=_SECONDS,
+            registry=own,
+        )
+        self._records = Counter("langmem_adapter_records", "Memories found or changed.", ["operation"], registry=own)
+        self._calls = Counter("langmem_adapter_model_calls", "Answered calls of the chat model by adds.", registry=own)
+        self._tokens = Counter(
+            "langmem_adapter_model_tokens", "Tokens of these calls, as the model reports them.", ["type"], registry=own
+        )
+        self._state = _State(memory)
+        memory.engine.telemetry.observers.append(self._operation)
+
+    def request(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count a request.
+
+        Args:
+            method: HTTP's.
+            route: The route's template, which names nobody.
+            status: How it was answered.
+            seconds: How long that took.
+        """
+        self._requests.labels(method, route, str(status)).observe(seconds)
+
+    def text(self) -> bytes:
+        """All of it in Prometheus' text format; this reads the database."""
+        told = CollectorRegistry()
+        for collector in (*self._counted(), self._state):
+            told.register(collector)
+        return generate_latest(told)
+
+    def _counted(self) -> tuple[Collector, ...]:
+        if DIRECTORY in os.environ:
+            return (MultiProcessCollector(None),)  # type: ignore[no-untyped-call]
+        return (self._registry, ProcessCollector(registry=None))
+
+    def _operation(self, seen: Observed) -> None:
+        self._operations.labels(seen.name, seen.error or "").observe(seen.seconds)
+        self._records.labels(seen.name).inc(seen.count)
+        if seen.usage.model_calls:
+            self._calls.inc(seen.usage.model_calls)
+            self._tokens.labels("input").inc(seen.usage.input_tokens)
+            self._tokens.labels("output").inc(seen.usage.output_tokens)
+
+
+class _State:
+    """How things stand when it is asked."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        engine = self._memory.engine
+        try:
+            queue, last = engine.reading(_read)
+        except StorageError:
+            yield _gauge("database_up", "Whether the database answers.", 0)
+            return
+        yield _gauge("database_up", "Whether the database answers.", 1)
+        waiting = GaugeMetricFamily("langmem_adapter_jobs", "Jobs that have not ended.", labels=["state"])
+        waiting.add_metric(["waiting"], queue.waiting)
+        waiting.add_metric(["running"], queue.running)
+        yield waiting
+        yield _gauge("oldest_job_age_seconds", "How long the oldest of those that wait has waited.", queue.oldest)
+        index = engine.indexer.index
+        yield _gauge("index_vectors", "Vectors in the index.", 0 if index is None else len(index))
+        behind = max(last - engine.indexer.applied, 0)
+        yield _gauge("index_lag_changes", "Changes that the next search of this process reads first.", behind)
+
+
+def _read(connection: Connection) -> tuple[jobs.Queue, int]:
+    return jobs.queue(connection), feed.last_seq(connection)
+
+
+def _gauge(name: str, said: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"langmem_adapter_{name}", said, value=value)

@@ -1,0 +1,94 @@
+"""Memories to take away: JSON lines, which an import takes back, or a table for a spreadsheet."""
+
+import csv
+import io
+import json
+from typing import Annotated, Any, Final, Literal
+from urllib.parse import quote
+
+from fastapi import APIRouter, Query
+from fastapi.responses import StreamingResponse
+
+from langmem_adapter.memory import Memory
+from langmem_adapter.records.plain import as_data
+from langmem_adapter.records.results import MemoryItem
+from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
+from langmem_adapter.server.auth import Principal
+from langmem_adapter.server.exporting import LINES, PAGE, as_line, exported
+from langmem_adapter.server.page.asking import Whose
+from langmem_adapter.server.page.shell import PREFIX, Shell
+
+__all__ = ["file_name", "router"]
+
+_FIELDS: Final = (
+    "text", "memory_type", "created_at", "updated_at", "expires_at", "revision", "role", "actor_id", "metadata", "id",
+)  # fmt: skip
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+_LONGEST: Final = 80
+_BOM: Final = "\ufeff".encode()  # without it spreadsheets take UTF-8 for something else
+
+
+class _Asked(Whose):
+    format: Literal["jsonl", "csv"] = "jsonl"
+
+
+def router(memory: Memory, caller: Any, _shell: Shell) -> APIRouter:
+    """The download.
+
+    Args:
+        memory: What is taken away.
+        caller: The default of a parameter that gets the `Principal`.
+    """
+    routes = APIRouter(prefix=PREFIX)
+
+    @routes.get("/export")
+    async def export(asked: Annotated[_Asked, Query()], who: Principal = caller) -> StreamingResponse:
+        who.need("read")
+        fields = who.narrowed(asked.model_dump())
+        how: dict[str, Any] = {**fields, "include_expired": True, "k": PAGE}
+        first = await memory.aget_all(**how)
+        name = file_name(Scope(**fields), asked.format)
+        told = {"content-disposition": f"attachment; {name}"}
+        if asked.format == "jsonl":
+            return StreamingResponse(exported(memory, first, how, as_line), media_type=LINES, headers=told)
+        rows = exported(memory, first, how, _row)
+        return StreamingResponse(_headed(rows), media_type="text/csv; charset=utf-8; header=present", headers=told)
+
+    return routes
+
+
+def file_name(scope: Scope, ending: str) -> str:
+    r"""The parameters of `Content-Disposition` (RFC 6266) that name an export after whose it is.
+
+    Example:
+        >>> file_name(Scope(user_id="小明"), "csv")
+        'filename="memories.csv"; filename*=UTF-8\'\'memories-%E5%B0%8F%E6%98%8E.csv'
+    """
+    named = "-".join(scope.named.values())
+    plain = "".join(each if each.isalnum() or each in "._-@" else "_" for each in named)[:_LONGEST]
+    whole = f"memories-{plain}.{ending}"
+    short = whole if whole.isascii() else f"memories.{ending}"
+    return f"filename=\"{short}\"; filename*=UTF-8''{quote(whole)}"
+
+
+async def _headed(rows: Any) -> Any:
+    yield _BOM + _written([*SCOPE_FIELDS, *_FIELDS])
+    async for some in rows:
+        yield some
+
+
+def _row(item: MemoryItem) -> bytes:
+    told = as_data(item)
+    told["metadata"] = json.dumps(told["metadata"], ensure_ascii=False) if told["metadata"] else ""
+    return _written([told.get(name) for name in (*SCOPE_FIELDS, *_FIELDS)])
+
+
+def _written(cells: list[Any]) -> bytes:
+    line = io.StringIO()
+    csv.writer(line).writerow(_harmless(cell) for cell in cells)
+    return line.getvalue().encode()
+
+
+def _harmless(cell: Any) -> Any:
+    """A cell that no spreadsheet takes for a formula, which could send what stands beside it elsewhere."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell

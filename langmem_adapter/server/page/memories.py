@@ -1,0 +1,176 @@
+"""The list of memories: searched as one types, each hit with why it was found; and the first screen of an empty database."""
+
+import time
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, Form, Query, Request, Response
+from pydantic import BaseModel
+
+from langmem_adapter.memory import Memory
+from langmem_adapter.records.results import Explanation, Hit, MemoryItem
+from langmem_adapter.server.auth import Principal
+from langmem_adapter.server.page.asking import Filled, Whose, total, whose
+from langmem_adapter.server.page.session import check_form
+from langmem_adapter.server.page.shell import PREFIX, Shell
+from langmem_adapter.storage.holdings import Holder, holders
+from langmem_adapter.twins import beside
+
+__all__ = ["router"]
+
+_PAGE: Final = 50
+_HITS: Final = 20
+_USER: Final = "me"
+
+
+@dataclass(frozen=True, slots=True)
+class _Example:
+    """Something to say for a first time.
+
+    Attributes:
+        text: What is said.
+        shows: What there is to see.
+        language: Its tag.
+        user: Who says it, where nobody is chosen.
+    """
+
+    text: str
+    shows: str
+    language: str = "en"
+    user: str = "ada"
+
+
+_EXAMPLES: Final = (
+    _Example(
+        "Hi! I am Ada. I live in Kyoto with my dog Rex, and I am vegetarian.", "one sentence becomes several memories"
+    ),
+    _Example("I moved to Lyon last week.", "after the first: an update, at the date that was meant"),
+    _Example("我叫小明，住在北京，喜欢喝茶。", "the same in Chinese", "zh", "小明"),
+    _Example("我上个月搬到上海了。", "after the one before: an update", "zh", "小明"),
+)
+_FEW: Final = 5  # memories; with less, somebody is still trying it out
+
+
+class _Asked(Whose):
+    q: Filled[str] = None
+    type: Filled[str] = None
+    as_of: Filled[str] = None
+    after: Filled[str] = None
+    expired: bool = False
+
+    @property
+    def wants_some(self) -> bool:
+        """Whether not all of them are asked for."""
+        return any(each is not None for each in (self.q, self.type, self.as_of, self.after))
+
+
+class _Added(BaseModel):
+    text: str
+    user_id: Filled[str] = None
+    agent_id: Filled[str] = None
+    run_id: Filled[str] = None
+    verbatim: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One kind of evidence of a hit: where its piece of the bar begins, in percent, and how long it is."""
+
+    name: str
+    value: float
+    begins: float
+    length: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A memory of the list, with what found it where a question did."""
+
+    item: MemoryItem
+    score: float | None = None
+    parts: tuple[_Part, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    rows: list[_Row]
+    after: str | None = None
+
+
+def router(memory: Memory, caller: Any, shell: Shell) -> APIRouter:
+    """The views.
+
+    Args:
+        memory: What is shown.
+        caller: The default of a parameter that gets the `Principal`.
+        shell: Makes the answers.
+    """
+    routes = APIRouter(prefix=PREFIX)
+
+    @routes.get("")
+    async def home(request: Request) -> Response:
+        return shell.go(request, "/memories")
+
+    @routes.get("/memories")
+    async def memories(request: Request, asked: Annotated[_Asked, Query()], who: Principal = caller) -> Response:
+        who.need("read")
+        fields = await whose(memory, who, asked)
+        if fields is None:
+            return shell.show(request, "start", who, user=_USER, others=(), examples=_EXAMPLES)
+        began = time.perf_counter()
+        found = await (_listed if asked.q is None else _searched)(memory, asked, fields)
+        spent = (time.perf_counter() - began) * 1000
+        number = await total(memory, fields)
+        if not (number or found.rows or asked.wants_some):
+            return shell.show(request, "start", who, fields, others=await _others(memory, who), examples=_EXAMPLES)
+        told: dict[str, Any] = {"asked": asked, "found": found, "total": number, "ms": spent}
+        told["examples"] = _EXAMPLES if number < _FEW else ()
+        return shell.show(request, "memories", who, fields, **told)
+
+    @routes.post("/memories", dependencies=[Depends(check_form)])
+    async def add(request: Request, form: Annotated[_Added, Form()], who: Principal = caller) -> Response:
+        who.need("write")
+        fields = who.narrowed(form.model_dump())
+        added = await memory.aadd(form.text, **fields, infer=not form.verbatim)
+        if added.trace_id is None:
+            return shell.go(request, "/memories", fields)
+        return shell.go(request, f"/traces/{added.trace_id}", fields)
+
+    return routes
+
+
+async def _others(memory: Memory, who: Principal) -> list[Holder]:
+    """Whom else somebody may have meant, who named a scope that has nothing."""
+    if "admin" not in who.rights or who.scope is not None:
+        return []
+    found: list[Holder] = await beside(memory.engine.reading, holders, "user_id", most=_FEW)
+    return [each for each in found if each.memories]
+
+
+async def _listed(memory: Memory, asked: _Asked, fields: dict[str, Any]) -> _Found:
+    only = None if asked.type is None else {"memory_type": asked.type}
+    how: dict[str, Any] = {"filters": only, "as_of": asked.as_of, "include_expired": asked.expired}
+    page = await memory.aget_all(**fields, **how, k=_PAGE, after=asked.after)
+    return _Found([_Row(item) for item in page], page.next)
+
+
+async def _searched(memory: Memory, asked: _Asked, fields: dict[str, Any]) -> _Found:
+    how: dict[str, Any] = {"memory_type": asked.type, "as_of": asked.as_of, "explain": True}
+    hits = await memory.asearch(asked.q or "", **fields, **how, k=_HITS)
+    most = max((hit.score for hit in hits), default=0.0)
+    return _Found([_Row(hit.item, hit.score, tuple(_parts(hit, most))) for hit in hits])
+
+
+def _parts(hit: Hit, most: float) -> list[_Part]:
+    """The evidence that counted for a hit, the bar of the best one being full."""
+    explanation = hit.explanation or Explanation(0.0, 0.0, "")
+    counted = sorted(
+        ((name, value) for name, value in explanation.parts.items() if value > 0), key=lambda part: -part[1]
+    )
+    parts: list[_Part] = []
+    begins = 0.0
+    for name, value in counted:
+        length = 100 * value / most if most > 0 else 0.0
+        parts.append(_Part(name, value, begins, length))
+        begins += length
+    return parts

@@ -1,0 +1,83 @@
+"""Pages of dated rows: their order, and where the next page begins."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Text, and_, literal, or_, select, type_coerce
+
+from langmem_adapter.storage.cursors import cursor, no_cursor, parse_cursor
+from langmem_adapter.storage.moments import held
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy import ColumnElement, Connection, Select
+
+__all__ = ["below", "listed", "newest", "place"]
+
+
+def place(created_at: ColumnElement[datetime]) -> ColumnElement[Any]:
+    """What a cursor says of the date of a row: on SQLite, where texts are compared, that which is kept."""
+    return type_coerce(held(created_at), Text).label("place")
+
+
+def newest(created_at: ColumnElement[datetime], pk: ColumnElement[Any]) -> tuple[ColumnElement[Any], ...]:
+    """The order of pages: the newest statement first."""
+    return held(created_at).desc(), pk.desc()
+
+
+def below(
+    connection: Connection, after: str, created_at: ColumnElement[datetime], pk: ColumnElement[Any]
+) -> ColumnElement[bool]:
+    """Condition on rows in the order of `newest`: they come after the page that gave this cursor.
+
+    Raises:
+        InvalidInputError: The cursor is none of ours.
+    """
+    created, last = parse_cursor(after, str, pk.type.python_type)
+    moment = _moment(connection, created_at, created, after)
+    return or_(held(created_at) < moment, and_(held(created_at) == moment, pk < last))
+
+
+def listed(
+    connection: Connection,
+    query: Select[Any],
+    created_at: ColumnElement[datetime],
+    pk: ColumnElement[Any],
+    *,
+    k: int,
+    after: str | None,
+) -> tuple[Sequence[Any], str | None]:
+    """A page of what a query gives, the newest first, and the cursor of the next page.
+
+    Args:
+        connection: A read transaction.
+        query: Selects rows; *pk* is among their columns, under its name.
+        created_at: The date by which they are ordered.
+        pk: What tells rows of one date apart.
+        k: Rows of a page.
+        after: The cursor of the page before.
+
+    Raises:
+        InvalidInputError: The cursor is none of ours.
+    """
+    if after is not None:
+        query = query.where(below(connection, after, created_at, pk))
+    rows = connection.execute(query.add_columns(place(created_at)).order_by(*newest(created_at, pk)).limit(k + 1)).all()
+    following = cursor(str(rows[k - 1].place), rows[k - 1]._mapping[pk]) if len(rows) > k else None
+    return rows[:k], following
+
+
+def _moment(
+    connection: Connection, created_at: ColumnElement[datetime], created: str, after: str
+) -> ColumnElement[Any]:
+    text, on_sqlite = literal(created, Text()), connection.dialect.name == "sqlite"
+    try:
+        moment = literal(datetime.fromisoformat(created))
+    except ValueError:  # on SQLite a page may end at a row with such a text
+        kept = select(text).where(type_coerce(created_at, Text) == text).limit(1)
+        if not on_sqlite or connection.execute(kept).first() is None:
+            raise no_cursor(after) from None
+    return text if on_sqlite else moment

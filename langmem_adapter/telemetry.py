@@ -1,0 +1,272 @@
+"""What operators see of a memory: each operation once, as a span of OpenTelemetry and by whoever counts (metrics).
+
+Spans follow OpenTelemetry's conventions for memory (`gen_ai.memory.*`, in development there): named by the operation, with
+the store and the number of records. Whose memory it is they say with the setting `otel_scopes`; texts only where
+OpenTelemetry's own variable asks for them (`settings.wants_content`); what an error says never, since it may quote a memory.
+
+OpenTelemetry is never imported here: a program that wants spans has done so, and set a provider. Any other pays for a look.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, Generic, Literal, TypeAlias, TypeVar
+
+from langmem_adapter._version import __version__
+from langmem_adapter.records.cost import Usage
+from langmem_adapter.settings import wants_content
+from langmem_adapter.twins import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from types import ModuleType
+
+    from opentelemetry.trace import Span, Tracer, TracerProvider
+
+    from langmem_adapter.records.results import AddResult, Hit
+    from langmem_adapter.records.scope import Scope
+    from langmem_adapter.records.work import Change
+
+__all__ = [
+    "ADDED",
+    "ADDED_EACH",
+    "CHANGED",
+    "CHANGED_EACH",
+    "COUNTED",
+    "FOUND",
+    "Observed",
+    "Operation",
+    "Outcome",
+    "Telemetry",
+    "api",
+    "trace_id",
+]
+
+R = TypeVar("R")
+
+Name: TypeAlias = Literal["create_memory", "upsert_memory", "update_memory", "delete_memory", "search_memory"]
+Record: TypeAlias = "Mapping[str, str | float | None]"
+
+_API: Final = "opentelemetry.trace"
+_SCOPE: Final = {"user_id": "user.id", "agent_id": "gen_ai.agent.id", "run_id": "gen_ai.conversation.id"}
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What is asked of a memory.
+
+    Attributes:
+        name: As the conventions call it: an add may create or update, so it is `"upsert_memory"`; verbatim it creates.
+        scope: Whose memory, as far as one is named.
+        record_id: The memory, where it is about one.
+        query: What is searched for.
+    """
+
+    name: Name
+    scope: Scope | None = None
+    record_id: str | None = None
+    query: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[R]):
+    """How the result of an operation is read.
+
+    Attributes:
+        count: How many memories it found or changed.
+        records: These, in the form of the conventions.
+        usage: What it cost.
+    """
+
+    count: Callable[[R], int]
+    records: Callable[[R], Sequence[Record]] = lambda _: ()
+    usage: Callable[[R], Usage] = lambda _: Usage()
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """An operation that has ended.
+
+    Attributes:
+        name: Of the operation.
+        seconds: How long it took.
+        error: The kind of the error that it ended in.
+        count: How many memories it found or changed.
+        usage: What it cost.
+    """
+
+    name: Name
+    seconds: float
+    error: str | None
+    count: int = 0
+    usage: Usage = Usage()
+
+
+class Telemetry:
+    """Observes the operations of one memory.
+
+    Args:
+        store: What spans call the memory: its location, without a password.
+        scopes: Whether they say whose memory it is.
+
+    Attributes:
+        observers: Told of each operation that has ended, on the thread or event loop that it ended on.
+
+    Example:
+        >>> from langmem_adapter import Memory
+        >>> with Memory(":memory:") as memory:
+        ...     memory.engine.telemetry.observers.append(lambda seen: print(seen.name, seen.count, seen.error))
+        ...     added = memory.add("I like tea.", user_id="alice")
+        upsert_memory 1 None
+    """
+
+    def __init__(self, store: str, *, scopes: bool = False) -> None:
+        self.observers: list[Callable[[Observed], None]] = []
+        self._store = store
+        self._scopes = scopes
+
+    def observed(self, plan: Plan[R], operation: Operation, outcome: Outcome[R]) -> Plan[R]:
+        """A plan that is observed, if anybody looks.
+
+        Args:
+            plan: What is done.
+            operation: What it is called.
+            outcome: How its result is read.
+        """
+        if not self.observers and api() is None:
+            return plan
+
+        def run() -> R:
+            with self._observing(operation, outcome) as kept:
+                kept.append(plan.run())
+            return kept[0]
+
+        async def arun() -> R:
+            with self._observing(operation, outcome) as kept:
+                kept.append(await plan.arun())
+            return kept[0]
+
+        return Plan(run, arun)
+
+    @contextmanager
+    def _observing(self, operation: Operation, outcome: Outcome[R]) -> Iterator[list[R]]:
+        kept: list[R] = []
+        began, failed = time.perf_counter(), None
+        with self._span(operation) as span:
+            try:
+                yield kept
+            except BaseException as error:
+                failed = type(error).__name__
+                raise
+            finally:
+                told = (outcome.count(kept[0]), outcome.usage(kept[0])) if kept else ()
+                seen = Observed(operation.name, time.perf_counter() - began, failed, *told)
+                for observer in self.observers:
+                    observer(seen)
+                if span is not None and span.is_recording():
+                    _end(span, seen, outcome.records(kept[0]) if kept and wants_content() else ())
+
+    def _span(self, operation: Operation) -> AbstractContextManager[Span | None]:
+        trace = api()
+        if trace is None:
+            return nullcontext()
+        return _tracer(trace.get_tracer_provider()).start_as_current_span(
+            operation.name,
+            attributes=self._attributes(operation),
+            record_exception=False,
+            set_status_on_exception=False,
+        )
+
+    def _attributes(self, operation: Operation) -> dict[str, str]:
+        told = {"gen_ai.operation.name": operation.name, "gen_ai.memory.store.id": self._store}
+        if operation.record_id is not None:
+            told["gen_ai.memory.record.id"] = operation.record_id
+        if operation.scope is not None and self._scopes:
+            told |= {_SCOPE[field]: value for field, value in operation.scope.named.items()}
+        if operation.query is not None and wants_content():
+            told["gen_ai.memory.query.text"] = operation.query
+        return told
+
+
+def api() -> ModuleType | None:
+    """OpenTelemetry's tracing, where the program has set it up."""
+    trace = sys.modules.get(_API)
+    if trace is None or isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+        return None
+    return trace
+
+
+def trace_id() -> str | None:
+    """Of the trace that this call is part of, as logs write it; `None` outside of one."""
+    trace = api()
+    context = None if trace is None else trace.get_current_span().get_span_context()
+    return f"{context.trace_id:032x}" if context is not None and context.is_valid else None
+
+
+@lru_cache(maxsize=1)
+def _tracer(provider: TracerProvider) -> Tracer:
+    return provider.get_tracer("langmem_adapter", __version__)
+
+
+def _end(span: Span, seen: Observed, records: Sequence[Record]) -> None:
+    if seen.error is None:
+        span.set_attribute("gen_ai.memory.record.count", seen.count)
+    else:
+        span.set_attribute("error.type", seen.error)
+        span.set_status(sys.modules[_API].StatusCode.ERROR)
+    if records:  # a list as JSON: spans have no attributes of any other structure
+        span.set_attribute("gen_ai.memory.records", json.dumps(list(records), ensure_ascii=False))
+
+
+# ── how results are read ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _of_changes(changes: Sequence[Change]) -> list[Record]:
+    return [{"id": change.id, "content": change.text} for change in changes if change.event != "NONE"]
+
+
+def _of_hits(hits: Sequence[Hit]) -> list[Record]:
+    return [{"id": hit.id, "content": hit.text, "score": hit.score} for hit in hits]
+
+
+def _done(ends: Sequence[R | Exception]) -> list[R]:
+    return [end for end in ends if not isinstance(end, Exception)]
+
+
+def _changes(results: Sequence[AddResult | Exception]) -> list[Change]:
+    return [change for result in _done(results) for change in result.results if change.event != "NONE"]
+
+
+def _together(results: Sequence[AddResult | Exception]) -> Usage:
+    """Of runs that several items shared, each once: these have the same object."""
+    return sum({id(result.usage): result.usage for result in _done(results)}.values(), Usage())
+
+
+ADDED: Final[Outcome[AddResult]] = Outcome(
+    count=lambda result: len(_changes([result])),
+    records=lambda result: _of_changes(result.results),
+    usage=lambda result: result.usage,
+)
+"""Of `add`; facts that changed nothing are not counted."""
+ADDED_EACH: Final[Outcome[list[AddResult | Exception]]] = Outcome(
+    count=lambda results: len(_changes(results)),
+    records=lambda results: _of_changes(_changes(results)),
+    usage=_together,
+)
+"""Of `add_many`."""
+FOUND: Final[Outcome[list[Hit]]] = Outcome(count=len, records=_of_hits)
+"""Of `search`."""
+CHANGED: Final[Outcome[Change]] = Outcome(count=lambda _: 1, records=lambda change: _of_changes([change]))
+"""Of an edit."""
+CHANGED_EACH: Final[Outcome[list[Change | Exception]]] = Outcome(
+    count=len, records=lambda ends: _of_changes(_done(ends))
+)
+"""Of many edits, those that failed among them: what was attempted is counted."""
+COUNTED: Final[Outcome[int]] = Outcome(count=int)
+"""Of what tells a number."""

@@ -1,0 +1,100 @@
+"""What somebody does on the page: searches as she types, walks with the keys, logs in and out, tries the first sentence."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from playwright.sync_api import expect
+
+from langmem_adapter.records.scope import Scope
+from langmem_adapter.server.app import create_app
+from langmem_adapter.storage import keys
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from langmem_adapter.memory import Memory
+
+
+def test_hits_come_while_one_types(memory: Memory, served: Callable[..., str], visit: Callable[..., Any]) -> None:
+    for text in ("Lives in Lyon", "Likes jazz", "Is vegetarian"):
+        memory.add(text, user_id="ada", infer=False)
+    visitor = visit()
+    page = visitor.page
+    page.goto(f"{served(create_app(memory, auth='local'))}/ui/memories")
+    expect(page.get_by_role("article")).to_have_count(3)
+    page.keyboard.press("/")
+    page.keyboard.type("jazz music")
+    expect(page.get_by_role("status")).to_contain_text("in 3 memories")
+    expect(page.get_by_role("article").first).to_contain_text("Likes jazz")
+    expect(page).to_have_url(re.compile(r"q=jazz"))
+    expect(page.get_by_role("searchbox")).to_be_focused()
+    page.reload()
+    expect(page.get_by_role("searchbox")).to_have_value("jazz music")
+    assert visitor.said == []
+
+
+def test_the_keys_lead_through_the_list(memory: Memory, served: Callable[..., str], visit: Callable[..., Any]) -> None:
+    for text in ("Likes tea", "Likes jazz"):
+        memory.add(text, user_id="ada", infer=False)
+    page = visit().page
+    page.goto(f"{served(create_app(memory, auth='local'))}/ui/memories")
+    page.keyboard.press("j")
+    expect(page.get_by_role("link", name="Likes jazz")).to_be_focused()
+    page.keyboard.press("j")
+    expect(page.get_by_role("link", name="Likes tea")).to_be_focused()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("k")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"/ui/memories/[0-9a-f-]{36}"))
+
+
+def test_a_theme_is_chosen_and_stays(memory: Memory, served: Callable[..., str], visit: Callable[..., Any]) -> None:
+    memory.add("Likes tea", user_id="ada", infer=False)
+    page = visit(color_scheme="light").page
+    page.goto(f"{served(create_app(memory, auth='local'))}/ui/memories")
+    background = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(background)
+    page.get_by_role("button", name="dark theme").click()
+    expect(page.get_by_role("button", name="dark theme")).to_have_attribute("aria-pressed", "true")
+    assert page.evaluate(background) != light
+    page.reload()
+    assert page.evaluate(background) != light
+
+
+def test_a_key_opens_the_page_until_one_logs_out(
+    memory: Memory, served: Callable[..., str], visit: Callable[..., Any]
+) -> None:
+    memory.add("Likes tea", user_id="ada", infer=False)
+    _, key = memory.engine.database.write(lambda c: keys.create(c, "page", Scope(user_id="ada"), ["read"]))
+    visitor = visit()
+    page = visitor.page
+    page.goto(f"{served(create_app(memory, auth='keys'))}/ui/memories?q=tea")
+    page.get_by_role("textbox", name="Key").fill("lma_nothing")
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("alert")).to_contain_text("not good for anything")
+    page.get_by_role("textbox", name="Key").fill(key)
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("article")).to_contain_text("Likes tea")
+    assert page.evaluate("document.cookie") == ""
+    page.get_by_role("button", name="Log out").click()
+    expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+    page.go_back()
+    page.reload()
+    expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+
+
+def test_a_first_visitor_tries_a_sentence(
+    memory: Memory, served: Callable[..., str], visit: Callable[..., Any]
+) -> None:
+    visitor = visit()
+    page = visitor.page
+    page.goto(f"{served(create_app(memory, auth='local'))}/ui")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Nothing is remembered yet")
+    page.get_by_role("button", name="I live in Kyoto").click()
+    expect(page).to_have_url(re.compile(r"/ui/traces/"))
+    expect(page.get_by_role("main")).to_contain_text("Is vegetarian")
+    assert visitor.said == []

@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from langmem_adapter.memory import Memory
+from tests.server.conftest import client
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fastapi.testclient import TestClient
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
+    """A memory that the tests of a module share; making an app takes longer than most of them."""
+    with Memory(tmp_path_factory.mktemp("page") / "memory.db") as memory:
+        yield memory
+
+
+@pytest.fixture(scope="module")
+def local(shared: Memory) -> Iterator[TestClient]:
+    """A browser on this machine, for the shared memory."""
+    with client(shared, auth="local") as http:
+        yield http
+
+
+@pytest.fixture(scope="module")
+def keyed(shared: Memory) -> Iterator[TestClient]:
+    """A browser that has to log in, for the shared memory."""
+    with client(shared) as http:
+        yield http

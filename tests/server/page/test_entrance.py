@@ -1,0 +1,180 @@
+"""The way into the page: who is let in, what a browser keeps of it, and which forms are taken."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from sqlalchemy import update
+
+from langmem_adapter.records.scope import Scope
+from langmem_adapter.storage import keys, sessions, tables
+from tests.server.conftest import ALICE, client, key, remembered
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fastapi.testclient import TestClient
+
+    from langmem_adapter.memory import Memory
+
+MEMORIES: Final = "/ui/memories"
+TOKEN: Final = re.compile(r'name="csrf" value="([0-9a-f]+)"')
+
+
+def token(http: TestClient, path: str) -> str:
+    """What the forms of a view carry."""
+    found = TOKEN.search(http.get(path).text)
+    assert found is not None
+    return found[1]
+
+
+def logged_in(http: TestClient, shown: str, **form: Any) -> Any:
+    sent = {"csrf": token(http, "/ui/login"), "key": shown, **form}
+    return http.post("/ui/login", data=sent, follow_redirects=False)
+
+
+@pytest.fixture
+def guarded(memory: Memory) -> Iterator[TestClient]:
+    """A browser that has not logged in yet."""
+    with client(memory) as http:
+        yield http
+
+
+def test_who_has_not_logged_in_is_led_there_and_back(memory: Memory, guarded: TestClient) -> None:
+    remembered(memory, "alice")
+    asked = guarded.get(f"{MEMORIES}?q=tea", follow_redirects=False)
+    assert (asked.status_code, asked.headers["location"]) == (303, "/ui/login?to=%2Fui%2Fmemories%3Fq%3Dtea")
+    shown = guarded.get(asked.headers["location"])
+    assert 'name="to" value="/ui/memories?q=tea"' in shown.text
+    refused = logged_in(guarded, "lma_wrong", to="/ui/memories?q=tea")
+    assert 'name="to" value="/ui/memories?q=tea"' in refused.text
+    entered = logged_in(guarded, key(memory)["X-API-Key"], to="/ui/memories?q=tea")
+    assert (entered.status_code, entered.headers["location"]) == (303, "/ui/memories?q=tea")
+    assert "I am alice and I like tea." in guarded.get(entered.headers["location"]).text
+
+
+def test_what_a_browser_keeps_no_script_reads_and_no_other_site_sends(memory: Memory, guarded: TestClient) -> None:
+    shown = key(memory)["X-API-Key"]
+    cookie = logged_in(guarded, shown).headers["set-cookie"]
+    assert {"HttpOnly", "SameSite=strict", "Path=/ui"} <= {part.strip() for part in cookie.split(";")}
+    assert shown.rpartition("_")[2] not in cookie
+    with client(memory, hosts=["testserver"]) as encrypted:
+        encrypted.base_url = "https://testserver"
+        assert "Secure" in logged_in(encrypted, shown).headers["set-cookie"]
+
+
+def test_a_wrong_key_is_refused_and_not_shown_again(memory: Memory, guarded: TestClient) -> None:
+    key(memory)
+    answer = logged_in(guarded, "lma_wrong_secret")
+    assert answer.status_code == 401
+    assert "not good for anything here" in answer.text and "lma_wrong_secret" not in answer.text
+    assert guarded.get(MEMORIES, follow_redirects=False).status_code == 303
+
+
+@pytest.mark.parametrize("ends", ["logout", "revoked", "time", "purge"])
+def test_a_session_ends(memory: Memory, guarded: TestClient, ends: str) -> None:
+    remembered(memory, "alice")
+    shown = key(memory)["X-API-Key"]
+    logged_in(guarded, shown)
+    kept = dict(guarded.cookies)
+    assert guarded.get(MEMORIES).status_code == 200
+    write = memory.engine.database.write
+    match ends:
+        case "logout":
+            guarded.post("/ui/logout", data={"csrf": token(guarded, MEMORIES)})
+        case "revoked":
+            write(lambda connection: keys.revoke(connection, keys.listed(connection)[0].id))
+        case "time":
+            past = datetime.now(UTC) - timedelta(seconds=1)
+            write(lambda connection: connection.execute(update(tables.sessions).values(ends_at=past)))
+        case _:
+            memory.purge(user_id="alice")
+    guarded.cookies.clear()
+    guarded.cookies.update(kept)
+    assert guarded.get(MEMORIES, follow_redirects=False).headers["location"].startswith("/ui/login")
+
+
+def test_sessions_that_are_over_are_forgotten(memory: Memory) -> None:
+    def twice(connection: Any) -> int:
+        mine, _ = keys.create(connection, "test", ALICE, ["read"])
+        sessions.begin(connection, mine)
+        connection.execute(update(tables.sessions).values(ends_at=datetime.now(UTC) - timedelta(days=1)))
+        sessions.begin(connection, mine)
+        return len(connection.execute(tables.sessions.select()).all())
+
+    assert memory.engine.database.write(twice) == 1
+
+
+@pytest.mark.parametrize("sent", [{}, {"csrf": ""}, {"csrf": "0" * 64}, {"csrf": "钥匙"}])
+def test_a_form_that_is_not_ours_changes_nothing(memory: Memory, http: TestClient, sent: dict[str, str]) -> None:
+    remembered(memory, "alice")
+    http.get(MEMORIES)
+    answer = http.post(MEMORIES, data={"text": "I like coffee.", "user_id": "alice", **sent})
+    assert answer.status_code == 403 and "load the page anew" in answer.text
+    assert [item.text for item in memory.get_all(user_id="alice")] == ["I am alice and I like tea."]
+
+
+def test_the_token_of_another_browser_is_worth_nothing(memory: Memory) -> None:
+    remembered(memory, "alice")
+    with client(memory, auth="local") as mine, client(memory, auth="local") as another:
+        stolen = token(another, MEMORIES)
+        mine.get(MEMORIES)
+        assert mine.post(MEMORIES, data={"text": "x", "user_id": "alice", "csrf": stolen}).status_code == 403
+
+
+def test_another_site_may_not_send_a_form(memory: Memory, http: TestClient) -> None:
+    remembered(memory, "alice")
+    sent = {"text": "x", "user_id": "alice", "csrf": token(http, MEMORIES)}
+    for origin in ("https://evil.example", "null"):
+        assert http.post(MEMORIES, data=sent, headers={"Origin": origin}).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "to", ["https://evil.example/", "//evil.example", "/ui//evil.example", "/ui\\evil", "javascript:x"]
+)
+def test_a_login_leads_to_no_other_site(memory: Memory, guarded: TestClient, to: str) -> None:
+    entered = logged_in(guarded, key(memory)["X-API-Key"], to=to)
+    assert entered.headers["location"] == MEMORIES
+
+
+def test_a_key_without_the_right_sees_no_form_and_may_not_send_one(memory: Memory, guarded: TestClient) -> None:
+    remembered(memory, "alice")
+    logged_in(guarded, key(memory, ALICE, "read")["X-API-Key"])
+    assert "Remember something" not in guarded.get(MEMORIES).text
+    sent = {"text": "I like coffee.", "csrf": token(guarded, MEMORIES)}
+    assert guarded.post(MEMORIES, data=sent).status_code == 403
+
+
+def test_behind_a_proxy_nobody_is_local(http: TestClient) -> None:
+    answer = http.get(MEMORIES, headers={"X-Forwarded-For": "10.0.0.1"})
+    assert answer.status_code == 401 and "keys create" in answer.text
+
+
+def test_a_script_that_swaps_a_part_is_sent_to_the_login_as_a_whole(guarded: TestClient) -> None:
+    answer = guarded.get(MEMORIES, headers={"HX-Request": "true"})
+    assert (answer.status_code, answer.text) == (401, "")
+    assert answer.headers["hx-redirect"].startswith("/ui/login")
+
+
+def test_a_theme_stays(memory: Memory, http: TestClient) -> None:
+    remembered(memory, "alice")
+    for theme, told in (("dark", "dark"), ("light", "light"), ("pink", "auto")):
+        sent = {"theme": theme, "csrf": token(http, MEMORIES), "to": "/ui/memories?q=tea"}
+        page = http.post("/ui/theme", data=sent)
+        assert page.url.query == b"q=tea"
+        assert f'data-theme="{told}"' in page.text
+
+
+def test_a_key_of_one_user_sees_nothing_of_another(memory: Memory, guarded: TestClient) -> None:
+    remembered(memory, "alice")
+    remembered(memory, "bob")
+    logged_in(guarded, key(memory)["X-API-Key"])
+    assert "I am bob" not in guarded.get(MEMORIES).text
+    assert guarded.get(f"{MEMORIES}?user_id=bob").status_code == 403
+    assert guarded.get(f"{MEMORIES}?agent_id=bob").status_code == 200
+    sent = {"text": "I like coffee.", "user_id": "bob", "csrf": token(guarded, MEMORIES)}
+    assert guarded.post(MEMORIES, data=sent).status_code == 403
+    assert [item.scope for item in memory.get_all(user_id="bob")] == [Scope(user_id="bob")]

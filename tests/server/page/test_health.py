@@ -1,0 +1,137 @@
+"""How the server is, as it reaches a browser."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from pydantic import SecretStr
+from sqlalchemy import update
+
+from langmem_adapter.memory import Memory
+from langmem_adapter.settings import Settings
+from langmem_adapter.storage import jobs, tables
+from tests.server.conftest import ALICE, client, key, remembered
+from tests.server.page.test_entrance import logged_in, token
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fastapi.testclient import TestClient
+
+HEALTH: Final = "/ui/health"
+INDEX: Final = "/ui/health/index"
+CHECK: Final = re.compile(r'<span class="status">(\w+)</span> <span class="what">(\w+)</span>')
+SETTING: Final = re.compile(r"<code>(\w+)</code></th><td>(?:<bdi>)?([^<]*).*?</td><td>(\w+)</td>")
+
+
+@pytest.fixture
+def memory(shared: Memory) -> Memory:
+    """An empty one."""
+    shared.reset()
+    return shared
+
+
+@pytest.fixture
+def http(memory: Memory, local: TestClient) -> TestClient:
+    return local
+
+
+def told(http: TestClient, path: str, **form: str) -> str:
+    """The view that answers a form."""
+    answer = http.post(path, data={"csrf": token(http, INDEX), **form})
+    assert answer.status_code == 200
+    return answer.text
+
+
+def rebuilt(http: TestClient) -> str:
+    page = told(http, f"{HEALTH}/rebuild")
+    give_up = time.monotonic() + 30
+    while "<progress" in page and time.monotonic() < give_up:
+        assert 'http-equiv="refresh"' in page and 'hx-get="/ui/health/index"' in page
+        page = http.get(INDEX).text
+    return page
+
+
+def test_the_checks_of_the_doctor_are_shown(memory: Memory, http: TestClient) -> None:
+    remembered(memory, "alice")
+    quick = http.get(HEALTH).text
+    assert {name: status for status, name in CHECK.findall(quick)}.keys() >= {"python", "packages", "telemetry", "disk"}
+    whole = {name: status for status, name in CHECK.findall(told(http, HEALTH))}
+    assert (whole["database"], whole["index"]) == ("OK", "OK") and "model" not in whole
+    assert {"embeddings", "model"} <= {name for _, name in CHECK.findall(told(http, HEALTH, ask="true"))}
+
+
+def test_what_fails_is_told_with_what_mends_it(
+    memory: Memory, http: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remembered(memory, "alice")
+    _empty(memory)
+    monkeypatch.setenv("LANGSMITH_TRACING", "true")
+    page = http.get(HEALTH).text
+    assert "It works, with a warning" in page and "<code>unset LANGSMITH_TRACING</code>" in page
+    page = told(http, HEALTH)
+    assert "Something is broken" in page and ("FAIL", "index") in CHECK.findall(page)
+
+
+def test_every_setting_says_where_it_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LANGMEM_ADAPTER_TRACE_DAYS", "7")
+    settings = Settings(api_key=SecretStr("sk-very-secret"), base_url="http://ada:hush@models.example/v1")
+    with Memory(tmp_path / "m.db", settings=settings, graph=True) as memory, client(memory, auth="local") as http:
+        page = http.get(HEALTH).text
+    found = {name: (value, origin) for name, value, origin in SETTING.findall(page)}
+    assert found.keys() == Settings.model_fields.keys()
+    assert (found["trace_days"], found["attempts"]) == (("7.0", "environment"), ("20", "default"))
+    assert (found["api_key"], found["graph"]) == (("set", "argument"), ("yes", "argument"))
+    assert found["database"] == (str(tmp_path / "m.db"), "argument")
+    assert (found["model"], found["embeddings"]) == (("offline", "default"), ("hash:512", "default"))
+    assert "sk-very-secret" not in page and "hush" not in page
+
+
+def test_the_queue_is_counted(memory: Memory, http: TestClient) -> None:
+    assert "Nobody waits" in http.get(HEALTH).text
+    memory.engine.database.write(_taken)
+    assert "<dt>under way</dt><dd>1</dd>" in http.get(HEALTH).text
+
+
+def _taken(connection: Any) -> None:
+    """A job that another worker has, so that none of the app's begins it."""
+    jobs.submit(connection, [{"messages": "I like tea.", "user_id": "alice"}], most=10)
+    jobs.take(connection, "another", lease=600)
+
+
+def test_an_index_that_is_wrong_is_found_and_mended(memory: Memory, http: TestClient) -> None:
+    remembered(memory, "alice")
+    assert "1 vector compared" in told(http, f"{HEALTH}/verify")
+    _empty(memory)
+    assert "1 only in the database" in told(http, f"{HEALTH}/verify")
+    assert "Rebuilt from 1 memory" in rebuilt(http)
+    assert "equal to the database" in told(http, f"{HEALTH}/verify")
+
+
+def test_what_cannot_be_rebuilt_is_told(memory: Memory, http: TestClient) -> None:
+    number = remembered(memory, "alice")
+    remembered(memory, "bob")
+    cut = update(tables.memories).where(tables.memories.c.id == number).values(embedding=b"\0\0\0\0")
+    memory.engine.database.write(lambda connection: connection.execute(cut))
+    assert "It was not rebuilt" in rebuilt(http)
+
+
+def _empty(memory: Memory) -> None:
+    """Damage the index as no program of ours does."""
+    memory.engine.indexer.pull()
+    index: Any = memory.engine.indexer.index
+    index.clear()
+
+
+def test_who_does_not_reach_everything_learns_that_it_is_alive(memory: Memory, keyed: TestClient) -> None:
+    remembered(memory, "bob")
+    for scope, rights in ((ALICE, ["read"]), (ALICE, ["admin"]), (None, ["read", "write"])):
+        logged_in(keyed, key(memory, scope, *rights)["X-API-Key"])
+        page = keyed.get(HEALTH).text
+        assert "Alive" in page and str(memory.location) not in page and "Configuration" not in page
+        assert keyed.get(INDEX).status_code == 403
+        for path in (HEALTH, f"{HEALTH}/verify", f"{HEALTH}/rebuild"):
+            assert keyed.post(path, data={"csrf": token(keyed, HEALTH)}).status_code == 403

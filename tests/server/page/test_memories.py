@@ -1,0 +1,81 @@
+"""The list of memories, as it reaches a browser."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from tests.server.page.test_entrance import token
+
+if TYPE_CHECKING:
+    from fastapi.testclient import TestClient
+
+    from langmem_adapter.memory import Memory
+
+MEMORIES: Final = "/ui/memories"
+TITLE: Final = re.compile(r"data-entry>([^<]*)</a>")
+HOSTILE: Final = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "{{ 7 * 7 }}",
+    "\u202eabc",
+    "中" * 5_000,
+)
+
+
+def titles(http: TestClient, query: str = "") -> list[str]:
+    return TITLE.findall(http.get(f"{MEMORIES}?{query}").text)
+
+
+def test_the_newest_come_first_page_by_page(memory: Memory, http: TestClient) -> None:
+    for number in range(60):
+        memory.add(f"Number {number}.", user_id="alice", infer=False)
+    first = http.get(MEMORIES).text
+    assert TITLE.findall(first) == [f"Number {number}." for number in range(59, 9, -1)]
+    older = re.search(r'href="([^"]*after=[^"]*)"', first)
+    assert older is not None
+    second = http.get(older[1].replace("&amp;", "&")).text
+    assert TITLE.findall(second) == [f"Number {number}." for number in range(9, -1, -1)]
+    assert "60 memories" in first
+
+
+def test_a_question_is_answered_with_why(memory: Memory, http: TestClient) -> None:
+    memory.add("I live in Lyon.", user_id="alice", timestamp="2024-05-01T00:00:00Z")
+    memory.add("I like jazz.", user_id="alice", timestamp="2024-05-02T00:00:00Z")
+    page = http.get(f"{MEMORIES}?q=where+does+she+live").text
+    assert TITLE.findall(page)[0] == "Lives in Lyon"
+    assert re.search(r"</i>words 0\.\d\d", page) and '<rect class="part-words"' in page
+    assert titles(http, "as_of=2024-05-01") == ["Lives in Lyon"]
+    assert "No memory of this scope" in http.get(f"{MEMORIES}?q=x&type=procedural_memory").text
+
+
+def test_what_anybody_said_stays_text(memory: Memory, http: TestClient) -> None:
+    for text in HOSTILE:
+        memory.add(text, user_id=f"alice{text[:9]}", infer=False)
+        page = http.get(MEMORIES, params={"user_id": f"alice{text[:9]}", "q": text}).text
+        assert "<script>alert" not in page and "<img" not in page
+        assert "49" not in "".join(TITLE.findall(page))
+        assert page.count("<h1>") == 1
+
+
+def test_without_a_memory_one_is_invited_to_try(memory: Memory, http: TestClient) -> None:
+    page = http.get(MEMORIES).text
+    assert "Nothing is remembered yet" in page
+    sent = {"text": "I live in Lyon.", "user_id": "ada", "csrf": token(http, MEMORIES)}
+    answer = http.post(MEMORIES, data=sent, follow_redirects=False)
+    assert re.fullmatch(r"/ui/traces/[\w-]+\?user_id=ada", answer.headers["location"])
+    assert titles(http, "user_id=ada") == ["Lives in Lyon"]
+
+
+def test_a_word_for_word_one_is_kept_as_it_is(memory: Memory, http: TestClient) -> None:
+    sent = {"text": "Meet at noon.", "user_id": "ada", "verbatim": "true", "csrf": token(http, MEMORIES)}
+    http.post(MEMORIES, data=sent, follow_redirects=False)
+    assert titles(http) == ["Meet at noon."]
+
+
+def test_bad_addresses_say_what_is_wrong(memory: Memory, http: TestClient) -> None:
+    memory.add("I live in Lyon.", user_id="alice")
+    for query in ("as_of=yesterday", "after=nonsense", "user_id=%00"):
+        answer = http.get(f"{MEMORIES}?{query}")
+        assert answer.status_code == 400 and "<h1>Bad Request</h1>" in answer.text
+    assert http.get("/ui/nowhere").status_code == 404

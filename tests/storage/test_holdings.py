@@ -1,0 +1,82 @@
+"""Who has something here, and what an erasure of them would take."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from langmem_adapter.memory import Memory
+from langmem_adapter.records.scope import Scope
+from langmem_adapter.storage import conversations, jobs, keys
+from langmem_adapter.storage.conversations import Conversation, Draft
+from langmem_adapter.storage.holdings import ORDERS, Holder, held, holder, holders, number_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ADA = Scope(user_id="ada")
+COUNTED = ("memories", "revisions", "relations", "entities", "traces", "turns", "notes", "keys", "jobs")
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def memory(request: pytest.FixtureRequest, shared_url: Callable[[str], str]) -> Iterator[Memory]:
+    with Memory(shared_url(request.param), graph=True) as memory:
+        memory.reset()
+        memory.add("I live in Lyon. I like tea.", user_id="ada")
+        memory.add("I live in Oslo.", user_id="ada", agent_id="guide")
+        memory.add("I like jazz.", user_id="bob", agent_id="guide")
+        memory.add("我喜欢喝茶。", user_id="小明")
+        memory.delete_all(user_id="小明")
+        memory.engine.database.write(_say_and_wait)
+        yield memory
+
+
+def _say_and_wait(connection: Any) -> None:
+    talk = Conversation("s1", Scope(user_id="mute"))
+    conversations.append(connection, talk, [Draft(role="user", text="hello", message="{}")])
+    keys.create(connection, "test", ADA, ["read"])
+    jobs.submit(connection, [{"messages": "I like rain.", "user_id": "ada"}], most=10)
+
+
+def found(memory: Memory, *arguments: Any, **options: Any) -> list[Holder]:
+    listed: list[Holder] = memory.engine.reading(holders, *arguments, **options)
+    return listed
+
+
+def names(memory: Memory, *arguments: Any, **options: Any) -> list[str]:
+    return [next(iter(each.scope.named.values())) for each in found(memory, *arguments, **options)]
+
+
+def test_everybody_who_left_something_is_listed_once(memory: Memory) -> None:
+    assert names(memory, "user_id", sort="name") == sorted(["ada", "bob", "mute", "小明"])
+    ada, bob, *_ = found(memory, "user_id")
+    assert (ada.scope, ada.memories, ada.relations, bob.memories) == (ADA, 3, 3, 1)
+    assert ada.first is not None and ada.last is not None and ada.first <= ada.last
+    assert memory.engine.reading(holder, ADA) == ada
+    (guide,) = found(memory, "agent_id")
+    assert (guide.scope, guide.memories) == (Scope(agent_id="guide"), 2)
+    deleted = memory.engine.reading(holder, Scope(user_id="小明"))
+    assert (deleted.memories, deleted.first) == (0, None)
+
+
+def test_a_list_is_sorted_narrowed_and_cut(memory: Memory) -> None:
+    for order in ORDERS:
+        assert {*names(memory, "user_id", sort=order)} == {*names(memory, "user_id", sort=f"-{order}")}
+    assert names(memory, "user_id", sort="-name") == names(memory, "user_id", sort="name")[::-1]
+    assert names(memory, "user_id", sort="name", most=1, skipped=1) == ["bob"]
+    assert names(memory, "user_id", begins="小") == ["小明"]
+    assert names(memory, "user_id", begins="%") == [] == names(memory, "run_id")
+    assert [each.scope for each in found(memory, "agent_id", ADA)] == [Scope(user_id="ada", agent_id="guide")]
+    assert found(memory, "user_id", ADA)[0].scope == ADA
+    count = memory.engine.reading
+    assert (count(number_of, "user_id"), count(number_of, "user_id", ADA), count(number_of, "run_id")) == (4, 1, 0)
+    assert count(number_of, "user_id", begins="b") == 1
+
+
+def test_what_is_counted_is_what_goes(memory: Memory) -> None:
+    for user in ("ada", "bob", "mute", "小明", "nobody"):
+        counted = memory.engine.reading(held, Scope(user_id=user))
+        gone = memory.purge(user_id=user)
+        assert {name: getattr(counted, name) for name in COUNTED} == {name: getattr(gone, name) for name in COUNTED}
+        assert user not in names(memory, "user_id")
