@@ -178,7 +178,7 @@ class _Writer:
             elif said.by_hand:
                 self.become(belief)
             else:
-                self.end(belief, _over_since(belief, said))
+                self.end(belief, said.time)
 
     def _interrupt(self, said: Said, gap: Span) -> None:
         """What this memory alone says did not hold for a while."""
@@ -291,7 +291,7 @@ class _Writer:
     def _place(self, claim: _Claim, said: Said) -> None:
         """Give a claim its place among what is believed."""
         rivals = self._rivals(claim)
-        spans = [rival.span for rival in rivals]
+        spans = [rival.span for rival in rivals if not _made_way(rival, claim, said)]
         span = claim.belief.span.giving_way(spans, at_start=not claim.starts, at_end=not claim.ends)
         if span is None:
             return
@@ -365,15 +365,9 @@ class _Writer:
         return [belief for belief in beliefs if belief.home_id in scopes]
 
 
-def _over_since(belief: Belief, said: Said) -> datetime:
-    """Since when it is over what a memory no longer says: where what it says instead began, which may be before it was told."""
-    instead = (each for each in said.triples if single(each) and not each.ended and each.relation == belief.relation)
-    starts = [dates(each, said.time)[0].begins for each in instead if _source(each, said) == belief.source.key]
-    return min([said.time, *starts])
-
-
-def _source(triple: Triple, said: Said) -> str:
-    return ends(triple, said.home.scope)[0].key
+def _made_way(rival: Belief, claim: _Claim, said: Said) -> bool:
+    """Whether this very write ended it when a claim was said that goes on: the claim may have begun before that was told."""
+    return rival.new and rival.span.end == said.time < claim.belief.span.ends
 
 
 def _event(before: Relation | None, after: Span) -> RelationEvent:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,15 @@ def test_it_is_over_since_what_took_its_place_began_also_where_that_is_told_late
     moved = triple("user lives_in Rome", valid_from=year(2020))
     change = graph.decide("UPDATE", memory, "Moved to Rome in 2020", moved, when=2022)
     assert graph.told(change.relations) == ["DELETE alice lives_in Paris 2021-", "ADD alice lives_in Rome 2020-"]
+    assert graph.now() == ["alice lives_in Rome 2020-"]
+
+
+def test_so_it_is_where_another_memory_takes_its_place(graph: Graph) -> None:
+    memory = graph.add("Lives in Paris", "user lives_in Paris", when=2021)
+    moved = graph.decision(
+        "ADD", str(uuid.uuid4()), "Moved", triple("user lives_in Rome", valid_from=year(2020)), when=2022
+    )
+    graph.apply(graph.decision("DELETE", memory, None, when=2022), moved)
     assert graph.now() == ["alice lives_in Rome 2020-"]
 
 
