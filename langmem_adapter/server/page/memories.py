@@ -4,15 +4,13 @@ import time
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends, Form, Query, Request, Response
-from pydantic import BaseModel
+from fastapi import APIRouter, Form, Query, Response
 
 from langmem_adapter.memory import Memory
 from langmem_adapter.records.results import Explanation, Hit, MemoryItem
-from langmem_adapter.server.auth import Principal
-from langmem_adapter.server.page.asking import Filled, Whose, total, whose
-from langmem_adapter.server.page.session import check_form
-from langmem_adapter.server.page.shell import PREFIX, Shell
+from langmem_adapter.server.page.asking import Filled, Whose
+from langmem_adapter.server.page.shell import PREFIX
+from langmem_adapter.server.page.view import Looking, Reading, View, Writing
 from langmem_adapter.storage.holdings import Holder, holders
 from langmem_adapter.twins import beside
 
@@ -64,11 +62,8 @@ class _Asked(Whose):
         return any(each is not None for each in (self.q, self.type, self.as_of, self.after))
 
 
-class _Added(BaseModel):
+class _Added(Whose):
     text: str
-    user_id: Filled[str] = None
-    agent_id: Filled[str] = None
-    run_id: Filled[str] = None
     verbatim: bool = False
 
 
@@ -97,53 +92,44 @@ class _Found:
     after: str | None = None
 
 
-def router(memory: Memory, caller: Any, shell: Shell) -> APIRouter:
-    """The views.
-
-    Args:
-        memory: What is shown.
-        caller: The default of a parameter that gets the `Principal`.
-        shell: Makes the answers.
-    """
-    routes = APIRouter(prefix=PREFIX)
-
-    @routes.get("")
-    async def home(request: Request) -> Response:
-        return shell.go(request, "/memories")
-
-    @routes.get("/memories")
-    async def memories(request: Request, asked: Annotated[_Asked, Query()], who: Principal = caller) -> Response:
-        who.need("read")
-        fields = await whose(memory, who, asked)
-        if fields is None:
-            return shell.show(request, "start", who, user=_USER, others=(), examples=_EXAMPLES)
-        began = time.perf_counter()
-        found = await (_listed if asked.q is None else _searched)(memory, asked, fields)
-        spent = (time.perf_counter() - began) * 1000
-        number = await total(memory, fields)
-        if not (number or found.rows or asked.wants_some):
-            return shell.show(request, "start", who, fields, others=await _others(memory, who), examples=_EXAMPLES)
-        told: dict[str, Any] = {"asked": asked, "found": found, "total": number, "ms": spent}
-        told["examples"] = _EXAMPLES if number < _FEW else ()
-        return shell.show(request, "memories", who, fields, **told)
-
-    @routes.post("/memories", dependencies=[Depends(check_form)])
-    async def add(request: Request, form: Annotated[_Added, Form()], who: Principal = caller) -> Response:
-        who.need("write")
-        fields = who.narrowed(form.model_dump())
-        added = await memory.aadd(form.text, **fields, infer=not form.verbatim)
-        if added.trace_id is None:
-            return shell.go(request, "/memories", fields)
-        return shell.go(request, f"/traces/{added.trace_id}", fields)
-
-    return routes
+router = APIRouter(prefix=PREFIX)
 
 
-async def _others(memory: Memory, who: Principal) -> list[Holder]:
+@router.get("")
+async def home(view: Looking) -> Response:
+    return view.go("/memories")
+
+
+@router.get("/memories")
+async def memories(view: Reading, asked: Annotated[_Asked, Query()]) -> Response:
+    fields = await view.shown(asked)
+    if fields is None:
+        return view.show("start", user=_USER, others=(), examples=_EXAMPLES)
+    began = time.perf_counter()
+    found = await (_listed if asked.q is None else _searched)(view.memory, asked, fields)
+    spent = (time.perf_counter() - began) * 1000
+    number = await view.total(fields)
+    if not (number or found.rows or asked.wants_some):
+        return view.show("start", fields, others=await _others(view), examples=_EXAMPLES)
+    told: dict[str, Any] = {"asked": asked, "found": found, "total": number, "ms": spent}
+    told["examples"] = _EXAMPLES if number < _FEW else ()
+    return view.show("memories", fields, **told)
+
+
+@router.post("/memories")
+async def add(view: Writing, form: Annotated[_Added, Form()]) -> Response:
+    fields = view.whose(form)
+    added = await view.memory.aadd(form.text, **fields, infer=not form.verbatim)
+    if added.trace_id is None:
+        return view.go("/memories", fields)
+    return view.go(f"/traces/{added.trace_id}", fields)
+
+
+async def _others(view: View) -> list[Holder]:
     """Whom else somebody may have meant, who named a scope that has nothing."""
-    if "admin" not in who.rights or who.scope is not None:
+    if not view.who.reaches_everything:
         return []
-    found: list[Holder] = await beside(memory.engine.reading, holders, "user_id", most=_FEW)
+    found: list[Holder] = await beside(view.memory.engine.reading, holders, "user_id", most=_FEW)
     return [each for each in found if each.memories]
 
 
