@@ -20,12 +20,13 @@ from sqlalchemy import create_engine, make_url, text
 
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.meta import prepare
+from tests import dialects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
-EXAMPLES = 200 if os.environ.get("FAULTS") == "long" else 50
+EXAMPLES = 200 if os.environ.get("FAULTS") == "long" else 25
 settings.register_profile(
     "here", deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
@@ -48,6 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in list(os.environ):
         if name.startswith(("LANGMEM_ADAPTER_", "OPENAI_", "LANGSMITH_", "LANGCHAIN_")):
             del os.environ[name]
+    dialects.register()
     if hasattr(config, "workerinput"):
         return
     roomy = _IN_MEMORY.is_dir() and shutil.disk_usage(_IN_MEMORY).free > _ENOUGH
@@ -164,9 +166,16 @@ def shared_url(
         yield url
 
 
-@pytest.fixture(params=["sqlite", "memory", pytest.param("postgres", marks=pytest.mark.postgres)])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Each kind of database in turn."""
+    """A file of SQLite, and a database of Postgres."""
+    url: str = request.getfixturevalue("postgres_url") if request.param == "postgres" else str(tmp_path / "memory.db")
+    return url
+
+
+@pytest.fixture(params=["sqlite", "memory", pytest.param("postgres", marks=pytest.mark.postgres)])
+def any_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """These and SQLite in memory, which is another pool and other locks, and the same SQL."""
     if request.param == "postgres":
         url: str = request.getfixturevalue("postgres_url")
         return url
@@ -175,7 +184,7 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def database(database_url: str) -> Iterator[Database]:
-    """Each kind of database in turn, open and with its tables."""
+    """One of them, open and with its tables."""
     opened = Database(database_url)
     prepare(opened)
     yield opened

@@ -101,7 +101,7 @@ def test_settings_show_nothing_of_it(password: str, name: str) -> None:
             refuse(raised(error))
 
 
-@hypothesis_settings(max_examples=40)
+@hypothesis_settings(max_examples=20)
 @given(PASSWORDS)
 @example(f"{BEGIN}\udc80{END}")
 @example(f"{BEGIN}@h/{END}")

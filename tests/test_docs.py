@@ -7,6 +7,7 @@ import doctest
 import inspect
 import pkgutil
 import re
+import tempfile
 import tomllib
 import types
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ import pytest
 
 import langmem_adapter
 from langmem_adapter._version import DISTRIBUTION
+from tests.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,8 +46,9 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 # ── docstrings ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("name", ["langmem_adapter", *MODULES])
-def test_the_examples_of_a_module_are_true(name: str) -> None:
+@each("name", ["langmem_adapter", *MODULES])
+def test_the_examples_of_a_module_are_true(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tempfile.mkdtemp(dir=tmp_path))
     failed, _ = doctest.testmod(import_module(name), optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
     assert failed == 0, "see the captured output"
 
@@ -55,7 +58,7 @@ def test_there_are_examples() -> None:
     assert sum(bool(test.examples) for name in MODULES for test in finder.find(import_module(name))) >= 30
 
 
-@pytest.mark.parametrize("name", MODULES)
+@each("name", MODULES)
 def test_a_module_says_what_it_is_and_lists_what_is_public(name: str) -> None:
     module = import_module(name)
     assert (module.__doc__ or "").strip()
@@ -67,14 +70,14 @@ def test_a_module_says_what_it_is_and_lists_what_is_public(name: str) -> None:
     assert all(hasattr(module, public) for public in listed)
 
 
-@pytest.mark.parametrize("name", MODULES)
+@each("name", MODULES)
 def test_every_public_name_of_a_module_is_documented(name: str) -> None:
     module = import_module(name)
     bare = [path for path, thing in _public(module) if not _documented(thing)]
     assert bare == []
 
 
-@pytest.mark.parametrize("name", MODULES)
+@each("name", MODULES)
 def test_the_arguments_that_a_docstring_names_exist(name: str) -> None:
     wrong = {
         path: surplus
@@ -254,7 +257,7 @@ def test_every_operation_of_metagpt_has_a_row_of_its_own() -> None:
     assert set(METAGPT.split()) - named == set()
 
 
-@pytest.mark.parametrize(("theirs", "ours"), _from_metagpt())
+@each(("theirs", "ours"), _from_metagpt())
 def test_what_takes_the_place_of_metagpts_names_exists(theirs: list[str], ours: list[str]) -> None:
     rooms = ("langmem_adapter", "langmem_adapter.conversation", "langmem_adapter.adapters.metagpt")
     places = [import_module(name) for name in (*rooms, "langmem_adapter.conversation.town")]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from langmem_adapter import errors
+from tests.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,8 +67,8 @@ def test_every_error_derives_from_the_one_base() -> None:
         assert issubclass(getattr(errors, name), errors.LangmemAdapterError)
 
 
-@pytest.mark.parametrize("error", SAMPLES, ids=lambda error: type(error).__name__)
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+@each("error", SAMPLES)
+@each("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_an_error_survives_pickling_with_all_that_it_knows(error: Exception, protocol: int) -> None:
     again = pickle.loads(pickle.dumps(error, protocol))  # noqa: S301 - our own bytes
     assert type(again) is type(error)

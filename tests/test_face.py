@@ -4,13 +4,14 @@ import sys
 import pytest
 
 import langmem_adapter
+from tests.cases import each
 
 HEAVY = (
     "faiss langgraph langchain langchain_core sqlalchemy alembic numpy pydantic_settings pydantic typer rich".split()
 )
 
 
-@pytest.mark.parametrize("name", langmem_adapter.__all__)
+@each("name", langmem_adapter.__all__)
 def test_every_public_name_resolves(name: str) -> None:
     assert getattr(langmem_adapter, name) is not None
 

@@ -13,6 +13,7 @@ from langmem_adapter.errors import FilterError
 from langmem_adapter.filters import EVERYTHING, FIELDS, Condition, moment, parse, values_of
 from langmem_adapter.records.results import MemoryItem
 from langmem_adapter.records.scope import Scope
+from tests.cases import each
 from tests.filter_language import JSON, OPERATORS, VALUES, dollars, filters, holds
 
 NEW_YEAR = datetime(2024, 1, 1, tzinfo=UTC)
@@ -93,7 +94,7 @@ TABLE: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("condition", "names"), TABLE, ids=[str(condition) for condition, _ in TABLE])
+@each(("condition", "names"), TABLE)
 def test_a_condition_holds_for_these_values_and_no_others(condition: Any, names: str) -> None:
     for wanted in ({"key": condition}, dollars({"key": condition})):
         found = [
@@ -104,7 +105,7 @@ def test_a_condition_holds_for_these_values_and_no_others(condition: Any, names:
         assert sorted(found) == sorted(names.split())
 
 
-@pytest.mark.parametrize(
+@each(
     ("wanted", "values", "expected"),
     [
         ({"a.b": 1}, {"a": {"b": 1}}, True),
@@ -175,7 +176,7 @@ ITSELF: list[Any] = []
 ITSELF.append(ITSELF)
 
 
-@pytest.mark.parametrize(
+@each(
     ("wanted", "named"),
     [
         ([1], "mapping"),
@@ -246,7 +247,6 @@ ITSELF.append(ITSELF)
         ({"a": {"$" + "x" * 100_000: 1}}, "no operator"),
         ({"x" * 100_000: {"$y": 1}}, "no operator"),
     ],
-    ids=lambda value: str(value)[:60] if isinstance(value, str) else "",
 )
 def test_what_is_no_filter_is_refused_with_the_fix(wanted: Any, named: str) -> None:
     with pytest.raises(FilterError, match=named) as caught:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.languages import ENGLISH, LANGUAGES, NO_STEMS, checked, folded, stemmer, unaccented
 from langmem_adapter.text import content_words, groups_of, marks, topics, words
+from tests.cases import each
 
 EVERY = st.sampled_from((*LANGUAGES, NO_STEMS))
 ANY = st.text(max_size=60)
@@ -60,18 +61,18 @@ def agree(group: str, language: str) -> None:
     assert [form for form in forms if not form & first] == []
 
 
-@pytest.mark.parametrize(("language", "group"), alike(SAME))
+@each(("language", "group"), alike(SAME))
 def test_forms_of_one_word_share_a_term_in_its_language(language: str, group: str) -> None:
     agree(group, language)
 
 
-@pytest.mark.parametrize("language", [ENGLISH, "german", "russian"])
-@pytest.mark.parametrize(("script", "group"), alike(BY_SCRIPT))
+@each("language", [ENGLISH, "german", "russian"])
+@each(("script", "group"), alike(BY_SCRIPT))
 def test_a_script_tells_its_language_whatever_that_of_the_database(script: str, group: str, language: str) -> None:
     agree(group, language)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "terms"),
     [
         ("l'avion d'une amie", ["avion", "une", "ami"]),

@@ -23,6 +23,7 @@ from langmem_adapter.memory import Memory
 from langmem_adapter.settings import Settings
 from langmem_adapter.testing import ScriptedChatModel
 from langmem_adapter.twins import beside
+from tests.cases import each
 from tests.openai_server import Failure, OpenAIServer, Stalled
 
 if TYPE_CHECKING:
@@ -189,8 +190,8 @@ ASKED = [*((Failure(status), 3) for status in (408, 409, 429, 500, 503, 529))]
 ASKED += [*((Failure(status), 1) for status in (400, 401, 403, 404, 422, 501)), (QUOTA, 1)]
 
 
-@pytest.mark.parametrize("part", ["model", "embeddings"])
-@pytest.mark.parametrize(("failure", "requests"), ASKED)
+@each("part", ["model", "embeddings"])
+@each(("failure", "requests"), ASKED)
 def test_only_what_may_pass_is_asked_again_and_at_most_twice(part: str, failure: Failure, requests: int) -> None:
     with OpenAIServer(lambda _: failure, vectors=failure) as server:
         settings = Settings(base_url=server.url)

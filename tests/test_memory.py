@@ -27,12 +27,19 @@ from langmem_adapter.errors import (
 from langmem_adapter.memory import Memory
 from langmem_adapter.records.results import AddResult
 from langmem_adapter.testing.fakes import CountingEmbeddings, ScriptedChatModel
+from tests.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
 SISTER = ["Hi, my name is Desmond.", "I have a sister.", "Her name is Jesica.", "She has a dog."]
+
+
+@pytest.fixture
+def database_url(any_url: str) -> str:
+    """In memory, too."""
+    return any_url
 
 
 @pytest.fixture
@@ -249,12 +256,9 @@ def test_images_are_named_and_not_silently_lost(memory: Memory) -> None:
     assert "an image in message 1 was not looked at" in lone.notes[0]
 
 
-@pytest.mark.parametrize(
-    "messages",
-    [None, "", "  \n", [], [None], 7, b"bytes", [{"role": "user"}], [{"role": "user", "content": None}],
+@each("messages", [None, "", "  \n", [], [None], 7, b"bytes", [{"role": "user"}], [{"role": "user", "content": None}],
      [{"role": "pirate", "content": "arr"}], ["", " "], {"role": "user", "content": "nul \x00"},
-     {"role": "user", "content": "lone \ud800"}, [{"role": "user", "content": "x", "timestamp": "soon"}]],
-)  # fmt: skip
+     {"role": "user", "content": "lone \ud800"}, [{"role": "user", "content": "x", "timestamp": "soon"}]])  # fmt: skip
 def test_messages_that_are_none_are_refused_and_nothing_is_written(untouched: Memory, messages: object) -> None:
     for infer in (True, False):
         with pytest.raises(InvalidInputError):
@@ -262,12 +266,9 @@ def test_messages_that_are_none_are_refused_and_nothing_is_written(untouched: Me
     assert written(untouched) == (0, 0, 0)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [{"metadata": {"x": float("nan")}}, {"metadata": {1: "x"}}, {"metadata": {"x": object()}}, {"metadata": "x"},
+@each("arguments", [{"metadata": {"x": float("nan")}}, {"metadata": {1: "x"}}, {"metadata": {"x": object()}}, {"metadata": "x"},
      {"metadata": {"x": "nul \x00"}}, {"expires_at": "tomorrow"}, {"timestamp": True}, {"infer": "yes"},
-     {"idempotency_key": " "}, {"prompt": 7}, {"metadata": {"x": float("inf")}}],
-)  # fmt: skip
+     {"idempotency_key": " "}, {"prompt": 7}, {"metadata": {"x": float("inf")}}])  # fmt: skip
 def test_bad_arguments_of_add_are_refused_and_nothing_is_written(untouched: Memory, arguments: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError):
         untouched.add("I like tea.", user_id="a", **arguments)
@@ -400,7 +401,7 @@ def test_a_filter_narrows_what_is_searched_and_not_what_was_found(memory: Memory
     assert memory.search("tea", user_id="a", filters={"x') OR ('1'='1": 1}) == []
 
 
-@pytest.mark.parametrize("k", [0, -1, 10**9, 1.5, "3", True, None])
+@each("k", [0, -1, 10**9, 1.5, "3", True, None])
 def test_a_k_out_of_range_is_refused(untouched: Memory, k: Any) -> None:
     with pytest.raises(InvalidInputError, match="k must be"):
         untouched.search("tea", user_id="a", k=k)
@@ -408,7 +409,7 @@ def test_a_k_out_of_range_is_refused(untouched: Memory, k: Any) -> None:
         untouched.get_all(user_id="a", k=k)
 
 
-@pytest.mark.parametrize(
+@each(
     "arguments", [{"threshold": 2}, {"threshold": "x"}, {"filters": [1]}, {"query": ""}, {"query": None}, {"query": 3}]
 )
 def test_bad_arguments_of_search_are_refused(untouched: Memory, arguments: dict[str, Any]) -> None:

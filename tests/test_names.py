@@ -20,6 +20,7 @@ from langmem_adapter.names import (
     says_all,
     speaker,
 )
+from tests.cases import each
 
 EQUAL = [
     ("Eiffel Tower", "the  eiffel_tower."),
@@ -55,12 +56,12 @@ UNEQUAL = [
 ]
 
 
-@pytest.mark.parametrize(("one", "other"), EQUAL)
+@each(("one", "other"), EQUAL)
 def test_names_of_the_same_thing_have_one_key(one: str, other: str) -> None:
     assert entity_key(one) == entity_key(other) != ""
 
 
-@pytest.mark.parametrize(("one", "other"), UNEQUAL)
+@each(("one", "other"), UNEQUAL)
 def test_names_of_other_things_have_other_keys(one: str, other: str) -> None:
     assert entity_key(one) != entity_key(other)
 

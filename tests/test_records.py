@@ -18,6 +18,7 @@ from langmem_adapter.records.cost import Call, Usage
 from langmem_adapter.records.results import AddResult, Hit, MemoryItem, Page
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.records.work import EVENTS, Change, Decision, Fact, Turn
+from tests.cases import each
 
 KEPT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=30)
 MAYBE = st.none() | KEPT
@@ -86,7 +87,7 @@ def test_times_of_other_zones_come_back_as_the_same_moment() -> None:
     assert again.time == here and again.time is not None and again.time.tzinfo is UTC
 
 
-@pytest.mark.parametrize("kind", [Scope, Turn, Fact, Decision, Change, Call, Usage, AddResult, MemoryItem, Hit, Page])
+@each("kind", [Scope, Turn, Fact, Decision, Change, Call, Usage, AddResult, MemoryItem, Hit, Page])
 def test_records_are_frozen_and_slotted(kind: type[Any]) -> None:
     assert dataclasses.is_dataclass(kind) and "__slots__" in vars(kind)
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -121,8 +122,8 @@ def test_a_scope_covers_exactly_those_that_agree_in_its_fields(wide: Scope, narr
         assert wide == narrow
 
 
-@pytest.mark.parametrize("blank", ["", " ", "\t\n", "\u3000"])
-@pytest.mark.parametrize("name", SCOPE_FIELDS)
+@each("blank", ["", " ", "\t\n", "\u3000"])
+@each("name", SCOPE_FIELDS)
 def test_a_blank_field_of_a_scope_is_refused_by_name(name: str, blank: str) -> None:
     with pytest.raises(ScopeError, match=f"{name} is blank"):
         Scope(**{name: blank})
@@ -172,11 +173,8 @@ def test_metadata_is_cut_off_from_what_the_caller_does_later() -> None:
     assert copy == {"a": [1], "b": [1, 2]}
 
 
-@pytest.mark.parametrize(
-    "value",
-    [None, "x", [1], {1: "x"}, {"x": {None: 1}}, {"x": float("nan")}, {"x": float("-inf")}, {"x": {1, 2}},
-     {"x": b"b"}, {"x": datetime.now(UTC)}, {"x": ["\x00"]}, {"\x00": 1}, {"\ud800": 1}, {"x": "\udfff"}],
-)  # fmt: skip
+@each("value", [None, "x", [1], {1: "x"}, {"x": {None: 1}}, {"x": float("nan")}, {"x": float("-inf")}, {"x": {1, 2}},
+     {"x": b"b"}, {"x": datetime.now(UTC)}, {"x": ["\x00"]}, {"\x00": 1}, {"\ud800": 1}, {"x": "\udfff"}])  # fmt: skip
 def test_metadata_that_is_no_json_is_refused(value: Any) -> None:
     with pytest.raises(InvalidInputError, match="metadata"):
         check_metadata(value)

@@ -20,6 +20,7 @@ from langmem_adapter.errors import InvalidInputError, LangmemAdapterError, Scope
 from langmem_adapter.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.scoping import MemoryContext, resolve_scope
+from tests.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,7 +97,7 @@ TABLE: list[tuple[str, dict[str, Any], Scope]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("given_", "scope"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
+@each(("given_", "scope"), [row[1:] for row in TABLE])
 def test_whose_memory_it_is(given_: dict[str, Any], scope: Scope) -> None:
     assert resolve_scope(**given_) == scope
 
@@ -121,7 +122,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("given_", "fix"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
+@each(("given_", "fix"), [row[1:] for row in REFUSED])
 def test_what_is_refused_names_the_fix(given_: dict[str, Any], fix: str) -> None:
     with pytest.raises(ScopeError, match=fix):
         resolve_scope(**given_)

@@ -31,7 +31,7 @@ def data_in(text: str) -> dict[str, Any]:
     return shown
 
 
-@pytest.fixture(params=[f"{where}-{way}" for where in ("scripted", "http") for way in SUPPORTS])
+@pytest.fixture(params=["scripted-plain", "http-json_schema", "http-tools"])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Opens:
     """Open a memory whose model answers with a function of the data it is shown."""
     where, _, way = request.param.partition("-")

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langmem_adapter.text import cased, content_words, is_cjk, refers_back, signed_words, text_hash, words
+from tests.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +23,7 @@ SENTENCES = st.lists(st.text(string.ascii_letters, min_size=1, max_size=9), min_
 SPACE = st.text(" \t\n\r\u00a0\u3000", min_size=1, max_size=4)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "terms"),
     [
         ("Running shoes, café!", ["run", "shoe", "cafe"]),
@@ -130,7 +131,7 @@ def test_a_hash_is_stable_and_of_fixed_length(text: str) -> None:
     assert len(text_hash(text)) == 32 and set(text_hash(text)) <= set(string.hexdigits.lower())
 
 
-@pytest.mark.parametrize(
+@each(
     ("one", "other"),
     [
         *[("Blood type is A-.", "Blood type is A."), ("Score is +5", "Score is -5"), ("Likes C", "Likes C++")],
@@ -183,7 +184,7 @@ def test_signed_words_tell_signs_apart(sign: str, word: str) -> None:
     assert signed_words(f"likes {word}{sign}.") != signed_words(f"likes {word}.")
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("She has a dog", True),

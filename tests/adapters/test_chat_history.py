@@ -133,7 +133,7 @@ def kept() -> Iterator[Memory]:
         yield opened
 
 
-@how(max_examples=60)
+@how(max_examples=30)
 @given(st.lists(MESSAGES, max_size=4))
 def test_whatever_a_message_holds_comes_back_equal(kept: Memory, messages: list[BaseMessage]) -> None:
     session = history(kept, "any")

@@ -19,6 +19,7 @@ from langmem_adapter.adapters.checkpointer import SQLAlchemySaver
 from langmem_adapter.errors import InvalidInputError, StorageError
 from langmem_adapter.memory import Memory
 from langmem_adapter.storage.database import Database
+from tests.cases import each
 from tests.programs import Program
 
 if TYPE_CHECKING:
@@ -129,10 +130,8 @@ CALLS: dict[str, Callable[[SQLAlchemySaver, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-@pytest.mark.parametrize(
-    "config", [{}, {"configurable": {}}, thread(""), thread(None), thread(None, checkpoint_ns="x")]
-)
+@each("call", CALLS.values())
+@each("config", [{}, {"configurable": {}}, thread(""), thread(None), thread(None, checkpoint_ns="x")])
 def test_a_missing_thread_is_an_error_that_tells_the_fix(
     memory_saver: SQLAlchemySaver, call: Callable[[SQLAlchemySaver, Any], Any], config: Any
 ) -> None:
@@ -140,8 +139,8 @@ def test_a_missing_thread_is_an_error_that_tells_the_fix(
         call(memory_saver, config)
 
 
-@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-@pytest.mark.parametrize(
+@each("call", CALLS.values())
+@each(
     ("config", "problem"),
     [
         (thread("a\x00b"), "thread_id holds a NUL"),

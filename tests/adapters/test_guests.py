@@ -20,6 +20,7 @@ from langmem_adapter.conversation import ExperienceMemory, reflect
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.maintenance.consolidate import Tidier
 from langmem_adapter.memory import Memory
+from tests.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,8 +51,8 @@ def memory() -> Iterator[Memory]:
         yield opened
 
 
-@pytest.mark.parametrize("name", GUESTS)
-@pytest.mark.parametrize("given", [1, None, {"llm": {}}])
+@each("name", GUESTS)
+@each("given", [1, None, {"llm": {}}])
 def test_what_is_no_memory_is_refused_with_the_fix(name: str, given: object) -> None:
     with pytest.raises(InvalidInputError, match="Memory"):
         GUESTS[name](given)

@@ -19,6 +19,7 @@ from langmem_adapter.errors import (
     UnknownArgumentError,
 )
 from langmem_adapter.testing.fakes import ScriptedChatModel
+from tests.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +56,7 @@ async def texts(memory: Either, **scope: Any) -> set[str]:
 # ── one truth ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("name", METHODS)
+@each("name", METHODS)
 def test_both_classes_have_the_same_parameters(name: str) -> None:
     one, other = getattr(Memory, name), getattr(AsyncMemory, name)
     assert inspect.signature(one) == inspect.signature(other)
@@ -298,7 +299,7 @@ async def test_filters_carry_the_scope_as_today_and_metadata(filled: Either) -> 
             assert [(row["user_id"], row["memory"]) for row in rows] == [("alice", "Likes tea")]
 
 
-@pytest.mark.parametrize(
+@each(
     ("filters", "scope"),
     [
         ({"user_id": "bob"}, {"user_id": "alice"}),
@@ -319,7 +320,7 @@ async def test_a_scope_that_is_missing_or_contradicts_itself_is_an_error(
             await ask(filled, *method, filters=filters, **scope)
 
 
-@pytest.mark.parametrize(
+@each(
     ("filters", "homes"),
     [
         ({"OR": [{"topic": "food"}, {"topic": "home"}]}, 2),
@@ -358,7 +359,7 @@ async def test_a_wildcard_or_a_choice_names_no_scope(filled: Either) -> None:
                 await ask(filled, *method, filters=filters)
 
 
-@pytest.mark.parametrize(
+@each(
     ("filters", "named"),
     [
         ({"$or": []}, "or"),

@@ -11,6 +11,7 @@ from langmem_adapter.adapters.mem0 import AsyncMemory, Memory, MemoryConfig
 from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError, MissingDependencyError
 from langmem_adapter.testing.fakes import CountingEmbeddings, ScriptedChatModel
+from tests.cases import each
 from tests.openai_server import OpenAIServer
 
 if TYPE_CHECKING:
@@ -263,7 +264,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("config", "told"), REFUSED)
+@each(("config", "told"), REFUSED)
 @pytest.mark.parametrize("kind", [Memory, AsyncMemory])
 def test_what_cannot_be_honoured_is_refused_with_the_way_to_do_it(
     kind: type[Memory | AsyncMemory], config: dict[str, Any], told: str

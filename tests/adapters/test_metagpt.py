@@ -30,6 +30,7 @@ from langmem_adapter.adapters.metagpt import (
 from langmem_adapter.conversation import BrainMemory, LongTermMemory, WorkingMemory, carried, register, stamp
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory import Memory
+from tests.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -171,7 +172,7 @@ def test_fields_that_a_fork_adds_come_back() -> None:
     assert to_metagpt(from_metagpt(whole)) == whole
 
 
-@pytest.mark.parametrize(
+@each(
     "wrong",
     [
         "text",

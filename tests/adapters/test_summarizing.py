@@ -151,7 +151,7 @@ units = st.one_of(
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(parts=st.lists(units, min_size=1, max_size=20), led=st.booleans())
 def test_a_thread_fits_and_no_call_is_parted_from_its_results(
     parts: list[list[BaseMessage]], *, led: bool, shared: Memory

@@ -4,11 +4,14 @@ import pty
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any, TypeAlias
 
 import pytest
+import typer.testing
+from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 from langmem_adapter.cli.app import app
@@ -16,6 +19,9 @@ from tests.programs import COMMAND, Program, python
 
 Cli: TypeAlias = Callable[..., Result]
 Process: TypeAlias = Callable[..., "CompletedProcess[str]"]
+
+# Typer would build the tree of all commands anew for each call, which takes as long as most commands do.
+typer.testing._get_command = cache(get_command)  # type: ignore[attr-defined]
 
 
 def stopped(signal: str, count: int, times: int = 1) -> str:

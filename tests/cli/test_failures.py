@@ -10,12 +10,13 @@ import pytest
 from langmem_adapter import errors
 from langmem_adapter.cli.failures import ExitCode, failure_of, known_errors
 from langmem_adapter.limits import Limits
+from tests.cases import each
 from tests.openai_server import Failure, OpenAIServer, Page, Stalled
 
 Data = Callable[..., dict[str, Any]]
 
 
-@pytest.mark.parametrize("name", errors.__all__)
+@each("name", errors.__all__)
 def test_every_error_of_ours_has_a_code_and_an_exit_code(name: str) -> None:
     kind = getattr(errors, name)
     error = kind("pack", extra="x") if kind is errors.MissingDependencyError else kind("what went wrong")

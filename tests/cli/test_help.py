@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from langmem_adapter.cli.app import app
 from langmem_adapter.reasoning.prompts import TASKS, instructions
+from tests.cases import each
 
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 COMMANDS = "demo add search list show history trace update delete purge reindex doctor prompts serve mcp".split()
@@ -49,7 +50,7 @@ def test_every_command_of_the_product_is_there() -> None:
     assert sorted(str(info.name) for info in app.registered_commands) == sorted(COMMANDS)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@each("command", COMMANDS)
 def test_the_help_of_every_command_has_examples_and_fits_80_columns(command: str) -> None:
     result = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "80", "TERM": "dumb"})
     assert result.exit_code == 0

@@ -95,7 +95,7 @@ def saver() -> Iterator[SQLAlchemySaver]:
         yield opened
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(calls=st.lists(st.one_of(PUTS, WRITES), max_size=12), equal=METADATA, before=st.sampled_from([None, *IDS]))
 def test_it_answers_as_the_reference_does(
     saver: SQLAlchemySaver, calls: list[Any], equal: dict[str, Any], before: str | None
@@ -209,7 +209,7 @@ def states(graph: Any) -> dict[str, Any]:
 
 
 @pytest.mark.filterwarnings("ignore:.*DeltaChannel.*")
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(
     steps=st.lists(STEPS, min_size=1, max_size=7),
     gone=st.sets(st.integers(0, 6), min_size=1, max_size=3),
@@ -235,7 +235,7 @@ def test_no_upkeep_changes_a_state_that_is_left(
         live(graph, more)
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(steps=st.lists(STEPS, min_size=1, max_size=7), gone=st.sets(st.integers(0, 6), min_size=1, max_size=3))
 @example(steps=[("invoke", "sync", 0), ("invoke", "sync", 0), ("fork", "close", 2)], gone={6})  # beside another branch
 def test_without_delta_channels_any_run_may_go_and_nothing_else_is_left(

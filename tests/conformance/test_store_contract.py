@@ -20,6 +20,7 @@ from langgraph.store.base import (
     SearchOp,
 )
 
+from tests.cases import each
 from tests.store_kinds import ALL, Letters, cosine, shared
 
 if TYPE_CHECKING:
@@ -214,7 +215,7 @@ class TestNamespaces:
             sorted(every)[start : start + 4] for start in (0, 4, 8, 12)
         ]
 
-    @pytest.mark.parametrize("namespace", [(), ("",), ("a.b",), ("a", ""), (1,), ("langgraph", "x"), ("a\x00",)])
+    @each("namespace", [(), ("",), ("a.b",), ("a", ""), (1,), ("langgraph", "x"), ("a\x00",)])
     def test_what_is_no_namespace_is_refused(self, store: BaseStore, namespace: tuple[Any, ...]) -> None:
         with pytest.raises(InvalidNamespaceError):
             store.put(namespace, "k", {})
@@ -277,7 +278,7 @@ class TestFilters:
             store.put(("n",), str(number), {"n": number, "odd": bool(number % 2), "m": {"p": number % 3, "q": 1}})
         return store
 
-    @pytest.mark.parametrize(
+    @each(
         ("condition", "expected"),
         [
             ({"n": 3}, "3"),

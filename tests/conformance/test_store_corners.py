@@ -15,6 +15,7 @@ import pytest
 from langgraph.store.base import GetOp, PutOp, SearchOp
 
 from langmem_adapter.errors import FilterError, InvalidInputError
+from tests.cases import each
 from tests.store_kinds import ALL, OURS, Letters, expiry, set_expiry, shared
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class TestPuts:
         again = store.get(("a",), "k")
         assert again is not None and again.value == {"list": [1]}
 
-    @pytest.mark.parametrize(
+    @each(
         ("value", "named"),
         [
             ({"when": datetime(2026, 1, 1, tzinfo=UTC)}, "datetime, which is no JSON; convert it"),
@@ -117,7 +118,7 @@ class TestPuts:
         got = store.get(("a",), "k")
         assert got is not None and got.value == {"pair": [1, 2]}
 
-    @pytest.mark.parametrize("index", [True, "text", [1], [""], {"fields": ["a"]}])
+    @each("index", [True, "text", [1], [""], {"fields": ["a"]}])
     def test_an_index_argument_that_means_nothing_is_refused(self, store: BaseStore, index: Any) -> None:
         with pytest.raises(InvalidInputError, match="index must be"):
             store.put(("a",), "k", {"text": "x"}, index=index)
@@ -181,7 +182,7 @@ class TestSearches:
         assert keys(store, filter={"$or": [{"name": "Bob"}, {"tags": {"$contains": "x"}}]}) == ["2", "1"]
         assert keys(store, filter={"missing": {"$exists": False}, "NOT": {"name": "Bob"}}) == ["1"]
 
-    @pytest.mark.parametrize("condition", [{"n": {"$near": 1}}, {"$n": 1}, {"n": {"$gt": []}}, {1: 2}, ["n"], "n"])
+    @each("condition", [{"n": {"$near": 1}}, {"$n": 1}, {"n": {"$gt": []}}, {1: 2}, ["n"], "n"])
     def test_a_filter_that_is_not_understood_is_an_error(self, store: BaseStore, condition: Any) -> None:
         with pytest.raises(FilterError) as caught:
             store.search((), filter=condition)
@@ -220,9 +221,7 @@ class TestSearches:
         got = store.get(["a", "b"], "k")  # type: ignore[arg-type]
         assert got is not None and got.namespace == ("a", "b")
 
-    @pytest.mark.parametrize(
-        "how", [{"limit": -1}, {"offset": -1}, {"limit": "10"}, {"limit": True}, {"offset": 10**30}]
-    )
+    @each("how", [{"limit": -1}, {"offset": -1}, {"limit": "10"}, {"limit": True}, {"offset": 10**30}])
     def test_a_page_that_is_none_is_refused(self, store: BaseStore, how: dict[str, Any]) -> None:
         with pytest.raises(InvalidInputError, match="must be a whole number"):
             store.search((), **how)
@@ -389,7 +388,7 @@ class TestLifetimes:
         time.sleep(0.05)
         assert store.get(("a",), "k") is None
 
-    @pytest.mark.parametrize("ttl", [0, -1, "10", True, float("nan"), float("inf"), 1e12])
+    @each("ttl", [0, -1, "10", True, float("nan"), float("inf"), 1e12])
     def test_a_lifetime_that_is_none_is_refused(self, store: BaseStore, ttl: Any) -> None:
         with pytest.raises(InvalidInputError, match="minutes"):
             store.put(("a",), "k", {}, ttl=ttl)

@@ -19,6 +19,7 @@ from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError
 from langmem_adapter.limits import Limits
 from langmem_adapter.testing import CountingEmbeddings
+from tests.cases import each
 
 TEXTS = ["Likes tea", "Has a dog", "Likes tea", "喜欢茶"]
 
@@ -166,7 +167,7 @@ BAD: list[tuple[str, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("vectors", "problem"), [pytest.param(*row[1:], id=row[0]) for row in BAD])
+@each(("vectors", "problem"), [row[1:] for row in BAD])
 def test_what_is_no_vector_is_refused_with_the_texts_beginning(vectors: Any, problem: str) -> None:
     text = "My long story begins " + "x" * 1000
     with pytest.raises(InvalidInputError, match=problem) as caught:

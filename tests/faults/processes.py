@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import multiprocessing
 import traceback
+from contextlib import chdir
+from multiprocessing import forkserver
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.faults.kernel import die_with_parent
@@ -20,16 +23,18 @@ _FORKS.set_forkserver_preload(
     [
         "langmem_adapter.cli.app",
         "langmem_adapter.index.faiss",
-        "langmem_adapter.memory",
-        "langmem_adapter.reasoning.rules.reasoner",
         "langmem_adapter.server.app",
         "uvicorn",
+        "tests.faults.warm",
     ]
 )
+_ROOT: Final = Path(__file__).parents[2]
 
 
 def start(function: Callable[..., object], *arguments: object) -> ForkServerProcess:
     """Start a child that runs a function; whoever starts it kills or joins it."""
+    with chdir(_ROOT):  # from where it finds `tests`
+        forkserver.ensure_running()
     process = _FORKS.Process(target=_run, args=(function, arguments), daemon=True)
     process.start()
     return process

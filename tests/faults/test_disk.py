@@ -139,8 +139,8 @@ def test_what_was_acknowledged_survives_a_crash_right_after_the_failure(
 
 
 def fill_a_small_disk(folder: Path) -> dict[str, Any]:
-    make_space = small_disk(folder, 5 << 20)
     (folder / "db").mkdir()
+    make_space = small_disk(folder / "db", 5 << 20)
     memory, journal, ids = fill(str(folder / "db" / "memory.db"))
     error = _fill_up(memory, journal)
     told = {

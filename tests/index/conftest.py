@@ -224,7 +224,7 @@ def _chroma(stack: ExitStack, folder: str | None) -> VectorStore:
     # Ephemeral clients of one process share everything, so each test has a collection of its own.
     name = "memories" if folder else f"memories-{uuid.uuid4().hex}"
     # Chroma searches a graph; at this breadth it finds what a full comparison finds among some hundred vectors.
-    breadth = {"hnsw": {"space": "cosine", "ef_construction": 1000, "ef_search": 1000, "max_neighbors": 64}}
+    breadth = {"hnsw": {"space": "cosine", "ef_construction": 200, "ef_search": 1000, "max_neighbors": 32}}
     store = Chroma(name, Spelt(), client=client, collection_configuration=breadth)
     if folder is None:
         stack.callback(store.delete_collection)

@@ -109,5 +109,5 @@ class SideBySide(RuleBasedStateMachine):
         self.plain.update(batch)
 
 
-SideBySide.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+SideBySide.TestCase.settings = settings(max_examples=30, stateful_step_count=25, deadline=None)
 TestSideBySide = SideBySide.TestCase

@@ -15,6 +15,7 @@ import xxhash
 from langmem_adapter.errors import StorageError
 from langmem_adapter.index.build import open_index
 from langmem_adapter.index.snapshot import Draft, Label, SnapshotError, load, save, snapshot_path, sweep
+from tests.cases import each
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -112,18 +113,18 @@ DAMAGES = _damages()
 
 
 class TestDamage:
-    @pytest.mark.parametrize("name", DAMAGES)
+    @each("name", DAMAGES)
     def test_is_refused(self, file: Path, name: str) -> None:
-        whole = file.read_bytes()
-        file.write_bytes(DAMAGES[name](whole))
-        with pytest.raises(SnapshotError, match=str(file.name)):
-            load(file, "hash:12")
+        damaged = file.with_name("damaged.index")
+        damaged.write_bytes(DAMAGES[name](file.read_bytes()))
+        with pytest.raises(SnapshotError, match=damaged.name):
+            load(damaged, "hash:12")
 
     def test_a_foreign_embedding_model_is_refused(self, file: Path) -> None:
         with pytest.raises(SnapshotError, match=r"'hash:12'.*'openai:x'"):
             load(file, "openai:x")
 
-    @pytest.mark.parametrize(
+    @each(
         "header",
         [
             b"[]",
@@ -144,7 +145,6 @@ class TestDamage:
             {"nonce": "xyz"},
             {"fingerprint": None},
         ],
-        ids=str,
     )
     def test_a_crafted_header_with_a_right_checksum_is_refused(self, file: Path, header: Any) -> None:
         honest = {"fingerprint": "hash:12", "applied": 4711, "nonce": LABEL.nonce.hex(), "count": 50, "dimensions": D}

@@ -18,6 +18,7 @@ from langmem_adapter.knowledge.memory import GraphMemory
 from langmem_adapter.memory import Memory
 from langmem_adapter.records.graph import Triple
 from langmem_adapter.records.scope import Scope
+from tests.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -39,10 +40,10 @@ def graph(memory: Memory) -> GraphMemory:
     return GraphMemory(engine.database, engine.ledger, engine.searcher)
 
 
-@pytest.fixture(scope="module", params=["sqlite", "memory", pytest.param("postgres", marks=pytest.mark.postgres)])
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def untouched(request: pytest.FixtureRequest, shared_url: Callable[[str], str]) -> Iterator[GraphMemory]:
     """One for all tests that write nothing."""
-    with Memory(":memory:" if request.param == "memory" else shared_url(request.param)) as opened:
+    with Memory(shared_url(request.param)) as opened:
         yield GraphMemory(opened.engine.database, opened.engine.ledger, opened.engine.searcher)
 
 
@@ -91,7 +92,7 @@ def test_the_next_home_ends_the_last_and_the_next_taste_does_not(graph: GraphMem
     assert set(texts(graph.relations(**ALICE, entity="我"))) == held
 
 
-@pytest.mark.parametrize(
+@each(
     ("wrong", "message"),
     [
         ({"source": ""}, "source is empty"),
@@ -245,7 +246,7 @@ def test_a_hub_gives_its_newest_neighbours(graph: GraphMemory) -> None:
     assert len(graph.neighbours("person 7", hops=2, k=1_000, **ALICE)) == 300
 
 
-@pytest.mark.parametrize(
+@each(
     "wrong",
     [
         {"hops": 0},

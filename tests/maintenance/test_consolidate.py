@@ -167,7 +167,7 @@ _SAYINGS = [
 
 
 @given(st.lists(st.sampled_from(_SAYINGS), max_size=6))
-@settings(max_examples=12)
+@settings(max_examples=6)
 def test_a_second_run_finds_nothing_to_do(said: list[str]) -> None:
     with Memory(":memory:") as memory:
         tell(memory, *said)

@@ -26,6 +26,7 @@ from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.parse import turns_of
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import Turn
+from tests.cases import each
 
 NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)
 ADA = Scope("ada", run_id="r")
@@ -46,7 +47,7 @@ def told(messages: object) -> list[tuple[str, str, str]]:
 # ── who speaks ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
+@each(
     "message",
     [
         "I like tea.",
@@ -69,7 +70,7 @@ def test_one_statement_of_the_user_in_every_form(message: object) -> None:
     assert turns(message) == turns([message]) == turns((message,)) == [expected]
 
 
-@pytest.mark.parametrize(
+@each(
     ("message", "role"),
     [
         ({"role": "assistant", "content": "x"}, "assistant"),
@@ -125,9 +126,7 @@ FUNCTION = {"name": "weather", "arguments": RAW}
 BROKEN = '{"city": "Ly'
 
 
-@pytest.mark.parametrize(
-    ("call", "arguments"),
-    [
+@each(("call", "arguments"), [
         (AIMessage("", tool_calls=[CALL]), '{"city": "Lyon"}'),
         (AIMessage([], tool_calls=[CALL]), '{"city": "Lyon"}'),
         (AIMessage("", tool_calls=[{**CALL, "args": {}}]), "{}"),
@@ -144,8 +143,7 @@ BROKEN = '{"city": "Ly'
         ({"role": "assistant", "content": None, "function_call": FUNCTION}, RAW),
         ({"role": "assistant", "content": [{"type": "function_call", "call_id": "1", "id": "x", **FUNCTION}]}, RAW),
         (AIMessage("", tool_calls=[CALL]).model_dump(), '{"city": "Lyon"}'),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_a_tool_call_without_words_is_a_turn_with_the_call_as_it_was_written(call: Any, arguments: str | None) -> None:
     said = turns([HumanMessage("Weather?"), call, ToolMessage("Sunny", tool_call_id="1"), AIMessage("It is sunny.")])
     assert [turn.text for turn in said] == ["Weather?", "", "Sunny", "It is sunny."]
@@ -218,18 +216,15 @@ for _ in range(100):
     DEEP = [DEEP]
 
 
-@pytest.mark.parametrize(
-    "calls",
-    ["x", {"a": 1}, ["x"], [7], [{"function": "weather"}], [{**CALL, "name": 7}], [{**CALL, "args": {1, 2}}],
-     [{**CALL, "args": {"x": DEEP}}], [{**CALL, "args": "nul\x00"}], [{**CALL, "args": {"x": "\ud800"}}], [{**CALL, "id": 7}]],
-    ids=map(str, range(11)),
-)  # fmt: skip
+@each("calls", ["x", {"a": 1}, ["x"], [7], [{"function": "weather"}], [{**CALL, "name": 7}], [{**CALL, "args": {1, 2}}],
+     [{**CALL, "args": {"x": DEEP}}], [{**CALL, "args": "nul\x00"}], [{**CALL, "args": {"x": "\ud800"}}],
+     [{**CALL, "id": 7}]])  # fmt: skip
 def test_a_call_that_is_none_is_refused_by_the_number_of_its_message(calls: Any) -> None:
     message = AIMessage("")
     message.tool_calls = calls
-    for each in (message, {"role": "assistant", "content": "", "tool_calls": calls}):
+    for spelled in (message, {"role": "assistant", "content": "", "tool_calls": calls}):
         with pytest.raises(InvalidInputError, match=r"tool calls? (of|in) message 2"):
-            turns(["x", each])
+            turns(["x", spelled])
 
 
 def test_calls_count_for_the_length_of_a_message() -> None:
@@ -239,12 +234,9 @@ def test_calls_count_for_the_length_of_a_message() -> None:
         turns_of(call, scope=ADA, time=NOW, longest=Longest(message=58))
 
 
-@pytest.mark.parametrize(
-    "messages",
-    ["", " \n", [], [""], ["", HumanMessage(" ")], {"role": "user", "content": []}, AIMessage("", tool_calls=[]),
+@each("messages", ["", " \n", [], [""], ["", HumanMessage(" ")], {"role": "user", "content": []}, AIMessage("", tool_calls=[]),
      {"role": "user", "content": [{"type": "text", "text": ""}]}, {"role": "user", "content": [{"type": "text"}]},
-     {"role": "user", "content": [{"type": "text", "text": None}]}],
-)  # fmt: skip
+     {"role": "user", "content": [{"type": "text", "text": None}]}])  # fmt: skip
 def test_a_conversation_without_any_word_is_refused(messages: object) -> None:
     with pytest.raises(InvalidInputError, match="nothing to remember"):
         turns(messages)
@@ -289,8 +281,8 @@ def test_parts_that_are_not_read_are_named(kind: str | None) -> None:
 # ── when ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("key", ["timestamp", "created_at"])
-@pytest.mark.parametrize(
+@each("key", ["timestamp", "created_at"])
+@each(
     ("value", "expected"),
     [
         ("2023-05-08T13:56:00+02:00", datetime(2023, 5, 8, 11, 56, tzinfo=UTC)),
@@ -354,16 +346,13 @@ def test_what_is_no_conversation_is_refused(messages: object) -> None:
         turns(messages)
 
 
-@pytest.mark.parametrize(
-    "message",
-    [None, 7, b"x", ["nested"], object(), {}, {"role": "user"}, {"role": "user", "content": None},
+@each("message", [None, 7, b"x", ["nested"], object(), {}, {"role": "user"}, {"role": "user", "content": None},
      {"role": "user", "content": 7}, {"role": "user", "content": [7]}, {"role": "pirate", "content": "arr"},
      {"role": 7, "content": "x"}, {"role": None, "content": "x"}, {"role": "tool", "content": "no call id"},
      {"role": "user", "content": "x", "name": 7}, {"role": "user", "content": "nul\x00"},
      {"role": "user", "content": ["nul\x00"]}, {"role": "user", "content": "lone\ud800"},
      {"role": "user", "content": "x", "name": "nul\x00"}, ChatMessage(content="x", role="narrator"), RemoveMessage("1"),
-     ("pirate", "arr"), ("user",), ("user", "x", "y")],
-)  # fmt: skip
+     ("pirate", "arr"), ("user",), ("user", "x", "y")])  # fmt: skip
 def test_what_is_no_message_is_refused_by_its_number(message: object) -> None:
     with pytest.raises(InvalidInputError, match="message 2"):
         turns(["fine", message])

@@ -190,7 +190,7 @@ def _sent(house: House, state: dict[str, Any], way: str, stage: str) -> list[str
     return [*told, repr(house.graph.get_state(config).values)]
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(data=st.data(), way=st.sampled_from(["goto", "send", "update_state"]), stage=st.sampled_from(STAGES))
 def test_whatever_is_written_into_a_state_touches_and_shows_nothing_of_others(
     house: House, data: st.DataObject, way: str, stage: str

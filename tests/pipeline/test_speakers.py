@@ -157,7 +157,7 @@ def memory() -> Iterator[Memory]:
         yield opened
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(talk=TALK)
 def test_each_speaker_is_remembered_as_if_he_had_a_scope_of_his_own(
     memory: Memory, talk: list[list[tuple[str, str]]]

@@ -77,7 +77,7 @@ class Lives:
     count: int = 0
 
     def told(self, parts: Sequence[Sequence[Statement]], *, many: bool = False) -> Any:
-        """What stands after all was told, with its dates; what was true in each year; the relations, with their dates."""
+        """What stands after all was told, with its dates; what was true in each year of it; the relations, with their dates."""
         self.count += 1
         ann: dict[str, Any] = {"user_id": f"ann {self.count}"}
         for part in parts:
@@ -87,7 +87,8 @@ class Lives:
             else:
                 self.memory.add(messages, **ann)
         live = [(item.text, item.created_at, item.updated_at) for item in self.memory.get_all(**ann)]
-        moments = [datetime(year, 7, 1, tzinfo=UTC) for year in (YEARS[0] - 1, *YEARS)]
+        told = sorted(year for part in parts for year, _ in part)
+        moments = [datetime(year, 7, 1, tzinfo=UTC) for year in (YEARS[0] - 1, *told)]
         then = [[item.text for item in self.memory.get_all(**ann, as_of=moment)] for moment in moments]
         stated = self.memory.graph.relations(**ann, history=True)
         return live, then, {_shown(each) for each in stated if each.retired_at is None}
@@ -107,7 +108,7 @@ def lives(request: pytest.FixtureRequest) -> Iterator[Lives]:
 
 
 @given(told=tellings())
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=settings().max_examples // 2, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_is_told_first_the_same_comes_of_it(
     lives: Lives, told: tuple[list[Statement], list[list[Statement]], bool]
 ) -> None:

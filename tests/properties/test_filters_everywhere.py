@@ -142,7 +142,7 @@ def _all(places: Places) -> list[MemoryItem]:
 
 @pytest.mark.parametrize("database", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 @given(wanted=MEMORY_FILTERS, query=st.sampled_from(QUERIES))
-@settings(max_examples=1_000 if os.environ.get("FAULTS") == "long" else 100)
+@settings(max_examples=1_000 if os.environ.get("FAULTS") == "long" else 40)
 def test_it_gives_what_a_plain_filter_over_all_memories_gives(
     places: Places, database: str, wanted: dict[str, Any], query: str
 ) -> None:
@@ -161,7 +161,7 @@ def test_it_gives_what_a_plain_filter_over_all_memories_gives(
 
 @pytest.mark.parametrize("place", EVERYWHERE)
 @given(wanted=MEMORY_FILTERS, size=st.integers(1, 7))
-@settings(max_examples=15)
+@settings(max_examples=8)
 def test_pages_and_short_lists_are_cut_from_what_the_filter_leaves(
     places: Places, place: str, wanted: dict[str, Any], size: int
 ) -> None:

@@ -361,7 +361,7 @@ def shared(request: pytest.FixtureRequest, shared_url: Callable[[str], str]) -> 
 
 
 @given(steps=STEPS)
-@limits(60, long=4000)
+@limits(25, long=4000)
 def test_every_moment_as_known_at_every_moment_is_what_a_list_of_days_tells(
     shared: Database, steps: list[tuple[Any, ...]]
 ) -> None:
@@ -484,7 +484,7 @@ class Memories:
 
 
 @given(steps=LIVES)
-@limits(25, long=1500)
+@limits(12, long=1500)
 def test_a_relation_holds_as_long_as_a_memory_says_it(shared: Database, steps: list[tuple[Any, ...]]) -> None:
     memories = Memories(shared)
     for step in steps:

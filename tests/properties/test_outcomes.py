@@ -54,7 +54,7 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
 
 
 @given(rounds=st.lists(ROUND, min_size=1, max_size=5))
-@settings(max_examples=60)
+@settings(max_examples=25)
 def test_every_fact_has_an_outcome_and_the_history_replays_to_the_present(
     memory: Memory, rounds: list[tuple[list[str], list[dict[str, Any]]]]
 ) -> None:

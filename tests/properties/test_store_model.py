@@ -66,7 +66,7 @@ class Model:
         return max((cosine(query, text) for text in self.items[name][1]), default=None)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     batches=st.lists(st.lists(PUTS, max_size=6), min_size=1, max_size=4),
     prefix=st.lists(LABELS, max_size=2).map(tuple),

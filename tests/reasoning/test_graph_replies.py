@@ -23,6 +23,7 @@ from langmem_adapter.reasoning.messages import read_reply
 from langmem_adapter.reasoning.replies import GraphReply
 from langmem_adapter.records.work import Turn
 from langmem_adapter.testing import ScriptedChatModel
+from tests.cases import each
 
 if TYPE_CHECKING:
     from langmem_adapter.records.graph import Triple
@@ -158,7 +159,7 @@ READ: list[tuple[str, str, dict[str, list[str]]]] = [
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(("text", "expected"), [pytest.param(*row[1:], id=row[0]) for row in READ])
+@each(("text", "expected"), [row[1:] for row in READ])
 def test_read_in_one_call_without_a_note(mode: Mode, text: str, expected: dict[str, list[str]]) -> None:
     model, found = asked(text, mode=mode)
     assert told(found) == expected
@@ -283,7 +284,7 @@ UNREADABLE: list[tuple[str, str, dict[str, list[str]], str]] = [
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(("text", "expected", "problem"), [pytest.param(*row[1:], id=row[0]) for row in UNREADABLE])
+@each(("text", "expected", "problem"), [row[1:] for row in UNREADABLE])
 def test_asked_for_again_then_left_out_with_a_note(
     mode: Mode, text: str, expected: dict[str, list[str]], problem: str
 ) -> None:
@@ -325,7 +326,7 @@ REFUSED: list[tuple[str, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "problem"), [pytest.param(*row[1:], id=row[0]) for row in REFUSED])
+@each(("text", "problem"), [row[1:] for row in REFUSED])
 def test_without_readable_facts_it_is_an_error(text: str, problem: str) -> None:
     with pytest.raises(ModelReplyError, match=problem):
         asked(text, text)
@@ -410,9 +411,7 @@ DATES: list[tuple[Any, datetime | None]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("value", "time"), DATES, ids=lambda value: str(value) if not isinstance(value, datetime) else ""
-)
+@each(("value", "time"), DATES)
 def test_dates_of_every_shape(value: Any, time: datetime | None) -> None:
     assert triple_of(valid_from=value).valid_from == time
     assert triple_of(valid_to=value).valid_to == time

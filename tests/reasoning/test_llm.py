@@ -21,6 +21,7 @@ from langmem_adapter.reasoning.prompts import examples
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.work import Fact, Turn
 from langmem_adapter.testing import ScriptedChatModel
+from tests.cases import each
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
@@ -457,7 +458,7 @@ DECISIONS = {
 }
 
 
-@pytest.mark.parametrize(("comparison", "reply", "expected"), DECISIONS.values(), ids=DECISIONS.keys())
+@each(("comparison", "reply", "expected"), DECISIONS.values())
 def test_every_fact_gets_its_outcome(comparison: Comparison, reply: str, expected: list[Any]) -> None:
     model, reasoner = reasoner_for(reply)
     answer = reasoner.decide.invoke(comparison)

@@ -20,6 +20,7 @@ from langmem_adapter.reasoning.messages import read_reply
 from langmem_adapter.reasoning.replies import FactsReply
 from langmem_adapter.records.work import Fact, Turn
 from langmem_adapter.testing import ScriptedChatModel
+from tests.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -156,7 +157,7 @@ def sent(mode: Mode, reply: Any) -> Any:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(("reply", "facts"), [pytest.param(*row[1:], id=row[0]) for row in READ])
+@each(("reply", "facts"), [row[1:] for row in READ])
 def test_salvaged_in_one_call(mode: Mode, reply: str, facts: list[str]) -> None:
     model, reasoner = scripted(mode, [reply])
     found = reasoner.extract.invoke(QUESTION)
@@ -165,7 +166,7 @@ def test_salvaged_in_one_call(mode: Mode, reply: str, facts: list[str]) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(("reply", "problem"), [pytest.param(*row[1:], id=row[0]) for row in REFUSED])
+@each(("reply", "problem"), [row[1:] for row in REFUSED])
 def test_refused_told_why_and_repaired(mode: Mode, reply: str, problem: str) -> None:
     model, reasoner = scripted(mode, [reply, GOOD])
     found = reasoner.extract.invoke(QUESTION)
@@ -258,7 +259,7 @@ MESSAGES: list[tuple[str, AIMessage, list[str] | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("message", "facts"), [pytest.param(*row[1:], id=row[0]) for row in MESSAGES])
+@each(("message", "facts"), [row[1:] for row in MESSAGES])
 def test_every_part_of_a_message_is_read(message: AIMessage, facts: list[str] | None) -> None:
     if facts is None:
         with pytest.raises(UnusableReplyError):
@@ -372,7 +373,7 @@ UNUSABLE: list[tuple[str, str, str]] = [
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("reply", [pytest.param(row[1], id=row[0]) for row in DECISIONS])
+@each("reply", [row[1] for row in DECISIONS])
 def test_decisions_are_salvaged_in_one_call(mode: Mode, reply: str) -> None:
     model, reasoner = scripted(mode, [reply])
     answer = reasoner.decide.invoke(COMPARISON)
@@ -381,7 +382,7 @@ def test_decisions_are_salvaged_in_one_call(mode: Mode, reply: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(("reply", "problem"), [pytest.param(*row[1:], id=row[0]) for row in UNUSABLE])
+@each(("reply", "problem"), [row[1:] for row in UNUSABLE])
 def test_an_unusable_decision_is_told_why_and_then_an_error(mode: Mode, reply: str, problem: str) -> None:
     model, reasoner = scripted(mode, [reply, reply])
     with pytest.raises(ModelReplyError, match=problem):

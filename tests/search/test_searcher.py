@@ -92,6 +92,12 @@ class Desk:
 
 
 @pytest.fixture
+def database_url(any_url: str) -> str:
+    """In memory, too."""
+    return any_url
+
+
+@pytest.fixture
 def desk(database: Database) -> Desk:
     return Desk(database)
 
@@ -272,7 +278,7 @@ def test_a_scope_that_fits_is_shown_whole_by_age_with_its_last_changes(desk: Des
     assert desk.embeddings.documents == []  # nothing has to be nearer than anything else
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(
     texts=st.lists(st.sampled_from(["Likes tea", "住在里斯本的一个小公寓", "Owns a book " * 90]), max_size=200),
     tokens=st.integers(1_000, 3_000),

@@ -60,7 +60,7 @@ def take(memory: Memory, step: tuple[str, dict[str, Any], str, int]) -> None:
         memory.delete(items[number % len(items)].id)
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(st.lists(STEP, min_size=1, max_size=8))
 def test_after_any_changes_a_search_gives_what_a_new_process_gives(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, dict[str, Any], str, int]]

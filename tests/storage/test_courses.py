@@ -172,7 +172,7 @@ STEPS = st.lists(
 
 
 @given(steps=STEPS)
-@settings(max_examples=12)
+@settings(max_examples=5)
 def test_what_was_true_as_known_at_any_moment_is_what_was_told_by_then(
     shared_database: Database, steps: list[Any]
 ) -> None:
@@ -194,7 +194,7 @@ STATEMENTS = st.lists(
 
 
 @given(statements=STATEMENTS, order=st.randoms(use_true_random=False))
-@settings(max_examples=15)
+@settings(max_examples=6)
 def test_the_order_of_telling_does_not_matter(shared_database: Database, statements: list[Any], order: Any) -> None:
     shuffled = order.sample(statements, len(statements))
     worlds = []

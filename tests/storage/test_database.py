@@ -28,6 +28,12 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 
+@pytest.fixture
+def database_url(any_url: str) -> str:
+    """In memory, too."""
+    return any_url
+
+
 def put(key: str, value: str = "x") -> Callable[[Connection], str]:
     def work(connection: Connection) -> str:
         connection.execute(insert(meta).values(key=key, value=value))

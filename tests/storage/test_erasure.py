@@ -9,12 +9,11 @@ import math
 import re
 import shutil
 import sqlite3
-import subprocess
-import sys
 import threading
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from multiprocessing import Pipe
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -30,11 +29,12 @@ from langmem_adapter.storage import tables
 from langmem_adapter.storage.erasure import Erasure, clean, remove
 from langmem_adapter.storage.graph.erasure import HOLDING
 from langmem_adapter.testing import ScriptedChatModel
-from tests.faults.processes import call
+from tests.faults.processes import call, start
 from tests.programs import python
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from multiprocessing.connection import Connection
     from pathlib import Path
 
 SECRET, CHINESE = "Xylophonist-Quagmire", "麒麟貔貅饕餮"
@@ -269,51 +269,46 @@ def test_a_purge_without_descriptors_says_what_remains_and_another_finishes_it(f
 
 # ── other processes ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-OTHER = """
-import sys
-from langmem_adapter.memory import Memory
-from langmem_adapter.records.scope import Scope
-memory = Memory(sys.argv[1], embeddings="hash:64")
-def know():
-    return len(memory.search("who is called so?", user_id=sys.argv[2]))
-print(know(), flush=True)
-for line in sys.stdin:
-    match line.strip():
-        case "hold":
-            holding = memory.engine.database.read()
-            print(len(holding.__enter__().exec_driver_sql("SELECT * FROM memories").all()), flush=True)
-        case "let go":
-            holding.__exit__(None, None, None)
-            print("gone", flush=True)
-        case "search":
-            print(know(), flush=True)
-        case "close":
-            memory.close()
-            print("closed", flush=True)
-"""
+
+def attend(pipe: Connection, path: str, user_id: str) -> None:
+    """Have the database open, tell what one knows, and do what one hears."""
+    with Memory(path, embeddings="hash:64") as memory:
+        reading = ExitStack()
+        asked: str = "search"
+        while asked != "close":
+            if asked == "hold":
+                connection = reading.enter_context(memory.engine.database.read())
+                pipe.send(len(connection.exec_driver_sql("SELECT * FROM memories").all()))
+            elif asked == "let go":
+                reading.close()
+                pipe.send("gone")
+            else:
+                pipe.send(len(memory.search("who is called so?", user_id=user_id)))
+            asked = pipe.recv()
+    pipe.send("closed")
 
 
 class Other:
     """Another process that has the database open."""
 
     def __init__(self, path: Path, user_id: str) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", OTHER, str(path), user_id],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8",
-        )  # fmt: skip
+        self._pipe, theirs = Pipe()
+        self._process = start(attend, theirs, str(path), user_id)
+        theirs.close()
 
-    def hear(self) -> str:
-        assert self._process.stdout is not None
-        return self._process.stdout.readline().strip()
+    def hear(self) -> Any:
+        assert self._pipe.poll(60)
+        return self._pipe.recv()
 
-    def ask(self, what: str) -> str:
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{what}\n")
-        self._process.stdin.flush()
+    def ask(self, what: str) -> Any:
+        self._pipe.send(what)
         return self.hear()
 
     def close(self) -> None:
-        self._process.communicate(timeout=60)
+        self._pipe.close()
+        self._process.kill()
+        self._process.join()
+        self._process.close()
 
 
 def test_another_process_forgets_at_its_next_pull_and_writes_nothing_back(folder: Path, memory: Memory) -> None:
@@ -321,11 +316,11 @@ def test_another_process_forgets_at_its_next_pull_and_writes_nothing_back(folder
     user = f"{SECRET}@{CHINESE}"
     tell_secrets(memory)
     with closing(Other(folder / "memory.db", user)) as silent, closing(Other(folder / "memory.db", user)) as other:
-        assert silent.hear() == other.hear() == "1"
+        assert silent.hear() == other.hear() == 1
         erased = memory.purge(user_id=user)
         assert erased.complete
         assert scan(folder, needles) == {}
-        assert other.ask("search") == "0"
+        assert other.ask("search") == 0
         assert other.ask("close") == silent.ask("close") == "closed"  # the silent one has not looked since
         assert scan(folder, needles) == {}
 
@@ -336,7 +331,7 @@ def test_a_reader_that_keeps_the_log_alive_is_reported(folder: Path, memory: Mem
     tell_secrets(memory)
     with closing(Other(folder / "memory.db", user)) as other:
         other.hear()
-        assert other.ask("hold") == "1"
+        assert other.ask("hold") == 1
         erased = clean(memory.engine.database, remove(memory.engine.database, Scope(user)), patience=0.2)
         assert erased.memories == 1
         assert not erased.complete and "purge again" in erased.remains[0]

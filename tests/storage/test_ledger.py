@@ -109,7 +109,7 @@ def test_a_memory_that_changed_since_it_was_seen_is_a_conflict(ledger: Ledger) -
 _WHOSE = [ALICE, BOB, *(Scope("alice", agent, run) for agent in (None, "guide") for run in (None, "r1"))]
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     theirs=st.sampled_from(_WHOSE),
     ours=st.sampled_from(_WHOSE),
@@ -234,7 +234,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
 
 
 @given(operations=OPERATIONS)
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_current_memories_are_the_replay_of_the_history(
     shared: Database, operations: list[tuple[str, int, str]]
 ) -> None:

@@ -238,7 +238,7 @@ def _step(memory: Memory, user: str, ids: list[str], step: tuple[str, str, int])
 
 
 @given(steps=STEPS)
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_after_any_changes_each_moment_is_as_it_was_shown(memory: Memory, steps: list[tuple[str, str, int]]) -> None:
     user, ids = uuid.uuid4().hex, list[str]()
     shown = [(datetime.now(UTC), tuple(memory.get_all(user_id=user)))]
@@ -252,7 +252,7 @@ def test_after_any_changes_each_moment_is_as_it_was_shown(memory: Memory, steps:
 
 
 @given(steps=STEPS, clocks=st.lists(st.integers(0, 3), min_size=8, max_size=8))
-@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_writers_whose_clocks_disagree_leave_a_past_that_can_be_read(
     memory: Memory, steps: list[tuple[str, str, int]], clocks: list[int]
 ) -> None:

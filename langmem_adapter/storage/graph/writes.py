@@ -178,7 +178,7 @@ class _Writer:
             elif said.by_hand:
                 self.become(belief)
             else:
-                self.end(belief, said.time)
+                self.end(belief, _over_since(belief, said))
 
     def _interrupt(self, said: Said, gap: Span) -> None:
         """What this memory alone says did not hold for a while."""
@@ -363,6 +363,17 @@ class _Writer:
     def _near(self, claim: Belief, beliefs: Iterable[Belief]) -> list[Belief]:
         scopes = {*self._within, claim.home_id}
         return [belief for belief in beliefs if belief.home_id in scopes]
+
+
+def _over_since(belief: Belief, said: Said) -> datetime:
+    """Since when it is over what a memory no longer says: where what it says instead began, which may be before it was told."""
+    instead = (each for each in said.triples if single(each) and not each.ended and each.relation == belief.relation)
+    starts = [dates(each, said.time)[0].begins for each in instead if _source(each, said) == belief.source.key]
+    return min([said.time, *starts])
+
+
+def _source(triple: Triple, said: Said) -> str:
+    return ends(triple, said.home.scope)[0].key
 
 
 def _event(before: Relation | None, after: Span) -> RelationEvent:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from langmem_adapter.memory import Memory
 from langmem_adapter.statements.chinese import chinese_statement
 from langmem_adapter.statements.chinese_dates import chinese_number, dated_chinese
+from tests.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -189,7 +190,7 @@ def told(memory: Memory, user: str, text: str) -> set[str]:
     return {item.text for item in memory.get_all(user_id=user)}
 
 
-@pytest.mark.parametrize(("old", "new", "stands"), CHANGED)
+@each(("old", "new", "stands"), CHANGED)
 def test_what_changed_is_changed(memory: Memory, old: str, new: str, stands: str) -> None:
     before, after = told(memory, f"{old}{new}", old), told(memory, f"{old}{new}", new)
     assert before
@@ -197,7 +198,7 @@ def test_what_changed_is_changed(memory: Memory, old: str, new: str, stands: str
     assert stands in "；".join(after)
 
 
-@pytest.mark.parametrize(("old", "new"), ALIKE)
+@each(("old", "new"), ALIKE)
 def test_what_only_looks_alike_changes_nothing(memory: Memory, old: str, new: str) -> None:
     before, after = told(memory, f"{old}{new}", old), told(memory, f"{old}{new}", new)
     assert before <= after

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from langmem_adapter.reasoning.base import Comparison, Known
 from langmem_adapter.reasoning.rules.reasoner import RuleReasoner
 from langmem_adapter.records.work import Fact
+from tests.cases import each
 from tests.reasoning.reasoner_conformance import check_answer, comparison
 
 REASONER = RuleReasoner()
@@ -136,7 +135,7 @@ def decided(known: tuple[str, ...], facts: tuple[str, ...]) -> list[tuple[str, s
     return [(f"{v.event}:{v.number}" if v.number is not None else v.event, v.text, v.reason) for v in answer.verdicts]
 
 
-@pytest.mark.parametrize(("known", "fact", "events"), DECIDED)
+@each(("known", "fact", "events"), DECIDED)
 def test_a_fact_meets_what_is_known(known: str, fact: str, events: str) -> None:
     memories = tuple(text.strip() for text in known.split(";"))
     assert " ".join(event for event, _, _ in decided(memories, (fact,))) == events

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from langmem_adapter.reasoning.rules.reasoner import RuleReasoner
+from tests.cases import each
 from tests.reasoning.reasoner_conformance import question, turn
 
 REASONER = RuleReasoner()
@@ -182,12 +181,12 @@ def facts_of(message: str) -> list[str]:
     return [fact.text for fact in REASONER.extract.invoke(question(turn(message))).facts]
 
 
-@pytest.mark.parametrize(("message", "facts"), FOUND)
+@each(("message", "facts"), FOUND)
 def test_a_message_gives_its_facts(message: str, facts: list[str]) -> None:
     assert facts_of(message) == facts
 
 
-@pytest.mark.parametrize("message", NOTHING)
+@each("message", NOTHING)
 def test_a_message_without_facts_gives_none(message: str) -> None:
     assert facts_of(message) == []
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 import pytest
 
 from langmem_adapter.statements.reading import read
+from tests.cases import each
 from tests.reasoning.rules.talk import DATA, SOURCES, Found, digest, found, overwrites
 
 _SAMPLE: Final = 100
@@ -23,7 +24,8 @@ _COMMON: Final = frozenset({"", "any", "event", "habit", "own", "plan"})
 
 pytestmark = [
     pytest.mark.skipif(not DATA.exists(), reason=f"{DATA} is not there"),
-    pytest.mark.parametrize("source", SOURCES),
+    # One process finds the facts of a source, once.
+    pytest.mark.parametrize("source", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in SOURCES]),
 ]
 
 
@@ -56,7 +58,7 @@ def facts(source: str) -> tuple[Found, ...]:
     return tuple(found(source))
 
 
-@pytest.mark.parametrize(("column", "least"), [("true", 0.97), ("clean", 0.88)])
+@each(("column", "least"), [("true", 0.97), ("clean", 0.88)])
 def test_what_is_found_was_said_and_stands_on_its_own(source: str, column: str, least: float) -> None:
     sample = facts(source)[:_SAMPLE]
     verdicts = [JUDGED.verdict(source, fact.turn, fact.text, column) for fact in sample]

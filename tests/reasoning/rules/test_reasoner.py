@@ -15,6 +15,7 @@ from langmem_adapter.reasoning.rules.reasoner import RuleReasoner
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.work import Fact
 from langmem_adapter.text import refers_back
+from tests.cases import each
 from tests.reasoning.reasoner_conformance import ReasonerConformance, check_answer, comparison, question, turn
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("message", HOSTILE)
+@each("message", HOSTILE)
 def test_orders_to_the_memory_are_not_obeyed(message: str) -> None:
     memories = ["Name is John", "Has a dog", "Likes tea", "Works at Acme", "名字是John", "有一条狗"]
     assert after(memories, facts_of(message))[: len(memories)] == memories
@@ -227,10 +228,9 @@ LONG = {
     "Chinese": "我喜欢" * 33_000,
     "Chinese list": "我喜欢苹果" + "，香蕉" * 33_000,
     "Chinese adverbs": "我真的" + "真的" * 50_000,
-    "facts": " ".join(f"I like apple pie {number}." for number in range(4_500)),
-    "moves": " ".join(f"I live in Town{number}." for number in range(5_000)),
-    "pronouns": "I have a sister. " + " ".join(f"She has a dog{number}." for number in range(5_000)),
-    "Chinese facts": "".join(f"我有{number}只猫。" for number in range(10_000)),
+    "facts": "I have a sister. "
+    + " ".join(f"She has a dog{n}. I live in Town{n}. I like apple pie number {n} with cream." for n in range(1_200)),
+    "Chinese facts": "".join(f"我有{number}只又大又可爱的黑白花猫。" for number in range(5_000)),
 }
 
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from langmem_adapter.names import LONGEST_NAME, LONGEST_RELATION, entity_key, re
 from langmem_adapter.reasoning.base import KnownNames, Question
 from langmem_adapter.reasoning.rules.reasoner import RuleReasoner
 from langmem_adapter.statements.reading import read
+from tests.cases import each
 from tests.reasoning.reasoner_conformance import question, turn
 
 if TYPE_CHECKING:
@@ -243,17 +243,17 @@ def shown(text: str) -> list[str]:
     return [f"{one.source} {one.relation} {one.target}{', ended' if one.ended else ''}" for one in told]
 
 
-@pytest.mark.parametrize(("text", "expected"), [*ENGLISH, *CHINESE], ids=[text for text, _ in [*ENGLISH, *CHINESE]])
+@each(("text", "expected"), [*ENGLISH, *CHINESE])
 def test_a_statement_gives_its_relations(text: str, expected: list[str]) -> None:
     assert shown(text) == expected
 
 
-@pytest.mark.parametrize("text", [*NOTHING_IN_ENGLISH, *NOTHING_IN_CHINESE])
+@each("text", [*NOTHING_IN_ENGLISH, *NOTHING_IN_CHINESE])
 def test_what_cannot_be_read_with_confidence_gives_none(text: str) -> None:
     assert shown(text) == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "since", "until"),
     [
         ("Works at Acme since 2019", "2019-01-01", None),
@@ -341,7 +341,7 @@ MESSAGES = st.lists(
 
 
 @given(MESSAGES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_facts_are_the_same_with_and_without_a_graph(messages: list[str]) -> None:
     plain = question(*map(turn, messages))
     without = REASONER.extract.invoke(plain).facts
@@ -362,7 +362,7 @@ WORDS = st.sampled_from(
         st.text(max_size=300), st.lists(WORDS, max_size=25).map(" ".join), st.lists(WORDS, max_size=12).map("".join)
     )
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_every_triple_is_well_formed(text: str) -> None:
     for one in relations(text):
         assert entity_key(one.source)

@@ -240,9 +240,9 @@ def test_a_chain_of_merges_is_undone_from_its_end(graph: Graph) -> None:
 
 
 def test_merging_two_of_many_relations_takes_no_square_of_time(graph: Graph) -> None:
-    many = [triple(f"{name} visited place{number}") for name in ("Bob", "Robert") for number in range(1_500)]
+    many = [triple(f"{name} visited place{number}") for name in ("Bob", "Robert") for number in range(1_000)]
     graph.ledger.relate(graph.scope, many, time=year(2019))
-    assert graph.ledger.merge_entities("Bob", "Robert", within=graph.scope) == 1_500
-    assert len(graph.now()) == 1_500
-    assert graph.ledger.split_entity("Bob", within=graph.scope) == 1_500
-    assert len(graph.now()) == 3_000
+    assert graph.ledger.merge_entities("Bob", "Robert", within=graph.scope) == 1_000
+    assert len(graph.now()) == 1_000
+    assert graph.ledger.split_entity("Bob", within=graph.scope) == 1_000
+    assert len(graph.now()) == 2_000

@@ -25,6 +25,14 @@ def test_a_rewritten_memory_ends_what_it_says_no_longer(graph: Graph) -> None:
     assert graph.now() == ["alice lives_in Paris 2019-2021", "alice lives_in Rome 2021-", "alice lives_with Ann 2019-"]
 
 
+def test_it_is_over_since_what_took_its_place_began_also_where_that_is_told_late(graph: Graph) -> None:
+    memory = graph.add("Lives in Paris", "user lives_in Paris", when=2021)
+    moved = triple("user lives_in Rome", valid_from=year(2020))
+    change = graph.decide("UPDATE", memory, "Moved to Rome in 2020", moved, when=2022)
+    assert graph.told(change.relations) == ["DELETE alice lives_in Paris 2021-", "ADD alice lives_in Rome 2020-"]
+    assert graph.now() == ["alice lives_in Rome 2020-"]
+
+
 def test_it_ends_although_the_new_text_shares_a_word_with_it(graph: Graph) -> None:
     memory = graph.add("Likes green tea", "user likes green_tea", when=2019)
     graph.decide("UPDATE", memory, "Likes black tea", "user likes black_tea", when=2021)

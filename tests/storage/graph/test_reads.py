@@ -27,6 +27,7 @@ from langmem_adapter.storage.ledger import Ledger
 from langmem_adapter.storage.meta import prepare
 from langmem_adapter.storage.scopes import expand
 from langmem_adapter.storage.writes import Write
+from tests.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -263,7 +264,7 @@ KINDS = pytest.mark.parametrize(
 
 @KINDS
 @given(steps=STEPS)
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_moment_about_every_moment_is_as_a_look_at_every_row_tells(
     shared: Database, steps: list[tuple[str, str, str, str, int, int]]
 ) -> None:
@@ -309,7 +310,7 @@ def test_a_relation_names_the_memories_that_say_it_and_then_said_it(book: Book) 
 # ── who is whom ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("name", ["Dr. Chen", "dr chen", "CHEN", "Ｃｈｅｎ", " chen. "])
+@each("name", ["Dr. Chen", "dr chen", "CHEN", "Ｃｈｅｎ", " chen. "])
 def test_names_are_found_however_they_are_written(book: Book, name: str) -> None:
     book.state("Dr. Chen", "works_at", "the Clinic")
     book.state("小红", "住在", "北京")

@@ -11,6 +11,7 @@ from sqlalchemy import event
 
 from langmem_adapter.storage.graph import statements as sql
 from langmem_adapter.storage.ledger import Ledger
+from tests.cases import each
 from tests.storage.graph.small_graph import Graph
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def test_one_more_relation_reads_a_handful_of_rows(hub: Graph) -> None:
     assert "alice lives_in Paris 2019-2021" in hub.now()
 
 
-@pytest.mark.parametrize("name", READS)
+@each("name", READS)
 def test_every_read_of_a_write_goes_by_an_index(hub: Graph, name: str) -> None:
     statement, values = READS[name]
     with hub.ledger.database.read() as connection:
