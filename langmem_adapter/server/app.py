@@ -24,7 +24,6 @@ from langmem_adapter.server.calls import Anyone, Service
 from langmem_adapter.server.guard import Guard, Rate
 from langmem_adapter.server.jobs import Workers
 from langmem_adapter.server.log import Logged
-from langmem_adapter.server.page.rebuilding import Rebuilding
 from langmem_adapter.server.page.router import router as page
 from langmem_adapter.server.page.session import by_sessions
 from langmem_adapter.server.page.shell import Shell
@@ -98,20 +97,13 @@ def create_app(
         )
     authenticate = _auth(auth, memory)
 
-    service = Service(
-        memory,
-        authenticate=authenticate,
-        visit=by_sessions(memory) if auth == "keys" else authenticate,
-        fetch_images=fetch_images,
-        workers=Workers(memory),
-        rebuilding=Rebuilding(memory),
-        shell=Shell(memory, needs_login=auth == "keys"),
-    )
+    visit = by_sessions(memory) if auth == "keys" else authenticate
+    workers = Workers(memory)
     tools = _mcp(memory, authenticate) if flag(mcp, "mcp") else None
 
     @asynccontextmanager
     async def running(_: FastAPI) -> AsyncIterator[None]:
-        async with service.workers.running(), nullcontext() if tools is None else tools.running():
+        async with workers.running(), nullcontext() if tools is None else tools.running():
             yield
 
     described: dict[str, Any] = {
@@ -127,7 +119,8 @@ def create_app(
     counted = _metrics(memory) if flag(metrics, "metrics") else None
     app.add_middleware(Logged, count=None if counted is None else counted.request)
     app.add_middleware(Discreet)
-    app.state.service, app.state.ending = service, False
+    app.state.service, app.state.workers = Service(memory, authenticate, fetch_images), workers
+    app.state.shell, app.state.ending = Shell(memory, visit, needs_login=auth == "keys"), False
     answer_errors(app)
     docs.put(app)
     app.include_router(mem0.router)

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from langmem_adapter.server.auth import Auth
-    from langmem_adapter.server.jobs import Workers
-    from langmem_adapter.server.page.rebuilding import Rebuilding
-    from langmem_adapter.server.page.shell import Shell
 
 __all__ = ["Admin", "Anyone", "Call", "Reads", "Service", "Writes", "is_still_let_in", "service_of"]
 
@@ -28,25 +25,17 @@ _BEARER: Final = Security(HTTPBearer(auto_error=False))
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What the routes of one app share.
+    """What the routes of one app, Mem0's and ours, share.
 
     Attributes:
         memory: What is served.
         authenticate: Says who calls a route.
-        visit: Says who looks at the page.
         fetch_images: Whether images may be named by addresses other than `data:`.
-        workers: Carry out what nobody waits for.
-        rebuilding: Rebuilds the index, when somebody asks for it on the page.
-        shell: Makes the answers of the page.
     """
 
     memory: Memory
     authenticate: "Auth"
-    visit: "Auth"
     fetch_images: bool
-    workers: "Workers"
-    rebuilding: "Rebuilding"
-    shell: "Shell"
 
 
 def service_of(request: Request) -> Service:

@@ -26,8 +26,7 @@ from langmem_adapter.errors import (
 )
 from langmem_adapter.limits import asked_of
 from langmem_adapter.server.auth import ForbiddenError, NobodyError
-from langmem_adapter.server.calls import service_of
-from langmem_adapter.server.page.shell import PREFIX
+from langmem_adapter.server.page.shell import PREFIX, shell_of
 from langmem_adapter.storage.jobs import QueueFullError
 
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ def problem(request: Request, status: int, detail: Any, headers: Mapping[str, st
     """
     path = request.url.path.removeprefix(request.scope.get("root_path", ""))
     if path.startswith(f"{PREFIX}/"):
-        return service_of(request).shell.refuse(request, status, detail, headers)
+        return shell_of(request).refuse(request, status, detail, headers)
     more = {**(headers or {}), **({"www-authenticate": "Bearer"} if status == HTTPStatus.UNAUTHORIZED else {})}
     if not path.startswith(f"{OURS}/"):
         return _Told({"detail": detail}, status, more)

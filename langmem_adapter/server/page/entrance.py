@@ -6,9 +6,8 @@ from fastapi import APIRouter, Depends, Form, Request, Response
 from starlette import status
 
 from langmem_adapter.server.auth import NobodyError
-from langmem_adapter.server.calls import service_of
 from langmem_adapter.server.page import session
-from langmem_adapter.server.page.shell import PREFIX, THEME, THEMES
+from langmem_adapter.server.page.shell import PREFIX, THEME, THEMES, shell_of
 from langmem_adapter.storage.sessions import LASTS
 
 __all__ = ["router"]
@@ -21,7 +20,7 @@ router = APIRouter(prefix=PREFIX)
 
 @router.get("/login")
 async def login(request: Request, to: str = "") -> Response:
-    shell = service_of(request).shell
+    shell = shell_of(request)
     if not shell.needs_login:
         return shell.go(request, "/memories")
     return shell.show(request, "login", to=to, wrong=False)
@@ -29,10 +28,9 @@ async def login(request: Request, to: str = "") -> Response:
 
 @router.post("/login", dependencies=[Depends(session.check_form)])
 async def enter(request: Request, key: Annotated[str, Form()], to: Annotated[str, Form()] = "") -> Response:
-    service = service_of(request)
-    shell = service.shell
+    shell = shell_of(request)
     try:
-        secret = await session.log_in(service.memory, key.strip())
+        secret = await session.log_in(shell.memory, key.strip())
     except NobodyError:
         return shell.show(request, "login", to=to, wrong=True, status=status.HTTP_401_UNAUTHORIZED)
     answer = shell.go(request, _ours(to))
@@ -42,16 +40,16 @@ async def enter(request: Request, key: Annotated[str, Form()], to: Annotated[str
 
 @router.post("/logout", dependencies=[Depends(session.check_form)])
 async def leave(request: Request) -> Response:
-    service = service_of(request)
-    await session.log_out(service.memory, request)
-    answer = service.shell.go(request, "/login")
+    shell = shell_of(request)
+    await session.log_out(shell.memory, request)
+    answer = shell.go(request, "/login")
     session.put_cookie(request, answer, session.COOKIE, "", seconds=0)
     return answer
 
 
 @router.post("/theme", dependencies=[Depends(session.check_form)])
 async def theme(request: Request, theme: Annotated[str, Form()], to: Annotated[str, Form()] = "") -> Response:
-    answer = service_of(request).shell.go(request, _ours(to))
+    answer = shell_of(request).go(request, _ours(to))
     session.put_cookie(request, answer, THEME, theme if theme in THEMES else THEMES[0], seconds=_YEAR)
     return answer
 

@@ -110,12 +110,12 @@ async def verify(view: Sending, asked: Annotated[Whose, Form()]) -> Response:
 @router.post("/health/rebuild")
 async def rebuild(view: Sending, asked: Annotated[Whose, Form()]) -> Response:
     view.who.need_everything()
-    view.service.rebuilding.begin()
+    view.shell.rebuilding.begin()
     return view.go("/health/index", view.whose(asked))
 
 
 async def _index_told(view: View, asked: Whose, verified: Verification | None = None) -> Response:
-    told: dict[str, Any] = {"standing": view.service.rebuilding.standing, "verified": verified}
+    told: dict[str, Any] = {"standing": view.shell.rebuilding.standing, "verified": verified}
     told |= {"index": await beside(_index, view.memory), "database": _typed(view.memory.location)}
     return view.show("index", view.whose(asked), **told)
 

@@ -9,8 +9,8 @@ from fastapi import Depends, Request, Response
 from langmem_adapter.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.server.auth import Principal
-from langmem_adapter.server.calls import Service, service_of
 from langmem_adapter.server.page.session import check_form
+from langmem_adapter.server.page.shell import Shell, shell_of
 from langmem_adapter.storage.scopes import counts
 from langmem_adapter.twins import beside
 
@@ -25,13 +25,13 @@ class View:
     """A view that somebody asked for."""
 
     request: Request
-    service: Service
+    shell: Shell
     who: Principal
 
     @property
     def memory(self) -> Memory:
         """What is looked at."""
-        return self.service.memory
+        return self.shell.memory
 
     def whose(self, asked: "Whose") -> dict[str, Any]:
         """The scope that an address or a form names, within what is reached: see `Principal.narrowed`."""
@@ -51,23 +51,23 @@ class View:
 
     def show(self, name: str, fields: Mapping[str, Any] | None = None, *, status: int = 200, **values: Any) -> Response:
         """The answer: see `Shell.show`."""
-        return self.service.shell.show(self.request, name, self.who, fields, status=status, **values)
+        return self.shell.show(self.request, name, self.who, fields, status=status, **values)
 
     def go(self, path: str, fields: Mapping[str, Any] | None = None, **parameters: Any) -> Response:
         """The answer to a form: another view."""
-        return self.service.shell.go(self.request, path, fields, **parameters)
+        return self.shell.go(self.request, path, fields, **parameters)
 
 
 def _view(right: str | None, *, form: bool = False) -> Callable[..., Any]:
     async def view(request: Request) -> View:
-        service = service_of(request)
-        who = await service.visit(request)
+        shell = shell_of(request)
+        who = await shell.visit(request)
         request.state.caller = who.name
         if form:
             await check_form(request)
         if right is not None:
             who.need(right)
-        return View(request, service, who)
+        return View(request, shell, who)
 
     return view
 

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Header, Query, Request, Response, status
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.server.calls import Call, Writes
 from langmem_adapter.server.images import refuse_addresses
+from langmem_adapter.server.jobs import Workers
 from langmem_adapter.server.problems import OURS, told_of
 from langmem_adapter.server.v1 import answers, requests, telling
 from langmem_adapter.server.v1.jobs import shown
@@ -36,7 +37,7 @@ async def add(
     given = _given(call, body, idempotency_key)
     if wait:
         return telling.added(await call.memory.aadd(**given))
-    (job,) = await call.service.workers.submit([given])
+    (job,) = await _workers(request).submit([given])
     return _accepted(_shown(job), f"{request.scope.get('root_path', '')}{OURS}/jobs/{job.id}")
 
 
@@ -50,9 +51,14 @@ async def add_many(call: Writes, body: requests.AddMany, request: Request, wait:
     """Remember many conversations; each ends on its own."""
     given = [_given(call, item) for item in body.items]
     if not wait:
-        return _accepted(answers.JobList(jobs=[_shown(job) for job in await call.service.workers.submit(given)]))
+        return _accepted(answers.JobList(jobs=[_shown(job) for job in await _workers(request).submit(given)]))
     number = request.state.request_id
     return {"items": [_item(end, number) for end in await call.memory.aadd_many(given)]}
+
+
+def _workers(request: Request) -> Workers:
+    workers: Workers = request.app.state.workers
+    return workers
 
 
 def _given(call: Call, asked: requests.AddOne, key: str | None = None) -> dict[str, Any]:
