@@ -39,7 +39,7 @@ The house, from the ground up; a room imports only from the rooms above it in th
     maintenance owns the care of a database: checkups, a change of the embedding model, tidying.
     evaluation  owns measurement: data sets, metrics, a run, its report and plot.
     testing     owns fakes that users may use too.
-    server      owns the memory over HTTP: who may call it, the routes, the errors, the log.
+    server      owns the memory over HTTP: who may call it and how, `/v1`, Mem0's routes, MCP, the page, jobs, log, metrics.
     cli         owns the command `langmem-adapter`.
 
 The names below are imported when they are first used, so `import langmem_adapter` is quick.

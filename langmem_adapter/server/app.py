@@ -12,16 +12,17 @@ from langmem_adapter.errors import InvalidInputError, MissingDependencyError
 from langmem_adapter.records.checks import quoted
 
 try:
-    from fastapi import Depends, FastAPI, Request, Security
-    from fastapi.security import APIKeyHeader, HTTPBearer
+    from fastapi import FastAPI
     from starlette.responses import PlainTextResponse
     from starlette.routing import Route
 except ModuleNotFoundError as error:
     raise MissingDependencyError("fastapi", extra="server") from error
 
 from langmem_adapter.server import docs, mem0
-from langmem_adapter.server.auth import ForbiddenError, Principal, by_keys, locally
+from langmem_adapter.server.auth import by_keys, locally
+from langmem_adapter.server.calls import Anyone, Service
 from langmem_adapter.server.guard import Guard, Rate
+from langmem_adapter.server.jobs import Workers
 from langmem_adapter.server.log import Logged
 from langmem_adapter.server.page.router import router as page
 from langmem_adapter.server.page.session import by_sessions
@@ -46,9 +47,6 @@ _ABOUT: Final = (
     "Every call shows a key, unless the server serves its own machine alone: "
     "`langmem-adapter keys create` makes one, *Authorize* takes it, in either of two ways."
 )
-# For the documentation: how a key is shown. `authenticate` reads it.
-_KEY: Final = Security(APIKeyHeader(name="X-API-Key", auto_error=False))
-_BEARER: Final = Security(HTTPBearer(auto_error=False))
 
 
 def create_app(
@@ -99,17 +97,13 @@ def create_app(
         )
     authenticate = _auth(auth, memory)
 
-    async def principal(request: Request, _key: str | None = _KEY, _bearer: object = _BEARER) -> Principal:
-        found = await authenticate(request)
-        request.state.caller, request.state.authenticate = found.name, authenticate
-        return found
-
-    shell = Shell(memory, needs_login=auth == "keys")
+    visit = by_sessions(memory) if auth == "keys" else authenticate
+    workers = Workers(memory)
     tools = _mcp(memory, authenticate) if flag(mcp, "mcp") else None
 
     @asynccontextmanager
     async def running(_: FastAPI) -> AsyncIterator[None]:
-        async with nullcontext() if tools is None else tools.running():
+        async with workers.running(), nullcontext() if tools is None else tools.running():
             yield
 
     described: dict[str, Any] = {
@@ -125,15 +119,15 @@ def create_app(
     counted = _metrics(memory) if flag(metrics, "metrics") else None
     app.add_middleware(Logged, count=None if counted is None else counted.request)
     app.add_middleware(Discreet)
-    app.state.shell, app.state.ending = shell, False
+    app.state.service, app.state.workers = Service(memory, authenticate, fetch_images), workers
+    app.state.shell, app.state.ending = Shell(memory, visit, needs_login=auth == "keys"), False
     answer_errors(app)
     docs.put(app)
-    app.include_router(mem0.router(memory, Depends(principal), fetch_images=fetch_images))
-    app.include_router(ours(memory, Depends(principal), fetch_images=fetch_images))
-    visiting = by_sessions(memory) if auth == "keys" else authenticate
-    app.include_router(page(memory, visiting, shell), include_in_schema=False)
+    app.include_router(mem0.router)
+    app.include_router(ours)
+    app.include_router(page, include_in_schema=False)
     if counted is not None:
-        _tell(app, counted, Depends(principal))
+        _tell(app, counted)
     if tools is not None:
         app.router.routes.append(Route("/mcp", tools, methods=["POST"]))  # no session: no stream of it, nothing to end
     return app
@@ -145,11 +139,9 @@ def _metrics(memory: Memory) -> Metrics:
     return Metrics(memory)
 
 
-def _tell(app: FastAPI, counted: Metrics, caller: Any) -> None:
-    async def metrics(principal: Principal = caller) -> PlainTextResponse:
-        principal.need("admin")
-        if principal.scope is not None:
-            raise ForbiddenError("this tells of everybody: it needs an admin key that reaches everything")
+def _tell(app: FastAPI, counted: Metrics) -> None:
+    async def metrics(call: Anyone) -> PlainTextResponse:
+        call.principal.need_everything()
         return PlainTextResponse(await beside(counted.text), media_type="text/plain; version=1.0.0")
 
     app.add_api_route("/metrics", metrics, include_in_schema=False)

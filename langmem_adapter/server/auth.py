@@ -13,7 +13,7 @@ from langmem_adapter.storage import keys
 from langmem_adapter.twins import beside
 
 if TYPE_CHECKING:
-    from starlette.requests import HTTPConnection, Request
+    from starlette.requests import HTTPConnection
 
     from langmem_adapter.memory import Memory
 
@@ -26,7 +26,6 @@ __all__ = [
     "by_keys",
     "by_server",
     "is_loopback",
-    "is_still_let_in",
     "locally",
     "principal_of",
 ]
@@ -64,6 +63,21 @@ class Principal:
         """
         if right not in self.rights:
             raise ForbiddenError(f"this needs a key with the right to {right}")
+
+    @property
+    def reaches_everything(self) -> bool:
+        """Whether they may do what counts, shows or touches everybody's."""
+        return "admin" in self.rights and self.scope is None
+
+    def need_everything(self) -> None:
+        """Refuse who is no admin, or one of a scope.
+
+        Raises:
+            ForbiddenError: They are.
+        """
+        self.need("admin")
+        if not self.reaches_everything:
+            raise ForbiddenError("this concerns everybody: it needs an admin key that reaches everything")
 
     def narrowed(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The fields that a request names, within what its caller reaches, for any method of `Memory`.
@@ -137,19 +151,6 @@ async def locally(connection: HTTPConnection) -> Principal:
     if not is_loopback(address) or any(name in connection.headers for name in _FORWARDED):
         raise NobodyError("without keys only this machine itself is served; make one with: langmem-adapter keys create")
     return EVERYTHING
-
-
-async def is_still_let_in(request: Request) -> bool:
-    """Whether whoever reads an answer that takes long may go on: their key was not revoked meanwhile.
-
-    Args:
-        request: What is answered.
-    """
-    try:
-        await request.state.authenticate(request)
-    except NobodyError:
-        return False
-    return True
 
 
 def is_loopback(host: str) -> bool:

@@ -68,7 +68,7 @@ class Workers:
         self._called = asyncio.Event()
 
     @asynccontextmanager
-    async def running(self, _app: object = None) -> AsyncIterator[None]:
+    async def running(self) -> AsyncIterator[None]:
         """Work from the beginning of the block to its end; a job that is under way then goes back to the others."""
         self._start()
         try:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from fastapi import APIRouter, Depends, HTTPException, Query
+from fastapi import APIRouter, Depends, HTTPException, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from langmem_adapter.adapters.mem0.calls import Calls
@@ -15,6 +15,7 @@ from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError
 from langmem_adapter.memory import Memory
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.server.auth import ForbiddenError, Principal
+from langmem_adapter.server.calls import Admin, Anyone, Reads, Writes
 from langmem_adapter.server.images import refuse_addresses
 from langmem_adapter.server.queries import once
 from langmem_adapter.storage import memories, scopes
@@ -173,156 +174,130 @@ class _Served:
         return self.engine.engine.uses_graph
 
 
-def router(memory: Memory, caller: Any, *, fetch_images: bool = False) -> APIRouter:
-    """The routes.
-
-    Args:
-        memory: What is served.
-        caller: The default of a parameter that gets the `Principal`.
-        fetch_images: Whether images may be named by addresses other than `data:`.
-    """
-    routes = APIRouter(tags=["Mem0"], responses=_ERRORS, dependencies=[Depends(once)])
-    _put_reads(routes, memory, caller)
-    _put_writes(routes, memory, caller, fetch_images=fetch_images)
-    _put_one(routes, memory, caller)
-    _put_entities(routes, memory, caller)
-    for path, told in ELSEWHERE.items():
-        _put_elsewhere(routes, path, told)
-    return routes
+router = APIRouter(tags=["Mem0"], responses=_ERRORS, dependencies=[Depends(once)])
 
 
-def _put_reads(routes: APIRouter, memory: Memory, caller: Any) -> None:
-    served = _Served(memory)
-
-    @routes.get("/memories", summary="Get memories", responses=_answer({"results": [_ROW]}))
-    async def list_(given: Annotated[_List, Query()], principal: Principal = caller) -> dict[str, Any]:
-        """List memories, the newest first; without an id those of everybody, for admins."""
-        principal.need("read")
-        whose = _reached(principal, given.named)
-        if not whose:
-            principal.need("admin")
-        if not given.top_k:
-            return {"results": []}
-        if not whose:
-            how = {"k": given.top_k, "include_expired": given.show_expired}
-            items, _ = await beside(memory.engine.reading, memories.page, None, **how)
-            return {"results": listed(items)}
-        plan = Calls.get_all(served, top_k=given.top_k, show_expired=given.show_expired, **whose)
-        page: dict[str, Any] = await plan.arun()
-        return page
-
-    @routes.post("/search", summary="Search memories", responses=_answer({"results": [{**_ROW, "score": 0.82}]}))
-    async def search(body: _Search, principal: Principal = caller) -> dict[str, Any]:
-        """Find memories by meaning and words, best first."""
-        principal.need("read")
-        if body.show_expired:
-            raise InvalidInputError(
-                "a search finds no expired memories; GET /memories with show_expired=true lists them"
-            )
-        filters = _without_empty(body.filters)
-        whose = _whose(principal, scoped(tidy(filters), **{name: body.named.get(name) for name in SCOPE_FIELDS}))
-        if body.top_k == 0:
-            return {"results": []}
-        how: dict[str, Any] = {"threshold": body.threshold, "explain": bool(body.explain), "top_k": body.top_k}
-        found: dict[str, Any] = await Calls.search(served, body.query, filters=filters, **whose, **how).arun()
-        return found
+@router.get("/memories", summary="Get memories", responses=_answer({"results": [_ROW]}))
+async def list_(call: Reads, given: Annotated[_List, Query()]) -> dict[str, Any]:
+    """List memories, the newest first; without an id those of everybody, for admins."""
+    whose = _reached(call.principal, given.named)
+    if not whose:
+        call.principal.need("admin")
+    if not given.top_k:
+        return {"results": []}
+    if not whose:
+        how = {"k": given.top_k, "include_expired": given.show_expired}
+        items, _ = await beside(call.memory.engine.reading, memories.page, None, **how)
+        return {"results": listed(items)}
+    plan = Calls.get_all(_Served(call.memory), top_k=given.top_k, show_expired=given.show_expired, **whose)
+    page: dict[str, Any] = await plan.arun()
+    return page
 
 
-def _put_writes(routes: APIRouter, memory: Memory, caller: Any, *, fetch_images: bool) -> None:
-    served = _Served(memory)
-
-    @routes.post(
-        "/memories",
-        summary="Create memories",
-        responses=_answer({"results": [{"id": _ROW["id"], "memory": "Is vegetarian", "event": "ADD"}]}),
-    )
-    async def create(body: _Create, principal: Principal = caller) -> dict[str, Any]:
-        """Remember what messages say: facts are found, compared with what is known, and kept up to date."""
-        principal.need("write")
-        if not fetch_images:
-            refuse_addresses(body.told)
-        told = {"metadata": body.metadata, "memory_type": body.memory_type, "prompt": body.prompt}
-        how: dict[str, Any] = {**told, "expiration_date": body.expiration_date, "infer": body.infer is not False}
-        added: dict[str, Any] = await Calls.add(served, body.told, **_whose(principal, body.named), **how).arun()
-        return added
-
-    @routes.delete("/memories", summary="Delete all memories")
-    async def delete_all(given: Annotated[_Ids, Query()], principal: Principal = caller) -> _Done:
-        """Delete every memory of a user, agent or run; the history stays."""
-        principal.need("write")
-        if not given.named:
-            raise HTTPException(400, "At least one identifier is required.")
-        await _delete_all(memory, principal.narrowed(given.named))
-        return _Done(message="All relevant memories deleted")
-
-    @routes.post("/reset", summary="Reset all memories")
-    async def reset(body: _Ids | None = None, principal: Principal = caller) -> _Done:
-        """Erase everything for good, or what belongs to one user, agent or run; for admins."""
-        principal.need("admin")
-        given = {} if body is None else {name: getattr(body, name) for name in body.model_fields_set}
-        if given:
-            Scope(**given)  # an id that says nothing must not mean everybody
-        whose = principal.narrowed(given)
-        await (memory.apurge(**whose) if whose else memory.areset())
-        return _Done(message="All memories reset")
+@router.post("/search", summary="Search memories", responses=_answer({"results": [{**_ROW, "score": 0.82}]}))
+async def search(call: Reads, body: _Search) -> dict[str, Any]:
+    """Find memories by meaning and words, best first."""
+    if body.show_expired:
+        raise InvalidInputError("a search finds no expired memories; GET /memories with show_expired=true lists them")
+    filters = _without_empty(body.filters)
+    whose = _whose(call.principal, scoped(tidy(filters), **{name: body.named.get(name) for name in SCOPE_FIELDS}))
+    if body.top_k == 0:
+        return {"results": []}
+    how: dict[str, Any] = {"threshold": body.threshold, "explain": bool(body.explain), "top_k": body.top_k}
+    found: dict[str, Any] = await Calls.search(_Served(call.memory), body.query, filters=filters, **whose, **how).arun()
+    return found
 
 
-def _put_one(routes: APIRouter, memory: Memory, caller: Any) -> None:
-    @routes.get("/memories/{memory_id}", summary="Get a memory", responses=_answer({**_ROW, "score": None}))
-    async def get(memory_id: str, principal: Principal = caller) -> dict[str, Any] | None:
-        """One memory, an expired one too; null where there is none."""
-        principal.need("read")
-        try:
-            return one(await memory.aget(memory_id, **principal.narrowed({})))
-        except MemoryNotFoundError:
-            return None
-
-    @routes.get("/memories/{memory_id}/history", summary="Get memory history")
-    async def history(memory_id: str, principal: Principal = caller) -> list[dict[str, Any]]:
-        """Every change of a memory, the oldest first, a deleted one's too; an unknown id has none."""
-        principal.need("read")
-        try:
-            return [revision(step) for step in await memory.ahistory(memory_id, **principal.narrowed({}))]
-        except MemoryNotFoundError:
-            return []
-
-    @routes.put("/memories/{memory_id}", summary="Update a memory", responses=_ABSENT)
-    async def update(memory_id: str, body: _Update, principal: Principal = caller) -> _Done:
-        """Change a memory by hand; its history keeps the old text."""
-        principal.need("write")
-        new = _changed(body)
-        await memory.aupdate(memory_id, **new, **principal.narrowed({}))
-        return _Done(message="Memory updated successfully!")
-
-    @routes.delete("/memories/{memory_id}", summary="Delete a memory", responses=_ABSENT)
-    async def delete(memory_id: str, principal: Principal = caller) -> _Done:
-        """Delete a memory; its history stays."""
-        principal.need("write")
-        await memory.adelete(memory_id, **principal.narrowed({}))
-        return _Done(message="Memory deleted successfully")
+@router.post(
+    "/memories",
+    summary="Create memories",
+    responses=_answer({"results": [{"id": _ROW["id"], "memory": "Is vegetarian", "event": "ADD"}]}),
+)
+async def create(call: Writes, body: _Create) -> dict[str, Any]:
+    """Remember what messages say: facts are found, compared with what is known, and kept up to date."""
+    if not call.service.fetch_images:
+        refuse_addresses(body.told)
+    told = {"metadata": body.metadata, "memory_type": body.memory_type, "prompt": body.prompt}
+    how: dict[str, Any] = {**told, "expiration_date": body.expiration_date, "infer": body.infer is not False}
+    added: dict[str, Any] = await Calls.add(
+        _Served(call.memory), body.told, **_whose(call.principal, body.named), **how
+    ).arun()
+    return added
 
 
-def _put_entities(routes: APIRouter, memory: Memory, caller: Any) -> None:
-    @routes.get("/entities", summary="List who has memories")
-    async def entities(principal: Principal = caller) -> list[_Entity]:
-        """Users, agents and runs that have memories; those of everybody for admins."""
-        principal.need("read" if principal.scope else "admin")
-        return _entities(await beside(memory.engine.reading, scopes.counts, principal.scope))
-
-    @routes.delete("/entities/{entity_type}/{entity_id}", summary="Delete the memories of one of them")
-    async def delete_entity(
-        entity_type: Literal["user", "agent", "run"], entity_id: str, principal: Principal = caller
-    ) -> _Done:
-        """Delete every memory of a user, agent or run; the history stays."""
-        principal.need("write")
-        await _delete_all(memory, principal.narrowed({_KINDS[entity_type]: entity_id}))
-        return _Done(message="Entity deleted")
+@router.delete("/memories", summary="Delete all memories")
+async def delete_all(call: Writes, given: Annotated[_Ids, Query()]) -> _Done:
+    """Delete every memory of a user, agent or run; the history stays."""
+    if not given.named:
+        raise HTTPException(400, "At least one identifier is required.")
+    await _delete_all(call.memory, call.whose(given.named))
+    return _Done(message="All relevant memories deleted")
 
 
-def _put_elsewhere(routes: APIRouter, path: str, told: str) -> None:
-    @routes.api_route(path, methods=["GET", "POST", "PUT", "PATCH", "DELETE"], include_in_schema=False)
-    async def elsewhere() -> None:
-        raise HTTPException(404, told)
+@router.post("/reset", summary="Reset all memories")
+async def reset(call: Admin, body: _Ids | None = None) -> _Done:
+    """Erase everything for good, or what belongs to one user, agent or run; for admins."""
+    given = {} if body is None else {name: getattr(body, name) for name in body.model_fields_set}
+    if given:
+        Scope(**given)  # an id that says nothing must not mean everybody
+    whose = call.whose(given)
+    await (call.memory.apurge(**whose) if whose else call.memory.areset())
+    return _Done(message="All memories reset")
+
+
+@router.get("/memories/{memory_id}", summary="Get a memory", responses=_answer({**_ROW, "score": None}))
+async def get(call: Reads, memory_id: str) -> dict[str, Any] | None:
+    """One memory, an expired one too; null where there is none."""
+    try:
+        return one(await call.memory.aget(memory_id, **call.whose()))
+    except MemoryNotFoundError:
+        return None
+
+
+@router.get("/memories/{memory_id}/history", summary="Get memory history")
+async def history(call: Reads, memory_id: str) -> list[dict[str, Any]]:
+    """Every change of a memory, the oldest first, a deleted one's too; an unknown id has none."""
+    try:
+        return [revision(step) for step in await call.memory.ahistory(memory_id, **call.whose())]
+    except MemoryNotFoundError:
+        return []
+
+
+@router.put("/memories/{memory_id}", summary="Update a memory", responses=_ABSENT)
+async def update(call: Writes, memory_id: str, body: _Update) -> _Done:
+    """Change a memory by hand; its history keeps the old text."""
+    new = _changed(body)
+    await call.memory.aupdate(memory_id, **new, **call.whose())
+    return _Done(message="Memory updated successfully!")
+
+
+@router.delete("/memories/{memory_id}", summary="Delete a memory", responses=_ABSENT)
+async def delete(call: Writes, memory_id: str) -> _Done:
+    """Delete a memory; its history stays."""
+    await call.memory.adelete(memory_id, **call.whose())
+    return _Done(message="Memory deleted successfully")
+
+
+@router.get("/entities", summary="List who has memories")
+async def entities(call: Anyone) -> list[_Entity]:
+    """Users, agents and runs that have memories; those of everybody for admins."""
+    call.principal.need("read" if call.principal.scope else "admin")
+    return _entities(await beside(call.memory.engine.reading, scopes.counts, call.principal.scope))
+
+
+@router.delete("/entities/{entity_type}/{entity_id}", summary="Delete the memories of one of them")
+async def delete_entity(call: Writes, entity_type: Literal["user", "agent", "run"], entity_id: str) -> _Done:
+    """Delete every memory of a user, agent or run; the history stays."""
+    await _delete_all(call.memory, call.whose({_KINDS[entity_type]: entity_id}))
+    return _Done(message="Entity deleted")
+
+
+async def _elsewhere(request: Request) -> None:
+    raise HTTPException(404, ELSEWHERE[request.scope["route"].path])
+
+
+for _path in ELSEWHERE:
+    router.add_api_route(_path, _elsewhere, methods=["GET", "POST", "PUT", "PATCH", "DELETE"], include_in_schema=False)
 
 
 # ── what is meant ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -26,7 +26,7 @@ from langmem_adapter.errors import (
 )
 from langmem_adapter.limits import asked_of
 from langmem_adapter.server.auth import ForbiddenError, NobodyError
-from langmem_adapter.server.page.shell import PREFIX
+from langmem_adapter.server.page.shell import PREFIX, shell_of
 from langmem_adapter.storage.jobs import QueueFullError
 
 if TYPE_CHECKING:
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
     from starlette.requests import Request
     from starlette.responses import Response
-
-    from langmem_adapter.server.page.shell import Shell
 
 __all__ = ["OURS", "answer_errors", "logged", "problem", "told_of"]
 
@@ -79,8 +77,7 @@ def problem(request: Request, status: int, detail: Any, headers: Mapping[str, st
     """
     path = request.url.path.removeprefix(request.scope.get("root_path", ""))
     if path.startswith(f"{PREFIX}/"):
-        shell: Shell = request.app.state.shell
-        return shell.refuse(request, status, detail, headers)
+        return shell_of(request).refuse(request, status, detail, headers)
     more = {**(headers or {}), **({"www-authenticate": "Bearer"} if status == HTTPStatus.UNAUTHORIZED else {})}
     if not path.startswith(f"{OURS}/"):
         return _Told({"detail": detail}, status, more)

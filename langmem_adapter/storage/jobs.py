@@ -234,7 +234,7 @@ def cancel(connection: Connection, job_id: str, scope: Scope | None) -> None:
         ConflictError: It has begun.
     """
     read(connection, job_id, scope)
-    unbegun = jobs.c.id == job_id, jobs.c.state == "waiting", jobs.c.attempts == 0
+    unbegun = jobs.c.id == job_id, jobs.c.state == "waiting", jobs.c.updated_at == jobs.c.created_at  # since `take`
     if not connection.execute(delete(jobs).where(*unbegun)).rowcount:
         raise ConflictError(f"the job {job_id} has begun and cannot be cancelled; what it adds can be deleted")
 

@@ -4,19 +4,17 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Depends, Form, Query, Request, Response, status
-from pydantic import BaseModel
+from fastapi import APIRouter, Form, Query, Response, status
 
 from langmem_adapter.arguments import parse_time
 from langmem_adapter.errors import ConflictError, InvalidInputError
 from langmem_adapter.memory import Memory
 from langmem_adapter.records.results import MemoryItem
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.server.auth import Principal
 from langmem_adapter.server.page.asking import Filled, Whose
 from langmem_adapter.server.page.life import life
-from langmem_adapter.server.page.session import check_form
-from langmem_adapter.server.page.shell import PREFIX, Shell
+from langmem_adapter.server.page.shell import PREFIX
+from langmem_adapter.server.page.view import Reading, View, Writing
 from langmem_adapter.twins import beside
 
 __all__ = ["router"]
@@ -33,14 +31,11 @@ class _Asked(Whose):
     similar: bool = False
 
 
-class _Edit(BaseModel):
+class _Edit(Whose):
     text: str = ""
     metadata: str = ""
     expires: str = ""
     revision: int
-    user_id: Filled[str] = None
-    agent_id: Filled[str] = None
-    run_id: Filled[str] = None
 
     @classmethod
     def of(cls, item: MemoryItem) -> "_Edit":
@@ -57,81 +52,58 @@ class _Restore(Whose):
     revision: int
 
 
-def router(memory: Memory, caller: Any, shell: Shell) -> APIRouter:
-    """The view, and what its forms do.
-
-    Args:
-        memory: What is shown.
-        caller: The default of a parameter that gets the `Principal`.
-        shell: Makes the answers.
-    """
-    routes = APIRouter(prefix=f"{PREFIX}/memories/{{memory_id}}")
-    ours = [Depends(check_form)]
-
-    async def show(
-        request: Request, memory_id: str, asked: _Asked, who: Principal, *, edit: _Edit | None = None, wrong: str = ""
-    ) -> Response:
-        fields = who.narrowed(asked.model_dump())
-        found = await beside(
-            memory.engine.reading, life, memory_id, Scope(**fields) if fields else None, before=asked.before
-        )
-        return shell.show(
-            request,
-            "memory",
-            who,
-            fields or found.item.scope.named,
-            status=status.HTTP_422_UNPROCESSABLE_CONTENT if wrong else status.HTTP_200_OK,
-            life=found,
-            metadata={name: _shown(value) for name, value in found.item.metadata.items()},
-            done=asked.done,
-            similar=await _similar(memory, found.item) if asked.similar else None,
-            edit=edit or _Edit.of(found.item),
-            wrong=wrong,
-        )
-
-    @routes.get("")
-    async def one(
-        request: Request, memory_id: str, asked: Annotated[_Asked, Query()], who: Principal = caller
-    ) -> Response:
-        who.need("read")
-        return await show(request, memory_id, asked, who)
-
-    @routes.post("", dependencies=ours)
-    async def edit(
-        request: Request, memory_id: str, form: Annotated[_Edit, Form()], who: Principal = caller
-    ) -> Response:
-        who.need("write")
-        fields = who.narrowed(form.model_dump())
-        item = await memory.aget(memory_id, **fields)
-        try:
-            if changed := _changed(item, form):
-                await memory.aupdate(memory_id, **changed, **fields)
-        except InvalidInputError as error:
-            return await show(request, memory_id, _Asked(**fields), who, edit=form, wrong=str(error))
-        return shell.go(request, f"/memories/{memory_id}", fields, done="edited" if changed else "unchanged")
-
-    @routes.post("/delete", dependencies=ours)
-    async def delete(
-        request: Request, memory_id: str, form: Annotated[Whose, Form()], who: Principal = caller
-    ) -> Response:
-        who.need("write")
-        fields = who.narrowed(form.model_dump())
-        await memory.adelete(memory_id, **fields)
-        return shell.go(request, f"/memories/{memory_id}", fields, done="deleted")
-
-    @routes.post("/restore", dependencies=ours)
-    async def restore(
-        request: Request, memory_id: str, form: Annotated[_Restore, Form()], who: Principal = caller
-    ) -> Response:
-        who.need("write")
-        fields = who.narrowed(form.model_dump())
-        await memory.arestore(memory_id, form.revision, **fields)
-        return shell.go(request, f"/memories/{memory_id}", fields, done="restored")
-
-    return routes
+router = APIRouter(prefix=f"{PREFIX}/memories/{{memory_id}}")
 
 
-def _shown(value: Any) -> str:
+async def _shown(view: View, memory_id: str, asked: _Asked, *, edit: _Edit | None = None, wrong: str = "") -> Response:
+    fields = view.whose(asked)
+    scope = Scope(**fields) if fields else None
+    found = await beside(view.memory.engine.reading, life, memory_id, scope, before=asked.before)
+    return view.show(
+        "memory",
+        fields or found.item.scope.named,
+        status=status.HTTP_422_UNPROCESSABLE_CONTENT if wrong else status.HTTP_200_OK,
+        life=found,
+        metadata={name: _written(value) for name, value in found.item.metadata.items()},
+        done=asked.done,
+        similar=await _similar(view.memory, found.item) if asked.similar else None,
+        edit=edit or _Edit.of(found.item),
+        wrong=wrong,
+    )
+
+
+@router.get("")
+async def one(view: Reading, memory_id: str, asked: Annotated[_Asked, Query()]) -> Response:
+    return await _shown(view, memory_id, asked)
+
+
+@router.post("")
+async def edit(view: Writing, memory_id: str, form: Annotated[_Edit, Form()]) -> Response:
+    fields = view.whose(form)
+    item = await view.memory.aget(memory_id, **fields)
+    try:
+        if changed := _changed(item, form):
+            await view.memory.aupdate(memory_id, **changed, **fields)
+    except InvalidInputError as error:
+        return await _shown(view, memory_id, _Asked(**fields), edit=form, wrong=str(error))
+    return view.go(f"/memories/{memory_id}", fields, done="edited" if changed else "unchanged")
+
+
+@router.post("/delete")
+async def delete(view: Writing, memory_id: str, form: Annotated[Whose, Form()]) -> Response:
+    fields = view.whose(form)
+    await view.memory.adelete(memory_id, **fields)
+    return view.go(f"/memories/{memory_id}", fields, done="deleted")
+
+
+@router.post("/restore")
+async def restore(view: Writing, memory_id: str, form: Annotated[_Restore, Form()]) -> Response:
+    fields = view.whose(form)
+    await view.memory.arestore(memory_id, form.revision, **fields)
+    return view.go(f"/memories/{memory_id}", fields, done="restored")
+
+
+def _written(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

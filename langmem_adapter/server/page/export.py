@@ -9,14 +9,13 @@ from urllib.parse import quote
 from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
 
-from langmem_adapter.memory import Memory
 from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.results import MemoryItem
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
-from langmem_adapter.server.auth import Principal
 from langmem_adapter.server.exporting import LINES, PAGE, as_line, exported
 from langmem_adapter.server.page.asking import Whose
-from langmem_adapter.server.page.shell import PREFIX, Shell
+from langmem_adapter.server.page.shell import PREFIX
+from langmem_adapter.server.page.view import Reading
 
 __all__ = ["file_name", "router"]
 
@@ -32,29 +31,20 @@ class _Asked(Whose):
     format: Literal["jsonl", "csv"] = "jsonl"
 
 
-def router(memory: Memory, caller: Any, _shell: Shell) -> APIRouter:
-    """The download.
+router = APIRouter(prefix=PREFIX)
 
-    Args:
-        memory: What is taken away.
-        caller: The default of a parameter that gets the `Principal`.
-    """
-    routes = APIRouter(prefix=PREFIX)
 
-    @routes.get("/export")
-    async def export(asked: Annotated[_Asked, Query()], who: Principal = caller) -> StreamingResponse:
-        who.need("read")
-        fields = who.narrowed(asked.model_dump())
-        how: dict[str, Any] = {**fields, "include_expired": True, "k": PAGE}
-        first = await memory.aget_all(**how)
-        name = file_name(Scope(**fields), asked.format)
-        told = {"content-disposition": f"attachment; {name}"}
-        if asked.format == "jsonl":
-            return StreamingResponse(exported(memory, first, how, as_line), media_type=LINES, headers=told)
-        rows = exported(memory, first, how, _row)
-        return StreamingResponse(_headed(rows), media_type="text/csv; charset=utf-8; header=present", headers=told)
-
-    return routes
+@router.get("/export")
+async def export(view: Reading, asked: Annotated[_Asked, Query()]) -> StreamingResponse:
+    fields = view.whose(asked)
+    how: dict[str, Any] = {**fields, "include_expired": True, "k": PAGE}
+    first = await view.memory.aget_all(**how)
+    name = file_name(Scope(**fields), asked.format)
+    told = {"content-disposition": f"attachment; {name}"}
+    if asked.format == "jsonl":
+        return StreamingResponse(exported(view.memory, first, how, as_line), media_type=LINES, headers=told)
+    rows = exported(view.memory, first, how, _row)
+    return StreamingResponse(_headed(rows), media_type="text/csv; charset=utf-8; header=present", headers=told)
 
 
 def file_name(scope: Scope, ending: str) -> str:

@@ -6,20 +6,19 @@ from datetime import UTC, date, datetime
 from itertools import islice
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Query, Response
 from pydantic import Field
 from sqlalchemy import Connection
 
 from langmem_adapter.arguments import filled, parse_time
 from langmem_adapter.knowledge import views
 from langmem_adapter.knowledge.views import COUNTED, Ego, Tie
-from langmem_adapter.memory import Memory
 from langmem_adapter.records.graph import Entity
 from langmem_adapter.records.results import MemoryItem
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.server.auth import Principal
-from langmem_adapter.server.page.asking import Filled, Whose, whose
-from langmem_adapter.server.page.shell import PREFIX, Shell
+from langmem_adapter.server.page.asking import Filled, Whose
+from langmem_adapter.server.page.shell import PREFIX
+from langmem_adapter.server.page.view import Reading
 from langmem_adapter.storage import memories
 from langmem_adapter.storage.graph import entities
 from langmem_adapter.storage.graph.reads import NOW
@@ -72,31 +71,21 @@ class _Seen:
     names: list[str]
 
 
-def router(memory: Memory, caller: Any, shell: Shell) -> APIRouter:
-    """The view.
+router = APIRouter(prefix=PREFIX)
 
-    Args:
-        memory: What is shown.
-        caller: The default of a parameter that gets the `Principal`.
-        shell: Makes the answers.
-    """
-    routes = APIRouter(prefix=PREFIX)
 
-    @routes.get("/graph")
-    async def graph(request: Request, asked: Annotated[_Asked, Query()], who: Principal = caller) -> Response:
-        who.need("read")
-        now = datetime.now(UTC)
-        at = now if asked.as_of is None else parse_time(asked.as_of, "as_of")
-        fields = await whose(memory, who, asked)
-        seen = _Seen(None, [], [])
-        if fields is not None:
-            seen = await beside(memory.engine.reading, _look, Scope(**fields), asked)
-        told: dict[str, Any] = {"asked": asked, "seen": seen, "grows": memory.engine.uses_graph}
-        if seen.ego is None:
-            return shell.show(request, "graph", who, fields, **told)
-        return shell.show(request, "graph", who, fields, **told, **_shown(seen.ego, asked, at, now))
-
-    return routes
+@router.get("/graph")
+async def graph(view: Reading, asked: Annotated[_Asked, Query()]) -> Response:
+    now = datetime.now(UTC)
+    at = now if asked.as_of is None else parse_time(asked.as_of, "as_of")
+    fields = await view.shown(asked)
+    seen = _Seen(None, [], [])
+    if fields is not None:
+        seen = await beside(view.memory.engine.reading, _look, Scope(**fields), asked)
+    told: dict[str, Any] = {"asked": asked, "seen": seen, "grows": view.memory.engine.uses_graph}
+    if seen.ego is None:
+        return view.show("graph", fields, **told)
+    return view.show("graph", fields, **told, **_shown(seen.ego, asked, at, now))
 
 
 def _look(connection: Connection, scope: Scope, asked: _Asked) -> _Seen:

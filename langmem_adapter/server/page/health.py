@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Form, Query, Request, Response
+from fastapi import APIRouter, Form, Query, Response
 from pydantic import SecretStr
 
 from langmem_adapter.addresses import shown
@@ -13,11 +13,9 @@ from langmem_adapter.index.base import Verification
 from langmem_adapter.maintenance.checks import SEVERITY, Check, space, surroundings
 from langmem_adapter.maintenance.checkup import checkup, defaults
 from langmem_adapter.memory import Memory
-from langmem_adapter.server.auth import ForbiddenError, Principal
 from langmem_adapter.server.page.asking import Whose
-from langmem_adapter.server.page.rebuilding import Rebuilding
-from langmem_adapter.server.page.session import check_form
-from langmem_adapter.server.page.shell import PREFIX, Shell
+from langmem_adapter.server.page.shell import PREFIX
+from langmem_adapter.server.page.view import Looking, Sending, View
 from langmem_adapter.settings import Origin, chosen_database
 from langmem_adapter.storage import jobs, meta
 from langmem_adapter.storage.meta import Stats, spelled
@@ -67,77 +65,59 @@ class _State:
     index: _Index
 
 
-def router(memory: Memory, caller: Any, shell: Shell) -> APIRouter:
-    """The views.
-
-    Args:
-        memory: What is looked at.
-        caller: The default of a parameter that gets the `Principal`.
-        shell: Makes the answers.
-    """
-    routes, rebuilding = APIRouter(prefix=PREFIX), Rebuilding(memory)
-
-    async def index(request: Request, who: Principal, asked: Whose, verified: Verification | None = None) -> Response:
-        _need_all(who)
-        state, fields = await beside(_index, memory), who.narrowed(asked.model_dump())
-        told: dict[str, Any] = {
-            "standing": rebuilding.standing,
-            "verified": verified,
-            "database": _typed(memory.location),
-        }
-        return shell.show(request, "index", who, fields, index=state, **told)
-
-    async def shown(request: Request, who: Principal, asked: Whose, checks: list[Check], *, whole: bool) -> Response:
-        state = await beside(_state, memory)
-        worst = max((check.status for check in checks), key=SEVERITY.index)
-        told: dict[str, Any] = {
-            "size": _size(state.stats.size),
-            "location": memory.location,
-            "settings": _configuration(memory),
-        }
-        found: dict[str, Any] = {"checks": checks, "worst": worst, "whole": whole}
-        return shell.show(request, "health", who, who.narrowed(asked.model_dump()), state=state, **found, **told)
-
-    @routes.get("/health")
-    async def health(request: Request, asked: Annotated[Whose, Query()], who: Principal = caller) -> Response:
-        if not _may_look(who):
-            return shell.show(request, "health", who, who.narrowed(asked.model_dump()), state=None)
-        return await shown(request, who, asked, await beside(_quick, memory), whole=False)
-
-    @routes.post("/health", dependencies=[Depends(check_form)])
-    async def check(request: Request, asked: Annotated[_Checked, Form()], who: Principal = caller) -> Response:
-        _need_all(who)
-        found = await beside(lambda: list(checkup(memory, ask=asked.ask)))
-        return await shown(request, who, asked, found, whole=True)
-
-    @routes.get("/health/index")
-    async def looked_at(request: Request, asked: Annotated[Whose, Query()], who: Principal = caller) -> Response:
-        return await index(request, who, asked)
-
-    @routes.post("/health/verify", dependencies=[Depends(check_form)])
-    async def verify(request: Request, asked: Annotated[Whose, Form()], who: Principal = caller) -> Response:
-        _need_all(who)
-        return await index(request, who, asked, await memory.averify())
-
-    @routes.post("/health/rebuild", dependencies=[Depends(check_form)])
-    async def rebuild(request: Request, asked: Annotated[Whose, Form()], who: Principal = caller) -> Response:
-        _need_all(who)
-        fields = who.narrowed(asked.model_dump())
-        rebuilding.begin()
-        return shell.go(request, "/health/index", fields)
-
-    return routes
+router = APIRouter(prefix=PREFIX)
 
 
-def _may_look(who: Principal) -> bool:
-    """Whether somebody may know how the server is: what is told counts everybody's."""
-    return "admin" in who.rights and who.scope is None
+@router.get("/health")
+async def health(view: Looking, asked: Annotated[Whose, Query()]) -> Response:
+    if not view.who.reaches_everything:
+        return view.show("health", view.whose(asked), state=None)
+    return await _checked(view, asked, await beside(_quick, view.memory), whole=False)
 
 
-def _need_all(who: Principal) -> None:
-    who.need("admin")
-    if not _may_look(who):
-        raise ForbiddenError("this needs a key that reaches everything")
+@router.post("/health")
+async def check(view: Sending, asked: Annotated[_Checked, Form()]) -> Response:
+    view.who.need_everything()
+    found = await beside(lambda: list(checkup(view.memory, ask=asked.ask)))
+    return await _checked(view, asked, found, whole=True)
+
+
+async def _checked(view: View, asked: Whose, checks: list[Check], *, whole: bool) -> Response:
+    state = await beside(_state, view.memory)
+    told: dict[str, Any] = {
+        "checks": checks,
+        "worst": max((check.status for check in checks), key=SEVERITY.index),
+        "whole": whole,
+        "size": _size(state.stats.size),
+        "location": view.memory.location,
+        "settings": _configuration(view.memory),
+    }
+    return view.show("health", view.whose(asked), state=state, **told)
+
+
+@router.get("/health/index")
+async def index(view: Looking, asked: Annotated[Whose, Query()]) -> Response:
+    view.who.need_everything()
+    return await _index_told(view, asked)
+
+
+@router.post("/health/verify")
+async def verify(view: Sending, asked: Annotated[Whose, Form()]) -> Response:
+    view.who.need_everything()
+    return await _index_told(view, asked, await view.memory.averify())
+
+
+@router.post("/health/rebuild")
+async def rebuild(view: Sending, asked: Annotated[Whose, Form()]) -> Response:
+    view.who.need_everything()
+    view.shell.rebuilding.begin()
+    return view.go("/health/index", view.whose(asked))
+
+
+async def _index_told(view: View, asked: Whose, verified: Verification | None = None) -> Response:
+    told: dict[str, Any] = {"standing": view.shell.rebuilding.standing, "verified": verified}
+    told |= {"index": await beside(_index, view.memory), "database": _typed(view.memory.location)}
+    return view.show("index", view.whose(asked), **told)
 
 
 def _quick(memory: Memory) -> list[Check]:

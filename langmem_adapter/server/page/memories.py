@@ -5,15 +5,13 @@ import time
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends, Form, Query, Request, Response
-from pydantic import BaseModel
+from fastapi import APIRouter, Form, Query, Response
 
 from langmem_adapter.memory import Memory
 from langmem_adapter.records.results import Explanation, Hit, MemoryItem
-from langmem_adapter.server.auth import Principal
-from langmem_adapter.server.page.asking import Filled, Whose, total, whose
-from langmem_adapter.server.page.session import check_form
-from langmem_adapter.server.page.shell import PREFIX, Shell
+from langmem_adapter.server.page.asking import Filled, Whose
+from langmem_adapter.server.page.shell import PREFIX
+from langmem_adapter.server.page.view import Looking, Reading, View, Writing
 from langmem_adapter.storage.holdings import Holder, holders
 from langmem_adapter.twins import beside
 
@@ -76,11 +74,8 @@ class _Asked(Whose):
         return any(each is not None for each in (self.q, self.type, self.as_of, self.after))
 
 
-class _Added(BaseModel):
+class _Added(Whose):
     text: str
-    user_id: Filled[str] = None
-    agent_id: Filled[str] = None
-    run_id: Filled[str] = None
     verbatim: bool = False
 
 
@@ -114,59 +109,50 @@ class _Found:
         return any(part.name in {"words", "meaning"} for row in self.rows for part in row.parts)
 
 
-def router(memory: Memory, caller: Any, shell: Shell) -> APIRouter:
-    """The views.
-
-    Args:
-        memory: What is shown.
-        caller: The default of a parameter that gets the `Principal`.
-        shell: Makes the answers.
-    """
-    routes = APIRouter(prefix=PREFIX)
-
-    @routes.get("")
-    async def home(request: Request) -> Response:
-        return shell.go(request, "/memories")
-
-    @routes.get("/memories")
-    async def memories(request: Request, asked: Annotated[_Asked, Query()], who: Principal = caller) -> Response:
-        who.need("read")
-        fields = await whose(memory, who, asked)
-        if fields is None:
-            return shell.show(request, "start", who, user=_USER, others=(), **_first(memory, who))
-        began = time.perf_counter()
-        found = await (_listed if asked.q is None else _searched)(memory, asked, fields)
-        spent = (time.perf_counter() - began) * 1000
-        number = await total(memory, fields)
-        if not (number or found.rows or asked.wants_some):
-            return shell.show(request, "start", who, fields, others=await _others(memory, who), **_first(memory, who))
-        told: dict[str, Any] = {"asked": asked, "found": found, "total": number, "ms": spent, "evidence": _EVIDENCE}
-        told["examples"] = _EXAMPLES if number < _FEW else ()
-        return shell.show(request, "memories", who, fields, **told)
-
-    @routes.post("/memories", dependencies=[Depends(check_form)])
-    async def add(request: Request, form: Annotated[_Added, Form()], who: Principal = caller) -> Response:
-        who.need("write")
-        fields = who.narrowed(form.model_dump())
-        added = await memory.aadd(form.text, **fields, infer=not form.verbatim)
-        if added.trace_id is None:
-            return shell.go(request, "/memories", fields)
-        return shell.go(request, f"/traces/{added.trace_id}", fields)
-
-    return routes
+router = APIRouter(prefix=PREFIX)
 
 
-def _first(memory: Memory, who: Principal) -> dict[str, Any]:
+@router.get("")
+async def home(view: Looking) -> Response:
+    return view.go("/memories")
+
+
+@router.get("/memories")
+async def memories(view: Reading, asked: Annotated[_Asked, Query()]) -> Response:
+    fields = await view.shown(asked)
+    if fields is None:
+        return view.show("start", user=_USER, others=(), **_first(view))
+    began = time.perf_counter()
+    found = await (_listed if asked.q is None else _searched)(view.memory, asked, fields)
+    spent = (time.perf_counter() - began) * 1000
+    number = await view.total(fields)
+    if not (number or found.rows or asked.wants_some):
+        return view.show("start", fields, others=await _others(view), **_first(view))
+    told: dict[str, Any] = {"asked": asked, "found": found, "total": number, "ms": spent, "evidence": _EVIDENCE}
+    told["examples"] = _EXAMPLES if number < _FEW else ()
+    return view.show("memories", fields, **told)
+
+
+@router.post("/memories")
+async def add(view: Writing, form: Annotated[_Added, Form()]) -> Response:
+    fields = view.whose(form)
+    added = await view.memory.aadd(form.text, **fields, infer=not form.verbatim)
+    if added.trace_id is None:
+        return view.go("/memories", fields)
+    return view.go(f"/traces/{added.trace_id}", fields)
+
+
+def _first(view: View) -> dict[str, Any]:
     """What the first screen offers to try; where the database lies is told to whom Health tells it."""
-    told = "admin" in who.rights and who.scope is None and "://" not in memory.location
-    return {"examples": _EXAMPLES, "database": json.dumps(memory.location if told else "…", ensure_ascii=False)}
+    told = view.who.reaches_everything and "://" not in view.memory.location
+    return {"examples": _EXAMPLES, "database": json.dumps(view.memory.location if told else "…", ensure_ascii=False)}
 
 
-async def _others(memory: Memory, who: Principal) -> list[Holder]:
+async def _others(view: View) -> list[Holder]:
     """Whom else somebody may have meant, who named a scope that has nothing."""
-    if "admin" not in who.rights or who.scope is not None:
+    if not view.who.reaches_everything:
         return []
-    found: list[Holder] = await beside(memory.engine.reading, holders, "user_id", most=_FEW)
+    found: list[Holder] = await beside(view.memory.engine.reading, holders, "user_id", most=_FEW)
     return [each for each in found if each.memories]
 
 

@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
-from langmem_adapter.memory import Memory
 from langmem_adapter.records.scope import SCOPE_FIELDS
 from langmem_adapter.server.auth import Principal
 from langmem_adapter.server.page.asking import Filled, Whose
-from langmem_adapter.server.page.shell import PREFIX, Shell
+from langmem_adapter.server.page.shell import PREFIX
+from langmem_adapter.server.page.view import Reading
 from langmem_adapter.storage import holdings
 from langmem_adapter.storage.holdings import ORDERS, Holder
 from langmem_adapter.twins import beside
@@ -38,25 +38,15 @@ class _Found:
     total: int
 
 
-def router(memory: Memory, caller: Any, shell: Shell) -> APIRouter:
-    """The view.
+router = APIRouter(prefix=PREFIX)
 
-    Args:
-        memory: What is shown.
-        caller: The default of a parameter that gets the `Principal`.
-        shell: Makes the answers.
-    """
-    routes = APIRouter(prefix=PREFIX)
 
-    @routes.get("/scopes")
-    async def scopes(request: Request, asked: Annotated[_Asked, Query()], who: Principal = caller) -> Response:
-        who.need("read")
-        whose = who.narrowed(asked.model_dump())
-        find = _listed if "admin" in who.rights else _own
-        found = await beside(memory.engine.reading, find, asked, who)
-        return shell.show(request, "scopes", who, whose, asked=asked, found=found, size=_PAGE, fields=SCOPE_FIELDS)
-
-    return routes
+@router.get("/scopes")
+async def scopes(view: Reading, asked: Annotated[_Asked, Query()]) -> Response:
+    whose = view.whose(asked)
+    find = _listed if "admin" in view.who.rights else _own
+    found = await beside(view.memory.engine.reading, find, asked, view.who)
+    return view.show("scopes", whose, asked=asked, found=found, size=_PAGE, names=SCOPE_FIELDS)
 
 
 def _listed(connection: Any, asked: _Asked, who: Principal) -> _Found:

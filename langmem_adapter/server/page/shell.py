@@ -14,6 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from langmem_adapter._version import __version__
 from langmem_adapter.server.page import session
+from langmem_adapter.server.page.rebuilding import Rebuilding
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from langmem_adapter.memory import Memory
-    from langmem_adapter.server.auth import Principal
+    from langmem_adapter.server.auth import Auth, Principal
 
-__all__ = ["PREFIX", "THEMES", "Shell", "base_of"]
+__all__ = ["PREFIX", "THEMES", "Shell", "base_of", "shell_of"]
 
 PREFIX: Final = "/ui"
 """Where the page is."""
@@ -41,11 +42,17 @@ class Shell:
 
     Args:
         memory: What is shown.
+        visit: Says who looks.
         needs_login: Whether there is a login to go to and to leave.
+
+    Attributes:
+        rebuilding: Rebuilds the index, when somebody asks for it.
     """
 
-    def __init__(self, memory: Memory, *, needs_login: bool) -> None:
-        self._memory = memory
+    def __init__(self, memory: Memory, visit: Auth, *, needs_login: bool) -> None:
+        self.memory = memory
+        self.visit = visit
+        self.rebuilding = Rebuilding(memory)
         self.needs_login = needs_login
 
     def show(
@@ -115,7 +122,7 @@ class Shell:
             "base": base_of(request),
             "csrf": session.form_token(request),
             "here": name,
-            "mode": self._memory.mode,
+            "mode": self.memory.mode,
             "needs_login": self.needs_login,
             "place": place_of(request),
             "theme": theme if theme in THEMES else "auto",
@@ -124,6 +131,12 @@ class Shell:
             "who": who,
             "whose": {name: value for name, value in whose.items() if value is not None},
         }
+
+
+def shell_of(request: Request) -> Shell:
+    """That of the app that answers a request."""
+    shell: Shell = request.app.state.shell
+    return shell
 
 
 @cache

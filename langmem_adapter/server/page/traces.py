@@ -1,14 +1,13 @@
 """What adds saw and did: a list of them, and one as the pipeline that it ran through."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Query, Response
 
-from langmem_adapter.memory import Memory
-from langmem_adapter.server.auth import Principal
-from langmem_adapter.server.page.asking import Filled, Whose, whose
+from langmem_adapter.server.page.asking import Filled, Whose
 from langmem_adapter.server.page.course import course
-from langmem_adapter.server.page.shell import PREFIX, Shell
+from langmem_adapter.server.page.shell import PREFIX
+from langmem_adapter.server.page.view import Reading
 from langmem_adapter.storage.traces import TracePage
 
 __all__ = ["router"]
@@ -18,31 +17,19 @@ class _Asked(Whose):
     after: Filled[str] = None
 
 
-def router(memory: Memory, caller: Any, shell: Shell) -> APIRouter:
-    """The views.
+router = APIRouter(prefix=f"{PREFIX}/traces")
 
-    Args:
-        memory: What is shown.
-        caller: The default of a parameter that gets the `Principal`.
-        shell: Makes the answers.
-    """
-    routes = APIRouter(prefix=f"{PREFIX}/traces")
 
-    @routes.get("")
-    async def listed(request: Request, asked: Annotated[_Asked, Query()], who: Principal = caller) -> Response:
-        who.need("read")
-        fields = await whose(memory, who, asked)
-        page = TracePage() if fields is None else await memory.atraces(**fields, after=asked.after)
-        days = memory.settings.trace_days
-        return shell.show(request, "traces", who, fields, page=page, days=days, is_first=asked.after is None)
+@router.get("")
+async def listed(view: Reading, asked: Annotated[_Asked, Query()]) -> Response:
+    fields = await view.shown(asked)
+    page = TracePage() if fields is None else await view.memory.atraces(**fields, after=asked.after)
+    days = view.memory.settings.trace_days
+    return view.show("traces", fields, page=page, days=days, is_first=asked.after is None)
 
-    @routes.get("/{trace_id}")
-    async def one(
-        request: Request, trace_id: str, asked: Annotated[Whose, Query()], who: Principal = caller
-    ) -> Response:
-        who.need("read")
-        fields = who.narrowed(asked.model_dump())
-        trace = await memory.atrace(trace_id, **fields)
-        return shell.show(request, "trace", who, fields or trace.scope.named, trace=trace, course=course(trace))
 
-    return routes
+@router.get("/{trace_id}")
+async def one(view: Reading, trace_id: str, asked: Annotated[Whose, Query()]) -> Response:
+    fields = view.whose(asked)
+    trace = await view.memory.atrace(trace_id, **fields)
+    return view.show("trace", fields or trace.scope.named, trace=trace, course=course(trace))

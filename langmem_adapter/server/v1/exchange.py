@@ -9,12 +9,11 @@ from fastapi.responses import StreamingResponse
 from pydantic import ConfigDict, Field, ValidationError
 
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
-from langmem_adapter.memory import Memory
-from langmem_adapter.server.auth import Principal
+from langmem_adapter.server.calls import Call, Reads, Writes
 from langmem_adapter.server.exporting import LINES, PAGE, exported
 from langmem_adapter.server.problems import OURS, told_of
 from langmem_adapter.server.v1 import answers, requests
-from langmem_adapter.server.v1.requests import Moment, Whose, named
+from langmem_adapter.server.v1.requests import Moment, Whose
 
 __all__ = ["router"]
 
@@ -52,58 +51,45 @@ class Line(Whose):
         return {"messages": [{**message, **spoken}], "infer": False, **kept}
 
 
-def router(memory: Memory, caller: Any) -> APIRouter:
-    """The routes.
+router = APIRouter(prefix=OURS, tags=["exchange"])
 
-    Args:
-        memory: What is served.
-        caller: The default of a parameter that gets the `Principal`.
+
+@router.get("/export", summary="Export memories", response_class=StreamingResponse, responses=_EXPORT)
+async def export(call: Reads, asked: Annotated[requests.Export, Query()]) -> StreamingResponse:
+    """Every memory of a scope, the newest statement first, as JSON lines."""
+    how: dict[str, Any] = {"include_expired": asked.include_expired, "k": PAGE, **call.whose(asked)}
+    first = await call.memory.aget_all(**how)
+    return StreamingResponse(exported(call.memory, first, how), media_type=LINES)
+
+
+@router.post("/import", summary="Import memories", response_model=answers.Imported, openapi_extra=_IMPORT)
+async def take_in(call: Writes, request: Request, idempotency_key: Annotated[str | None, Header()] = None) -> Any:
+    """Add a memory for each JSON line, word for word, at its own date; a line that cannot be used is told, and left out.
+
+    The header `Idempotency-Key` names the import: repeated, it adds nothing twice.
     """
-    routes = APIRouter(prefix=OURS, tags=["exchange"])
-
-    @routes.get("/export", summary="Export memories", response_class=StreamingResponse, responses=_EXPORT)
-    async def export(asked: Annotated[requests.Export, Query()], principal: Principal = caller) -> StreamingResponse:
-        """Every memory of a scope, the newest statement first, as JSON lines."""
-        principal.need("read")
-        how: dict[str, Any] = {"include_expired": asked.include_expired, "k": PAGE, **principal.narrowed(named(asked))}
-        first = await memory.aget_all(**how)
-        return StreamingResponse(exported(memory, first, how), media_type=LINES)
-
-    @routes.post("/import", summary="Import memories", response_model=answers.Imported, openapi_extra=_IMPORT)
-    async def take_in(
-        request: Request, idempotency_key: Annotated[str | None, Header()] = None, principal: Principal = caller
-    ) -> Any:
-        """Add a memory for each JSON line, word for word, at its own date; a line that cannot be used is told, and left out.
-
-        The header `Idempotency-Key` names the import: repeated, it adds nothing twice.
-        """
-        principal.need("write")
-        taking = _Import(memory, principal, idempotency_key, request.state.request_id)
-        async for line in _lines(request.stream()):
-            await taking.take(line)
-        await taking.write()
-        return {
-            "imported": taking.imported,
-            "refused": taking.refused,
-            "errors": sorted(taking.errors, key=itemgetter("line")),
-        }
-
-    return routes
+    taking = _Import(call, idempotency_key, request.state.request_id)
+    async for line in _lines(request.stream()):
+        await taking.take(line)
+    await taking.write()
+    return {
+        "imported": taking.imported,
+        "refused": taking.refused,
+        "errors": sorted(taking.errors, key=itemgetter("line")),
+    }
 
 
 class _Import:
     """An import under way: lines become adds, some at a time.
 
     Args:
-        memory: Where they go.
-        principal: Who imports.
+        call: Who imports, and where it goes.
         key: Names the import, so that repeating it adds nothing twice.
         request: Under which the log has what goes wrong.
     """
 
-    def __init__(self, memory: Memory, principal: Principal, key: str | None, request: str) -> None:
-        self._memory = memory
-        self._principal = principal
+    def __init__(self, call: Call, key: str | None, request: str) -> None:
+        self._call = call
         self._key = key
         self._request = request
         self._number = 0
@@ -125,7 +111,7 @@ class _Import:
     async def write(self) -> None:
         """Add what was read since the last time."""
         batch, self._batch = self._batch, {}
-        for number, end in zip(batch, await self._memory.aadd_many(list(batch.values())), strict=True):
+        for number, end in zip(batch, await self._call.memory.aadd_many(list(batch.values())), strict=True):
             if isinstance(end, Exception):
                 self._refuse(number, end)
             elif not end:
@@ -141,7 +127,7 @@ class _Import:
             where = ".".join(map(str, first["loc"])) or "the line"
             raise InvalidInputError(f"{where}: {first['msg']}") from None
         key = None if self._key is None else f"{self._key}:{self._number}"
-        return {**read.item(), **self._principal.narrowed(named(read)), "idempotency_key": key}
+        return {**read.item(), **self._call.whose(read), "idempotency_key": key}
 
     def _refuse(self, number: int, error: Exception) -> None:
         self.refused += 1

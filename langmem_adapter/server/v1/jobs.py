@@ -12,15 +12,13 @@ from fastapi.responses import StreamingResponse
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 
 from langmem_adapter.errors import MemoryNotFoundError
-from langmem_adapter.memory import Memory
 from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.results import AddResult
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.server.auth import Principal, is_still_let_in
+from langmem_adapter.server.calls import Anyone, Call, Writes, is_still_let_in
 from langmem_adapter.server.jobs import result_of
 from langmem_adapter.server.problems import OURS
 from langmem_adapter.server.v1 import answers, requests, telling
-from langmem_adapter.server.v1.requests import named
 from langmem_adapter.storage import jobs
 from langmem_adapter.storage.jobs import Job
 from langmem_adapter.twins import beside
@@ -37,54 +35,42 @@ _EVENTS: Final[dict[int | str, dict[str, Any]]] = {
     }
 }
 
+router = APIRouter(prefix=OURS, tags=["jobs"])
 
-def router(memory: Memory, caller: Any) -> APIRouter:
-    """The routes.
 
-    Args:
-        memory: What is served.
-        caller: The default of a parameter that gets the `Principal`.
+@router.get("/jobs", summary="List jobs", response_model=answers.JobPage)
+async def listed(call: Anyone, asked: Annotated[requests.JobList, Query()]) -> Any:
+    """The jobs of a scope, the newest first, page by page, without what came of them; those of everybody for admins."""
+    fields = call.whose(asked)
+    call.principal.need("write" if fields else "admin")
+    how: dict[str, Any] = {"k": asked.k, "state": asked.state, "after": asked.after}
+    read = partial(jobs.page, scope=Scope(**fields) if fields else None, **how)
+    found, following = await beside(call.memory.engine.reading, read)
+    return {"items": [_in_short(job) for job in found], "next": following}
+
+
+@router.delete(
+    "/jobs/{job_id}", summary="Cancel a job", status_code=status.HTTP_204_NO_CONTENT, response_class=Response
+)
+async def cancel(call: Writes, job_id: str) -> None:
+    """Call off a job that nobody has begun: nothing of it is written."""
+    await call.memory.engine.database.awrite(partial(jobs.cancel, job_id=job_id, scope=call.principal.scope))
+
+
+@router.get("/jobs/{job_id}", summary="Get a job", response_model=answers.JobShown)
+async def get(call: Writes, job_id: str) -> Any:
+    """How far a job is, and what came of it; it can be asked for until a day after its end."""
+    return await _found(call, job_id)
+
+
+@router.get("/jobs/{job_id}/events", summary="Follow a job", response_class=StreamingResponse, responses=_EVENTS)
+async def events(call: Writes, request: Request, job_id: str) -> StreamingResponse:
+    """The same as server-sent events, whenever it goes on, until its end.
+
+    A stream ends before that where the server stops, or the key is revoked; ask again.
     """
-    routes = APIRouter(prefix=OURS, tags=["jobs"])
-
-    async def found(job_id: str, principal: Principal) -> dict[str, Any]:
-        principal.need("write")  # as for the add, whose answer it is
-        return await beside(_looked_up, memory, job_id, principal.scope)
-
-    @routes.get("/jobs", summary="List jobs", response_model=answers.JobPage)
-    async def listed(asked: Annotated[requests.JobList, Query()], principal: Principal = caller) -> Any:
-        """The jobs of a scope, the newest first, page by page, without what came of them; those of everybody for admins."""
-        fields = principal.narrowed(named(asked))
-        principal.need("write" if fields else "admin")
-        how: dict[str, Any] = {"k": asked.k, "state": asked.state, "after": asked.after}
-        read = partial(jobs.page, scope=Scope(**fields) if fields else None, **how)
-        found, following = await beside(memory.engine.reading, read)
-        return {"items": [_in_short(job) for job in found], "next": following}
-
-    @routes.delete(
-        "/jobs/{job_id}", summary="Cancel a job", status_code=status.HTTP_204_NO_CONTENT, response_class=Response
-    )
-    async def cancel(job_id: str, principal: Principal = caller) -> None:
-        """Call off a job that nobody has begun: nothing of it is written."""
-        principal.need("write")
-        await memory.engine.database.awrite(partial(jobs.cancel, job_id=job_id, scope=principal.scope))
-
-    @routes.get("/jobs/{job_id}", summary="Get a job", response_model=answers.JobShown)
-    async def get(job_id: str, principal: Principal = caller) -> Any:
-        """How far a job is, and what came of it; it can be asked for until a day after its end."""
-        return await found(job_id, principal)
-
-    @routes.get("/jobs/{job_id}/events", summary="Follow a job", response_class=StreamingResponse, responses=_EVENTS)
-    async def events(request: Request, job_id: str, principal: Principal = caller) -> StreamingResponse:
-        """The same as server-sent events, whenever it goes on, until its end.
-
-        A stream ends before that where the server stops, or the key is revoked; ask again.
-        """
-        first = await found(job_id, principal)
-        told = _told(request, first, partial(found, job_id, principal))
-        return StreamingResponse(told, media_type="text/event-stream")
-
-    return routes
+    told = _told(request, await _found(call, job_id), partial(_found, call, job_id))
+    return StreamingResponse(told, media_type="text/event-stream")
 
 
 def shown(job: Job, result: AddResult | None = None) -> dict[str, Any]:
@@ -101,9 +87,14 @@ def _in_short(job: Job) -> dict[str, Any]:
     return {name: value for name, value in as_data(job).items() if name in answers.JobInShort.model_fields}
 
 
-def _looked_up(memory: Memory, job_id: str, scope: Scope | None) -> dict[str, Any]:
-    job: Job = memory.engine.reading(jobs.read, job_id, scope)
-    return shown(job, result_of(memory, job))
+async def _found(call: Call, job_id: str) -> dict[str, Any]:
+    """A job, for whoever has the right that its add took."""
+
+    def look() -> dict[str, Any]:
+        job: Job = call.memory.engine.reading(jobs.read, job_id, call.principal.scope)
+        return shown(job, result_of(call.memory, job))
+
+    return await beside(look)
 
 
 async def _told(request: Request, job: dict[str, Any], again: Any) -> AsyncIterator[bytes]:

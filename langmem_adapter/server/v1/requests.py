@@ -8,7 +8,6 @@ from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Json
 
-from langmem_adapter.records.scope import SCOPE_FIELDS
 from langmem_adapter.storage.jobs import State
 
 __all__ = [
@@ -33,7 +32,6 @@ __all__ = [
     "Statement",
     "Update",
     "Whose",
-    "named",
 ]
 
 _MOST_ITEMS: Final = 1_000
@@ -59,11 +57,6 @@ class Whose(BaseModel):
     user_id: str | None = Field(None, description="The user.")
     agent_id: str | None = Field(None, description="The agent.")
     run_id: str | None = Field(None, description="The run or session.")
-
-
-def named(asked: Whose) -> dict[str, Any]:
-    """The fields of a request that `Principal.narrowed` looks at."""
-    return {name: getattr(asked, name) for name in SCOPE_FIELDS}
 
 
 class Paged(Whose):

@@ -16,19 +16,38 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
     """A memory that the tests of a module share; making an app takes longer than most of them."""
-    with Memory(tmp_path_factory.mktemp("page") / "memory.db") as memory:
+    with Memory(tmp_path_factory.mktemp("page") / "memory.db", graph=True) as memory:
         yield memory
 
 
 @pytest.fixture(scope="module")
 def local(shared: Memory) -> Iterator[TestClient]:
-    """A browser on this machine, for the shared memory."""
     with client(shared, auth="local") as http:
         yield http
 
 
 @pytest.fixture(scope="module")
 def keyed(shared: Memory) -> Iterator[TestClient]:
-    """A browser that has to log in, for the shared memory."""
     with client(shared) as http:
         yield http
+
+
+@pytest.fixture
+def memory(shared: Memory) -> Memory:
+    """An empty one."""
+    shared.reset()
+    return shared
+
+
+@pytest.fixture
+def http(memory: Memory, local: TestClient) -> TestClient:
+    """A browser on this machine, which keeps nothing of another test."""
+    local.cookies.clear()
+    return local
+
+
+@pytest.fixture
+def guarded(memory: Memory, keyed: TestClient) -> TestClient:
+    """A browser that has not logged in yet."""
+    keyed.cookies.clear()
+    return keyed

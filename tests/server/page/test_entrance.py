@@ -14,8 +14,6 @@ from langmem_adapter.storage import keys, sessions, tables
 from tests.server.conftest import ALICE, client, key, remembered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from fastapi.testclient import TestClient
 
     from langmem_adapter.memory import Memory
@@ -34,13 +32,6 @@ def token(http: TestClient, path: str) -> str:
 def logged_in(http: TestClient, shown: str, **form: Any) -> Any:
     sent = {"csrf": token(http, "/ui/login"), "key": shown, **form}
     return http.post("/ui/login", data=sent, follow_redirects=False)
-
-
-@pytest.fixture
-def guarded(memory: Memory) -> Iterator[TestClient]:
-    """A browser that has not logged in yet."""
-    with client(memory) as http:
-        yield http
 
 
 def test_who_has_not_logged_in_is_led_there_and_back(memory: Memory, guarded: TestClient) -> None:

@@ -1,4 +1,4 @@
-"""The graph around one entity, as it reaches a browser: the table, the data of the picture, and whose they are."""
+"""The graph around one entity, as it reaches a http: the table, the data of the picture, and whose they are."""
 
 from __future__ import annotations
 
@@ -7,16 +7,11 @@ import re
 from html import unescape
 from typing import TYPE_CHECKING, Any, Final
 
-import pytest
-
 from langmem_adapter.memory import Memory
 from tests.server.conftest import ALICE, client, key, remembered
 from tests.server.page.test_entrance import logged_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from fastapi.testclient import TestClient
 
 GRAPH: Final = "/ui/graph"
@@ -33,20 +28,8 @@ HOSTILE: Final = (
 )
 
 
-@pytest.fixture
-def graph(tmp_path: Path) -> Iterator[Memory]:
-    with Memory(tmp_path / "graph.db", graph=True) as memory:
-        yield memory
-
-
-@pytest.fixture
-def browser(graph: Memory) -> Iterator[TestClient]:
-    with client(graph, auth="local") as browser:
-        yield browser
-
-
-def page(browser: TestClient, **query: Any) -> str:
-    answer = browser.get(GRAPH, params=query)
+def page(http: TestClient, **query: Any) -> str:
+    answer = http.get(GRAPH, params=query)
     assert answer.status_code == 200
     return str(answer.text)
 
@@ -71,125 +54,124 @@ def status(shown: str) -> str:
     return plain(re.findall(r'<span id="told"[^>]*>(.*?)</span>', shown)[0])
 
 
-def related(graph: Memory, *triples: tuple[str, str, str], **given: Any) -> None:
+def related(memory: Memory, *triples: tuple[str, str, str], **given: Any) -> None:
     for source, relation, target in triples:
-        graph.graph.add(source, relation, target, **{"user_id": "alice", "single": False, **given})
+        memory.graph.add(source, relation, target, **{"user_id": "alice", "single": False, **given})
 
 
-def test_what_is_said_becomes_relations_with_their_memories(graph: Memory, browser: TestClient) -> None:
-    graph.add("I live in Lyon.", user_id="alice", timestamp="2024-05-01T12:00:00Z")
-    (fact,) = graph.get_all(user_id="alice")
-    shown = page(browser)
+def test_what_is_said_becomes_relations_with_their_memories(memory: Memory, http: TestClient) -> None:
+    memory.add("I live in Lyon.", user_id="alice", timestamp="2024-05-01T12:00:00Z")
+    (fact,) = memory.get_all(user_id="alice")
+    shown = page(http)
     assert table(shown)[0][:4] == ("alice", "lives in", "Lyon", "2024-05-01")
     assert f'href="/ui/memories/{fact.id}?user_id=alice">1 memory</a>' in shown
     assert f'href="/ui/memories/{fact.id}?user_id=alice"><bdi>Lives in Lyon</bdi></a>' in shown
     assert status(shown) == "now: 1 relation holds, 0 ended"
 
 
-def test_another_time_shows_what_had_begun_and_says_what_was_over(graph: Memory, browser: TestClient) -> None:
-    remembered(graph, "alice")
-    related(graph, ("I", "works at", "Acme"), valid_from="2020-01-01", valid_to="2023-01-01")
-    related(graph, ("I", "works at", "Globex"), valid_from="2023-01-01")
+def test_another_time_shows_what_had_begun_and_says_what_was_over(memory: Memory, http: TestClient) -> None:
+    remembered(memory, "alice")
+    related(memory, ("I", "works at", "Acme"), valid_from="2020-01-01", valid_to="2023-01-01")
+    related(memory, ("I", "works at", "Globex"), valid_from="2023-01-01")
     acme, globex = ("alice", "works at", "Acme"), ("alice", "works at", "Globex")
-    seen = {
-        moment: table(page(browser, as_of=moment)) for moment in ("2019-12-31", "2020-01-01", "2023-01-01T00:00:00Z")
-    }
+    seen = {moment: table(page(http, as_of=moment)) for moment in ("2019-12-31", "2020-01-01", "2023-01-01T00:00:00Z")}
     assert seen["2019-12-31"] == []
     assert seen["2020-01-01"] == [(*acme, "2020-01-01", "2023-01-01 ended")]
     assert {row[:3] for row in seen["2023-01-01T00:00:00Z"]} == {acme, globex}
-    shown = page(browser, as_of="2022-05-01")
+    shown = page(http, as_of="2022-05-01")
     assert [name for name, *_ in ROW.findall(shown)] == ["later", "holds"]
     assert status(shown) == "2022-05-01 00:00: 1 relation holds, 0 ended"
     stops = [(stop["title"], stop["iso"][:10]) for stop in picture(shown)["stops"]][:-1]
     assert stops == [("2020-01-01", "2020-01-01"), ("2023-01-01", "2023-01-01")]
 
 
-def test_the_picture_has_the_rows_of_the_table(graph: Memory, browser: TestClient) -> None:
-    remembered(graph, "alice")
-    related(graph, ("I", "knows", "Ben"), ("Ben", "married to", "Cleo"), ("Cleo", "works at", "Acme"))
-    shown = page(browser, hops=3)
+def test_the_picture_has_the_rows_of_the_table(memory: Memory, http: TestClient) -> None:
+    remembered(memory, "alice")
+    related(memory, ("I", "knows", "Ben"), ("Ben", "married to", "Cleo"), ("Cleo", "works at", "Acme"))
+    shown = page(http, hops=3)
     data = picture(shown)
     names = [node["name"] for node in data["nodes"]]
     assert names == ["alice", "Ben", "Cleo", "Acme"] and [node["hops"] for node in data["nodes"]] == [0, 1, 2, 3]
     told = [(names[tie["source"]], tie["name"], names[tie["target"]]) for tie in data["ties"]]
     assert told == [row[:3] for row in table(shown)]
-    assert [node["name"] for node in picture(page(browser, hops=1))["nodes"]] == ["alice", "Ben"]
-    assert [node["name"] for node in picture(page(browser, entity="acme", hops=1))["nodes"]] == ["Acme", "Cleo"]
+    assert [node["name"] for node in picture(page(http, hops=1))["nodes"]] == ["alice", "Ben"]
+    assert [node["name"] for node in picture(page(http, entity="acme", hops=1))["nodes"]] == ["Acme", "Cleo"]
 
 
-def test_a_scope_without_a_user_is_about_whom_it_mentions_most(graph: Memory, browser: TestClient) -> None:
-    related(graph, ("Ben", "knows", "Cleo"), ("Ben", "knows", "Dan"), user_id=None, run_id="r1")
-    related(graph, ("Cleo", "knows", "Eva"), user_id=None, run_id="r1")
-    related(graph, ("BEN", "knows", "Finn"), user_id="alice", run_id="r1")
-    nodes = picture(page(browser, run_id="r1", hops=1))["nodes"]
+def test_a_scope_without_a_user_is_about_whom_it_mentions_most(memory: Memory, http: TestClient) -> None:
+    related(memory, ("Ben", "knows", "Cleo"), ("Ben", "knows", "Dan"), user_id=None, run_id="r1")
+    related(memory, ("Cleo", "knows", "Eva"), user_id=None, run_id="r1")
+    related(memory, ("BEN", "knows", "Finn"), user_id="alice", run_id="r1")
+    nodes = picture(page(http, run_id="r1", hops=1))["nodes"]
     assert nodes[0]["name"] == "Ben" and {node["name"] for node in nodes[1:]} == {"Cleo", "Dan", "Finn"}
 
 
-def test_a_large_one_is_cut_and_says_so(graph: Memory, browser: TestClient) -> None:
-    remembered(graph, "alice")
-    related(graph, *(("I", "knows", f"Friend {number}") for number in range(12)))
-    shown = page(browser, most=5)
+def test_a_large_one_is_cut_and_says_so(memory: Memory, http: TestClient) -> None:
+    remembered(memory, "alice")
+    related(memory, *(("I", "knows", f"Friend {number}") for number in range(12)))
+    shown = page(http, most=5)
     assert "5 of 13 entities shown" in shown and "most=55" in shown
     assert [node["name"] for node in picture(shown)["nodes"]][1:] == [f"Friend {number}" for number in (11, 10, 9, 8)]
     assert len(table(shown)) == 4
-    assert "13 entities" in page(browser) and "show next" not in page(browser, most=13)
+    assert "13 entities" in page(http) and "show next" not in page(http, most=13)
 
 
-def test_a_name_stays_a_name(graph: Memory, browser: TestClient) -> None:
-    remembered(graph, "alice")
-    related(graph, *(("I", "knows", name) for name in HOSTILE))
-    shown = page(browser)
+def test_a_name_stays_a_name(memory: Memory, http: TestClient) -> None:
+    remembered(memory, "alice")
+    related(memory, *(("I", "knows", name) for name in HOSTILE))
+    shown = page(http)
     assert {node["name"] for node in picture(shown)["nodes"]} == {"alice", *HOSTILE}
     assert "<script>alert" not in shown and "<img" not in shown and 'style="' not in shown
     links = re.findall(r'<td><a data-keeps href="([^"]*)">', shown)
-    met = {picture(str(browser.get(unescape(link)).text))["nodes"][0]["name"] for link in links}
+    met = {picture(str(http.get(unescape(link)).text))["nodes"][0]["name"] for link in links}
     assert met == set(HOSTILE)
 
 
-def test_an_unknown_name_is_answered_with_known_ones(graph: Memory, browser: TestClient) -> None:
-    remembered(graph, "alice")
-    related(graph, ("I", "knows", "Ben"))
-    related(graph, ("I", "knows", "Mallory"), user_id="bob")
-    shown = page(browser, user_id="alice", entity="Mallory")
+def test_an_unknown_name_is_answered_with_known_ones(memory: Memory, http: TestClient) -> None:
+    remembered(memory, "alice")
+    related(memory, ("I", "knows", "Ben"))
+    related(memory, ("I", "knows", "Mallory"), user_id="bob")
+    shown = page(http, user_id="alice", entity="Mallory")
     assert "nothing called “<bdi>Mallory</bdi>”" in shown and "<bdi>Ben</bdi>" in shown
     assert not DATA.search(shown)
 
 
-def test_a_key_of_one_user_sees_nobody_of_another(graph: Memory) -> None:
-    related(graph, ("I", "knows", "Ben"))
-    related(graph, ("I", "knows", "Mallory"), ("Ben", "knows", "Trent"), user_id="bob")
-    with client(graph) as guarded:
+def test_a_key_of_one_user_sees_nobody_of_another(memory: Memory) -> None:
+    related(memory, ("I", "knows", "Ben"))
+    related(memory, ("I", "knows", "Mallory"), ("Ben", "knows", "Trent"), user_id="bob")
+    with client(memory) as guarded:
         assert guarded.get(GRAPH, follow_redirects=False).headers["location"].startswith("/ui/login")
-        logged_in(guarded, key(graph)["X-API-Key"])
+        logged_in(guarded, key(memory)["X-API-Key"])
         for query in ({}, {"entity": "Ben", "hops": 3}, {"entity": "Trent"}):
             shown = page(guarded, **query)
             assert "Mallory" not in shown and "<bdi>Trent</bdi></a>" not in shown
         assert guarded.get(GRAPH, params={"user_id": "bob"}).status_code == 403
-    with client(graph) as writer:
-        logged_in(writer, key(graph, ALICE, "write")["X-API-Key"])
+    with client(memory) as writer:
+        logged_in(writer, key(memory, ALICE, "write")["X-API-Key"])
         assert writer.get(GRAPH).status_code == 403
 
 
-def test_without_relations_it_says_how_there_come_some(memory: Memory, http: TestClient, browser: TestClient) -> None:
-    assert "langmem-adapter serve --graph" in page(http)
+def test_without_relations_it_says_how_there_come_some(memory: Memory, http: TestClient) -> None:
+    assert "serve --graph" not in page(http) and "No relations yet" in page(http)
+    with Memory(":memory:") as plain, client(plain, auth="local") as without:
+        assert "langmem-adapter serve --graph" in page(without)
+        remembered(plain, "alice")
+        assert "langmem-adapter serve --graph" in page(without)
+        related(plain, ("I", "knows", "Ben"))
+        assert "New memories add nothing here" in page(without) and picture(page(without))["ties"]
+
+
+def test_expired_memories_are_not_quoted(memory: Memory, http: TestClient) -> None:
+    memory.add("I live in Lyon.", user_id="alice", expires_at="2099-01-01")
+    assert "<bdi>Lives in Lyon</bdi>" in page(http)
+    (fact,) = memory.get_all(user_id="alice")
+    memory.update(fact.id, expires_at="2020-01-01")
+    assert "<bdi>Lives in Lyon</bdi>" not in page(http, user_id="alice")
+
+
+def test_bad_addresses_say_what_is_wrong(memory: Memory, http: TestClient) -> None:
     remembered(memory, "alice")
-    assert "langmem-adapter serve --graph" in page(http)
-    assert "serve --graph" not in page(browser) and "No relations yet" in page(browser)
-    related(memory, ("I", "knows", "Ben"))
-    assert "New memories add nothing here" in page(http) and picture(page(http))["ties"]
-
-
-def test_expired_memories_are_not_quoted(graph: Memory, browser: TestClient) -> None:
-    graph.add("I live in Lyon.", user_id="alice", expires_at="2099-01-01")
-    assert "<bdi>Lives in Lyon</bdi>" in page(browser)
-    (fact,) = graph.get_all(user_id="alice")
-    graph.update(fact.id, expires_at="2020-01-01")
-    assert "<bdi>Lives in Lyon</bdi>" not in page(browser, user_id="alice")
-
-
-def test_bad_addresses_say_what_is_wrong(graph: Memory, browser: TestClient) -> None:
-    remembered(graph, "alice")
     wrong = {"as_of=yesterday": 400, "as_of=0001-01-01T00:00%2B14:00": 400, "entity=%00": 400, "user_id=%00": 400}
     for query, code in {**wrong, "hops=9": 422, "most=100000": 422}.items():
-        answer = browser.get(f"{GRAPH}?{query}")
+        answer = http.get(f"{GRAPH}?{query}")
         assert (query, answer.status_code) == (query, code) and '<div class="hero narrow">' in answer.text

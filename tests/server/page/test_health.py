@@ -6,7 +6,6 @@ import re
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-import pytest
 from pydantic import SecretStr
 from sqlalchemy import update
 
@@ -19,24 +18,13 @@ from tests.server.page.test_entrance import logged_in, token
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pytest
     from fastapi.testclient import TestClient
 
 HEALTH: Final = "/ui/health"
 INDEX: Final = "/ui/health/index"
 CHECK: Final = re.compile(r'<span class="status">(\w+)</span> <span class="what">(\w+)</span>')
 SETTING: Final = re.compile(r"<code>(\w+)</code></th><td>(?:<bdi>)?([^<]*).*?</td><td>(\w+)</td>")
-
-
-@pytest.fixture
-def memory(shared: Memory) -> Memory:
-    """An empty one."""
-    shared.reset()
-    return shared
-
-
-@pytest.fixture
-def http(memory: Memory, local: TestClient) -> TestClient:
-    return local
 
 
 def told(http: TestClient, path: str, **form: str) -> str:
@@ -126,12 +114,12 @@ def _empty(memory: Memory) -> None:
     index.clear()
 
 
-def test_who_does_not_reach_everything_learns_that_it_is_alive(memory: Memory, keyed: TestClient) -> None:
+def test_who_does_not_reach_everything_learns_that_it_is_alive(memory: Memory, guarded: TestClient) -> None:
     remembered(memory, "bob")
     for scope, rights in ((ALICE, ["read"]), (ALICE, ["admin"]), (None, ["read", "write"])):
-        logged_in(keyed, key(memory, scope, *rights)["X-API-Key"])
-        page = keyed.get(HEALTH).text
+        logged_in(guarded, key(memory, scope, *rights)["X-API-Key"])
+        page = guarded.get(HEALTH).text
         assert "Alive" in page and str(memory.location) not in page and "Configuration" not in page
-        assert keyed.get(INDEX).status_code == 403
+        assert guarded.get(INDEX).status_code == 403
         for path in (HEALTH, f"{HEALTH}/verify", f"{HEALTH}/rebuild"):
-            assert keyed.post(path, data={"csrf": token(keyed, HEALTH)}).status_code == 403
+            assert guarded.post(path, data={"csrf": token(guarded, HEALTH)}).status_code == 403

@@ -19,7 +19,6 @@ from tests.server.conftest import client, key, remembered
 from tests.server.page.test_entrance import logged_in, token
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from fastapi.testclient import TestClient
@@ -63,25 +62,6 @@ def as_kept(memory: Memory, memory_id: str) -> dict[str, str]:
     item = memory.get(memory_id)
     metadata = json.dumps(dict(item.metadata), ensure_ascii=False, indent=2) if item.metadata else ""
     return {"text": item.text, "metadata": metadata, "revision": str(item.revision)}
-
-
-@pytest.fixture(scope="module")
-def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
-    """One for all: an app takes longer to make than most of these tests, each of which has users of its own."""
-    with Memory(tmp_path_factory.mktemp("look") / "m.db", graph=True) as memory:
-        yield memory
-
-
-@pytest.fixture(scope="module")
-def http(memory: Memory) -> Iterator[TestClient]:
-    with client(memory, auth="local") as http:
-        yield http
-
-
-@pytest.fixture(scope="module")
-def guarded(memory: Memory) -> Iterator[TestClient]:
-    with client(memory) as http:
-        yield http
 
 
 @pytest.fixture

@@ -8,8 +8,6 @@ import re
 from html import unescape
 from typing import TYPE_CHECKING, Any, Final
 
-import pytest
-
 from langmem_adapter.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.settings import Settings
@@ -25,25 +23,6 @@ NAME: Final = re.compile(r"data-entry title=\"[^\"]*\"><bdi>([^<]*)</bdi>")
 FIGURE: Final = re.compile(r"<dt>([^<]*)</dt><dd>([\d,]+)</dd>")
 HREF: Final = re.compile(r'href="([^"]*)"')
 DANGEROUS: Final = "=HYPERLINK(A1)"
-
-
-@pytest.fixture
-def memory(shared: Memory) -> Memory:
-    """An empty one."""
-    shared.reset()
-    return shared
-
-
-@pytest.fixture
-def http(memory: Memory, local: TestClient) -> TestClient:
-    return local
-
-
-@pytest.fixture
-def browser(memory: Memory, keyed: TestClient) -> TestClient:
-    """A browser that has not logged in yet."""
-    keyed.cookies.clear()
-    return keyed
 
 
 def names(page: str) -> list[str]:
@@ -103,24 +82,24 @@ def test_hostile_names_stay_names(memory: Memory, http: TestClient) -> None:
         assert place.split("?")[0] == "/ui/graph" or http.get(place).status_code == 200, place
 
 
-def test_a_key_that_may_not_list_sees_its_own(memory: Memory, browser: TestClient) -> None:
+def test_a_key_that_may_not_list_sees_its_own(memory: Memory, guarded: TestClient) -> None:
     remembered(memory, "alice")
     remembered(memory, "bob")
-    logged_in(browser, key(memory, ALICE, "read")["X-API-Key"])
-    page = browser.get(SCOPES).text
+    logged_in(guarded, key(memory, ALICE, "read")["X-API-Key"])
+    page = guarded.get(SCOPES).text
     assert names(page) == ["alice"] and "bob" not in page and "Forget" not in page
-    assert browser.get(f"{SCOPES}?user_id=bob").status_code == 403
-    logged_in(browser, key(memory, None, "read")["X-API-Key"])
-    page = browser.get(SCOPES).text
+    assert guarded.get(f"{SCOPES}?user_id=bob").status_code == 403
+    logged_in(guarded, key(memory, None, "read")["X-API-Key"])
+    page = guarded.get(SCOPES).text
     assert "Name somebody" in page and "bob" not in page
 
 
-def test_an_admin_of_an_agent_sees_what_it_shares_with_users(memory: Memory, browser: TestClient) -> None:
+def test_an_admin_of_an_agent_sees_what_it_shares_with_users(memory: Memory, guarded: TestClient) -> None:
     remembered(memory, "alice", agent_id="guide")
     remembered(memory, "alice")
     remembered(memory, "bob")
-    logged_in(browser, key(memory, Scope(agent_id="guide"), "admin")["X-API-Key"])
-    page = browser.get(SCOPES).text
+    logged_in(guarded, key(memory, Scope(agent_id="guide"), "admin")["X-API-Key"])
+    page = guarded.get(SCOPES).text
     assert names(page) == ["alice"] and link(page, "Look").endswith("?agent_id=guide&user_id=alice")
     assert '<td class="number">1</td>' in page
 
@@ -191,21 +170,21 @@ def test_a_name_that_nobody_can_type_is_not_asked_for(memory: Memory, http: Test
         assert "1 memory deleted" in forget(http, "forget", "delete", user_id=name).text
 
 
-def test_each_way_of_forgetting_needs_its_right(memory: Memory, browser: TestClient) -> None:
+def test_each_way_of_forgetting_needs_its_right(memory: Memory, guarded: TestClient) -> None:
     remembered(memory, "alice")
-    logged_in(browser, key(memory, ALICE, "read")["X-API-Key"])
-    assert browser.get(FORGET).status_code == 403
-    logged_in(browser, key(memory, ALICE, "write")["X-API-Key"])
-    page = browser.get(FORGET).text
+    logged_in(guarded, key(memory, ALICE, "read")["X-API-Key"])
+    assert guarded.get(FORGET).status_code == 403
+    logged_in(guarded, key(memory, ALICE, "write")["X-API-Key"])
+    page = guarded.get(FORGET).text
     assert 'value="delete"' in page and 'value="erase"' not in page
-    assert forget(browser, "alice", "erase", user_id="alice").status_code == 403
-    assert forget(browser, "bob", "delete", user_id="alice").status_code == 422
+    assert forget(guarded, "alice", "erase", user_id="alice").status_code == 403
+    assert forget(guarded, "bob", "delete", user_id="alice").status_code == 422
     assert len(memory.get_all(user_id="alice")) == 1
 
 
-def test_who_erases_their_own_key_still_learns_what_went(memory: Memory, browser: TestClient) -> None:
+def test_who_erases_their_own_key_still_learns_what_went(memory: Memory, guarded: TestClient) -> None:
     remembered(memory, "alice")
-    logged_in(browser, key(memory, ALICE, "admin")["X-API-Key"])
-    page = forget(browser, "alice", "erase", user_id="alice").text
+    logged_in(guarded, key(memory, ALICE, "admin")["X-API-Key"])
+    page = forget(guarded, "alice", "erase", user_id="alice").text
     assert (figures(page)["memory"], figures(page)["key of a program"]) == (1, 1)
-    assert browser.get(SCOPES, follow_redirects=False).headers["location"].startswith("/ui/login")
+    assert guarded.get(SCOPES, follow_redirects=False).headers["location"].startswith("/ui/login")

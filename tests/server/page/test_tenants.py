@@ -15,8 +15,6 @@ from fastapi import FastAPI
 from langmem_adapter.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.server.page.router import router
-from langmem_adapter.server.page.session import by_sessions
-from langmem_adapter.server.page.shell import Shell
 from tests.server.conftest import client, key
 from tests.server.page.test_entrance import logged_in, token
 from tests.server.test_tenants import UNKNOWN, Tenant, state
@@ -55,17 +53,17 @@ def alice(memory: Memory) -> Iterator[TestClient]:
         yield http
 
 
-def views(memory: Memory) -> list[tuple[str, str]]:
+def views() -> list[tuple[str, str]]:
     """Method and path of every view that needs somebody to have logged in."""
     app = FastAPI()
-    app.include_router(router(memory, by_sessions(memory), Shell(memory, needs_login=True)))
+    app.include_router(router)
     paths = app.openapi()["paths"]
     return [(method.upper(), path) for path, methods in paths.items() if path not in OPEN for method in methods]
 
 
 def test_no_view_gives_or_changes_what_is_anothers(memory: Memory, alice: TestClient, bob: Tenant) -> None:
     before, csrf, tried = state(memory, bob), token(alice, "/ui/memories"), 0
-    for method, path in views(memory):
+    for method, path in views():
         for _, named in bob.ids:
             for answer, told in _answers(alice, method, path, named, csrf):
                 assert answer.status_code < 500, told
@@ -77,7 +75,7 @@ def test_no_view_gives_or_changes_what_is_anothers(memory: Memory, alice: TestCl
 
 def test_what_is_anothers_looks_like_what_does_not_exist(memory: Memory, alice: TestClient, bob: Tenant) -> None:
     csrf = token(alice, "/ui/memories")
-    for method, path in views(memory):
+    for method, path in views():
         if "{" not in path:
             continue
         for kind, named in bob.ids:
@@ -93,14 +91,14 @@ def _told(answer: Any, named: str) -> str:
 def test_every_view_wants_a_login(memory: Memory) -> None:
     with client(memory) as http:
         csrf = token(http, "/ui/login")
-        for method, path in views(memory):
+        for method, path in views():
             answer = _sent(http, method, _filled(path, UNKNOWN), csrf, {})
             assert answer.status_code == 303, f"{method} {path}"
             assert answer.headers["location"].startswith("/ui/login"), f"{method} {path}"
 
 
 def test_every_form_wants_its_token(memory: Memory, alice: TestClient) -> None:
-    for method, path in views(memory):
+    for method, path in views():
         if method != "GET":
             answer = _sent(alice, method, _filled(path, UNKNOWN), "", {})
             assert (answer.status_code, "load the page anew" in answer.text) == (403, True), path

@@ -1,0 +1,90 @@
+"""A call as a route sees it: what is served, who calls, and that they have the right to."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+
+from fastapi import Depends, Request, Security
+from fastapi.security import APIKeyHeader, HTTPBearer
+
+from langmem_adapter.memory import Memory
+from langmem_adapter.server.auth import NobodyError, Principal
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from langmem_adapter.server.auth import Auth
+
+__all__ = ["Admin", "Anyone", "Call", "Reads", "Service", "Writes", "is_still_let_in", "service_of"]
+
+# For the documentation: how a key is shown. `authenticate` reads it.
+_KEY: Final = Security(APIKeyHeader(name="X-API-Key", auto_error=False))
+_BEARER: Final = Security(HTTPBearer(auto_error=False))
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What the routes of one app, Mem0's and ours, share.
+
+    Attributes:
+        memory: What is served.
+        authenticate: Says who calls a route.
+        fetch_images: Whether images may be named by addresses other than `data:`.
+    """
+
+    memory: Memory
+    authenticate: "Auth"
+    fetch_images: bool
+
+
+def service_of(request: Request) -> Service:
+    """What the app that answers a request serves."""
+    service: Service = request.app.state.service
+    return service
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Who calls, and what is served."""
+
+    service: Service
+    principal: Principal
+
+    @property
+    def memory(self) -> Memory:
+        """What is served."""
+        return self.service.memory
+
+    def whose(self, asked: "BaseModel | Mapping[str, Any]" = MappingProxyType({})) -> dict[str, Any]:
+        """The scope that a request names, within what its caller reaches: see `Principal.narrowed`."""
+        return self.principal.narrowed(dict(asked))
+
+
+async def is_still_let_in(request: Request) -> bool:
+    """Whether whoever reads an answer that takes long may go on: their key was not revoked meanwhile."""
+    try:
+        await service_of(request).authenticate(request)
+    except NobodyError:
+        return False
+    return True
+
+
+def _calling(right: str | None) -> Callable[..., Any]:
+    async def calling(request: Request, _key: str | None = _KEY, _bearer: object = _BEARER) -> Call:
+        service = service_of(request)
+        principal = await service.authenticate(request)
+        request.state.caller = principal.name
+        if right is not None:
+            principal.need(right)
+        return Call(service, principal)
+
+    return calling
+
+
+Anyone: TypeAlias = Annotated[Call, Depends(_calling(None))]
+"""A call of whoever is let in; which right it takes depends on what is asked."""
+Reads: TypeAlias = Annotated[Call, Depends(_calling("read"))]
+"""A call that takes the right to read; the next two, to write, and to what concerns everybody."""
+Writes: TypeAlias = Annotated[Call, Depends(_calling("write"))]
+Admin: TypeAlias = Annotated[Call, Depends(_calling("admin"))]

@@ -1,0 +1,82 @@
+"""A look at the page: who looks, at whose memories, and how they are answered."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+from fastapi import Depends, Request, Response
+
+from langmem_adapter.memory import Memory
+from langmem_adapter.records.scope import Scope
+from langmem_adapter.server.auth import Principal
+from langmem_adapter.server.page.session import check_form
+from langmem_adapter.server.page.shell import Shell, shell_of
+from langmem_adapter.storage.scopes import counts
+from langmem_adapter.twins import beside
+
+if TYPE_CHECKING:
+    from langmem_adapter.server.page.asking import Whose
+
+__all__ = ["Looking", "Reading", "Sending", "View", "Writing"]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A view that somebody asked for."""
+
+    request: Request
+    shell: Shell
+    who: Principal
+
+    @property
+    def memory(self) -> Memory:
+        """What is looked at."""
+        return self.shell.memory
+
+    def whose(self, asked: "Whose") -> dict[str, Any]:
+        """The scope that an address or a form names, within what is reached: see `Principal.narrowed`."""
+        return self.who.narrowed(dict(asked))
+
+    async def shown(self, asked: "Whose") -> dict[str, Any] | None:
+        """The scope to show: the named one, else the caller's own, else the largest; `None` where nothing is kept."""
+        if fields := self.whose(asked):
+            return fields
+        found = await beside(self.memory.engine.reading, counts)
+        return found[0].scope.named if found else None
+
+    async def total(self, fields: dict[str, Any]) -> int:
+        """How many memories a scope has."""
+        found = await beside(self.memory.engine.reading, counts, Scope(**fields))
+        return sum(each.memories for each in found)
+
+    def show(self, name: str, fields: Mapping[str, Any] | None = None, *, status: int = 200, **values: Any) -> Response:
+        """The answer: see `Shell.show`."""
+        return self.shell.show(self.request, name, self.who, fields, status=status, **values)
+
+    def go(self, path: str, fields: Mapping[str, Any] | None = None, **parameters: Any) -> Response:
+        """The answer to a form: another view."""
+        return self.shell.go(self.request, path, fields, **parameters)
+
+
+def _view(right: str | None, *, form: bool = False) -> Callable[..., Any]:
+    async def view(request: Request) -> View:
+        shell = shell_of(request)
+        who = await shell.visit(request)
+        request.state.caller = who.name
+        if form:
+            await check_form(request)
+        if right is not None:
+            who.need(right)
+        return View(request, shell, who)
+
+    return view
+
+
+# Contract: whatever changes something takes `Sending` or `Writing`, which want a form of ours.
+# tests/server/page/test_tenants.py::test_every_form_wants_its_token
+Looking: TypeAlias = Annotated[View, Depends(_view(None))]
+"""Asked for by whoever has logged in; which right it takes depends on what is asked."""
+Reading: TypeAlias = Annotated[View, Depends(_view("read"))]
+Sending: TypeAlias = Annotated[View, Depends(_view(None, form=True))]
+"""The same with a form."""
+Writing: TypeAlias = Annotated[View, Depends(_view("write", form=True))]
