@@ -21,7 +21,7 @@ from langmem_adapter.server.page.shell import PREFIX, Shell
 from langmem_adapter.settings import Origin, chosen_database
 from langmem_adapter.storage import jobs, meta
 from langmem_adapter.storage.meta import Stats, spelled
-from langmem_adapter.twins import beside
+from langmem_adapter.twins import apart, beside
 
 __all__ = ["router"]
 
@@ -107,7 +107,7 @@ def router(memory: Memory, caller: Any, shell: Shell) -> APIRouter:
     @routes.post("/health", dependencies=[Depends(check_form)])
     async def check(request: Request, asked: Annotated[_Checked, Form()], who: Principal = caller) -> Response:
         _need_all(who)
-        found = await beside(lambda: list(checkup(memory, ask=asked.ask)))
+        found = await apart(lambda: list(checkup(memory, ask=asked.ask)))
         return await shown(request, who, asked, found, whole=True)
 
     @routes.get("/health/index")

@@ -17,7 +17,7 @@ from langmem_adapter.server.problems import OURS, logged
 from langmem_adapter.server.v1 import answers, requests, telling
 from langmem_adapter.server.v1.requests import named
 from langmem_adapter.storage.scopes import counts
-from langmem_adapter.twins import beside
+from langmem_adapter.twins import apart, beside
 
 __all__ = ["router"]
 
@@ -54,7 +54,7 @@ def router(memory: Memory, caller: Any) -> APIRouter:
         principal.need("admin")
         if principal.scope is not None:
             raise ForbiddenError("this needs a key that reaches everything")
-        found = await beside(lambda: list(checkup(memory)))
+        found = await apart(lambda: list(checkup(memory)))
         worst = max((check.status for check in found), key=SEVERITY.index)
         return {"status": worst, "items": [as_data(check) for check in found]}
 
