@@ -322,7 +322,7 @@ class Memory(Adding, Finding, Editing):
         Returns:
             What differs; `ok` where nothing does.
         """
-        return Plan(self.engine.verify)
+        return Plan.apart(self.engine.verify)
 
     averify = awaited(verify)
 

@@ -23,7 +23,7 @@ from langmem_adapter.records.checks import quoted
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 
-__all__ = ["Plan", "awaited", "beside", "in_thread", "planned", "refuse_unknown"]
+__all__ = ["Plan", "apart", "awaited", "beside", "in_thread", "planned", "refuse_unknown"]
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -57,6 +57,11 @@ class Plan(Generic[R]):
             return result
 
         return cls(lambda: result, arun)
+
+    @classmethod
+    def apart(cls, run: Callable[[], R]) -> Plan[R]:
+        """A plan that takes long, or waits for others (see `apart`)."""
+        return cls(run, functools.partial(apart, run))
 
     @staticmethod
     def calling(run: Callable[P, T], arun: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> Plan[T]:
@@ -179,6 +184,23 @@ async def beside(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     except RuntimeError:  # it takes no more work
         answer = asyncio.wrap_future(in_thread(call))
     return await answer
+
+
+async def apart(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Do some work that takes long, or waits for others, beside the event loop, in a thread of its own.
+
+    A loop has a few threads for `beside`, six on two processors: whoever reads would wait until one of them is free.
+
+    Args:
+        work: What is done there.
+        args: Its arguments.
+        kwargs: The same.
+
+    Example:
+        >>> asyncio.run(apart(sum, [1, 2]))
+        3
+    """
+    return await asyncio.wrap_future(in_thread(functools.partial(work, *args, **kwargs)))
 
 
 def in_thread(work: Callable[[], R]) -> Future[R]:

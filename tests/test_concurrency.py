@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pytest
 
@@ -211,3 +214,31 @@ def test_whoever_stores_turns_as_they_are_keeps_no_add_from_its_end(lasting: str
             assert memory.add("Rents a flat near Porto", user_id="ann").results[0].event == "ADD"
             assert len(memory.get_all(user_id="ann")) == 3
     assert len(shown) == 1
+
+
+# ── tasks that wait ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+WAITING = {
+    "memories of a scope are deleted": lambda memory: memory.adelete_all(user_id="b"),
+    "some memories are deleted": lambda memory: memory.adelete_many([str(uuid4())]),
+    "a scope is purged": lambda memory: memory.apurge(user_id="b"),
+    "a relation is stated": lambda memory: memory.graph.aadd("Ann", "knows", "Bob", user_id="b"),
+    "relations of a scope are withdrawn": lambda memory: memory.graph.adelete_all(user_id="b"),
+}
+
+
+@pytest.mark.parametrize("wait", WAITING.values(), ids=WAITING.keys())
+async def test_tasks_read_while_others_wait_for_the_write_lock(tmp_path: Path, wait: Any) -> None:
+    path = tmp_path / "memory.db"
+    async with Memory(path) as memory:
+        await memory.aadd("I like tea.", user_id="a")
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        with closing(sqlite3.connect(path, isolation_level=None)) as holder:
+            holder.execute("BEGIN IMMEDIATE")
+            writing = [asyncio.create_task(wait(memory)) for _ in range(3)]
+            await asyncio.sleep(0)  # they are in front
+            async with asyncio.timeout(20):  # less than the lock is waited for
+                found = await memory.asearch("tea", user_id="a")
+            assert not any(task.done() for task in writing)
+        await asyncio.gather(*writing)
+    assert [hit.text for hit in found] == ["Likes tea"]

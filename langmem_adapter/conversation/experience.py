@@ -205,8 +205,8 @@ class ExperienceMemory:
         if not self.writable:
             raise InvalidInputError("these experiences are for reading only; delete them with writable=True")
         filters = parse({"memory_type": EXPERIENCE, **_conditions(self._filed(tag))})
-        reason = "all experiences were deleted by hand"
-        return Plan(partial(self._engine.ledger.delete_all, self.scope, reason=reason, filters=filters))
+        reason, ledger = "all experiences were deleted by hand", self._engine.ledger
+        return Plan.calling(ledger.delete_all, ledger.adelete_all, self.scope, reason=reason, filters=filters)
 
     adelete_all = awaited(delete_all)
 

@@ -159,8 +159,9 @@ class Editing(Wired):
         Raises:
             ScopeError: No field of the scope is given, or one is blank.
         """
-        scope = Scope(user_id, agent_id, run_id)
-        plan = Plan(partial(self.engine.ledger.delete_all, scope, reason="all of its scope was deleted by hand"))
+        scope, ledger = Scope(user_id, agent_id, run_id), self.engine.ledger
+        reason = "all of its scope was deleted by hand"
+        plan = Plan.calling(ledger.delete_all, ledger.adelete_all, scope, reason=reason)
         return self.engine.telemetry.observed(plan, Operation("delete_memory", scope), COUNTED)
 
     adelete_all = awaited(delete_all)
@@ -229,7 +230,7 @@ class Editing(Wired):
             >>> memory.close()
         """
         scope = Scope(user_id, agent_id, run_id)
-        plan = Plan(partial(self.engine.erase, scope))
+        plan = Plan.apart(partial(self.engine.erase, scope))
         return self.engine.telemetry.observed(plan, Operation("delete_memory", scope), _ERASED)
 
     apurge = awaited(purge)
@@ -242,7 +243,7 @@ class Editing(Wired):
             What was removed.
         """
         return self.engine.telemetry.observed(
-            Plan(partial(self.engine.erase, None)), Operation("delete_memory"), _ERASED
+            Plan.apart(partial(self.engine.erase, None)), Operation("delete_memory"), _ERASED
         )
 
     areset = awaited(reset)
@@ -256,7 +257,7 @@ class Editing(Wired):
         Returns:
             How many there were.
         """
-        return Plan(self.engine.sweeper.sweep)
+        return Plan.apart(self.engine.sweeper.sweep)
 
     asweep = awaited(sweep)
 

@@ -41,7 +41,7 @@ from langmem_adapter.storage.moments import unreadable
 from langmem_adapter.storage.tables import metadata
 from langmem_adapter.storage.writes import Write
 from langmem_adapter.telemetry import Telemetry
-from langmem_adapter.twins import Plan, beside
+from langmem_adapter.twins import Plan, apart, beside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -218,7 +218,7 @@ class Engine:
 
         async def arun() -> AddResult:
             if self.sweeper.due:
-                await beside(self.sweeper.sweep_if_due)
+                await apart(self.sweeper.sweep_if_due)
             if run.repeatable and (done := await beside(self._repeated, run, mode)) is not None:
                 return done
             return run.results(await self.pipeline.ainvoke(run.state(), config, output_keys=_RESULT))[0]
@@ -277,7 +277,7 @@ class Engine:
             return [end if isinstance(end, LangmemAdapterError) else end[0] for end in ends]
 
         async def arun() -> list[Change | Exception]:
-            return await beside(apply, await self.embedder.avectors(texts))
+            return await apart(apply, await self.embedder.avectors(texts))
 
         return Plan(lambda: apply(self.embedder.vectors(texts)), arun)
 

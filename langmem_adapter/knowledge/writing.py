@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from langmem_adapter.arguments import flag, scope_if_given
@@ -83,7 +82,7 @@ class Writing:
         )
         if triple.valid_from is not None and triple.valid_to is not None and triple.valid_from >= triple.valid_to:
             raise InvalidInputError("valid_from must lie before valid_to")
-        return Plan(partial(self._ledger.relate, scope, [triple])).then(_of_triple)
+        return Plan.calling(self._ledger.relate, self._ledger.arelate, scope, [triple]).then(_of_triple)
 
     aadd = awaited(add)
 
@@ -111,7 +110,10 @@ class Writing:
             InvalidInputError: It had ended by then.
         """
         scope = scope_if_given(user_id, agent_id, run_id)
-        return Plan(partial(self._ledger.end_relation, relation_id_of(relation_id), at=moment(at, "at"), within=scope))
+        ledger, when = self._ledger, moment(at, "at")
+        return Plan.calling(
+            ledger.end_relation, ledger.aend_relation, relation_id_of(relation_id), at=when, within=scope
+        )
 
     aend = awaited(end)
 
@@ -131,7 +133,10 @@ class Writing:
             RelationNotFoundError: There is none that is believed.
         """
         scope = scope_if_given(user_id, agent_id, run_id)
-        return Plan(partial(self._ledger.withdraw_relation, relation_id_of(relation_id), within=scope))
+        ledger = self._ledger
+        return Plan.calling(
+            ledger.withdraw_relation, ledger.awithdraw_relation, relation_id_of(relation_id), within=scope
+        )
 
     adelete = awaited(delete)
 
@@ -152,7 +157,8 @@ class Writing:
         Raises:
             ScopeError: No field of the scope is given, or one is blank.
         """
-        return Plan(partial(self._ledger.withdraw_relations, Scope(user_id, agent_id, run_id)))
+        scope, ledger = Scope(user_id, agent_id, run_id), self._ledger
+        return Plan.calling(ledger.withdraw_relations, ledger.awithdraw_relations, scope)
 
     adelete_all = awaited(delete_all)
 
@@ -184,8 +190,8 @@ class Writing:
             InvalidInputError: They are one already, or a name cannot be used.
         """
         scope = Scope(user_id, agent_id, run_id)
-        names = (name_of(each, what) for each, what in ((name, "name"), (into, "into")))
-        return Plan(partial(self._ledger.merge_entities, *names, within=scope))
+        goes, stays = name_of(name, "name"), name_of(into, "into")
+        return Plan.calling(self._ledger.merge_entities, self._ledger.amerge_entities, goes, stays, within=scope)
 
     amerge = awaited(merge)
 
@@ -210,7 +216,8 @@ class Writing:
             InvalidInputError: The name cannot be used.
         """
         scope = Scope(user_id, agent_id, run_id)
-        return Plan(partial(self._ledger.split_entity, name_of(name, "name"), within=scope))
+        named = name_of(name, "name")
+        return Plan.calling(self._ledger.split_entity, self._ledger.asplit_entity, named, within=scope)
 
     asplit = awaited(split)
 

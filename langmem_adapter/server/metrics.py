@@ -7,9 +7,11 @@ is asked tells the sum. What stands in the database is read when it is asked for
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from langmem_adapter.errors import MissingDependencyError, StorageError
+from langmem_adapter.errors import InvalidInputError, MissingDependencyError, StorageError
+from langmem_adapter.records.checks import quoted
 from langmem_adapter.storage import feed, jobs
 
 try:
@@ -41,6 +43,9 @@ class Metrics:
     Args:
         memory: What is served.
 
+    Raises:
+        InvalidInputError: The folder in which processes count together is none, or cannot be written.
+
     Example:
         >>> from langmem_adapter import Memory
         >>> with Memory(":memory:") as memory:
@@ -52,6 +57,7 @@ class Metrics:
     """
 
     def __init__(self, memory: Memory) -> None:
+        _check_folder(os.environ.get(DIRECTORY))
         own = self._registry = CollectorRegistry()
         self._requests = Histogram(
             "langmem_adapter_http_request_duration_seconds",
@@ -105,6 +111,13 @@ class Metrics:
             self._calls.inc(seen.usage.model_calls)
             self._tokens.labels("input").inc(seen.usage.input_tokens)
             self._tokens.labels("output").inc(seen.usage.output_tokens)
+
+
+def _check_folder(name: str | None) -> None:
+    if name is not None and not (Path(name).is_dir() and os.access(name, os.W_OK | os.X_OK)):
+        raise InvalidInputError(
+            f"{DIRECTORY} names {quoted(name)}, which is no folder to write to; make it, or unset it"
+        )
 
 
 class _State:

@@ -49,6 +49,15 @@ _WRITE_LOCK: Final = 0x6C616E676D656D  # "langmem": the advisory lock that every
 _SESSION: Final = "SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO'; SET LOCAL client_encoding = 'UTF8'"
 _COMMITTED: Final = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"  # else the lock would come after the snapshot
 _MOST_PER_COMMIT: Final = 512
+# Of libpq: how long it waits for a server that the network does not lead to any more. Left alone it is a quarter of an hour
+# for what was sent and two hours for an answer. https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-PARAMKEYWORDS
+_PATIENCE: Final = {
+    "connect_timeout": 10,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
 _UNKNOWN: Final = (
     "broken off, and it is not known whether it was written; look, or repeat it with the same idempotency_key, which writes "
     "nothing twice"
@@ -524,7 +533,7 @@ class Database:
             event.listen(engine, "connect", self._note_file)
             return engine
         try:
-            return create_engine(url, pool_pre_ping=True)
+            return create_engine(url, pool_pre_ping=True, connect_args=_patience(url))
         except (ModuleNotFoundError, NoSuchModuleError) as error:
             raise MissingDependencyError(f"the driver of {url.drivername}", extra="postgres") from error
         except (ArgumentError, ValueError):  # its text may quote any part of the URL
@@ -555,6 +564,13 @@ def _broken_off(location: str, error: Exception) -> Exception:
     told = StorageError(f"{location}: {brief} ({error!r})", transient=isinstance(error, StorageError), brief=brief)
     told.__cause__ = error
     return told
+
+
+def _patience(url: URL) -> dict[str, int]:
+    """The same for a URL, whose own word comes first; another driver has other names for it."""
+    if not url.drivername.endswith(("+psycopg", "+psycopg2")):
+        return {}
+    return {name: value for name, value in _PATIENCE.items() if name not in url.query}
 
 
 def _make_folder(folder: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sqlalchemy import bindparam, insert, select
 
@@ -30,7 +30,7 @@ from langmem_adapter.storage.prepared import Prepared
 from langmem_adapter.storage.scopes import id_within, key_of
 from langmem_adapter.storage.tables import runs, scopes
 from langmem_adapter.storage.writes import Write
-from langmem_adapter.twins import beside
+from langmem_adapter.twins import Plan, awaited, beside, planned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from langmem_adapter.storage.database import Database
 
 __all__ = ["Ledger"]
+
+T = TypeVar("T")
 
 _INSERT_RUN: Final = Prepared(insert(runs))
 _RESULT: Final = select(runs.c.result).where(runs.c.key == bindparam("run"))
@@ -118,19 +120,28 @@ class Ledger:
         """
         return partial(self._carry_out, Words(texts, self._language))
 
-    def delete_all(self, scope: Scope, *, reason: str, filters: Filter = EVERYTHING) -> int:
+    @planned
+    def delete_all(self, scope: Scope, *, reason: str, filters: Filter = EVERYTHING) -> Plan[int]:
         """Delete every memory within *scope* that a filter holds for, as it stands when the write begins; the history stays.
 
         Returns:
             How many.
         """
-        return self.database.write(partial(_delete_all, scope=scope, reason=reason, filters=filters))
+        return self._writing(partial(_delete_all, scope=scope, reason=reason, filters=filters))
+
+    adelete_all = awaited(delete_all)
+
+    def _writing(self, work: Callable[[Connection], T]) -> Plan[T]:
+        # Contract: no task holds a thread while it waits for its turn: those are few, and whoever reads needs one.
+        # tests/test_concurrency.py::test_tasks_read_while_others_wait_for_the_write_lock
+        return Plan.calling(self.database.write, self.database.awrite, work)
 
     # ── the knowledge graph, by hand ────────────────────────────────────────────────────────────────────────────────
 
+    @planned
     def relate(
         self, scope: Scope, triples: Sequence[Triple], *, time: datetime | None = None
-    ) -> tuple[RelationChange, ...]:
+    ) -> Plan[tuple[RelationChange, ...]]:
         """State relations without a memory.
 
         Args:
@@ -142,35 +153,47 @@ class Ledger:
             What became of relations; nothing for a relation of something to itself.
         """
         write = Write((), scope=scope, within=scope)
-        return self.database.write(lambda c: Entry(c, write, _books(c, write), Words()).relate(scope, triples, time))
+        return self._writing(lambda c: Entry(c, write, _books(c, write), Words()).relate(scope, triples, time))
 
+    arelate = awaited(relate)
+
+    @planned
     def end_relation(
         self, relation_id: str, *, at: datetime | None = None, within: Scope | None = None
-    ) -> RelationChange:
+    ) -> Plan[RelationChange]:
         """End a relation at a moment, default now; that it held until then stays known.
 
         Raises:
             RelationNotFoundError: There is none that is believed, or it lies outside *within*.
         """
-        return self.database.write(partial(graph_edits.end, relation_id=relation_id, at=at, within=within))
+        return self._writing(partial(graph_edits.end, relation_id=relation_id, at=at, within=within))
 
-    def withdraw_relation(self, relation_id: str, *, within: Scope | None = None) -> RelationChange:
+    aend_relation = awaited(end_relation)
+
+    @planned
+    def withdraw_relation(self, relation_id: str, *, within: Scope | None = None) -> Plan[RelationChange]:
         """Believe a relation no longer; that it was believed stays known.
 
         Raises:
             RelationNotFoundError: There is none that is believed, or it lies outside *within*.
         """
-        return self.database.write(partial(graph_edits.withdraw, relation_id=relation_id, within=within))
+        return self._writing(partial(graph_edits.withdraw, relation_id=relation_id, within=within))
 
-    def withdraw_relations(self, scope: Scope) -> int:
+    awithdraw_relation = awaited(withdraw_relation)
+
+    @planned
+    def withdraw_relations(self, scope: Scope) -> Plan[int]:
         """Believe no relation within *scope* any longer.
 
         Returns:
             How many there were.
         """
-        return self.database.write(partial(graph_edits.withdraw_all, scope=scope))
+        return self._writing(partial(graph_edits.withdraw_all, scope=scope))
 
-    def merge_entities(self, name: str, into: str, *, within: Scope) -> int:
+    awithdraw_relations = awaited(withdraw_relations)
+
+    @planned
+    def merge_entities(self, name: str, into: str, *, within: Scope) -> Plan[int]:
         """Make two entities one, in every exact scope that has the first.
 
         Args:
@@ -185,9 +208,12 @@ class Ledger:
             EntityNotFoundError: There is none of the first name.
             InvalidInputError: Both are the same already.
         """
-        return self.database.write(partial(graph_edits.merge, name=name, into=into, within=within))
+        return self._writing(partial(graph_edits.merge, name=name, into=into, within=within))
 
-    def split_entity(self, name: str, *, within: Scope) -> int:
+    amerge_entities = awaited(merge_entities)
+
+    @planned
+    def split_entity(self, name: str, *, within: Scope) -> Plan[int]:
         """Undo the last merge of an entity of this name; what was said of it since stays with the other.
 
         Returns:
@@ -196,7 +222,9 @@ class Ledger:
         Raises:
             EntityNotFoundError: No entity of this name was merged.
         """
-        return self.database.write(partial(graph_edits.split, name=name, within=within))
+        return self._writing(partial(graph_edits.split, name=name, within=within))
+
+    asplit_entity = awaited(split_entity)
 
     def finished(self, scope: Scope, key: str) -> tuple[Change, ...] | None:
         """What the run of this key did in this exact scope; `None` if there was none."""

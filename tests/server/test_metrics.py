@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory import Memory
 from langmem_adapter.storage import jobs
 from langmem_adapter.testing import ScriptedChatModel
 from tests.server.conftest import ALICE, client, key
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from fastapi.testclient import TestClient
 
 PREFIX = "langmem_adapter_"
@@ -91,3 +94,11 @@ def test_a_database_that_does_not_answer_is_told() -> None:
 def test_it_is_on_or_off(memory: Memory, wrong: object) -> None:
     with pytest.raises(ValueError, match="metrics must be"):
         client(memory, auth="local", metrics=wrong)
+
+
+def test_a_folder_that_cannot_be_counted_in_is_said(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path / "missing"))
+    with pytest.raises(InvalidInputError, match=r"PROMETHEUS_MULTIPROC_DIR names .*missing.* make it"):
+        client(memory, auth="local", metrics=True)

@@ -144,3 +144,15 @@ def test_who_loses_the_server_in_a_commit_is_told_that_nothing_is_known(postgres
     assert database.write(lambda _: "again") == "again"
     database.close()
     server.dispose()
+
+
+def test_a_server_that_the_network_does_not_lead_to_any_more_is_not_waited_for(postgres_url: str) -> None:
+    bounds = {"connect_timeout": "10", "keepalives_idle": "30", "tcp_user_timeout": "30000"}
+    own = make_url(postgres_url).update_query_dict({"connect_timeout": "3", "tcp_user_timeout": "0"})
+    for url, wanted in ((make_url(postgres_url), bounds), (own, {**bounds, **dict(own.query)})):
+        told: dict[str, str] = {}
+        database = Database(url)
+        with database.read() as connection:
+            told |= connection.connection.dbapi_connection.info.get_parameters()  # type: ignore[union-attr]
+        database.close()
+        assert {name: told[name] for name in wanted} == wanted

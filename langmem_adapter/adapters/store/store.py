@@ -158,7 +158,7 @@ class MemoryStore(BaseStore):
         Returns:
             How many.
         """
-        return Plan(self._sweep)
+        return Plan.apart(self._sweep)
 
     asweep_ttl = awaited(sweep_ttl)
 
@@ -219,7 +219,7 @@ class MemoryStore(BaseStore):
             raise InvalidInputError(
                 "this store was made with index=False; make it with the embeddings that it shall have"
             )
-        return Plan(partial(reindex, self._database, self._fields, progress))
+        return Plan.apart(partial(reindex, self._database, self._fields, progress))
 
     areindex = awaited(reindex)
 

@@ -19,7 +19,7 @@ from langmem_adapter.server.page.view import Looking, Sending, View
 from langmem_adapter.settings import Origin, chosen_database
 from langmem_adapter.storage import jobs, meta
 from langmem_adapter.storage.meta import Stats, spelled
-from langmem_adapter.twins import beside
+from langmem_adapter.twins import apart, beside
 
 __all__ = ["router"]
 
@@ -78,7 +78,7 @@ async def health(view: Looking, asked: Annotated[Whose, Query()]) -> Response:
 @router.post("/health")
 async def check(view: Sending, asked: Annotated[_Checked, Form()]) -> Response:
     view.who.need_everything()
-    found = await beside(lambda: list(checkup(view.memory, ask=asked.ask)))
+    found = await apart(lambda: list(checkup(view.memory, ask=asked.ask)))
     return await _checked(view, asked, found, whole=True)
 
 

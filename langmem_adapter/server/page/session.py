@@ -50,13 +50,13 @@ async def log_in(memory: Memory, shown: str) -> str:
     key = await beside(memory.engine.reading, keys.find, shown)
     if key is None:
         raise NobodyError("that is no key that is good for anything here")
-    return await beside(memory.engine.database.write, lambda connection: sessions.begin(connection, key))
+    return await memory.engine.database.awrite(lambda connection: sessions.begin(connection, key))
 
 
 async def log_out(memory: Memory, request: Request) -> None:
     """End the session of a request, if it has one."""
     shown = request.cookies.get(COOKIE, "")
-    await beside(memory.engine.database.write, lambda connection: sessions.end(connection, shown))
+    await memory.engine.database.awrite(lambda connection: sessions.end(connection, shown))
 
 
 def visitor(request: Request) -> str:

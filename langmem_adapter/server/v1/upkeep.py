@@ -15,7 +15,7 @@ from langmem_adapter.server.calls import Admin, Anyone, Reads, service_of
 from langmem_adapter.server.problems import OURS, logged
 from langmem_adapter.server.v1 import answers, requests, telling
 from langmem_adapter.storage.scopes import counts
-from langmem_adapter.twins import beside
+from langmem_adapter.twins import apart, beside
 
 __all__ = ["router"]
 
@@ -45,7 +45,7 @@ async def ready(request: Request) -> Any:
 async def checks(call: Anyone) -> Any:
     """Python, packages, telemetry, disk, database, dates, and the index row by row; no model is asked."""
     call.principal.need_everything()
-    found = await beside(lambda: list(checkup(call.memory)))
+    found = await apart(lambda: list(checkup(call.memory)))
     worst = max((check.status for check in found), key=SEVERITY.index)
     return {"status": worst, "items": [as_data(check) for check in found]}
 
