@@ -11,6 +11,7 @@ from math import log, sqrt
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.names import keys_in
+from langmem_adapter.search.question import LONGEST
 from langmem_adapter.storage.graph import reads as graph_reads
 from langmem_adapter.storage.graph.people import People, with_keys
 from langmem_adapter.storage.meta import language_of
@@ -35,7 +36,8 @@ _NEWEST: Final = 500
 def found(
     connection: Connection, scope: Scope, when: When, query: str, memory_ids: Sequence[str], k: int
 ) -> list[Relation]:
-    """The relations that answer a question, best first."""
+    """The relations that answer a question, of which the beginning is read, best first."""
+    query = query[:LONGEST]
     scope_ids = expand(connection, scope)
     said = graph_reads.of_memories(connection, memory_ids, when)
     ranks = {pk: rank for rank, one in reversed([*enumerate(memory_ids, 1)]) for pk in said.get(one, ())}

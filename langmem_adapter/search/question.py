@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 __all__ = ["Question", "read"]
 
 _MOST_NAMES: Final = 1_000
-_LONGEST: Final = 10_000  # letters of a question that are read
+LONGEST: Final = 10_000
+"""Letters of a question that are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ def read(text: str, speakers: Iterable[str], language: str = ENGLISH) -> Questio
         >>> read("When did Anna move to Lyon?", ["anna", "ben"]).text
         'When did   move to Lyon?'
     """
-    text = text[:_LONGEST]
+    text = text[:LONGEST]
     folded = text.casefold()
     named = [name for name in speakers if name in folded]
     rest, found = text, set()

@@ -30,7 +30,8 @@ __all__ = [
     "principal_of",
 ]
 
-_FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-real-ip", "x-forwarded-host")
+_FORWARDED: Final = ("forwarded", "via", "x-real-ip", "cf-connecting-ip", "true-client-ip", "x-forwarded-")
+"""How the names of headers begin that a proxy adds."""
 
 
 class NobodyError(LangmemAdapterError):
@@ -148,7 +149,7 @@ def by_server(memory: Memory) -> Auth:
 async def locally(connection: HTTPConnection) -> Principal:
     """Whoever calls from this machine may do everything; behind a proxy nobody does."""
     address = connection.client.host if connection.client else ""
-    if not is_loopback(address) or any(name in connection.headers for name in _FORWARDED):
+    if not is_loopback(address) or any(name.startswith(_FORWARDED) for name in connection.headers):
         raise NobodyError("without keys only this machine itself is served; make one with: langmem-adapter keys create")
     return EVERYTHING
 

@@ -9,13 +9,16 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+from uuid import uuid4
 
 from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
+from langmem_adapter.addresses import cleaned
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import LangmemAdapterError, MissingDependencyError, ScopeError
+from langmem_adapter.limits import asked_of
 from langmem_adapter.memory import Memory
 
 try:
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
     from langmem_adapter.server.auth import Auth
 
 __all__ = ["Mounted", "Who", "create_mcp"]
+
+_log: Final = logging.getLogger("langmem_adapter.server")
 
 Who = Callable[[Any], Principal]
 """Says who calls, from what came with the call: over HTTP the request, else `None`."""
@@ -154,35 +159,35 @@ def _add_tools(server: FastMCP[Any], memory: Memory, who: Who, *, infer: bool) -
     @server.tool(annotations=_LOOKS)
     async def search_memories(query: Query, context: Call, k: Most = 5) -> list[dict[str, Any]]:
         """Search what is remembered about the user, best match first, each with its id."""
-        with _told():
+        with _Told():
             hits = await memory.asearch(query, k=k, **_whose(who, context, "read"))
         return [{**_shown(hit.item), "score": hit.score} for hit in hits]
 
     @server.tool(annotations=_ADDS)
     async def add_memory(text: Said, context: Call) -> list[dict[str, Any]]:
         """Remember something worth knowing in later conversations; what it replaces is updated."""
-        with _told():
+        with _Told():
             added = await memory.aadd(text, infer=infer, **_whose(who, context, "write"))
         return [{"event": change.event, "id": change.id, "text": change.text} for change in added.results]
 
     @server.tool(annotations=_CHANGES)
     async def update_memory(memory_id: Id, text: Instead, context: Call) -> dict[str, Any]:
         """Put a new statement in the place of a memory that is no longer right; the old one stays in its history."""
-        with _told():
+        with _Told():
             change = await memory.aupdate(memory_id, text, **_whose(who, context, "write"))
         return {"event": change.event, "id": change.id, "text": change.text, "previous_text": change.previous_text}
 
     @server.tool(annotations=_CHANGES)
     async def delete_memory(memory_id: Id, context: Call) -> dict[str, Any]:
         """Forget a memory that is wrong, or that shall not be kept."""
-        with _told():
+        with _Told():
             change = await memory.adelete(memory_id, **_whose(who, context, "write"))
         return {"event": change.event, "id": change.id}
 
     @server.tool(annotations=_LOOKS)
     async def memory_history(memory_id: Id, context: Call) -> list[dict[str, Any]]:
         """How a memory came about and changed, oldest first."""
-        with _told():
+        with _Told():
             steps = await memory.ahistory(memory_id, **_whose(who, context, "read"))
         return [
             {
@@ -197,7 +202,7 @@ def _add_tools(server: FastMCP[Any], memory: Memory, who: Who, *, infer: bool) -
     @server.tool(annotations=_LOOKS)
     async def relations(context: Call, entity: Name = None, k: Most = 20) -> list[dict[str, Any]]:
         """Who is what to whom, as far as the knowledge graph knows: homes, work, family, tastes and more."""
-        with _told():
+        with _Told():
             found = await memory.graph.arelations(entity=entity, k=k, **_whose(who, context, "read"))
         return [{"source": one.source, "relation": one.relation, "target": one.target} for one in found]
 
@@ -206,25 +211,33 @@ def _add_resources(server: FastMCP[Any], memory: Memory, who: Who) -> None:
     @server.resource("memory://memories", mime_type="application/json")
     async def latest() -> str:
         """The latest memories of the user."""
-        with _told():
+        with _Told():
             page = await memory.aget_all(k=_LISTED, **_whose(who, server.get_context(), "read"))
         return json.dumps([_shown(item) for item in page], ensure_ascii=False)
 
     @server.resource("memory://memories/{memory_id}", mime_type="application/json")
     async def one(memory_id: str) -> str:
         """One memory."""
-        with _told():
+        with _Told():
             item = await memory.aget(memory_id, **_whose(who, server.get_context(), "read"))
         return json.dumps(_shown(item), ensure_ascii=False)
 
 
-@contextmanager
-def _told() -> Iterator[None]:
-    """Let the model read what is wrong, in our words."""
-    try:
-        yield
-    except LangmemAdapterError as error:
-        raise ToolError(error.brief) from None
+class _Told:
+    """Lets the model read what is wrong, in our words; of what was not raised on purpose only where it is logged."""
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        """Say it anew: the SDK would tell the text of any error, which may hold a password, or what others said."""
+        if isinstance(error, LangmemAdapterError):
+            raise ToolError(cleaned(error.brief)) from None
+        if isinstance(error, Exception):
+            number, asked = uuid4().hex, asked_of(error)
+            _log.error("%s: %s", number, type(error).__name__, exc_info=error)
+            who = "something went wrong here" if asked is None else f"{cleaned(asked)} gave no answer"
+            raise ToolError(f"{who}; the log has it under {number}") from None
 
 
 def _whose(who: Who, context: Call, right: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 from langmem_adapter.arguments import bounded, parse_time
 from langmem_adapter.errors import FilterError, InvalidInputError, ScopeError
 from langmem_adapter.filters import parse
-from langmem_adapter.records.checks import quoted
+from langmem_adapter.records.checks import DEEPEST, quoted
 from langmem_adapter.records.scope import SCOPE_FIELDS
 
 __all__ = ["Id", "beyond_scope", "count", "expiry", "named", "scoped", "tidy"]
@@ -37,22 +37,31 @@ def _id(value: Any) -> Any:
     return str(value) if digits else value.strip() if isinstance(value, str) else value
 
 
-def tidy(filters: Any, *, of_scope: bool = False) -> Any:
+def tidy(filters: Any) -> Any:
     """Filters, with ids as `named` makes them.
 
     Args:
-        filters: Mem0's filters, or a part of them.
-        of_scope: Whether the part is about a field of the scope.
+        filters: Mem0's filters.
+
+    Raises:
+        FilterError: They are nested too deep to be walked.
 
     Example:
         >>> tidy({"AND": [{"user_id": 7}, {"run_id": {"in": [" a "]}}, {"age": 7}]})
         {'AND': [{'user_id': '7'}, {'run_id': {'in': ['a']}}, {'age': 7}]}
     """
-    if isinstance(filters, Mapping):
-        return {key: tidy(part, of_scope=of_scope or key in SCOPE_FIELDS) for key, part in filters.items()}
-    if isinstance(filters, list | tuple):
-        return [tidy(part, of_scope=of_scope) for part in filters]
-    return _id(filters) if of_scope else filters
+    try:
+        return _tidied(filters, of_scope=False)
+    except RecursionError:
+        raise FilterError(f"a filter may be nested {DEEPEST} deep; flatten it") from None
+
+
+def _tidied(part: Any, *, of_scope: bool) -> Any:
+    if isinstance(part, Mapping):
+        return {key: _tidied(each, of_scope=of_scope or key in SCOPE_FIELDS) for key, each in part.items()}
+    if isinstance(part, list | tuple):
+        return [_tidied(each, of_scope=of_scope) for each in part]
+    return _id(part) if of_scope else part
 
 
 def scoped(filters: Mapping[str, Any] | None, *, user_id: Id, agent_id: Id, run_id: Id) -> dict[str, Any]:
