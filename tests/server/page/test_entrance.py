@@ -60,7 +60,7 @@ def test_what_a_browser_keeps_no_script_reads_and_no_other_site_sends(memory: Me
     shown = key(memory)["X-API-Key"]
     cookie = logged_in(guarded, shown).headers["set-cookie"]
     assert {"HttpOnly", "SameSite=strict", "Path=/ui"} <= {part.strip() for part in cookie.split(";")}
-    assert shown.rpartition("_")[2] not in cookie
+    assert shown.split("_", 2)[2] not in cookie
     with client(memory, hosts=["testserver"]) as encrypted:
         encrypted.base_url = "https://testserver"
         assert "Secure" in logged_in(encrypted, shown).headers["set-cookie"]
@@ -157,6 +157,12 @@ def test_a_script_that_swaps_a_part_is_sent_to_the_login_as_a_whole(guarded: Tes
     answer = guarded.get(MEMORIES, headers={"HX-Request": "true"})
     assert (answer.status_code, answer.text) == (401, "")
     assert answer.headers["hx-redirect"].startswith("/ui/login")
+
+
+def test_an_error_leads_back_to_the_scope_it_came_from(memory: Memory, http: TestClient) -> None:
+    remembered(memory, "alice")
+    lost = http.get(f"{MEMORIES}/nothing", params={"user_id": "alice"})
+    assert lost.status_code == 404 and f'href="{MEMORIES}?user_id=alice"' in lost.text
 
 
 def test_a_theme_stays(memory: Memory, http: TestClient) -> None:
