@@ -9,7 +9,7 @@ import json
 import re
 import time
 from collections import OrderedDict
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
@@ -152,12 +152,10 @@ class BodyTooLongError(HTTPException):
 def _network(address: str) -> str:
     """Who comes from an address: with IPv6 one customer has 2**64 of them and could take another for each request."""
     try:
-        given = ip_address(address)
+        given = IPv6Address(address)
     except ValueError:
         return address
-    if given.version == 4:
-        return address
-    return str(given.ipv4_mapped or ip_network((given.packed[:8] + bytes(8), 64)))
+    return str(given.ipv4_mapped or IPv6Address(given.packed[:8] + bytes(8)))
 
 
 def _without_port(host: str) -> str:

@@ -65,7 +65,7 @@ def bench_cost(report: Callable[[str, float, str], None], *, messages: int = 100
 def _bench_one(report: Callable[[str, float, str], None], told: list[str], *, graph: bool) -> None:
     total, mode = Usage(), "on" if graph else "off"
     model = ScriptedChatModel(replies=[_answer] * (4 * len(told)))
-    with Memory(":memory:", model=model, graph=graph) as memory:
+    with Memory(":memory:", model=model, embeddings="hash:512", graph=graph) as memory:
         for line in told:
             total += memory.add(line, user_id="bench").usage
         stats = memory.stats()

@@ -73,7 +73,7 @@ def _told(pairs: Sequence[Pair], others: Sequence[str], *, graph: bool) -> Told:
 
     model = ScriptedChatModel(replies=[answer] * (ASKED * len(pairs)))
     lost, twice = [], []
-    with Memory(":memory:", model=model, graph=graph, settings=Settings(trace_days=0)) as memory:
+    with Memory(":memory:", model=model, embeddings="hash:512", graph=graph, settings=Settings(trace_days=0)) as memory:
         for number, pair in enumerate(pairs):
             user, place = f"pair {number}", dice.randint(0, len(others))
             texts = [*others[:place], pair.old, *others[place:]]

@@ -9,7 +9,9 @@ from urllib.parse import urljoin, urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
 
+from langmem_adapter.memory import Memory
 from langmem_adapter.server.app import create_app
 from tests.browser.house import furnished
 
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from playwright.sync_api import Page
-
-    from langmem_adapter.memory import Memory
 
 DESK: Final = {"width": 1280, "height": 900}
 PHONE: Final = {"width": 390, "height": 844}
@@ -72,18 +72,22 @@ def _kind(where: str) -> str:
     return re.sub(r"(?<=/)[0-9a-f-]{16,}", "*", urlsplit(where).path)
 
 
+def look_over(page: Page, what: str) -> None:
+    """Nothing sticks out of the window, there is one title, and axe finds no barrier."""
+    assert page.evaluate(OVERFLOW) <= 0, f"{what} is wider than its window"
+    assert page.locator("h1").count() == 1, what
+    found = Axe().run(page)
+    assert found.violations_count == 0, f"{what}\n{found.generate_report()}"
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
 def test_every_view_is_whole(address: str, visit: Callable[..., Any], theme: str, size: dict[str, int]) -> None:
     visitor = visit(color_scheme=theme, viewport=size)
-    axe = Axe()
     seen = set()
     for kind in walked(visitor.page, address):
         seen.add(kind)
-        assert visitor.page.evaluate(OVERFLOW) <= 0, f"{kind} is wider than its window"
-        assert visitor.page.locator("h1").count() == 1, kind
-        found = axe.run(visitor.page)
-        assert found.violations_count == 0, f"{kind}\n{found.generate_report()}"
+        look_over(visitor.page, kind)
     assert seen >= VIEWS
     assert (visitor.said, visitor.asked) == ([], {address})
 
@@ -95,3 +99,63 @@ def test_without_scripts_every_view_is_there(address: str, visit: Callable[..., 
         seen.add(kind)
         assert page.locator("h1").is_visible(), kind
     assert seen >= VIEWS
+
+
+@pytest.mark.parametrize(("theme", "size"), [("light", DESK), ("dark", PHONE)], ids=["light desk", "dark phone"])
+def test_every_state_of_a_view_is_whole(
+    memory: Memory, address: str, visit: Callable[..., Any], theme: str, size: dict[str, int]
+) -> None:
+    page = visit(color_scheme=theme, viewport=size).page
+    (item,) = memory.search("likes jazz", user_id="ada", k=1)
+    page.goto(f"{address}/ui/memories/{item.id}?user_id=ada")
+    page.get_by_text("Delete…").click()
+    look_over(page, "about to delete")
+    page.get_by_text("Edit", exact=True).click()
+    page.get_by_label("Metadata").fill("no JSON")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("alert")).to_be_visible()
+    look_over(page, "an edit that was refused")
+    page.get_by_text("Delete…").click()
+    page.get_by_role("button", name="Delete it").click()
+    expect(page.get_by_role("status")).to_contain_text("Deleted")
+    look_over(page, "a deleted memory")
+    page.goto(f"{address}/ui/scopes/forget?user_id=bob")
+    for name, what in (("Bob", "a refusal to forget"), ("bob", "forgotten")):
+        page.get_by_role("textbox").last.fill(name)
+        page.get_by_role("button", name="Erase for good").click()
+        look_over(page, what)
+    for path in ("/memories/nothing", "/memories?user_id=nobody", "/traces?user_id=nobody", "/graph?entity=nobody"):
+        page.goto(f"{address}/ui{path}")
+        look_over(page, path)
+    page.goto(f"{address}/ui/health")
+    page.get_by_role("button", name="Check database and index").click()
+    look_over(page, "checked")
+
+
+@pytest.mark.parametrize(("theme", "size"), [("dark", DESK), ("light", PHONE)], ids=["dark desk", "light phone"])
+def test_the_ways_in_are_whole(
+    tmp_path: Path, served: Callable[..., str], visit: Callable[..., Any], theme: str, size: dict[str, int]
+) -> None:
+    page = visit(color_scheme=theme, viewport=size).page
+    with Memory(tmp_path / "empty.db") as empty:
+        page.goto(f"{served(create_app(empty, auth='local'))}/ui")
+        look_over(page, "the first screen")
+        page.goto(f"{served(create_app(empty, auth='keys'))}/ui")
+        look_over(page, "the login")
+        page.get_by_role("textbox", name="Key").fill("lma_nothing")
+        page.get_by_role("button", name="Log in").click()
+        expect(page.get_by_role("alert")).to_be_visible()
+        look_over(page, "a login that was refused")
+
+
+def test_colours_that_are_forced_still_tell_where_one_is(address: str, visit: Callable[..., Any]) -> None:
+    page = visit(forced_colors="active").page
+    page.goto(f"{address}/ui/graph?user_id=ada")
+    for chosen, other in (("Graph", "Traces"), ("hops: 2", "hops: 1")):
+        shown, plain = (page.get_by_role("link", name=name).evaluate(_BEHIND) for name in (chosen, other))
+        assert shown != plain, chosen
+    shown, plain = (page.get_by_role("button", name=f"{name} theme").evaluate(_BEHIND) for name in ("auto", "dark"))
+    assert shown != plain
+
+
+_BEHIND: Final = "element => getComputedStyle(element).backgroundColor"

@@ -22,19 +22,7 @@ __all__ = ["file_name", "router"]
 _FIELDS: Final = (
     "text", "memory_type", "created_at", "updated_at", "expires_at", "revision", "role", "actor_id", "metadata", "id",
 )  # fmt: skip
-_FORMULA: Final = (
-    "=",
-    "+",
-    "-",
-    "@",
-    "\t",
-    "\r",
-    "\n",
-    "\uff1d",
-    "\uff0b",
-    "\uff0d",
-    "\uff20",
-)  # the last four: full-width signs
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", *"\uff1d\uff0b\uff0d\uff20")  # the last: full-width signs
 _LONGEST: Final = 80
 _BOM: Final = "\ufeff".encode()  # without it spreadsheets take UTF-8 for something else
 

@@ -136,7 +136,7 @@ def _index(memory: Memory) -> _Index:
     stats, held = meta.stats(engine.database), engine.indexer.index
     behind = max(0, stats.changes - engine.indexer.applied)
     (model,) = spelled(engine.fingerprint)
-    kind = "none before the first memory" if held is None else type(held).__name__.removesuffix("Index").lower()
+    kind = "not open yet" if held is None else type(held).__name__.removesuffix("Index").lower()
     return _Index(kind, 0 if held is None else len(held), stats.memories, behind, model)
 
 

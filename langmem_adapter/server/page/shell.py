@@ -13,6 +13,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from langmem_adapter._version import __version__
+from langmem_adapter.records.scope import SCOPE_FIELDS
 from langmem_adapter.server.page import session
 from langmem_adapter.server.page.rebuilding import Rebuilding
 
@@ -96,7 +97,11 @@ class Shell:
             return self._to_login(request)
         title = HTTPStatus(status).phrase
         told = detail if isinstance(detail, str) else "; ".join(f"{each['loc'][-1]}: {each['msg']}" for each in detail)
-        answer = self.show(request, "error", status=status, title=title, detail="" if told == title else told)
+        named = (
+            {} if status == HTTPStatus.FORBIDDEN else {name: request.query_params.get(name) for name in SCOPE_FIELDS}
+        )
+        detail = "" if told == title else told
+        answer = self.show(request, "error", whose=named, status=status, title=title, detail=detail)
         answer.headers.update(headers or {})
         return answer
 

@@ -36,9 +36,7 @@ __all__ = [
 
 _MOST_ITEMS: Final = 1_000
 _MOST_OF_PAGE: Final = 10_000
-_NUMBER: Final = re.compile(
-    r"[+-]?\d*+\.?\d*+"
-)  # it gives nothing back: a long one that does not match takes no longer
+_NUMBER: Final = re.compile(r"[+-]?\d*+\.?\d*+")  # it gives nothing back: long digits take no longer
 
 
 def _written_out(value: Any) -> Any:

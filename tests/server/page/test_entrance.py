@@ -150,6 +150,12 @@ def test_a_script_that_swaps_a_part_is_sent_to_the_login_as_a_whole(guarded: Tes
     assert answer.headers["hx-redirect"].startswith("/ui/login")
 
 
+def test_an_error_leads_back_to_the_scope_it_came_from(memory: Memory, http: TestClient) -> None:
+    remembered(memory, "alice")
+    lost = http.get(f"{MEMORIES}/nothing", params={"user_id": "alice"})
+    assert lost.status_code == 404 and f'href="{MEMORIES}?user_id=alice"' in lost.text
+
+
 def test_a_theme_stays(memory: Memory, http: TestClient) -> None:
     remembered(memory, "alice")
     for theme, told in (("dark", "dark"), ("light", "light"), ("pink", "auto")):
