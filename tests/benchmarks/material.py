@@ -6,11 +6,13 @@ import json
 import shutil
 import sqlite3
 import uuid
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.embedding.resolve import fingerprint
+from langmem_adapter.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import Decision
 from langmem_adapter.storage.database import Database
@@ -20,7 +22,7 @@ from langmem_adapter.storage.traces import TraceDraft
 from langmem_adapter.storage.writes import Write
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tests.benchmarks.measure import Size
 
@@ -52,9 +54,18 @@ def prepared(number: int, *, traced: bool = False) -> Write:
     vectors = {text: VECTORS.vector(text)}
     if not traced:
         return Write((decision,), SCOPE, SCOPE, vectors)
-    turn = {"role": "user", "text": text, "actor": "user", "time": "2024-05-01T00:00:00+00:00", "item": 0, "notes": []}
-    state = {"scope": SCOPE.named, "turns": [turn], "facts": [], "decisions": [decision.to_json()], "mode": "offline"}
+    seen = _seen()
+    state = {**seen, "turns": [{**seen["turns"][0], "text": text}], "decisions": [decision.to_json()]}
     return Write((decision,), SCOPE, SCOPE, vectors, key=str(uuid.uuid4()), trace=TraceDraft(30, state))
+
+
+@cache
+def _seen() -> Mapping[str, Any]:
+    """What an add of one message sees and does, as the pipeline tells it."""
+    with Memory(":memory:") as memory:
+        added = memory.add(fact(0), infer=False, **SCOPE.named)  # type: ignore[arg-type]
+        assert added.trace_id is not None
+        return memory.trace(added.trace_id).state
 
 
 def writes(*, traced: bool = False) -> Iterator[Write]:

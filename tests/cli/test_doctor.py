@@ -60,7 +60,9 @@ def test_a_date_that_is_none_is_told_with_its_memory(data: Data, database: Path)
 
 def test_the_distribution_has_one_name_everywhere() -> None:
     assert PROJECT["name"] == DISTRIBUTION == "langchain-langmem-adapter"
-    assert PROJECT["optional-dependencies"]["all"] == [f"{DISTRIBUTION}[classic,postgres,redis,server,mcp,metrics,otel]"]
+    assert PROJECT["optional-dependencies"]["all"] == [
+        f"{DISTRIBUTION}[classic,postgres,redis,server,mcp,metrics,otel]"
+    ]
 
 
 @pytest.mark.parametrize(
