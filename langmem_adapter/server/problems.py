@@ -76,7 +76,7 @@ def problem(request: Request, status: int, detail: Any, headers: Mapping[str, st
         headers: What else to say.
     """
     path = request.url.path.removeprefix(request.scope.get("root_path", ""))
-    if path.startswith(f"{PREFIX}/"):
+    if f"{path}/".startswith(f"{PREFIX}/"):
         return shell_of(request).refuse(request, status, detail, headers)
     more = {**(headers or {}), **({"www-authenticate": "Bearer"} if status == HTTPStatus.UNAUTHORIZED else {})}
     if not path.startswith(f"{OURS}/"):

@@ -259,6 +259,11 @@ async def test_limit_and_top_k_bound_the_rows(memory: Either, bound: dict[str, i
     assert len(await ask(memory, "search", "I like", user_id="a")) == 3
 
 
+NESTED: Any = {}
+for _ in range(10_000):
+    NESTED = {"NOT": [NESTED]}
+
+
 @pytest.mark.parametrize("bound", [{"limit": 0}, {"top_k": 10_001}, {"limit": True}, {"top_k": "5"}])
 async def test_a_bound_out_of_range_names_the_argument(memory: Either, bound: dict[str, Any]) -> None:
     for method in ("get_all", "search"):
@@ -373,6 +378,7 @@ async def test_a_wildcard_or_a_choice_names_no_scope(filled: Either) -> None:
         ({"expiration_date": "2024-01-01"}, "expires_at"),
         ({3: "x"}, "text"),
         (["topic"], "mapping"),
+        (NESTED, "flatten"),
     ],
 )
 async def test_what_is_no_filter_is_refused_and_named(filled: Either, filters: Any, named: str) -> None:

@@ -74,6 +74,7 @@ def _kind(where: str) -> str:
 
 def look_over(page: Page, what: str) -> None:
     """Nothing sticks out of the window, there is one title, and axe finds no barrier."""
+    page.wait_for_load_state()
     assert page.evaluate(OVERFLOW) <= 0, f"{what} is wider than its window"
     assert page.locator("h1").count() == 1, what
     found = Axe().run(page)

@@ -69,6 +69,12 @@ def test_a_key_without_the_right_is_refused(memory: Memory) -> None:
         ({"host": "[::1]:8765"}, 200),
         ({"x-forwarded-for": "127.0.0.1"}, 401),
         ({"forwarded": "for=127.0.0.1"}, 401),
+        ({"x-forwarded-proto": "https"}, 401),
+        ({"via": "1.1 somebody"}, 401),
+        ({"cf-connecting-ip": "127.0.0.1"}, 401),
+        ({"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}, 403),
+        ({"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}, 200),
+        ({"sec-fetch-site": "same-origin", "sec-fetch-mode": "cors"}, 200),
     ],
 )
 def test_without_keys_this_machine_alone_is_served(memory: Memory, headers: dict[str, str], status: int) -> None:
@@ -100,6 +106,13 @@ def test_who_comes_too_often_waits(memory: Memory) -> None:
     answers = [http.get("/memories/x") for _ in range(3)]
     assert [answer.status_code for answer in answers] == [401, 401, 429]
     assert int(answers[2].headers["retry-after"]) > 0
+
+
+def test_another_address_of_the_same_network_is_the_same_visitor(memory: Memory) -> None:
+    app = create_app(memory, auth="keys", hosts=["testserver"], per_minute=1)
+    visitors = ("2001:db8::1", "2001:db8::2", "2001:db8:0:1::1", "::ffff:10.0.0.7", "10.0.0.7", "10.0.0.8")
+    statuses = [TestClient(app, client=(each, 1)).get("/memories/x").status_code for each in visitors]
+    assert statuses == [401, 429, 401, 401, 429, 401]
 
 
 def test_every_answer_names_its_request_and_forbids_what_a_page_does_not_need(memory: Memory) -> None:

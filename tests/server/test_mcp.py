@@ -19,6 +19,7 @@ from mcp import ClientSession
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.memory import create_connected_server_and_client_session as connected
 
+from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.server.app import create_app
@@ -93,6 +94,27 @@ def test_rights_and_a_scope_are_needed(memory: Memory, principal: Principal, sai
 
     asyncio.run(use())
     assert memory.stats().memories == 0
+
+
+class Careless(HashEmbeddings):
+    """Says more than it should where it fails."""
+
+    def embed_query(self, text: str) -> list[float]:
+        if text.endswith("?"):
+            raise OSError(f"no answer to {text!r} from user:hunter2@host")
+        return super().embed_query(text)
+
+
+def test_what_was_not_meant_for_the_model_is_in_the_log_alone(caplog: pytest.LogCaptureFixture) -> None:
+    async def use(memory: Memory) -> str:
+        async with connected(create_mcp(memory, lambda _: ALICE)._mcp_server) as client:
+            return str((await call(client, "search_memories", query="What tea?"))["error"])
+
+    with Memory(":memory:", embeddings=Careless(64)) as memory:
+        memory.add("I like tea.", user_id="alice")
+        told = asyncio.run(use(memory))
+    number = told.rpartition(" ")[2]
+    assert "hunter2" not in told and number in caplog.text
 
 
 def test_a_client_starts_the_command_and_talks_to_it(tmp_path: Path) -> None:

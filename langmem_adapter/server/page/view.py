@@ -4,13 +4,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-from fastapi import Depends, Request, Response
+from fastapi import Depends, HTTPException, Request, Response
+from starlette import status
 
 from langmem_adapter.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.server.auth import Principal
 from langmem_adapter.server.page.session import check_form
-from langmem_adapter.server.page.shell import Shell, shell_of
+from langmem_adapter.server.page.shell import PREFIX, Shell, base_of, shell_of
 from langmem_adapter.storage.scopes import counts
 from langmem_adapter.twins import beside
 
@@ -38,9 +39,17 @@ class View:
         return self.who.narrowed(dict(asked))
 
     async def shown(self, asked: "Whose") -> dict[str, Any] | None:
-        """The scope to show: the named one, else the caller's own, else the largest; `None` where nothing is kept."""
+        """The scope to show: the named one, else the caller's own, else the largest; `None` where nothing is kept.
+
+        Raises:
+            HTTPException: Whoever may not know who is there has to name somebody first.
+        """
         if fields := self.whose(asked):
             return fields
+        if not self.who.reaches_everything:
+            raise HTTPException(
+                status.HTTP_303_SEE_OTHER, headers={"location": f"{base_of(self.request)}{PREFIX}/scopes"}
+            )
         found = await beside(self.memory.engine.reading, counts)
         return found[0].scope.named if found else None
 

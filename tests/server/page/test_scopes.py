@@ -92,6 +92,9 @@ def test_a_key_that_may_not_list_sees_its_own(memory: Memory, guarded: TestClien
     logged_in(guarded, key(memory, None, "read")["X-API-Key"])
     page = guarded.get(SCOPES).text
     assert "Name somebody" in page and "bob" not in page
+    for view in ("memories", "graph", "traces"):  # none of them shows whoever has most
+        answer = guarded.get(f"/ui/{view}", follow_redirects=False)
+        assert (answer.status_code, answer.headers["location"]) == (303, SCOPES) and "bob" not in answer.text
 
 
 def test_an_admin_of_an_agent_sees_what_it_shares_with_users(memory: Memory, guarded: TestClient) -> None:
@@ -117,11 +120,11 @@ def test_an_export_is_that_of_the_routes_with_a_name(memory: Memory, http: TestC
 
 
 def test_a_table_for_a_spreadsheet_holds_no_formula(memory: Memory, http: TestClient) -> None:
-    for text in (DANGEROUS, 'He said "tea,\ncoffee"', "茶"):
+    for text in ("\uff1d1+1", DANGEROUS, 'He said "tea,\ncoffee"', "茶"):
         memory.add(text, user_id="@bob", infer=False, metadata={"from": "chat"})
     answer = http.get("/ui/export", params={"user_id": "@bob", "format": "csv"})
     rows = [*csv.DictReader(io.StringIO(answer.content.decode("utf-8-sig"), newline=""))]
-    assert [row["text"] for row in rows] == ["茶", 'He said "tea,\ncoffee"', f"'{DANGEROUS}"]
+    assert [row["text"] for row in rows] == ["茶", 'He said "tea,\ncoffee"', f"'{DANGEROUS}", "'\uff1d1+1"]
     assert {(row["user_id"], row["metadata"], row["run_id"]) for row in rows} == {("'@bob", '{"from": "chat"}', "")}
 
 
