@@ -175,7 +175,7 @@ def test_over_http_each_request_says_by_its_key_whose_memory_it_is(memory: Memor
 def test_the_servers_log_quotes_nothing_of_a_call_that_is_wrong(
     memory: Memory, caplog: pytest.LogCaptureFixture
 ) -> None:
-    calls = (
+    calls: tuple[tuple[str, dict[str, Any]], ...] = (
         ("tools/call", {"arguments": {"text": "hunter2"}}),
         ("tools/call", {"name": "hunter2"}),
         ("resources/read", {"uri": "memory://memories/hunter2"}),
