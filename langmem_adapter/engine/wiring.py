@@ -176,7 +176,8 @@ class Engine:
     @cached_property
     def graph(self) -> GraphMemory:
         """The knowledge graph."""
-        return GraphMemory(self.database, self.ledger, self.searcher, mode=self.reasoner.mode)
+        mode, embedder = self.reasoner.mode, self.embedder
+        return GraphMemory(self.database, self.ledger, self.searcher, mode=mode, embedder=embedder)
 
     # ── the pipeline ────────────────────────────────────────────────────────────────────────────────────────────────
 
