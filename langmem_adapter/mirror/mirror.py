@@ -160,7 +160,7 @@ class Mirror:
         every: float = 2.0,
         progress: Callable[[int, int], None] | None = None,
         told: Callable[[MirrorReport], None] | None = None,
-    ) -> None:
+    ) -> bool:
         """Keep the target up to date until somebody wants it to stop.
 
         A server that is away is told of once in the log and tried again, after pauses of up to a minute.
@@ -170,6 +170,9 @@ class Mirror:
             every: Seconds between two looks at the change feed.
             progress: As for `run_once`.
             told: Called with the report of each run that changed something.
+
+        Returns:
+            Whether the last run went well; true where there was none.
 
         Raises:
             StorageError: The first run was refused for a reason that does not pass by itself.
@@ -187,7 +190,8 @@ class Mirror:
                 missed, begun = 0, True
                 if told is not None and report.changed:
                     told(report)
-            stop.wait(min(every * 2**missed, max(every, _LONGEST_PAUSE)))
+            stop.wait(min(every * 2.0 ** min(missed, 10), max(every, _LONGEST_PAUSE)))
+        return not missed
 
     def _run(self, progress: Callable[[int, int], None]) -> MirrorReport:
         with self._database.read() as connection:

@@ -59,10 +59,11 @@ class MemoryConfig:
             `folder/name.db`, the name is `mem0` if not given.
         graph_store: `{"provider": "sql"}` keeps a knowledge graph as well, in the same database: entities and relations, found
             with the facts. `{"provider": "neo4j", "config": {"url": …, "username": …, "password": …, "database": …,
-            "base_label": …}}` does so, too, and shows it in Neo4j, a moment later (`"memgraph"` in Memgraph, with the first three);
-            while that server is away, nothing here waits for it. `"custom_prompt"` says which relations matter, `"threshold"`
-            may be 1.0: names are one where they are spelled alike. Without `graph_store` our setting decides, by default there
-            is no graph. Other graph databases (`"kuzu"`, `"neptune"`, …) are refused: nothing would be written there.
+            "base_label": …}}` does so, too, and shows it in Neo4j a moment later (`"memgraph"`: in Memgraph; with the first
+            three); nothing waits for that server. Beside them `"custom_prompt"` says which relations matter, `"llm"` is the
+            model where `llm` names none, and `"threshold"` can be 1: names are one where they are spelled alike. Without
+            `graph_store` our setting decides, by default there is no graph. Other graph databases (`"kuzu"`, …) are refused:
+            nothing would be written there.
         history_db_path: The SQLite file that everything is kept in, memories and history; `":memory:"` keeps nothing.
             An SQLAlchemy URL serves too.
         reranker: `{"provider": "langchain", "config": {"model": …}}`: a LangChain `BaseDocumentCompressor` that orders the best

@@ -193,8 +193,8 @@ def _follow(engine: Engine, config: MemoryConfig) -> None:
         undo.callback(engine.close)
         mirror = engine.graph.mirror(
             server.url,
-            username=server.username or "",
-            password=server.password or "",
+            username=server.username,
+            password=server.password,
             database=server.database,
             dialect=server.provider,
             label=server.label,

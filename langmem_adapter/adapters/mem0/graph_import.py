@@ -1,8 +1,9 @@
 """The graph that Mem0 kept in Neo4j or Memgraph, read into ours.
 
-What Mem0 wrote there, up to its version 1.0.11: nodes with `name`, `user_id`, and `agent_id` and `run_id` where these were given;
-as their label the entity's type, `__User__` where it knew none, and `__Entity__` (Memgraph: `Entity`) beside it; relations whose
-type is their name, with `mentions`, `created` or `created_at`, and of the last versions `valid` and `invalidated_at`.
+What Mem0 wrote there, up to its version 1.0.11: nodes with `name`, `user_id`, and `agent_id` and `run_id` where these were
+given; as their label the entity's type, `__User__` where it knew none, and `__Entity__` (Memgraph: `Entity`) beside it;
+relations whose type is their name, with `mentions`, `created` or `created_at`, and of the last versions `valid` and
+`invalidated_at`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError, ScopeError
 from langmem_adapter.knowledge.given import name_of, relation_of, type_of
 from langmem_adapter.knowledge.intake import Intake, Past, Refused, Stated, take_in
-from langmem_adapter.mirror.bolt import opened, translated
 from langmem_adapter.records.graph import ASSISTANT, SELF, Triple
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.twins import Plan, awaited, planned
@@ -33,10 +33,13 @@ __all__ = ["aimport_graph", "import_graph"]
 _FETCHED: Final = 1_000  # relations that lie in memory at a time
 _SHOWN: Final = 80
 _NO_TYPES: Final = frozenset({"__user__", "__entity__", "entity"})
-_MICROSECONDS: Final = 10**14  # `timestamp()` counts them in Memgraph, and milliseconds in Neo4j: 10**14 of these is the year 5138
+_MICROSECONDS: Final = (
+    10**14
+)  # `timestamp()` counts them in Memgraph, and milliseconds in Neo4j: 10**14 of these is the year 5138
 
+_SIDES: Final = ("s_", "t_")
 _WHOSE: Final = " OR ".join(f"s.{name} IS NOT NULL" for name in SCOPE_FIELDS)
-_ENDS: Final = ", ".join(f"{end}.{name} AS {end}_{name}" for end in "st" for name in ("name", *SCOPE_FIELDS))
+_ENDS: Final = ", ".join(f"{end[0]}.{name} AS {end}{name}" for end in _SIDES for name in ("name", *SCOPE_FIELDS))
 # A mirror of ours may lie in the same database: its nodes carry the lineage of the memory that they are derived from.
 _RELATIONS: Final = (
     f"MATCH (s)-[r]->(t) WHERE s.name IS NOT NULL AND ({_WHOSE}) AND s.lineage IS NULL AND t.lineage IS NULL{{narrowed}} "
@@ -45,7 +48,7 @@ _RELATIONS: Final = (
 
 
 @planned
-def import_graph(
+def import_graph(  # noqa: PLR0913 - whose, where it lies, and who is told
     memory: Memory,
     source: Driver | str,
     *,
@@ -82,6 +85,8 @@ def import_graph(
         MissingDependencyError: The package `neo4j` is not installed.
         StorageError: The server or the database failed; what was taken in until then stays, and is known the next time.
     """
+    from langmem_adapter.mirror.bolt import opened, translated  # noqa: PLC0415 - its driver takes a while to import
+
     engine, within = engine_of(memory, "import_graph"), scope_if_given(user_id, agent_id, run_id)
     driver, ours = opened(source, username, password)
 
@@ -117,23 +122,22 @@ def _read(number: int, row: Mapping[str, Any], within: Scope | None) -> Told:
     try:
         if _is_undated_past(row["told"]):
             return Past(where)
-        scope = _scope(row)
-        if within is not None and not within.covers(scope):
-            raise InvalidInputError(f"one end of it lies outside {within.named}")
+        scope = _scope(row, within)
         return Stated(where, begins, scope, _triple(row, scope))
     except (InvalidInputError, ScopeError) as error:
         return Refused(where, begins, str(error))
 
 
-def _scope(row: Mapping[str, Any]) -> Scope:
-    """The scope of a relation: what either end carries, since a read of that end alone shall still find it."""
-    fields: dict[str, str] = {}
-    for name in SCOPE_FIELDS:
-        told = {str(row[f"{end}_{name}"]) for end in "st" if row[f"{end}_{name}"] is not None}
-        if len(told) > 1:
-            raise InvalidInputError(f"its two ends belong to different {name}s: {', '.join(sorted(told))}")
-        fields.update({name: each for each in told})
-    return Scope(**fields)
+def _scope(row: Mapping[str, Any], within: Scope | None) -> Scope:
+    """The scope of a relation: all that its ends carry, so that nobody sees it who would see neither of them in Mem0."""
+    told = {name: {str(row[end + name]) for end in _SIDES if row[end + name] is not None} for name in SCOPE_FIELDS}
+    for name, each in told.items():
+        if len(each) > 1:
+            raise InvalidInputError(f"its two ends have different {name}s: {', '.join(sorted(each))}")
+    scope = Scope(**{name: one for name, each in told.items() for one in each})
+    if within is not None and not within.covers(scope):
+        raise InvalidInputError(f"it belongs to {scope.named}, which lies outside {within.named}")
+    return scope
 
 
 def _triple(row: Mapping[str, Any], scope: Scope) -> Triple:

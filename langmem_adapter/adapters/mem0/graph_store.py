@@ -119,9 +119,7 @@ def _server(provider: str, options: Mapping[str, Any]) -> GraphServer | None:
     base = options.get("base_label")
     if not isinstance(base, bool | None):
         raise InvalidInputError(f"{where}.base_label must be True or False, not {quoted(base)}")
-    return GraphServer(
-        kind, texts["url"], texts["username"], texts["password"], texts["database"], _LABELS[bool(base)]
-    )
+    return GraphServer(kind, texts["url"], texts["username"], texts["password"], texts["database"], _LABELS[bool(base)])
 
 
 def _text(given: object, name: str) -> str | None:

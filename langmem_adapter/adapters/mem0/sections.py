@@ -15,7 +15,9 @@ Section: TypeAlias = "tuple[str, dict[str, Any]]"
 """A provider and its options."""
 
 
-def section(given: object, name: str, elsewhere: Mapping[str, str] | None = None, *, beside: tuple[str, ...] = ()) -> Section:
+def section(
+    given: object, name: str, elsewhere: Mapping[str, str] | None = None, *, beside: tuple[str, ...] = ()
+) -> Section:
     """Provider and options of one section of the configuration.
 
     Args:
