@@ -1,7 +1,7 @@
 """A graph server that speaks Bolt, in a process of its own, and what is read from it.
 
-It is ArcadeDB (`arcadedb-embedded` brings its own JRE), which understands the Cypher of Neo4j 5 that is used here. That is no proof
-of Neo4j: where `NEO4J_URI` is set, with `NEO4J_USERNAME` and `NEO4J_PASSWORD`, the tests of the mirror ask that one, too.
+It is ArcadeDB (`arcadedb-embedded` brings its own JRE), which understands the Cypher of Neo4j 5 that is used here. That is no
+proof of Neo4j: where `NEO4J_URI` is set, with `NEO4J_USERNAME` and `NEO4J_PASSWORD`, a test of the mirror asks that one, too.
 """
 
 from __future__ import annotations
@@ -19,16 +19,19 @@ from typing import TYPE_CHECKING, Any, Final
 from neo4j import GraphDatabase
 from neo4j.exceptions import ServiceUnavailable
 
+from langmem_adapter.storage import feed
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from neo4j import Driver
 
-__all__ = ["GraphServer", "graph_server", "nodes", "relations"]
+    from langmem_adapter import Memory
 
-_PASSWORD: Final = "playwithdata"
+__all__ = ["GraphServer", "graph_server", "lineage_of", "nodes", "relations"]
+
+_PASSWORD: Final = "playwithdata"  # noqa: S105 - of a server that lives as long as a test run
 _PATIENCE: Final = 100.0
-_FIELDS: Final = ("user_id", "agent_id", "run_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,12 @@ def _wait(server: GraphServer, process: subprocess.Popen[bytes], folder: Path) -
 
 
 # ── what it holds ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def lineage_of(memory: Memory) -> str:
+    """What marks a memory's database in a mirror."""
+    with memory.engine.database.read() as connection:
+        return (feed.birth(connection) or b"").hex()
 
 
 def nodes(server: GraphServer, lineage: str) -> dict[int, dict[str, Any]]:
