@@ -16,6 +16,7 @@ from langmem_adapter.cli.demo import demo
 from langmem_adapter.cli.doctor import doctor
 from langmem_adapter.cli.evaluate import locomo, questions
 from langmem_adapter.cli.failures import ExitCode, Failure, failure_of, known_errors
+from langmem_adapter.cli.graph_mirror import mirror
 from langmem_adapter.cli.look import history, list_, search, show
 from langmem_adapter.cli.mcp import mcp
 from langmem_adapter.cli.options import DatabaseOption, EmbeddingsOption, JsonOption, ModelOption, TrustOption, command
@@ -84,6 +85,7 @@ _GRAPH: Final = _named(
     graph_edit.delete,
     graph_edit.merge,
     graph_edit.split,
+    mirror,
 )
 _GROUPS: Final = {
     "graph": (_GRAPH, "Look at the knowledge graph, or edit it: graph -u NAME, graph ENTITY -u NAME."),
