@@ -27,7 +27,7 @@ Form: TypeAlias = Literal["mermaid", "dot", "graphml"]
 MOST_NODES: Final = 400
 """Entities of a drawing; more can nobody look at, and viewers give up."""
 
-CUT: Final = f"cut to {MOST_NODES} entities, those of the newest relations; graph.export writes all of them"
+CUT: Final = f"cut to {MOST_NODES} entities, those of the newest relations; graph.export writes all"
 """What a drawing says that shows a part."""
 _JOINERS: Final = "\u200c\u200d"  # parts of Persian words and of emojis
 

@@ -192,6 +192,8 @@ def _scope(values: Mapping[str, Any], within: Scope | None) -> Scope:
 
 
 def _triple(values: Mapping[str, Any]) -> Triple:
+    if missing := [name for name in _NEEDED if values.get(name) in (None, "")]:
+        raise InvalidInputError(f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing")
     triple = Triple(
         source=name_of(values.get("source"), "source"),
         relation=relation_of(values.get("relation")),
