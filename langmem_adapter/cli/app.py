@@ -9,7 +9,7 @@ from typer.core import TyperGroup
 
 from langmem_adapter._version import __version__
 from langmem_adapter.addresses import cleaned
-from langmem_adapter.cli import graph, graph_edit, keys
+from langmem_adapter.cli import graph, graph_edit, graph_exchange, keys
 from langmem_adapter.cli.add import add
 from langmem_adapter.cli.change import delete, update
 from langmem_adapter.cli.demo import demo
@@ -86,6 +86,8 @@ _GRAPH: Final = _named(
     graph_edit.merge,
     graph_edit.split,
     mirror,
+    graph_exchange.export,
+    graph_exchange.import_,
 )
 _GROUPS: Final = {
     "graph": (_GRAPH, "Look at the knowledge graph, or edit it: graph -u NAME, graph ENTITY -u NAME."),

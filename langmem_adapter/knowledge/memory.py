@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from langmem_adapter.arguments import flag
+from langmem_adapter.knowledge.exchange import Exchange
 from langmem_adapter.knowledge.reading import Reading
 from langmem_adapter.knowledge.writing import Writing
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["GraphMemory"]
 
 
-class GraphMemory(Writing, Reading):
+class GraphMemory(Writing, Reading, Exchange):
     """The knowledge graph beside the memories: who and what there is, and how one is related to the other, since when.
 
     Users get it as `Memory.graph`. With `Memory(graph=True)` every `add` writes into it what its facts say; everything can be

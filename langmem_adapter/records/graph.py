@@ -142,6 +142,11 @@ class Relation:
         """In words: `"alice lives in Lyon"`."""
         return f"{self.source} {self.relation.replace('_', ' ')} {self.target}"
 
+    def holds_at(self, moment: datetime) -> bool:
+        """Whether it holds at a moment, by its dates."""
+        begun = self.valid_from is None or self.valid_from <= moment
+        return begun and (self.valid_to is None or moment < self.valid_to)
+
     def to_json(self) -> dict[str, Any]:
         """As plain JSON types."""
         times = {name: as_iso(getattr(self, name)) for name in _TIMES}

@@ -12,7 +12,7 @@ Data = Callable[..., dict[str, Any]]
 Cli = Callable[..., Any]
 
 ADA = ("-u", "ada")
-COMMANDS = ["show", "entities", "path", "search", "add", "end", "delete", "merge", "split", "mirror"]
+COMMANDS = "show entities path search add end delete merge split mirror export import".split()
 
 
 @pytest.fixture
