@@ -1,5 +1,6 @@
 """Commands for the knowledge graph as a whole: `graph export` and `graph import`."""
 
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ import typer
 from rich.text import Text
 
 from langmem_adapter.cli.failures import ExitCode
+from langmem_adapter.cli.graph_mirror import PASSWORD, login
 from langmem_adapter.cli.options import AsOf, Call, KnownAt, option
 from langmem_adapter.cli.output import visible
 from langmem_adapter.cli.reading import STDIN
@@ -63,12 +65,18 @@ def export(
 
 def import_(
     call: Call,
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A file of JSON lines or CSV; - is stdin.")],
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="A file of JSON lines or CSV, - for stdin, or bolt://HOST:PORT.")
+    ],
     format: Annotated[  # noqa: A002 - the option's name
         LineFormat | None, option(help="What it holds; else what its ending says.")
     ] = None,
+    *,
+    within: Annotated[str | None, option(metavar="NAME", help="The database at a server.")] = None,
+    username: Annotated[str | None, option(metavar="NAME", help="Else NEO4J_USERNAME, else neo4j.")] = None,
+    password_env: Annotated[str, typer.Option(metavar="VARIABLE", help="Where its password stands.")] = PASSWORD,
 ) -> None:
-    """Take relations in: what graph export wrote, or triples of your own.
+    """Take relations in: what graph export wrote, triples of your own, or Mem0's.
 
     A line names source, relation and target; it may have source_type,
     target_type, valid_from, valid_to, mentions, confidence, and user_id,
@@ -77,21 +85,44 @@ def import_(
     are refused are named, with exit code 6; the others are taken.
     In a pipe the numbers are: read, added, widened, known, past, refused.
 
+    An address (bolt://, neo4j://) takes what Mem0 kept in Neo4j or Memgraph, of
+    everybody or of -u, --agent, --run. The password is read from the environment,
+    or asked for where --username names somebody. The server is only read.
+
     [bold]Examples[/bold]
     $ langmem-adapter graph import graph.jsonl -u alice
     $ langmem-adapter graph import triples.csv -u alice 2> refused.txt
+    $ NEO4J_PASSWORD=... langmem-adapter graph import bolt://localhost:7687
     """
-    stream: Any = sys.stdin.buffer if source == STDIN else source
+    how: dict[str, Any] = {
+        "refused": lambda each: _tell(call, each),
+        "progress": lambda read: _count(call, read),
+        **call.scope,
+    }
     with call.memory(create=True) as memory, _of_files():
-        how: dict[str, Any] = {"refused": lambda each: _tell(call, each), "progress": lambda read: _count(call, read)}
-        done = memory.graph.load(stream, format=format, **how, **call.scope)
+        if _is_server(source):
+            from langmem_adapter.adapters.mem0.graph_import import import_graph
+
+            how.update(login(call, username, password_env))
+            done = import_graph(memory, source, database=within, **how)
+        else:
+            stream: Any = sys.stdin.buffer if source == STDIN else source
+            done = memory.graph.load(stream, format=format, **how)
     _report(call, done)
+
+
+def _is_server(source: str) -> bool:
+    return re.match(r"(?i:bolt|neo4j)(?:\+\w+)?://", source) is not None
 
 
 def _report(call: Call, done: "Intake") -> None:
     row = {name: getattr(done, name) for name in _COUNTED}
     failed = [as_data(each) for each in done.refusals]
-    error = {"code": "partial", "message": f"{done.refused} lines were refused", "hint": "mend those and import them"}
+    error = {
+        "code": "partial",
+        "message": f"{done.refused} relations were refused",
+        "hint": "mend those and import them",
+    }
     extra = {"failed": failed, "error": error} if done.refused else {}
     call.output.show([row], columns=_COUNTED, picture=lambda: Text(_told(done)), **extra)
     if done.refused:
@@ -112,7 +143,7 @@ def _tell(call: Call, each: "Refused") -> None:
 
 def _count(call: Call, read: int) -> None:
     if read % _EVERY == 0 and not call.output.as_json:
-        call.output.note(f"{read:,} lines")
+        call.output.note(f"{read:,} read")
 
 
 @contextmanager

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from langmem_adapter.embedding.embedder import Embedder
     from langmem_adapter.mirror.mirror import MirrorReport
 
-__all__ = ["mirror"]
+__all__ = ["PASSWORD", "login", "mirror"]
 
-_PASSWORD: Final = "NEO4J_PASSWORD"  # noqa: S105 - the name of a variable
+PASSWORD: Final = "NEO4JPASSWORD"  # noqa: S105 - the name of a variable
 _COUNTED: Final = ("entities", "relations", "removed", "applied")
 
 
@@ -35,7 +35,7 @@ def mirror(
     every: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="How often to look for changes.")] = 2.0,
     into: Annotated[str | None, option(metavar="NAME", help="The database there.")] = None,
     username: Annotated[str | None, option(metavar="NAME", help="Else NEO4J_USERNAME, else neo4j.")] = None,
-    password_env: Annotated[str, typer.Option(metavar="VARIABLE", help="Where the password stands.")] = _PASSWORD,
+    password_env: Annotated[str, typer.Option(metavar="VARIABLE", help="Where the password stands.")] = PASSWORD,
     label: Annotated[str, typer.Option(metavar="LABEL", help="Of the nodes.")] = "Entity",
     dialect: Annotated[Literal["neo4j", "memgraph"] | None, option(help="Else the server is asked.")] = None,
     vectors: Annotated[bool, typer.Option("--vectors", help="Give each node an embedding of its name.")] = False,
@@ -48,12 +48,12 @@ def mirror(
     In a pipe the numbers are: entities, relations, removed, applied.
 
     [bold]Examples[/bold]
-    $ NEO4J_PASSWORD=... langmem-adapter graph mirror bolt://localhost:7687
+    $ NEO4JPASSWORD=... langmem-adapter graph mirror bolt://localhost:7687
     $ langmem-adapter graph mirror bolt://localhost:7687 --once -u alice
     """
     from langmem_adapter.mirror.mirror import Mirror
 
-    how: dict[str, Any] = {"name": into, "label": label, "dialect": dialect, **_login(call, username, password_env)}
+    how: dict[str, Any] = {"name": into, "label": label, "dialect": dialect, **login(call, username, password_env)}
     with ExitStack() as opened:
         database = opened.enter_context(call.database())
         embedder = _embedder(call) if vectors else None
@@ -68,9 +68,10 @@ def mirror(
                 kept.follow(stop, every=every, progress=progress, told=lambda report: _note(call, report))
 
 
-def _login(call: Call, username: str | None, variable: str) -> dict[str, str | None]:
+def login(call: Call, username: str | None, variable: str) -> dict[str, str | None]:
+    """The login at a graph server: from the environment, or asked for where somebody is named."""
     password = os.environ.get(variable)
-    if password is None and variable != _PASSWORD:
+    if password is None and variable != PASSWORD:
         raise CommandError(
             f"there is no {variable} in the environment",
             code="usage",

@@ -16,7 +16,6 @@ __all__ = ["Following"]
 
 _log = logging.getLogger("langmem_adapter")
 
-_EVERY: Final = 1.0  # seconds between two looks at the change feed
 _AGAIN: Final = 60.0  # seconds after which what was refused is tried once more
 _PATIENCE: Final = 5.0  # seconds that closing waits
 
@@ -28,10 +27,12 @@ class Following:
 
     Args:
         mirror: The mirror; it is this one's to close.
+        every: Seconds between two looks at the change feed.
     """
 
-    def __init__(self, mirror: Mirror) -> None:
+    def __init__(self, mirror: Mirror, *, every: float = 1.0) -> None:
         self._mirror = mirror
+        self._every = every
         self._stop = threading.Event()
         self._away = False
         self._told = ""
@@ -57,7 +58,7 @@ class Following:
                 self._attempt(self._mirror.run_once)
 
     def _follow(self) -> None:
-        self._away = not self._mirror.follow(self._stop, every=_EVERY)
+        self._away = not self._mirror.follow(self._stop, every=self._every)
 
     def _attempt(self, work: Callable[[], object]) -> None:
         try:
@@ -68,5 +69,5 @@ class Following:
     def _tell(self, error: Exception) -> None:
         self._away = True
         level = logging.DEBUG if str(error) == self._told else logging.WARNING
-        _log.log(level, "the graph is not mirrored: %s; it is tried again in a minute", error)
+        _log.log(level, "the graph is not mirrored now: %s", error)
         self._told = str(error)
