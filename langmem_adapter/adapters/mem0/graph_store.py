@@ -87,7 +87,7 @@ def graph_store_of(given: object) -> GraphStore:
         _check_threshold(beside["threshold"])
     return GraphStore(
         server=_server(provider, options),
-        prompt=beside["custom_prompt"],
+        prompt=_text(beside["custom_prompt"], "config.graph_store.custom_prompt"),
         llm=None if beside["llm"] is None else section(beside["llm"], "graph_store.llm"),
     )
 
