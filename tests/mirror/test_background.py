@@ -52,18 +52,18 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def test_a_server_that_was_away_catches_up(bolt_server: GraphServer, caplog: pytest.LogCaptureFixture) -> None:
-    who = {"user_id": "away and back"}
+    who = "away and back"
     with Proxy(port_of(bolt_server)) as proxy, Memory(":memory:") as memory:
         proxy.cut()
         following = Following(mirror_at(proxy.port, memory, bolt_server), every=0.05)
-        memory.graph.add("Anna", "likes", "tea", **who)
+        memory.graph.add("Anna", "likes", "tea", user_id=who)
         wait_for(lambda: len(warnings(caplog)) == 1)
-        assert len(memory.graph.relations(**who)) == 1
+        assert len(memory.graph.relations(user_id=who)) == 1
         proxy.mend()
-        wait_for(lambda: likes(bolt_server, who["user_id"]) == {"tea"})
-        memory.graph.add("Anna", "likes", "jazz", **who)
+        wait_for(lambda: likes(bolt_server, who) == {"tea"})
+        memory.graph.add("Anna", "likes", "jazz", user_id=who)
         following.close()  # the last run comes before the end
-    assert likes(bolt_server, who["user_id"]) == {"tea", "jazz"}
+    assert likes(bolt_server, who) == {"tea", "jazz"}
 
 
 class Broken(HashEmbeddings):
