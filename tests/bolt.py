@@ -60,7 +60,7 @@ class GraphServer:
     def ask(self, statement: str, **given: Any) -> list[list[Any]]:
         """The values of a statement's records."""
         with self.driver() as driver, driver.session(database=self.database) as session:
-            return session.run(statement, given).values()  # type: ignore[arg-type]  # tests write their own
+            return session.run(statement, given).values()
 
 
 @contextmanager

@@ -16,15 +16,17 @@ try:
     from neo4j import exceptions
 except ImportError:
     _MISSING = True
+    COLLISIONS: tuple[type[Exception], ...] = ()
 else:
     _MISSING = False
+    COLLISIONS = (exceptions.ConstraintError,)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from neo4j import Driver
 
-__all__ = ["already_there", "opened", "translated"]
+__all__ = ["COLLISIONS", "already_there", "opened", "translated"]
 
 _SCHEMES: Final = frozenset(f"{name}{kind}" for name in ("bolt", "neo4j") for kind in ("", "+s", "+ssc"))
 _CONNECT: Final = 10.0  # seconds

@@ -11,7 +11,7 @@ import secrets
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
-from langmem_adapter.mirror.bolt import already_there, translated
+from langmem_adapter.mirror.bolt import COLLISIONS, already_there, translated
 from langmem_adapter.mirror.dialects import Statements, dialect_of, schema
 
 if TYPE_CHECKING:
@@ -148,7 +148,12 @@ class Target:
             return done
 
         with translated(self._where), self._driver.session(database=self._database) as session:
-            return session.execute_write(carry_out)
+            try:
+                return session.execute_write(carry_out)
+            except COLLISIONS as error:  # a server that locks late lets both write, until one of them cannot commit
+                if self.mark(key) != was:
+                    raise Overtaken from error
+                raise
 
     def _put(self, work: ManagedTransaction, lineage: str, batch: Batch) -> None:
         for pks in _chunks(batch.gone):

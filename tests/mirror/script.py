@@ -68,8 +68,9 @@ class History:
         until = f"{self._die.randint(year + 1, 2027)}-01-01" if self._die.random() < 0.3 else None
         verb, kind = self._die.choice(_VERBS), self._die.choice((None, "person", "city"))
         source, target = self._die.sample(["me", *_NAMES], 2)
-        dates = {"valid_from": f"{year}-01-01", "valid_to": until}
-        self._memory.graph.add(source, verb, target, target_type=kind, **dates, **whose)
+        self._memory.graph.add(
+            source, verb, target, target_type=kind, valid_from=f"{year}-01-01", valid_to=until, **whose
+        )
 
     def _say(self, whose: dict[str, Any]) -> None:
         self._memory.add(self._die.choice(_SAID).format(self._name()), **whose)
