@@ -205,7 +205,8 @@ def _holds(relation: Relation, moment: datetime) -> bool:
 
 
 def _html(parts: Iterable[Part], moment: datetime) -> Iterator[str]:
-    return page((part for part in parts if not isinstance(part, Entity)), moment)
+    edges = (part for part in parts if not isinstance(part, Entity))
+    return page((edge for edge in edges if edge.relation.retired_at is None), moment)
 
 
 _FORMS: Final[dict[Exit, Callable[[Iterable[Part], datetime], Iterator[str]]]] = {

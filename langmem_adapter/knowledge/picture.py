@@ -122,8 +122,8 @@ def page(edges: Iterable[Edge], now: datetime) -> Iterator[str]:
     for found, edge in enumerate(edges, 1):  # noqa: B007 - how many there were
         last.append(edge)
     dots, ties = _drawn(list(last))
-    part = f" of {found:,}: the newest" if len(ties) < found else ""
-    yield _page(dots, ties, now, f"{len(dots):,} entities, {len(ties):,} relations{part}")
+    many = f"{len(ties):,} relations" if len(ties) == found else f"the newest {len(ties):,} of {found:,} relations"
+    yield _page(dots, ties, now, f"{many}, {len(dots):,} entities")
 
 
 def _drawn(edges: Sequence[Edge]) -> tuple[list[Dot], list[Tie]]:
