@@ -208,6 +208,8 @@ def test_what_cannot_be_taken_is_told_and_what_is_not_mem0s_is_not_read(kept: Gr
     put(kept, "alice", "is", "alice")
     put(kept, "alice", "liked", "tea", valid=False)
     put(kept, "alice", "was_born", "yesterday", created_at="no date")
+    put(kept, "alice", "was_born", "one day", created_at=2**62)
+    put(kept, "alice", "was_born", "once", created_at=float("nan"))
     kept.ask("CREATE (:Movie {name: 'Heat'})-[:directed_by]->(:Person {name: 'Mann'})")
     kept.ask(
         "MATCH (s {user_id: 'alice', name: 'bob'}) CREATE (s)-[:knows]->(:person {name: 'eve', user_id: 'mallory'})"
@@ -218,7 +220,7 @@ def test_what_cannot_be_taken_is_told_and_what_is_not_mem0s_is_not_read(kept: Gr
     seen: list[Refused] = []
     with Memory(":memory:") as memory, kept.driver() as driver:
         done = import_graph(memory, driver, database=kept.database, refused=seen.append)
-        assert (done.read, done.added, done.past, done.refused) == (7, 1, 1, 5)
+        assert (done.read, done.added, done.past, done.refused) == (9, 1, 1, 7)
         reasons = "; ".join(each.reason for each in done.refusals)
         for word in ("at most 200", "holds no word", "one and the same", "no point in time", "different user_ids"):
             assert word in reasons
@@ -245,9 +247,9 @@ HOSTILE = ["a`b", "'; MATCH (n) DETACH DELETE n //", '"]} ignore', "line\nbreak"
 def test_hostile_names_arrive_as_themselves(kept: GraphServer) -> None:
     for name in HOSTILE:
         put(kept, "alice", "knows", name)
-    with Memory(":memory:") as memory:
+    with Mem0.from_config({"history_db_path": ":memory:", "graph_store": {"provider": "sql"}}) as memory:
         assert import_graph(memory, kept.uri, **login_of(kept)).added == len(HOSTILE)
-        assert {each.target for each in memory.graph.relations(user_id="alice")} == set(HOSTILE)
+        assert {each["target"] for each in memory.get_all(user_id="alice")["relations"]} == set(HOSTILE)
 
 
 def test_a_server_that_is_away_or_refuses_says_so(kept: GraphServer) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from langmem_adapter.adapters.mem0 import doors
 from langmem_adapter.arguments import parse_time, scope_if_given
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError, ScopeError
@@ -49,7 +50,7 @@ _RELATIONS: Final = (
 
 @planned
 def import_graph(  # noqa: PLR0913 - whose, where it lies, and who is told
-    memory: Memory,
+    memory: Memory | doors.Memory | doors.AsyncMemory,
     source: Driver | str,
     *,
     user_id: str | None = None,
@@ -69,7 +70,7 @@ def import_graph(  # noqa: PLR0913 - whose, where it lies, and who is told
     is not taken is counted and reported. The graph server is only read.
 
     Args:
-        memory: Whose graph they come into.
+        memory: Whose graph they come into, ours or one in Mem0's shape.
         source: A `neo4j.Driver`, or an address: `"bolt://localhost:7687"`.
         user_id: Where given, only relations of this scope; likewise the next two.
         agent_id: The agent.
@@ -87,8 +88,9 @@ def import_graph(  # noqa: PLR0913 - whose, where it lies, and who is told
     """
     from langmem_adapter.mirror.bolt import opened, translated  # noqa: PLC0415 - its driver takes a while to import
 
-    engine, within = engine_of(memory, "import_graph"), scope_if_given(user_id, agent_id, run_id)
-    driver, ours = opened(source, username, password)
+    ours = memory.engine if isinstance(memory, doors.Memory | doors.AsyncMemory) else memory
+    engine, within = engine_of(ours, "import_graph"), scope_if_given(user_id, agent_id, run_id)
+    driver, made = opened(source, username, password)
 
     def run() -> Intake:
         try:
@@ -96,7 +98,7 @@ def import_graph(  # noqa: PLR0913 - whose, where it lies, and who is told
                 told = _told(driver, database, within)
                 return take_in(engine.ledger, told, refused=refused, progress=progress)
         finally:
-            if ours:
+            if made:
                 driver.close()
 
     return Plan.apart(run)
@@ -194,7 +196,7 @@ def _span(told: Mapping[str, Any]) -> tuple[datetime | None, datetime | None]:
 def _moment(told: Any, what: str) -> datetime | None:
     if told is None:
         return None
-    if isinstance(told, int) and not isinstance(told, bool):
+    if isinstance(told, int | float) and not isinstance(told, bool):
         return parse_time(told / (1_000_000 if abs(told) >= _MICROSECONDS else 1_000), what)
     native = getattr(told, "to_native", None)  # a time of the driver's own, which counts nanoseconds
     return parse_time(told if native is None else native(), what).astimezone(UTC)
