@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import secrets
 import shutil
@@ -19,6 +20,8 @@ from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.mirror.dialects import schema
 from langmem_adapter.records.graph import SELF, Triple
 from langmem_adapter.records.scope import Scope
+from tests.benchmarks.measure import QUICK
+from tests.benchmarks.mirror import measure_mirror
 from tests.bolt import GraphServer, lineage_of, nodes, relations
 from tests.faults.proxy import Proxy
 from tests.mirror.same import assert_same, moment
@@ -388,6 +391,12 @@ def test_memgraph_is_told_in_its_own_words() -> None:
     told = schema("memgraph", "__Entity__")
     assert "CREATE CONSTRAINT ON (n:`__Entity__`) ASSERT n.lineage, n.pk IS UNIQUE" in told
     assert "CREATE INDEX ON :`__Entity__`(pk)" in told and not any("IF NOT EXISTS" in each for each in told)
+
+
+def test_the_benchmark_of_the_mirror_runs(bolt_server: GraphServer) -> None:
+    told: list[tuple[str, float]] = []
+    measure_mirror(lambda name, value, *_: told.append((name, value)), QUICK, bolt_server)
+    assert len(dict(told)) == 3 and all(math.isfinite(value) for _, value in told)
 
 
 # ── a real Neo4j ────────────────────────────────────────────────────────────────────────────────────────────────────────
