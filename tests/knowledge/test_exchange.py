@@ -9,6 +9,7 @@ import random
 import re
 import sys
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
@@ -25,6 +26,7 @@ from langmem_adapter.knowledge.intake import Past, Refused, Stated
 from langmem_adapter.knowledge.lines import told_in
 from langmem_adapter.knowledge.whole import Edge
 from langmem_adapter.memory import Memory
+from langmem_adapter.names import entity_key, speaker
 from langmem_adapter.records.graph import Entity, Relation
 from langmem_adapter.records.scope import Scope
 from tests.cases import each
@@ -59,7 +61,7 @@ NAMES = st.one_of(
     st.sampled_from(HOSTILE),
     st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), min_size=1, max_size=30)
     .map(str.strip)
-    .filter(lambda name: re.search(r"[^\W_]", name)),
+    .filter(lambda name: entity_key(name) and speaker(name) is None),
 )
 TIMES = st.none() | st.datetimes(datetime(1900, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - hypothesis takes bounds without a zone
 RELATIONS = st.builds(
@@ -163,7 +165,7 @@ def test_ten_thousand_relations_go_out_and_come_in_the_same(tmp_path: Path, othe
         assert memory.graph.load(source, format="jsonl", **ALICE).added == 10_000
         for relation in list(memory.graph.relations(**ALICE, k=40)):
             memory.graph.delete(relation.id)
-        for relation in list(memory.graph.relations(**ALICE, as_of=DAY + timedelta(days=3_400), k=10_000))[:30]:
+        for relation in list(memory.graph.relations(**ALICE, as_of=DAY + timedelta(days=3_400), k=30)):
             memory.graph.end(relation.id, at=DAY + timedelta(days=4_000))
         known = believed(memory)
         out = memory.graph.export(tmp_path / "all.jsonl", history=True, **ALICE)
@@ -428,6 +430,8 @@ def test_what_is_known_only_grows(memory: Memory) -> None:
     # An end there ends nothing here; what lies apart is another time.
     assert load(triple("Anna", "lives in", "Oslo", valid_to="2023-01-01")) == (0, 0, 1)
     assert load(triple("Anna", "lives in", "Lyon", valid_from="2024-01-01")) == (1, 0, 0)
+    # Undated, it bridges no gap.
+    assert load(triple("Anna", "lives in", "Lyon")) == (0, 0, 1)
     # Two that are known become one.
     assert load(triple("Anna", "lives in", "Lyon", valid_from="2020-06-01", valid_to="2024-06-01")) == (0, 1, 0)
     told = [
@@ -435,6 +439,60 @@ def test_what_is_known_only_grows(memory: Memory) -> None:
         for each in believed(memory)
     ]
     assert sorted(told) == [("Lyon", 2018, None, 8), ("Oslo", 2021, None, 1), ("Rome", 2022, None, 1)]
+
+
+YEARS = st.none() | st.integers(1, 9).map(lambda year: f"200{year}-01-01")
+ROWS = st.builds(
+    triple,
+    st.sampled_from(["Anna", "ANNA", "Ben", "Ben Wu"]),
+    st.sampled_from(["lives in", "married to", "likes"]),
+    st.sampled_from(["Ben", "Anna", "Lyon"]),
+    valid_from=YEARS,
+    valid_to=YEARS,
+    mentions=st.integers(1, 5),
+    confidence=st.sampled_from([0.25, 0.5, 1]),
+)
+
+
+@settings(max_examples=50)
+@given(rows=st.lists(ROWS, max_size=12), batch=st.integers(1, 5))
+def test_what_was_loaded_once_is_known(rows: list[dict[str, Any]], batch: int) -> None:
+    """Whatever the lines are, in however many files; and what was loaded goes out and comes in the same."""
+    with Memory(":memory:") as memory, Memory(":memory:") as other:
+        for start in range(0, len(rows), batch):
+            memory.graph.load(lines(*rows[start : start + batch]), format="jsonl", **ALICE)
+        once = memory.graph.relations(**ALICE, history=True)
+        again = memory.graph.load(lines(*rows), format="jsonl", **ALICE)
+        assert (again.added, again.widened) == (0, 0)
+        assert memory.graph.relations(**ALICE, history=True) == once
+        file = io.StringIO()
+        memory.graph.export(file, format="jsonl", **ALICE)
+        assert other.graph.load(io.StringIO(file.getvalue()), format="jsonl").widened == 0
+        assert facts(believed(other)) == facts(believed(memory))
+
+
+def test_two_who_load_the_same_write_it_once(memory: Memory) -> None:
+    rows = [triple("Anna", "knows", f"name {number}", valid_from="2020-01-01") for number in range(700)]
+    with ThreadPoolExecutor() as pool:
+        done = list(pool.map(lambda _: memory.graph.load(lines(*rows), format="jsonl", **ALICE), range(2)))
+    assert sum(one.added for one in done) == sum(one.known for one in done) == len(rows)
+    assert len(believed(memory)) == len(rows)
+
+
+def test_who_was_broken_off_begins_anew(other: Memory) -> None:
+    rows = [triple("Anna", "knows", f"name {number}") for number in range(700)]
+
+    class Breaking(io.BytesIO):
+        def readline(self, size: int | None = -1, /) -> bytes:
+            line = super().readline(size)
+            if b"name 650" in line:
+                raise OSError("the disk is gone")
+            return line
+
+    with pytest.raises(OSError, match="gone"):
+        other.graph.load(Breaking(lines(*rows).getvalue()), format="jsonl", **ALICE)
+    done = other.graph.load(lines(*rows), format="jsonl", **ALICE)
+    assert (done.known, done.added) == (500, 200)
 
 
 def test_what_a_memory_says_does_not_stand_by_hand_because_it_was_loaded() -> None:

@@ -4,7 +4,7 @@ They are a copy of what is known there, no statement made now. So nothing is end
 somebody has one such target at a time, and what is known here already only grows: the same triple at the same time is one
 relation, which holds as long as either of the two says, and was mentioned as often as the one that counted more. A date that is
 left open there changes none that is known here. Taken over twice, nothing changes (a join, in the sense of Shapiro et al.,
-Conflict-free Replicated Data Types, 2011).
+Conflict-free Replicated Data Types, 2011; tests/knowledge/test_exchange.py::test_what_was_loaded_once_is_known).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from langmem_adapter.records.graph import Triple
-    from langmem_adapter.storage.graph.beliefs import Home, Node
+    from langmem_adapter.storage.graph.beliefs import Home
     from langmem_adapter.storage.graph.rows import Rows
 
 __all__ = ["Taken", "take_in"]
@@ -65,13 +65,10 @@ class _Taking:
         source, target = (self.rows.names.get((self.home.id, end.key)) for end in ends(triple, self.home.scope))
         if source is not None and source is target:  # they were merged
             return "same"
-        alike = [] if source is None or target is None else self._alike(source, target, triple)
-        return self._join(alike, triple) if alike else self._add(triple)
-
-    def _alike(self, source: Node, target: Node, triple: Triple) -> list[Belief]:
-        span = Span(triple.valid_from, triple.valid_to)
-        held = self.rows.beliefs.between([source], triple.relation, [target])
-        return [belief for belief in held if belief.span.meets(span)]
+        held: list[Belief] = []
+        if source is not None and target is not None:
+            held = self.rows.beliefs.between([source], triple.relation, [target])
+        return self._add(triple) if not held else self._join(sorted(held, key=lambda each: each.span.begins), triple)
 
     def _add(self, triple: Triple) -> Taken:
         source, target = (
@@ -96,16 +93,23 @@ class _Taking:
         self.rows.link(self.rows.believe(claim, span), BY_HAND, self.rows.now)
         return "added"
 
-    def _join(self, alike: Sequence[Belief], triple: Triple) -> Taken:
-        """What is known of it grows by what is told; the oldest of several that it joins takes the others in."""
+    def _join(self, held: Sequence[Belief], triple: Triple) -> Taken:
+        """What is known of it grows by what is told; the first of several that this joins takes the others in."""
+        span = _resolved(held, triple)
+        if span is None:
+            return "known"
+        alike = [belief for belief in held if belief.span.meets(span)]
+        if not alike:
+            return self._add(triple)
+        for belief in alike:
+            span = span.joined(belief.span)
         first, *more = alike
-        span = _joined(alike, triple)
         mentions = max(sum(belief.mentions for belief in alike), triple.mentions)
         confidence = max(triple.confidence, *(belief.confidence for belief in alike))
         if (span, mentions, confidence) == (first.span, first.mentions, first.confidence):
             return "known"
         first.mentions, first.confidence, first.changed = mentions, confidence, True
-        if span != first.span or more:
+        if span != first.span:
             self._widen(first, more, span)
         return "widened"
 
@@ -121,11 +125,23 @@ class _Taking:
         self.rows.link(joined, BY_HAND, self.rows.now)
 
 
-def _joined(alike: Sequence[Belief], triple: Triple) -> Span:
-    """When it holds by all that is known: a date that is not told changes none."""
-    span = alike[0].span
-    for belief in alike[1:]:
-        span = span.joined(belief.span)
-    start = triple.valid_from if triple.valid_from is not None and triple.valid_from < span.begins else span.start
-    end = triple.valid_to if triple.valid_to is not None and triple.valid_to > span.ends else span.end
+def _resolved(held: Sequence[Belief], triple: Triple) -> Span | None:
+    """When a relation holds that is told, with the dates that are known where it leaves them open; `None`: all is known.
+
+    Args:
+        held: What is believed of the same triple, in the order of time; no two of them meet.
+        triple: What is told.
+    """
+    start, end = triple.valid_from, triple.valid_to
+    if start is None and end is None:
+        known = any(each.mentions >= triple.mentions and each.confidence >= triple.confidence for each in held)
+        return None if known else held[-1].span
+    if start is not None and end is None:
+        within = [each.span.end for each in held if each.span.begins <= start < each.span.ends]
+        later = [each.span.start for each in held if each.span.begins > start]
+        end = next(iter([*within, *later]), None)
+    elif start is None and end is not None:
+        within = [each.span.start for each in held if each.span.begins < end <= each.span.ends]
+        earlier = [each.span.end for each in reversed(held) if each.span.ends < end]
+        start = next(iter([*within, *earlier]), None)
     return Span(start, end)
