@@ -67,6 +67,8 @@ class Memory(Adding, Finding, Editing):
             data, and the form of the reply, follow in a message of their own.
         update_memory_prompt: Replaces our instructions for comparing facts with what is known, which
             `langmem-adapter prompts decide` shows.
+        graph_prompt: Stands beside our instructions for the relations of the graph (`langmem-adapter prompts graph`), to say
+            which of them matter, or how they are called; needs a chat model and *graph*.
         vision: Let the chat model describe images in messages, one call each; otherwise the result's notes name them.
         settings: Everything else; `None` reads environment and configuration files.
 
@@ -97,10 +99,15 @@ class Memory(Adding, Finding, Editing):
         graph: bool | None = None,
         fact_extraction_prompt: str | None = None,
         update_memory_prompt: str | None = None,
+        graph_prompt: str | None = None,
         vision: bool = False,
         settings: Settings | None = None,
     ) -> None:
-        prompts = {"fact_extraction_prompt": fact_extraction_prompt, "update_memory_prompt": update_memory_prompt}
+        prompts = {
+            "fact_extraction_prompt": fact_extraction_prompt,
+            "update_memory_prompt": update_memory_prompt,
+            "graph_prompt": graph_prompt,
+        }
         self._engine = Engine(
             database,
             model=model,

@@ -26,7 +26,7 @@ from langmem_adapter.languages import checked
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-__all__ = ["Origin", "Settings", "chosen_database", "default_database", "wants_content"]
+__all__ = ["Origin", "Settings", "chosen_database", "default_database", "neo4j_login", "wants_content"]
 
 D = TypeVar("D")
 Origin: TypeAlias = Literal["argument", "environment", "file", "default"]
@@ -263,6 +263,12 @@ def chosen_database(given: D | None, settings: Settings) -> D | str | Path:
 def wants_content() -> bool:
     """Whether spans may hold texts: OpenTelemetry's `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` asks for them."""
     return os.environ.get(_CONTENT, "").casefold() in {"true", "span_only", "span_and_event"}
+
+
+def neo4j_login() -> tuple[str, str] | None:
+    """The login of a graph server, from the variables that Neo4j's own programs read; `None` where there is no password."""
+    password = os.environ.get("NEO4J_PASSWORD")
+    return None if password is None else (os.environ.get("NEO4J_USERNAME", "neo4j"), password)
 
 
 def default_database() -> Path:

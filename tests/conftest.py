@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
+    from tests.bolt import GraphServer
+
 EXAMPLES = 200 if os.environ.get("FAULTS") == "long" else 25
 settings.register_profile(
     "here", deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow], print_blob=True
@@ -189,6 +191,15 @@ def database(database_url: str) -> Iterator[Database]:
     prepare(opened)
     yield opened
     opened.close()
+
+
+@pytest.fixture(scope="session")
+def bolt_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GraphServer]:
+    """A graph server; its tests are of the group `bolt`, so that one of them is enough for a run."""
+    from tests.bolt import graph_server
+
+    with graph_server(tmp_path_factory.mktemp("bolt")) as server:
+        yield server
 
 
 @pytest.fixture

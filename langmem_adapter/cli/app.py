@@ -9,13 +9,14 @@ from typer.core import TyperGroup
 
 from langmem_adapter._version import __version__
 from langmem_adapter.addresses import cleaned
-from langmem_adapter.cli import graph, graph_edit, keys
+from langmem_adapter.cli import graph, graph_edit, graph_exchange, keys
 from langmem_adapter.cli.add import add
 from langmem_adapter.cli.change import delete, update
 from langmem_adapter.cli.demo import demo
 from langmem_adapter.cli.doctor import doctor
 from langmem_adapter.cli.evaluate import locomo, questions
 from langmem_adapter.cli.failures import ExitCode, Failure, failure_of, known_errors
+from langmem_adapter.cli.graph_mirror import mirror
 from langmem_adapter.cli.look import history, list_, search, show
 from langmem_adapter.cli.mcp import mcp
 from langmem_adapter.cli.options import DatabaseOption, EmbeddingsOption, JsonOption, ModelOption, TrustOption, command
@@ -84,6 +85,9 @@ _GRAPH: Final = _named(
     graph_edit.delete,
     graph_edit.merge,
     graph_edit.split,
+    mirror,
+    graph_exchange.export,
+    graph_exchange.import_,
 )
 _GROUPS: Final = {
     "graph": (_GRAPH, "Look at the knowledge graph, or edit it: graph -u NAME, graph ENTITY -u NAME."),

@@ -75,11 +75,15 @@ def show(
     if format == "table" and far is None:
         _table(call, entity, history=history, as_of=as_of, known_at=known_at, k=limit, after=after)
         return
+    from langmem_adapter.knowledge.draw import CUT
+
     with call.memory() as memory:
         when: dict[str, Any] = {"as_of": as_of, "known_at": known_at, **call.whose(memory.scopes)}
         if format != "table":
             drawing = memory.graph.draw(format=format, entity=entity, hops=hops or 2, **when)
             call.output.write(drawing, format=format)
+            if CUT in drawing:
+                call.output.note(f"{CUT}: langmem-adapter graph export -o graph.graphml", whole=True)
         elif far is not None:
             _neighbours(call, memory, far, memory.graph.neighbours(far, hops=hops or 1, k=limit, **when))
 

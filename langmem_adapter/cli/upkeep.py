@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from langmem_adapter.maintenance.reindex import Reindexed
     from langmem_adapter.storage.erasure import Erasure
 
-__all__ = ["purge", "reindex"]
+__all__ = ["Bar", "purge", "reindex"]
 
 _COUNTED: Final = tuple("memories revisions words traces runs scopes snapshots freed relations entities".split())
 _BATCH: Final = 256
@@ -71,18 +71,19 @@ def reindex(
     settings = call.settings
     call.refuse_absent()
     embeddings = call.options["embeddings"] or settings.embeddings
-    with _Bar(call) as bar:
+    with Bar(call) as bar:
         done = change(call.options["database"], embeddings, batch=batch, progress=bar.show, settings=settings)
     call.output.show([as_data(done)], columns=("memories", "before", "after"), picture=lambda: Text(_told(done)))
     if embeddings != settings.embeddings:
         call.output.note(f"from now on: export LANGMEM_ADAPTER_EMBEDDINGS={shlex.quote(embeddings)}", whole=True)
 
 
-class _Bar:
+class Bar:
     """Progress whose total is known only once the work has begun."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: Call, what: str = "memories") -> None:
         self._output = call.output
+        self._what = what
         self._steps: Steps | None = None
         self._done = 0
 
@@ -98,7 +99,7 @@ class _Bar:
     def show(self, done: int, total: int) -> None:
         """So many of so many are done; the first call tells how many were done before."""
         if self._steps is None:
-            self._steps = Steps(self._output, total, what="memories").__enter__()
+            self._steps = Steps(self._output, total, what=self._what).__enter__()
         self._steps.advance(max(0, done - self._done))
         self._done = max(done, self._done)
 

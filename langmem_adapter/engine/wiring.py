@@ -100,7 +100,7 @@ class Engine:
         model: The same.
         embeddings: The same.
         index: The same.
-        prompts: The caller's own `fact_extraction_prompt` and `update_memory_prompt`.
+        prompts: The caller's own `fact_extraction_prompt`, `update_memory_prompt` and `graph_prompt`.
         vision: See `Memory`.
         graph: The same.
         settings: The same.
@@ -128,6 +128,8 @@ class Engine:
         self.settings = settings
         self.longest = Longest(settings.max_text, settings.max_message)
         self.uses_graph = settings.graph if graph is None else flag(graph, "graph")
+        if prompts.get("graph_prompt") is not None and not self.uses_graph:
+            raise InvalidInputError("graph_prompt is about the relations of a knowledge graph; also give graph=True")
         self.writers: WeakSet[Closing] = WeakSet()
         self._feeds: dict[tuple[str, str], VectorFeed] = {}
         self._opening = Lock()
@@ -174,7 +176,8 @@ class Engine:
     @cached_property
     def graph(self) -> GraphMemory:
         """The knowledge graph."""
-        return GraphMemory(self.database, self.ledger, self.searcher, mode=self.reasoner.mode)
+        mode, embedder = self.reasoner.mode, self.embedder
+        return GraphMemory(self.database, self.ledger, self.searcher, mode=mode, embedder=embedder)
 
     # ── the pipeline ────────────────────────────────────────────────────────────────────────────────────────────────
 

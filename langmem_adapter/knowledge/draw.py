@@ -7,27 +7,28 @@ from __future__ import annotations
 
 import unicodedata
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
-from xml.sax.saxutils import escape, quoteattr
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.knowledge import graphml
 from langmem_adapter.names import end_of, whom
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.plain import as_iso
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
     from langmem_adapter.records.graph import Relation
 
-__all__ = ["MOST_NODES", "Form", "checked", "drawing"]
+__all__ = ["CUT", "MOST_NODES", "Form", "checked", "drawing"]
 
 Form: TypeAlias = Literal["mermaid", "dot", "graphml"]
 MOST_NODES: Final = 400
 """Entities of a drawing; more can nobody look at, and viewers give up."""
 
-_CUT: Final = f"cut to {MOST_NODES} entities, those of the newest relations"
+CUT: Final = f"cut to {MOST_NODES} entities, those of the newest relations; graph.export writes all"
+"""What a drawing says that shows a part."""
 _JOINERS: Final = "\u200c\u200d"  # parts of Persian words and of emojis
 
 
@@ -60,7 +61,7 @@ def drawing(relations: Sequence[Relation], form: Form, moment: datetime, *, cut:
     Raises:
         InvalidInputError: There is no such form.
     """
-    return "\n".join(_FORMS[checked(form)](_picture(relations, moment, cut=cut))) + "\n"
+    return "".join(_FORMS[checked(form)](_picture(relations, moment, cut=cut)))
 
 
 def checked(form: object) -> Form:
@@ -91,7 +92,7 @@ def _picture(relations: Sequence[Relation], moment: datetime, *, cut: bool) -> _
     arrows: list[_Arrow] = []
     for each in reversed(kept):
         source, target = (numbers[key] for key in _ends(each))
-        arrows.append(_Arrow(source, target, each, _holds(each, moment)))
+        arrows.append(_Arrow(source, target, each, each.holds_at(moment)))
     return _Picture(list(nodes.values()), arrows, cut or len(kept) < len(relations))
 
 
@@ -101,11 +102,6 @@ def _ends(relation: Relation) -> tuple[str, str]:
         end_of(whom(name, relation.scope), relation.scope).key for name in (relation.source, relation.target)
     )
     return source, target
-
-
-def _holds(relation: Relation, moment: datetime) -> bool:
-    begun = relation.valid_from is None or relation.valid_from <= moment
-    return begun and (relation.valid_to is None or moment < relation.valid_to)
 
 
 def _line(text: str) -> str:
@@ -132,14 +128,15 @@ def _label(arrow: _Arrow) -> str:
 
 
 def _mermaid(picture: _Picture) -> Iterator[str]:
-    yield "flowchart LR"
+    yield "flowchart LR\n"
     if picture.cut:
-        yield f"  %% {_CUT}"
+        yield f"  %% {CUT}\n"
+        yield f'  cut["{_in_mermaid(CUT)}"]\n'
     for number, (name, _) in enumerate(picture.nodes):
-        yield f'  n{number}["{_in_mermaid(name)}"]'
+        yield f'  n{number}["{_in_mermaid(name)}"]\n'
     for arrow in picture.arrows:
         line = "-->" if arrow.holds else "-.->"
-        yield f'  n{arrow.source} {line}|"{_in_mermaid(_label(arrow))}"| n{arrow.target}'
+        yield f'  n{arrow.source} {line}|"{_in_mermaid(_label(arrow))}"| n{arrow.target}\n'
 
 
 def _in_mermaid(text: str) -> str:
@@ -154,16 +151,17 @@ def _in_mermaid(text: str) -> str:
 
 
 def _dot(picture: _Picture) -> Iterator[str]:
-    yield "digraph memory {"
+    yield "digraph memory {\n"
     if picture.cut:
-        yield f"  // {_CUT}"
-    yield "  rankdir=LR;"
+        yield f"  // {CUT}\n"
+        yield f"  label={_in_dot(CUT)};\n"
+    yield "  rankdir=LR;\n"
     for number, (name, _) in enumerate(picture.nodes):
-        yield f"  n{number} [label={_in_dot(name)}];"
+        yield f"  n{number} [label={_in_dot(name)}];\n"
     for arrow in picture.arrows:
         style = "" if arrow.holds else ", style=dashed"
-        yield f"  n{arrow.source} -> n{arrow.target} [label={_in_dot(_label(arrow))}{style}];"
-    yield "}"
+        yield f"  n{arrow.source} -> n{arrow.target} [label={_in_dot(_label(arrow))}{style}];\n"
+    yield "}\n"
 
 
 def _in_dot(text: str) -> str:
@@ -173,46 +171,27 @@ def _in_dot(text: str) -> str:
 
 # ── GraphML ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-_KEYS: Final = {
-    "node": ("name", "type"),
-    "edge": ("id", "relation", "valid_from", "valid_to", "holds", "mentions", "confidence"),
-}
-
 
 def _graphml(picture: _Picture) -> Iterator[str]:
-    yield '<?xml version="1.0" encoding="UTF-8"?>'
-    if picture.cut:
-        yield f"<!-- {_CUT} -->"
-    yield '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">'
-    for part, names in _KEYS.items():
-        for name in names:
-            yield f'  <key id="{part}_{name}" for="{part}" attr.name="{name}" attr.type="string"/>'
-    yield '  <graph id="memory" edgedefault="directed">'
+    yield from graphml.begin(CUT if picture.cut else None)
     for number, (name, kind) in enumerate(picture.nodes):
-        yield f'    <node id="n{number}">{_data("node", {"name": name, "type": kind})}</node>'
-    for arrow in picture.arrows:
-        told = _data("edge", _told(arrow))
-        yield f'    <edge source="n{arrow.source}" target="n{arrow.target}">{told}</edge>'
-    yield "  </graph>"
-    yield "</graphml>"
+        yield graphml.node(f"n{number}", {"name": name, "type": kind})
+    for number, arrow in enumerate(picture.arrows):
+        yield graphml.edge(f"r{number}", f"n{arrow.source}", f"n{arrow.target}", _told(arrow))
+    yield graphml.END
 
 
-def _told(arrow: _Arrow) -> dict[str, str | None]:
+def _told(arrow: _Arrow) -> dict[str, Any]:
     relation = arrow.relation
     return {
         "id": relation.id,
         "relation": _line(relation.relation),
         "valid_from": as_iso(relation.valid_from),
         "valid_to": as_iso(relation.valid_to),
-        "holds": str(arrow.holds).lower(),
-        "mentions": str(relation.mentions),
-        "confidence": str(relation.confidence),
+        "holds": arrow.holds,
+        "mentions": relation.mentions,
+        "confidence": relation.confidence,
     }
-
-
-def _data(part: str, values: Mapping[str, str | None]) -> str:
-    told = ((f"{part}_{name}", value) for name, value in values.items() if value)
-    return "".join(f"<data key={quoteattr(key)}>{escape(value)}</data>" for key, value in told)
 
 
 _FORMS: Final[dict[Form, Callable[[_Picture], Iterator[str]]]] = {"mermaid": _mermaid, "dot": _dot, "graphml": _graphml}

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from langmem_adapter.arguments import flag
+from langmem_adapter.knowledge.exchange import Exchange
 from langmem_adapter.knowledge.reading import Reading
 from langmem_adapter.knowledge.writing import Writing
 
 if TYPE_CHECKING:
+    from neo4j import Driver
+
+    from langmem_adapter.embedding.embedder import Embedder
+    from langmem_adapter.mirror.dialects import Dialect
+    from langmem_adapter.mirror.mirror import Mirror
     from langmem_adapter.search.searcher import Searcher
     from langmem_adapter.storage.database import Database
     from langmem_adapter.storage.ledger import Ledger
@@ -15,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["GraphMemory"]
 
 
-class GraphMemory(Writing, Reading):
+class GraphMemory(Writing, Reading, Exchange):
     """The knowledge graph beside the memories: who and what there is, and how one is related to the other, since when.
 
     Users get it as `Memory.graph`. With `Memory(graph=True)` every `add` writes into it what its facts say; everything can be
@@ -33,6 +40,7 @@ class GraphMemory(Writing, Reading):
         ledger: Writes it.
         searcher: Finds the memories that answer a question.
         mode: Who thinks, for traces.
+        embedder: Makes vectors of names for a mirror that wants them.
 
     Example:
         >>> from langmem_adapter import Memory
@@ -46,8 +54,70 @@ class GraphMemory(Writing, Reading):
         >>> memory.close()
     """
 
-    def __init__(self, database: Database, ledger: Ledger, searcher: Searcher, *, mode: str = "offline") -> None:
+    def __init__(
+        self,
+        database: Database,
+        ledger: Ledger,
+        searcher: Searcher,
+        *,
+        mode: str = "offline",
+        embedder: Embedder | None = None,
+    ) -> None:
         self._database = database
         self._ledger = ledger
         self._searcher = searcher
         self._mode = mode
+        self._embedder = embedder
+
+    def mirror(
+        self,
+        driver: Driver | str,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        database: str | None = None,
+        username: str | None = None,
+        password: str | None = None,
+        embeddings: bool = False,
+        dialect: Dialect | None = None,
+        label: str = "Entity",
+    ) -> Mirror:
+        """A mirror of this graph in Neo4j or Memgraph, for whoever wants to look at it there, in Cypher.
+
+        `mirror.run_once()` brings it up to date, `mirror.follow(stop)` keeps it so; a memory never waits for it. Nothing is
+        connected before.
+
+        Args:
+            driver: A `neo4j.Driver`, or an address like `bolt://localhost:7687`.
+            user_id: Whose graph; where no field of the scope is named, everybody's.
+            agent_id: The agent.
+            run_id: The run or session.
+            database: The database there; `None` for the server's default.
+            username: For an address; by default `NEO4J_USERNAME` and `NEO4J_PASSWORD` are read from the environment.
+            password: The same.
+            embeddings: Give each node an `embedding` of its name, by this memory's model.
+            dialect: `"neo4j"` or `"memgraph"`; `None` asks the server.
+            label: Of the nodes; `"__Entity__"` is what LangChain's and Mem0's graphs call them.
+
+        Raises:
+            InvalidInputError: An argument cannot be used.
+            MissingDependencyError: The package `neo4j` is not installed (extra `neo4j`).
+
+        Example:
+            >>> from langmem_adapter import Memory
+            >>> with (
+            ...     Memory(":memory:") as memory,
+            ...     memory.graph.mirror("bolt://localhost:7687", user_id="alice") as mirror,
+            ... ):
+            ...     type(mirror).__name__  # and then mirror.run_once()
+            'Mirror'
+        """
+        from langmem_adapter.mirror.mirror import Mirror  # noqa: PLC0415 - its driver takes a while to import
+
+        whose = {"user_id": user_id, "agent_id": agent_id, "run_id": run_id}
+        login = {"username": username, "password": password}
+        embedder = self._embedder if flag(embeddings, "embeddings") else None
+        return Mirror(
+            self._database, driver, name=database, embedder=embedder, dialect=dialect, label=label, **whose, **login
+        )

@@ -269,7 +269,7 @@ class Reading:
         as_of: datetime | str | None = None,
         known_at: datetime | str | None = None,
     ) -> Plan[str]:
-        """The graph as a drawing in text, of at most 400 entities.
+        """The graph as a drawing in text, of at most 400 entities; `export` writes all of it.
 
         Args:
             format: `"mermaid"` (for Markdown), `"dot"` (for Graphviz), or `"graphml"` (for Gephi, yEd, networkx).
@@ -283,7 +283,7 @@ class Reading:
             known_at: Draw what was believed at that moment; default now.
 
         Returns:
-            The drawing; a comment in it says where something was left out.
+            The drawing; where something was left out, it says so.
 
         Raises:
             ScopeError: No field of the scope is given, or one is blank.

@@ -37,6 +37,7 @@ class LLMReasoner:
         model: Any chat model; it needs neither tool calls nor structured output.
         fact_extraction_prompt: Instructions for finding facts instead of ours; conversation and reply format are added.
         update_memory_prompt: Instructions for comparing instead of ours; memories, facts and reply format are added.
+        graph_prompt: Instructions for the relations of a knowledge graph, beside ours.
         limits: How long a call may take, and how often it is asked again; `None` takes the defaults.
 
     Raises:
@@ -56,12 +57,14 @@ class LLMReasoner:
         *,
         fact_extraction_prompt: str | None = None,
         update_memory_prompt: str | None = None,
+        graph_prompt: str | None = None,
         limits: Limits | None = None,
     ) -> None:
         if not isinstance(model, BaseChatModel):
             raise InvalidInputError(f"the model must be a LangChain chat model, not {type(model).__name__}")
         self._fact_prompt = _checked(fact_extraction_prompt, "fact_extraction_prompt")
         self._update_prompt = _checked(update_memory_prompt, "update_memory_prompt")
+        self._graph_prompt = _checked(graph_prompt, "graph_prompt")
         self._channel = Channel(model, limits or Limits(model_name(model)))
         self.mode: Final = self._channel.name
         self.extract: Final = finding(self._find, "extract facts")
@@ -74,7 +77,7 @@ class LLMReasoner:
         if not sources(question):
             return Plan.known(Extraction(()))
         schema = FactsReply if question.graph is None else GraphReply
-        messages = extraction_messages(question, self._fact_prompt)
+        messages = extraction_messages(question, self._fact_prompt, relations=self._graph_prompt)
         asked = structured(self._channel, schema, partial(facts_of, question), messages)
         return asked.then(lambda reply: replace(reply[0], usage=reply[1]))
 

@@ -29,6 +29,7 @@ def resolve_model(
     *,
     fact_extraction_prompt: str | None = None,
     update_memory_prompt: str | None = None,
+    graph_prompt: str | None = None,
 ) -> Reasoner:
     """The reasoner for a model.
 
@@ -40,6 +41,7 @@ def resolve_model(
         settings: `base_url` and `api_key` for a name; `model_timeout` and `model_retries` for any model.
         fact_extraction_prompt: See `LLMReasoner`.
         update_memory_prompt: See `LLMReasoner`.
+        graph_prompt: See `LLMReasoner`.
 
     Raises:
         InvalidInputError: The name is not understood, the key is missing, or prompts have no model to follow them.
@@ -51,7 +53,7 @@ def resolve_model(
         'offline'
     """
     if model == _OFFLINE:
-        if fact_extraction_prompt or update_memory_prompt:
+        if fact_extraction_prompt or update_memory_prompt or graph_prompt:
             raise InvalidInputError("prompts are instructions for a chat model; also give model='openai:…' or the like")
         from langmem_adapter.reasoning.rules.reasoner import RuleReasoner  # noqa: PLC0415 - only one of the two is needed
 
@@ -61,6 +63,7 @@ def resolve_model(
         made,
         fact_extraction_prompt=fact_extraction_prompt,
         update_memory_prompt=update_memory_prompt,
+        graph_prompt=graph_prompt,
         limits=limits_of(model, made, settings),
     )
 

@@ -120,12 +120,15 @@ _RELATED_FORM: Final = f'{_FORM}{{"related": true|false}}'
 _REWRITE_FORM: Final = "Reply with the sentence alone."
 
 
-def extraction_messages(question: Question, theirs: str | None = None) -> list[BaseMessage]:
+def extraction_messages(
+    question: Question, theirs: str | None = None, *, relations: str | None = None
+) -> list[BaseMessage]:
     """The request for facts, and for the relations that they state where the question brings a graph.
 
     Args:
         question: The conversation; its system messages are left out.
         theirs: Instructions in place of ours, unless the question brings its own; what the graph is follows them anyway.
+        relations: Instructions for the relations, to be heeded beside ours.
     """
     theirs = question.prompt or theirs
     who = "assistant" if question.about == "assistant" else "user"
@@ -145,10 +148,16 @@ def extraction_messages(question: Question, theirs: str | None = None) -> list[B
         f'Facts about the {who}, from what the {who} says in "conversation" alone. {_TOOLS if question.tools else ""}'
     )
     form = last + (_GRAPH_FORM if graph else _FACTS_FORM)
+    about_graph = _about_graph(relations) if graph else ""
     if theirs and graph:
-        form = f"{instructions('graph')}\n{form}"
-    ours = instructions(who) + (f"\n{instructions('graph')}" if graph else "")
+        form = f"{about_graph}\n{form}"
+    ours = instructions(who) + (f"\n{about_graph}" if graph else "")
     return _request(theirs or ours, lead, data, form)
+
+
+def _about_graph(relations: str | None) -> str:
+    ours = instructions("graph")
+    return ours if relations is None else f"{ours}\nOf the relations heed this above all:\n{relations}\n"
 
 
 def comparison_messages(comparison: Comparison, theirs: str | None = None) -> list[BaseMessage]:

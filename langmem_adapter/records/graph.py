@@ -47,6 +47,7 @@ class Triple:
         ended: The text says that it holds no longer.
         single: Whether the source has one such target at a time; `None` leaves it to the relation's name.
         confidence: How sure it is, above 0 and at most 1.
+        mentions: How often it was stated: once, but where it comes from another graph that has counted.
     """
 
     source: str
@@ -59,6 +60,7 @@ class Triple:
     ended: bool = False
     single: bool | None = None
     confidence: float = 1.0
+    mentions: int = 1
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON types."""
@@ -139,6 +141,11 @@ class Relation:
     def text(self) -> str:
         """In words: `"alice lives in Lyon"`."""
         return f"{self.source} {self.relation.replace('_', ' ')} {self.target}"
+
+    def holds_at(self, moment: datetime) -> bool:
+        """Whether it holds at a moment, by its dates."""
+        begun = self.valid_from is None or self.valid_from <= moment
+        return begun and (self.valid_to is None or moment < self.valid_to)
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON types."""

@@ -23,6 +23,7 @@ from langmem_adapter.storage.graph.beliefs import Home
 from langmem_adapter.storage.graph.rows import Rows
 from langmem_adapter.storage.graph.said import Said, relates_two
 from langmem_adapter.storage.graph.spans import Span
+from langmem_adapter.storage.graph.taking import take_in
 from langmem_adapter.storage.graph.writes import carry_out
 from langmem_adapter.storage.prepared import Prepared, any_of
 from langmem_adapter.storage.scopes import between, expand, key_of
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.records.graph import RelationChange, Triple
     from langmem_adapter.records.scope import Scope
+    from langmem_adapter.storage.graph.taking import Taken
     from langmem_adapter.storage.writes import Write
 
 __all__ = ["Entry"]
@@ -135,6 +137,18 @@ class Entry:
         self._told[0] = Said(home, time or self.now, of_two, by_hand=True)
         self.post()
         return self.relations()[0]
+
+    def take_in(self, scope: Scope, triples: Sequence[Triple]) -> list[Taken]:
+        """Take relations over from elsewhere, and say of each what became of it; the scope's own may be named by their ids."""
+        meant = [replace(each, source=whom(each.source, scope), target=whom(each.target, scope)) for each in triples]
+        if not any(relates_two(triple, scope) for triple in meant):
+            return ["same"] * len(meant)
+        home = Home(self._scope(scope, self._seq + 1), scope)
+        self.post()
+        rows = Rows(self._connection, self.now, self._draw)
+        done = take_in(rows, home, meant)
+        rows.post()
+        return done
 
     def post(self) -> None:
         """Write what was collected."""

@@ -1,9 +1,9 @@
 """The change feed as a follower reads it, and the cursors of followers that keep theirs in the database.
 
-One feed tells of every space: memories, items of a LangGraph store. A follower follows one of them and reads the rows that
-its changes name as they now stand. It is at a `Cursor`: the last change it has applied, that change's nonce, and the
-embedding model whose vectors it holds. The nonce tells whether this is still the same history: after a backup was restored
-the numbers go on as if nothing had happened, the nonces do not.
+One feed tells of every space: memories, items of a LangGraph store, entities and relations of the knowledge graph. A follower
+follows one or two of them and reads the rows that its changes name as they now stand. It is at a `Cursor`: the last change it
+has applied, that change's nonce, and the embedding model whose vectors it holds. The nonce tells whether this is still the
+same history: after a backup was restored the numbers go on as if nothing had happened, the nonces do not.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from langmem_adapter.storage.prepared import Prepared
 from langmem_adapter.storage.tables import MEMORIES, changes, cursors, memories
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from sqlalchemy import Connection, Row
 
@@ -29,6 +29,7 @@ __all__ = [
     "TEXTS",
     "VECTORS",
     "Cursor",
+    "Named",
     "Rows",
     "Space",
     "Window",
@@ -39,6 +40,7 @@ __all__ = [
     "last",
     "last_seq",
     "lock_of",
+    "named",
     "put",
     "window",
 ]
@@ -152,10 +154,30 @@ class Window:
     nonce: bytes
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Named:
+    """The next changes, as the rows of several spaces that they name.
+
+    Attributes:
+        rows: Pks by space, each once, in the order of their first change.
+        until: The last change's number.
+        nonce: Its nonce.
+    """
+
+    rows: Mapping[str, Sequence[int]]
+    until: int
+    nonce: bytes
+
+
 _NONCE: Final = select(changes.c.nonce).where(changes.c.seq == bindparam("seq"))
 _FIRST: Final = select(changes.c.nonce).order_by(changes.c.seq).limit(1)
 _LAST: Final = select(changes.c.seq, changes.c.nonce).order_by(changes.c.seq.desc()).limit(1)
 _CURSOR: Final = select(cursors.c.applied, cursors.c.nonce, cursors.c.fingerprint)
+_NEXT: Final = (
+    select(changes.c.seq, changes.c.nonce, changes.c.space, changes.c.row)
+    .where(changes.c.seq > bindparam("applied"))
+    .order_by(changes.c.seq)
+)
 
 
 LAST_SEQ: Final = select(func.coalesce(func.max(changes.c.seq), 0))
@@ -199,6 +221,21 @@ def window(connection: Connection, applied: int, space: Space) -> Window | None:
         return None
     rows = connection.execute(space.changed, {"applied": applied, "until": until}).all()
     return Window(rows, number, until, connection.execute(_NONCE, {"seq": until}).scalar_one())
+
+
+def named(connection: Connection, applied: int, spaces: Collection[str], most: int) -> Named | None:
+    """What the changes after number *applied* name, at most so many of them; `None` where there are no more.
+
+    As with `window`, the rows may be newer than these changes.
+    """
+    found = connection.execute(_NEXT.limit(most), {"applied": applied}).all()
+    if not found:
+        return None
+    rows: dict[str, dict[int, None]] = {space: {} for space in spaces}
+    for change in found:
+        if change.space in rows:
+            rows[change.space][change.row] = None
+    return Named({space: list(pks) for space, pks in rows.items()}, found[-1].seq, found[-1].nonce)
 
 
 def all_rows(connection: Connection, space: Space) -> Iterator[Rows]:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from langmem_adapter.records.graph import RelationChange, Triple
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.storage.database import Database
+    from langmem_adapter.storage.graph.taking import Taken
 
 __all__ = ["Ledger"]
 
@@ -156,6 +157,24 @@ class Ledger:
         return self._writing(lambda c: Entry(c, write, _books(c, write), Words()).relate(scope, triples, time))
 
     arelate = awaited(relate)
+
+    @planned
+    def take_in(self, scope: Scope, triples: Sequence[Triple]) -> Plan[list[Taken]]:
+        """Take relations over from another graph, as they are told there: dates, mentions, how sure they are.
+
+        Taken over twice, nothing changes: what is known here only grows. See `storage.graph.taking`.
+
+        Args:
+            scope: The exact scope that they shall belong to.
+            triples: The relations; the scope's own may be named by their ids (`names.whom`).
+
+        Returns:
+            What became of each, in order.
+        """
+        write = Write((), scope=scope, within=scope)
+        return self._writing(lambda c: Entry(c, write, _books(c, write), Words()).take_in(scope, triples))
+
+    atake_in = awaited(take_in)
 
     @planned
     def end_relation(

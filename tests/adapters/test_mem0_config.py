@@ -213,14 +213,30 @@ def embedder(provider: str = "openai", **config: Any) -> dict[str, Any]:
     return {"embedder": {"provider": provider, "config": {"model": "text-embedding-3-small", **config}}}
 
 
+def server(provider: str = "neo4j", **config: Any) -> dict[str, Any]:
+    login = {"url": "bolt://127.0.0.1:1", "username": "ada", "password": "x"}
+    return {"graph_store": {"provider": provider, "config": {**login, **config}}}
+
+
 REFUSED = [
-    ({"graph_store": {"provider": "neo4j", "config": {"url": "x"}}}, "graph_store.*neo4j.*'provider': 'sql'"),
-    ({"graph_store": {"provider": "kuzu"}}, "graph_store.*kuzu.*'provider': 'sql'"),
+    ({"graph_store": {"provider": "kuzu"}}, "graph_store.*kuzu.*'provider': 'sql'.*'neo4j'"),
+    (server(url="localhost"), "write it like bolt://localhost:7687"),
+    (server(url="bolt://ada:s3cret@localhost"), r"login does not belong in the address bolt://ada:\*\*\*@localhost"),
+    (server(url=None), "graph_store.config.url is missing.*bolt://"),
+    (server(url=7687), "graph_store.config.url must be a text"),
+    (server(password=None), "needs username and password"),
+    (server(uri="bolt://x"), "has no 'uri' here: did you mean 'url'"),
+    (server(base_label="Node"), "base_label must be True or False"),
+    (server("memgraph", database="x"), "'database'.*known are url, username, password"),
     ({"graph_store": {"config": {"url": "x"}}}, "graph_store.*provider is missing"),
     ({"graph_store": {"provider": "sql", "config": {"url": "x"}}}, "graph_store.config.*'url'.*leave it out"),
-    ({"graph_store": {"provider": "sql", "threshold": 0.7}}, "threshold.*names.*leave it out"),
-    ({"graph_store": {"provider": "sql", "llm": {}}}, "graph_store.*'llm'.*config.llm"),
-    ({"graph_store": {"provider": "sql", "custom_prompt": "x"}}, "custom_prompt.*custom_fact_extraction_prompt"),
+    *(
+        ({"graph_store": {"provider": "sql", "threshold": given}}, "graph_store.threshold=.*names.*leave it out")
+        for given in (0.7, True, "1")
+    ),
+    ({"graph_store": {"provider": "sql", "llm": {}}}, "graph_store.llm.*provider is missing"),
+    ({"graph_store": {"provider": "sql", "custom_prompt": "x"}}, "chat model"),
+    ({"graph_store": {"provider": "sql", "custom_prompt": 7}}, "graph_store.custom_prompt must be a text"),
     ({"graph_store": "neo4j"}, "config.graph_store must be"),
     ({"reranker": {"provider": "cohere"}}, "reranker.*cohere.*leave reranker out"),
     ({"collection_name": "x"}, "collection_name.*vector_store"),
@@ -281,7 +297,7 @@ def test_what_is_no_configuration_is_refused(config: Any) -> None:
 
 def test_the_object_is_as_strict_as_the_dict() -> None:
     with pytest.raises(InvalidInputError, match="graph_store"):
-        MemoryConfig(graph_store={"provider": "neo4j"})
+        MemoryConfig(graph_store={"provider": "kuzu"})
 
 
 def test_a_missing_key_and_a_missing_package_say_what_to_do() -> None:

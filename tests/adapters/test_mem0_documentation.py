@@ -161,6 +161,9 @@ def store(provider: str, **config: Any) -> dict[str, Any]:
     return {"vector_store": {"provider": provider, "config": config}}
 
 
+LOGIN: Final = {"url": "bolt://127.0.0.1:1", "username": "neo4j", "password": "x"}  # nobody listens there
+
+
 def graph(provider: str, **config: Any) -> dict[str, Any]:
     return {"graph_store": {"provider": provider, "config": config}}
 
@@ -221,10 +224,16 @@ CONFIGS: Final[list[tuple[dict[str, Any], str]]] = [
         for provider in "chroma milvus pinecone mongodb redis valkey elasticsearch opensearch weaviate supabase "
         "upstash_vector azure_ai_search vertex_ai_vector_search databricks s3_vectors baidu cassandra neptune".split()
     ),
-    (graph("neo4j", url="neo4j+s://x", username="neo4j", password="x"), "'provider': 'sql'"),  # noqa: S106
-    *((graph(p, url="x"), "'provider': 'sql'") for p in ("memgraph", "neptune", "neptunedb", "kuzu", "apache_age")),
-    ({"graph_store": {**graph("neo4j")["graph_store"], "custom_prompt": "x"}}, "custom_fact_extraction_prompt"),
-    ({"graph_store": {**graph("neo4j")["graph_store"], **llm("openai")}}, "config.llm"),
+    *((graph(p, **LOGIN), RUNS) for p in ("neo4j", "memgraph")),
+    (graph("neo4j", **LOGIN, database="neo4j", base_label=True), RUNS),
+    (graph("neo4j", url="bolt://127.0.0.1:1"), RUNS),
+    *((graph(p, url="x"), "'provider': 'sql'") for p in ("neptune", "neptunedb", "kuzu", "apache_age")),
+    ({**llm("openai"), "graph_store": {**graph("neo4j", **LOGIN)["graph_store"], "custom_prompt": "x"}}, RUNS),
+    ({"graph_store": {**graph("neo4j", **LOGIN)["graph_store"], "custom_prompt": "x"}}, "chat model"),
+    ({"graph_store": {**graph("neo4j", **LOGIN)["graph_store"], **llm("openai")}}, RUNS),
+    ({**llm("lmstudio"), "graph_store": {**graph("neo4j", **LOGIN)["graph_store"], **llm("openai")}}, "config.llm"),
+    ({"graph_store": {**graph("neo4j", **LOGIN)["graph_store"], "threshold": 1.0}}, RUNS),
+    ({"graph_store": {**graph("neo4j", **LOGIN)["graph_store"], "threshold": 0.7}}, "graph_store.threshold"),
     ({"enable_graph": True}, "graph_store"),
     *((reranker(p), OBJECT) for p in "cohere sentence_transformer huggingface llm_reranker zero_entropy".split()),
     ({"history_db_path": "history.db"}, RUNS),

@@ -25,6 +25,7 @@ from tests.benchmarks.growth import bench_twice
 from tests.benchmarks.index import bench_index
 from tests.benchmarks.material import filled
 from tests.benchmarks.measure import QUICK, Size, ratio, report
+from tests.benchmarks.mirror import bench_mirror
 from tests.benchmarks.oracle import bench_oracle
 from tests.benchmarks.search import bench_search
 from tests.benchmarks.served import bench_served
@@ -82,6 +83,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         bench_shared_commits(small, size)
     bench_twice(quick=size is QUICK)
     bench_graph(report, size)
+    if size is not QUICK:  # tests/mirror measures it with the server that it has
+        bench_mirror(report, size)
     bench_search(quick=size is QUICK)
     bench_index(quick=size is QUICK)
     bench_served(quick=size is QUICK)

@@ -61,7 +61,7 @@ def test_a_date_that_is_none_is_told_with_its_memory(data: Data, database: Path)
 def test_the_distribution_has_one_name_everywhere() -> None:
     assert PROJECT["name"] == DISTRIBUTION == "langchain-langmem-adapter"
     assert PROJECT["optional-dependencies"]["all"] == [
-        f"{DISTRIBUTION}[classic,postgres,redis,server,mcp,metrics,otel]"
+        f"{DISTRIBUTION}[classic,postgres,redis,server,mcp,metrics,otel,neo4j]"
     ]
 
 

@@ -1,5 +1,6 @@
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -12,7 +13,7 @@ Data = Callable[..., dict[str, Any]]
 Cli = Callable[..., Any]
 
 ADA = ("-u", "ada")
-COMMANDS = ["show", "entities", "path", "search", "add", "end", "delete", "merge", "split"]
+COMMANDS = "show entities path search add end delete merge split mirror export import".split()
 
 
 @pytest.fixture
@@ -225,3 +226,48 @@ def test_the_help_of_the_group_names_them_all(cli: Cli) -> None:
 def test_wrong_usage_is_an_envelope_with_json(cli: Cli) -> None:
     envelope = json.loads(cli("graph", "merge", "one", "--json", code=2).stdout)
     assert (envelope["command"], envelope["error"]["code"]) == ("graph merge", "usage")
+
+
+# ── whole graphs ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_graph_goes_to_a_file_and_comes_back(data: Data, cli: Cli, ada: dict[str, str], tmp_path: Path) -> None:
+    [row] = data("graph", "export", "-o", "graph.jsonl", *ADA)["data"]
+    assert row == {"format": "jsonl", "entities": 5, "relations": 4, "file": "graph.jsonl"}
+    envelope = data("-d", "other.db", "graph", "import", "graph.jsonl")
+    assert envelope["data"] == [{"read": 4, "added": 4, "widened": 0, "known": 0, "past": 0, "refused": 0}]
+    assert edges(data("-d", "other.db", "graph", *ADA)) == edges(data("graph", *ADA))
+    table = cli("graph", "export", "-o", "-", "--format", "csv", *ADA).stdout
+    assert cli("graph", "import", "-", "--format", "csv", *ADA, input=table).stdout == "4\t0\t0\t4\t0\t0\n"
+    assert not data("graph", "import", "graph.jsonl", "-u", "bob", code=6)["ok"]
+
+
+def test_lines_that_are_refused_are_named(data: Data, cli: Cli) -> None:
+    table = "source,relation,target\nAnna,likes,tea\nAnna,,tea\n"
+    envelope = data("graph", "import", "-", "--format", "csv", *ADA, input=table, code=6)
+    assert envelope["failed"] == [{"where": "line 3", "begins": "Anna,,tea", "reason": "relation is missing"}]
+    assert envelope["error"]["code"] == "partial"
+    result = cli("graph", "import", "-", "--format", "csv", *ADA, input=table, code=6)
+    assert (result.stdout, "line 3: relation is missing (Anna,,tea)" in result.stderr) == ("2\t0\t0\t1\t0\t1\n", True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fix"),
+    [
+        (("import", "absent.csv"), "cannot open absent.csv"),
+        (("import", "graph.xml"), "'jsonl' or 'csv'"),
+        (("export", "-o", "graph.xml"), "'graphml'"),
+        (("export", "-o", "nowhere/graph.csv"), "nowhere"),
+        (("import", "-", "--format", "csv"), "is missing"),
+    ],
+)
+def test_files_that_cannot_be_used_are_named(
+    cli: Cli, ada: dict[str, str], arguments: tuple[str, ...], fix: str
+) -> None:
+    assert fix in cli("graph", *arguments, *ADA, input="a,b\n", code=2).stderr
+
+
+def test_a_drawing_of_a_part_says_so_beside_it(cli: Cli) -> None:
+    lines = "".join(f'{{"source": "hub", "relation": "knows", "target": "name {number}"}}\n' for number in range(420))
+    cli("graph", "import", "-", "--format", "jsonl", *ADA, input=lines)
+    assert "graph export -o graph.graphml" in cli("graph", "--format", "dot", *ADA).stderr

@@ -23,6 +23,7 @@ _FORKS.set_forkserver_preload(
     [
         "langmem_adapter.cli.app",
         "langmem_adapter.index.faiss",
+        "langmem_adapter.mirror.mirror",
         "langmem_adapter.server.app",
         "uvicorn",
         "tests.faults.warm",

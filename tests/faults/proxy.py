@@ -1,4 +1,4 @@
-"""A way to a Postgres server that can be cut: what goes through it breaks off, and nobody comes in until it is mended."""
+"""A way to a server that can be cut: what goes through it breaks off, and nobody comes in until it is mended."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ __all__ = ["Proxy"]
 
 
 class Proxy:
-    """A port of this machine that leads to the socket of a Postgres server, while a `with` block lasts.
+    """A port of this machine that leads to a server, while a `with` block lasts.
 
     Args:
-        folder: Where the socket lies.
+        behind: The server: the folder of a Postgres socket, or another port.
     """
 
-    def __init__(self, folder: str) -> None:
-        self._socket = next(path for path in Path(folder).glob(".s.PGSQL.*") if path.is_socket())
+    def __init__(self, behind: str | int) -> None:
+        self._behind = behind
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._through: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server | None = None
         with socket.create_server(("127.0.0.1", 0)) as door:
-            self._port = door.getsockname()[1]
+            self.port: int = door.getsockname()[1]
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -43,7 +43,7 @@ class Proxy:
 
     def url(self, direct: str) -> str:
         """The same database by way of this port."""
-        url = make_url(direct).set(host="127.0.0.1", port=self._port, query={"sslmode": "disable"})
+        url = make_url(direct).set(host="127.0.0.1", port=self.port, query={"sslmode": "disable"})
         return url.render_as_string(hide_password=False)
 
     def cut(self) -> None:
@@ -55,7 +55,7 @@ class Proxy:
         asyncio.run_coroutine_threadsafe(self._mend(), self._loop).result()
 
     async def _mend(self) -> None:
-        self._server = await asyncio.start_server(self._lead, "127.0.0.1", self._port, reuse_address=True)
+        self._server = await asyncio.start_server(self._lead, "127.0.0.1", self.port, reuse_address=True)
 
     async def _cut(self) -> None:
         if self._server is not None:
@@ -64,8 +64,13 @@ class Proxy:
             writer.transport.abort()
         await asyncio.sleep(0)
 
+    async def _reach(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if isinstance(self._behind, int):
+            return await asyncio.open_connection("127.0.0.1", self._behind)
+        return await asyncio.open_unix_connection(_socket_in(self._behind))
+
     async def _lead(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        theirs, ours = await asyncio.open_unix_connection(str(self._socket))
+        theirs, ours = await self._reach()
         await asyncio.gather(self._pass(reader, ours), self._pass(theirs, writer))
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -76,3 +81,7 @@ class Proxy:
                 await writer.drain()
         self._through.discard(writer)
         writer.close()
+
+
+def _socket_in(folder: str) -> str:
+    return str(next(path for path in Path(folder).glob(".s.PGSQL.*") if path.is_socket()))

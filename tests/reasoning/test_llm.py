@@ -264,7 +264,7 @@ def test_own_instructions_for_comparing_leave_the_data_and_the_format() -> None:
     assert '"old_memory"' in str(first[1].content)
 
 
-@pytest.mark.parametrize("name", ["fact_extraction_prompt", "update_memory_prompt"])
+@pytest.mark.parametrize("name", ["fact_extraction_prompt", "update_memory_prompt", "graph_prompt"])
 def test_a_blank_prompt_is_refused(name: str) -> None:
     with pytest.raises(InvalidInputError, match=name):
         reasoner_for(**{name: " "})

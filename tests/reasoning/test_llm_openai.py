@@ -215,8 +215,9 @@ def test_a_missing_package_is_named() -> None:
 
 
 def test_prompts_without_a_model_are_refused() -> None:
-    with pytest.raises(InvalidInputError, match="chat model"):
-        resolve_model("offline", Settings(), fact_extraction_prompt="Find numbers.")
+    for prompt in ("fact_extraction_prompt", "graph_prompt"):
+        with pytest.raises(InvalidInputError, match="chat model"):
+            resolve_model("offline", Settings(), **{prompt: "Find numbers."})
 
 
 def _call(arguments: str) -> dict[str, Any]:

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.adapters.mem0.config import MemoryConfig
 from langmem_adapter.adapters.mem0.doors import AsyncMemory, Memory
+from langmem_adapter.adapters.mem0.graph_import import aimport_graph, import_graph
 from langmem_adapter.adapters.mem0.shapes import Results, Row
 
-__all__ = ["AsyncMemory", "Memory", "MemoryConfig", "Results", "Row"]
+__all__ = ["AsyncMemory", "Memory", "MemoryConfig", "Results", "Row", "aimport_graph", "import_graph"]
 
 _HOSTED: Final = "it speaks to Mem0's hosted platform; Memory and AsyncMemory keep everything in a database of your own"
 _ELSEWHERE: Final = {

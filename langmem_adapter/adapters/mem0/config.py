@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from langmem_adapter.adapters.mem0.graph_store import graph_store_of
+from langmem_adapter.adapters.mem0.sections import only, section
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.storage.urls import expanded
 
-__all__ = ["MemoryConfig", "only", "section"]
+__all__ = ["MemoryConfig"]
 
 _KNOWN: Final = (
     "llm",
@@ -44,12 +45,6 @@ _STORES: Final = {
     "langchain": "leave it out, the vectors lie in the database",
 }
 _STORE_FIX: Final = "use 'faiss' with the folder of the data in vector_store.config.path, or leave vector_store out"
-_GRAPH: Final = "sql"
-_GRAPH_ELSEWHERE: Final = {
-    "llm": "config.llm finds facts and relations in one call; leave it out",
-    "custom_prompt": "facts and relations come of one call; put the instructions into custom_fact_extraction_prompt",
-    "threshold": "entities are one where their names are, however near they are in meaning; leave it out",
-}
 
 
 class MemoryConfig:
@@ -63,8 +58,12 @@ class MemoryConfig:
         vector_store: `{"provider": "faiss", "config": {"path": folder, "collection_name": name}}`: the data lie in
             `folder/name.db`, the name is `mem0` if not given.
         graph_store: `{"provider": "sql"}` keeps a knowledge graph as well, in the same database: entities and relations, found
-            with the facts. Without it our setting decides, by default there is none. Graph databases (`"neo4j"`,
-            `"memgraph"`, `"kuzu"`, …) are refused: nothing would be written there.
+            with the facts. `{"provider": "neo4j", "config": {"url": …, "username": …, "password": …, "database": …,
+            "base_label": …}}` does so, too, and shows it in Neo4j a moment later (`"memgraph"`: in Memgraph; with the first
+            three); nothing waits for that server. Beside them `"custom_prompt"` says which relations matter, `"llm"` is the
+            model where `llm` names none, and `"threshold"` can be 1: names are one where they are spelled alike. Without
+            `graph_store` our setting decides, by default there is no graph. Other graph databases (`"kuzu"`, …) are refused:
+            nothing would be written there.
         history_db_path: The SQLite file that everything is kept in, memories and history; `":memory:"` keeps nothing.
             An SQLAlchemy URL serves too.
         reranker: `{"provider": "langchain", "config": {"model": …}}`: a LangChain `BaseDocumentCompressor` that orders the best
@@ -81,9 +80,9 @@ class MemoryConfig:
     Example:
         >>> MemoryConfig(history_db_path=":memory:", version="v1.0").bare
         True
-        >>> MemoryConfig(graph_store={"provider": "neo4j"})  # doctest: +ELLIPSIS
+        >>> MemoryConfig(graph_store={"provider": "kuzu"})  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        langmem_adapter.errors.InvalidInputError: config.graph_store.provider 'neo4j' is not here: the graph lies in the ...
+        langmem_adapter.errors.InvalidInputError: config.graph_store.provider 'kuzu' is not here: the graph lies in the ...
     """
 
     def __init__(  # noqa: PLR0913 - Mem0's keys
@@ -107,7 +106,9 @@ class MemoryConfig:
         self.llm = None if llm is None else section(llm, "llm")
         self.embedder = None if embedder is None else section(embedder, "embedder")
         self.vector_store = None if vector_store is None else section(vector_store, "vector_store")
-        self.graph = None if graph_store is None else _graph(graph_store)
+        self.graph = None if graph_store is None else graph_store_of(graph_store)
+        if self.graph is not None:
+            self.llm = self.graph.llm_beside(self.llm)
         self.reranker = None if reranker is None else section(reranker, "reranker")
         self.history_db_path = history_db_path
         self.bare = version == "v1.0"
@@ -129,68 +130,6 @@ class MemoryConfig:
         if not isinstance(config, Mapping) or not all(isinstance(key, str) for key in config):
             raise InvalidInputError(f"a configuration is a dict like {{'llm': {{…}}}}, not {type(config).__name__}")
         return cls(**config)
-
-
-def section(given: object, name: str, elsewhere: Mapping[str, str] | None = None) -> tuple[str, dict[str, Any]]:
-    """Provider and options of one section of the configuration.
-
-    Args:
-        given: The section.
-        name: Its key.
-        elsewhere: What to do instead of certain other keys of it.
-
-    Raises:
-        InvalidInputError: It is no such section.
-    """
-    shape = f"config.{name} must be {{'provider': '…', 'config': {{…}}}}"
-    if not isinstance(given, Mapping):
-        raise InvalidInputError(f"{shape}, not {type(given).__name__}")
-    only(given, ("provider", "config"), f"config.{name}", elsewhere)
-    provider, options = given.get("provider"), given.get("config")
-    if not isinstance(provider, str):
-        raise InvalidInputError(
-            f"{shape}; the provider is {'missing' if provider is None else f'a {type(provider).__name__}'}"
-        )
-    if not isinstance(options, Mapping | None):
-        raise InvalidInputError(f"{shape}; its config is a {type(options).__name__}")
-    return provider, dict(options or {})
-
-
-def only(
-    given: Mapping[str, Any],
-    known: tuple[str, ...],
-    where: str,
-    elsewhere: Mapping[str, str] | None = None,
-    otherwise: str | None = None,
-) -> None:
-    """Refuse the first key that is not known, and say what to do instead.
-
-    Args:
-        given: A part of a configuration.
-        known: The keys it may have.
-        where: What to call it.
-        elsewhere: What to do instead of certain keys.
-        otherwise: What to do instead of the rest; by default to take a known key.
-
-    Raises:
-        InvalidInputError: There is such a key.
-    """
-    for key in (key if isinstance(key, str) else quoted(key) for key in given if key not in known):
-        near = difflib.get_close_matches(key, known, n=1)
-        guess = f"did you mean {near[0]!r}?" if near else otherwise or f"known are {', '.join(known)}"
-        raise InvalidInputError(f"{where} has no {key!r} here: {(elsewhere or {}).get(key, guess)}")
-
-
-def _graph(given: Mapping[str, Any]) -> Literal[True]:
-    provider, options = section(given, "graph_store", _GRAPH_ELSEWHERE)
-    if provider != _GRAPH:
-        raise InvalidInputError(
-            f"config.graph_store.provider {quoted(provider)} is not here: the graph lies in the database of the memories; say "
-            f"{{'provider': {_GRAPH!r}}}, without a config"
-        )
-    beside = "the graph lies in the database of the memories; leave it out"
-    only(options, (), "config.graph_store.config", dict.fromkeys(options, beside))
-    return True
 
 
 # ── where the data lie ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from langmem_adapter.adapters.mem0.calls import Calls
@@ -9,6 +10,7 @@ from langmem_adapter.adapters.mem0.config import MemoryConfig
 from langmem_adapter.adapters.mem0.models import chat_model, embeddings, reranker, vision
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory import Memory as Engine
+from langmem_adapter.mirror.background import Following
 from langmem_adapter.twins import awaited, planned
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ class _Guest:
         self.config = config or MemoryConfig()
         self.reranker = reranker(self.config.reranker)
         self._engine = _open(self.config)
+        _follow(self._engine, self.config)
 
     @classmethod
     def from_config(cls, config_dict: Mapping[str, Any]) -> Self:
@@ -68,7 +71,10 @@ class _Guest:
         return self._engine.engine.uses_graph and not self.bare
 
     def close(self) -> None:
-        """Write what waits and the index's snapshot, and close every connection; the object is of no use afterwards."""
+        """Write what waits and the index's snapshot, and close every connection; the object is of no use afterwards.
+
+        A graph server (`graph_store`) is brought up to date before, unless it is away or takes longer than a few seconds.
+        """
         self._engine.close()
 
     def __repr__(self) -> str:
@@ -170,8 +176,29 @@ def _open(config: MemoryConfig) -> Engine:
         config.database,
         model=None if config.llm is None else chat_model(config.llm),
         embeddings=None if config.embedder is None else embeddings(config.embedder),
-        graph=config.graph,
+        graph=None if config.graph is None else True,
+        graph_prompt=None if config.graph is None else config.graph.prompt,
         fact_extraction_prompt=config.custom_fact_extraction_prompt,
         update_memory_prompt=config.custom_update_memory_prompt,
         vision=vision(config.llm),
     )
+
+
+def _follow(engine: Engine, config: MemoryConfig) -> None:
+    """Show the graph in the graph server of the configuration, in the background."""
+    server = None if config.graph is None else config.graph.server
+    if server is None:
+        return
+    with ExitStack() as undo:
+        undo.callback(engine.close)
+        mirror = engine.graph.mirror(
+            server.url,
+            username=server.username,
+            password=server.password,
+            database=server.database,
+            dialect=server.provider,
+            label=server.label,
+            embeddings=True,
+        )
+        engine.engine.writers.add(Following(mirror))
+        undo.pop_all()

@@ -9,7 +9,7 @@ from langchain_core.documents import BaseDocumentCompressor
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models.chat_models import BaseChatModel
 
-from langmem_adapter.adapters.mem0.config import only
+from langmem_adapter.adapters.mem0.sections import only
 from langmem_adapter.addresses import check_server
 from langmem_adapter.arguments import bounded
 from langmem_adapter.errors import InvalidInputError

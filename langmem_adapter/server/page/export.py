@@ -9,6 +9,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
 
+from langmem_adapter.records.cells import harmless
 from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.results import MemoryItem
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
@@ -22,7 +23,6 @@ __all__ = ["file_name", "router"]
 _FIELDS: Final = (
     "text", "memory_type", "created_at", "updated_at", "expires_at", "revision", "role", "actor_id", "metadata", "id",
 )  # fmt: skip
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", *"\uff1d\uff0b\uff0d\uff20")  # the last: full-width signs
 _LONGEST: Final = 80
 _BOM: Final = "\ufeff".encode()  # without it spreadsheets take UTF-8 for something else
 
@@ -75,10 +75,5 @@ def _row(item: MemoryItem) -> bytes:
 
 def _written(cells: list[Any]) -> bytes:
     line = io.StringIO()
-    csv.writer(line).writerow(_harmless(cell) for cell in cells)
+    csv.writer(line).writerow(harmless(cell) for cell in cells)
     return line.getvalue().encode()
-
-
-def _harmless(cell: Any) -> Any:
-    """A cell that no spreadsheet takes for a formula, which could send what stands beside it elsewhere."""
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from itertools import islice
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 
 from langmem_adapter.arguments import filled, parse_time
 from langmem_adapter.knowledge import views
+from langmem_adapter.knowledge.picture import D3, Dot, data_of, shape_of, stops_of
 from langmem_adapter.knowledge.views import COUNTED, Ego, Tie
 from langmem_adapter.records.graph import Entity
 from langmem_adapter.records.results import MemoryItem
@@ -33,16 +34,6 @@ _NAMES: Final = 200
 """Entities whose names are proposed."""
 _FACTS: Final = 12
 """Memories about the entity in the middle, at most."""
-_KINDS: Final = {
-    kind: shape
-    for shape, kinds in {
-        "person": "person people user human man woman 人 人物 用户",
-        "place": "place location city town country region address 地点 城市 国家 地区 地址",
-        "organization": "organization organisation company employer school university 组织 公司 学校 大学 机构",
-        "animal": "animal pet dog cat 动物 宠物",
-    }.items()
-    for kind in kinds.split()
-}
 
 State: TypeAlias = Literal["later", "holds", "ended"]
 
@@ -52,14 +43,6 @@ class _Asked(Whose):
     hops: int = Field(2, ge=1, le=3)
     most: int = Field(_FIRST, ge=1, le=_MOST)
     as_of: Filled[str] = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Stop:
-    """A moment of the slider: the last at which something changed on some day, or now."""
-
-    at: datetime
-    title: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +97,10 @@ def _shown(ego: Ego, asked: _Asked, at: datetime, now: datetime) -> dict[str, An
         "kinds": sorted({_shape(near.entity) for near in ego.entities[1:]}),
         "more": more,
         "counted": COUNTED,
+        "d3": D3,
         "at_time": at,
         "middle": ego.entities[0].entity,
-        "picture": _picture(ego, ties, _stops(ties, now), at),
+        "picture": _picture(ego, ties, now, at),
     }
 
 
@@ -129,46 +113,12 @@ def _state(tie: Tie, at: datetime) -> State:
 
 
 def _shape(entity: Entity) -> str:
-    """The shape that stands for an entity's type; a user is a person."""
-    if not entity.type and entity.name == entity.scope.user_id:
-        return "person"
-    return _KINDS.get(entity.type.strip().casefold(), "thing")
+    return shape_of(entity.type, entity.name, entity.scope)
 
 
-def _stops(ties: list[Tie], now: datetime) -> list[_Stop]:
-    """The days on which something changed, and now, in order; what changed today until now counts as now."""
-    changes = sorted(at for tie in ties for at in (tie.relation.valid_from, tie.relation.valid_to) if at is not None)
-    days: dict[date, datetime] = {at.date(): at for at in changes if at > now or at.date() != now.date()}
-    stops = [_Stop(at, day.isoformat()) for day, at in days.items()]
-    return sorted([*stops, _Stop(now, "now")], key=lambda stop: stop.at)
-
-
-def _picture(ego: Ego, ties: list[Tie], stops: list[_Stop], at: datetime) -> dict[str, Any]:
-    return {
-        "at": _milliseconds(at),
-        "stops": [{"at": _milliseconds(stop.at), "iso": stop.at.isoformat(), "title": stop.title} for stop in stops],
-        "nodes": [
-            {
-                "name": near.entity.name,
-                "type": near.entity.type,
-                "shape": _shape(near.entity),
-                "hops": near.hops,
-                "mentions": near.entity.mentions,
-            }
-            for near in ego.entities
-        ],
-        "ties": [
-            {
-                "source": tie.source,
-                "target": tie.target,
-                "name": tie.relation.relation.replace("_", " "),
-                "from": _milliseconds(tie.relation.valid_from),
-                "to": _milliseconds(tie.relation.valid_to),
-            }
-            for tie in ties
-        ],
-    }
-
-
-def _milliseconds(at: datetime | None) -> int | None:
-    return None if at is None else int(at.timestamp() * 1000)
+def _picture(ego: Ego, ties: list[Tie], now: datetime, at: datetime) -> dict[str, Any]:
+    dots = [
+        Dot(near.entity.name, near.entity.type, _shape(near.entity), near.hops, near.entity.mentions)
+        for near in ego.entities
+    ]
+    return data_of(dots, ties, stops_of((tie.relation for tie in ties), now), at)

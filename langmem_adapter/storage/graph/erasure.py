@@ -61,9 +61,10 @@ def _unsay(connection: Connection, ids: Select[tuple[int]], tell: Callable[[str,
     said = connection.execute(select(_link.relation_id).where(*elsewhere).distinct()).scalars().all()
     connection.execute(delete(relation_memories).where(*elsewhere))
     for start in range(0, len(said), _CHUNK):
+        named = relations.c.id.in_(said[start : start + _CHUNK])
         # One without any memory was written by hand, and stands.
         silent = relations.c.retired_at.is_(None), _of_it, ~_of_it.where(_link.dropped_at.is_(None))
-        chosen = relations.c.id.in_(said[start : start + _CHUNK]), *silent
-        pks = connection.execute(select(relations.c.pk).where(*chosen).order_by(relations.c.pk)).scalars().all()
-        connection.execute(update(relations).where(relations.c.pk.in_(pks)).values(retired_at=datetime.now(UTC)))
-        tell(RELATIONS, pks)
+        connection.execute(update(relations).where(named, *silent).values(retired_at=datetime.now(UTC)))
+        tell(
+            RELATIONS, connection.execute(select(relations.c.pk).where(named).order_by(relations.c.pk)).scalars().all()
+        )

@@ -21,11 +21,11 @@ from langmem_adapter.storage.graph.people import People, called
 from langmem_adapter.storage.graph.tables import BY_HAND, entities, relation_memories, relations
 from langmem_adapter.storage.moments import FIRST, LAST, UTCDateTime
 from langmem_adapter.storage.prepared import Prepared, any_of
-from langmem_adapter.storage.scopes import expand, of_row
+from langmem_adapter.storage.scopes import expand, of_row, within
 from langmem_adapter.storage.tables import scopes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from datetime import datetime
 
     from sqlalchemy import ColumnElement, Connection
@@ -40,6 +40,7 @@ __all__ = [
     "around",
     "by_pks",
     "conditions",
+    "every",
     "newest",
     "of_memories",
     "page",
@@ -49,6 +50,9 @@ ALL: Final = 2**31 - 1
 """More than there can be."""
 _APART: Final = 64
 """Up to so many scopes or entities are read one by one, each in the order of an index, and more in one statement."""
+
+_TOGETHER: Final = 1_000
+"""Relations that are held at a time where all are read."""
 
 
 class _Bound(UTCDateTime):
@@ -244,6 +248,18 @@ def _newest_statement(column: Column, *, past: bool, named: bool, several: bool)
     called = [relations.c.relation == bindparam("relation")] if named else []
     query = select(relations.c.pk).where(chosen, *called, relations.c.pk < bindparam("last"), *conditions(past=past))
     return Prepared(query.order_by(relations.c.pk.desc()).limit(bindparam("k", type_=Integer)))
+
+
+def every(connection: Connection, scope: Scope, when: When) -> Iterator[Sequence[tuple[int, int, int]]]:
+    """All relations within *scope*, however many: pk, source and target, the first recorded first, some at a time."""
+    query = (
+        select(*_EDGE)
+        .join(scopes, relations.c.scope_id == scopes.c.id)
+        .where(within(scope), *conditions(past=when.past))
+    )
+    in_parts = query.order_by(relations.c.pk).execution_options(yield_per=_TOGETHER)
+    for rows in connection.execute(in_parts, when.values).partitions():
+        yield [tuple(row) for row in rows]
 
 
 def by_pks(connection: Connection, pks: Collection[int], when: When = NOW) -> dict[int, Relation]:

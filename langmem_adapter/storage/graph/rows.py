@@ -52,6 +52,7 @@ class Rows:
     _sayings: defaultdict[str, dict[str, Link]] = field(default_factory=lambda: defaultdict(dict))
     _new_names: list[dict[str, Any]] = field(default_factory=list)
     _changes: list[dict[str, Any]] = field(default_factory=list)
+    _told: set[tuple[str, int]] = field(default_factory=set)
 
     # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -243,7 +244,7 @@ class Rows:
             self.beliefs.remove(belief)
             return
         belief.retired_at, belief.changed = self.now, True
-        self._change(RELATIONS, belief.pk, "delete")
+        self._change(RELATIONS, belief.pk, "delete", self.draw())
 
     def link(self, belief: Belief, memory_id: str, time: datetime) -> bool:
         """Note that a memory says a relation.
@@ -258,7 +259,7 @@ class Rows:
             known.dropped_at, known.changed = None, True
         else:
             return False
-        self._tell_of(belief)
+        self._tell_of(RELATIONS, belief)
         return True
 
     def drop(self, link: Link) -> None:
@@ -266,7 +267,7 @@ class Rows:
         link.dropped_at, link.changed = self.now, True
         belief = self.beliefs.of_id(link.relation_id)
         if belief is not None:
-            self._tell_of(belief)
+            self._tell_of(RELATIONS, belief)
 
     def drawn(self, space: str) -> int:
         """The number of a new row of a space."""
@@ -274,19 +275,26 @@ class Rows:
         self._change(space, seq, "put", seq)
         return seq
 
-    def _tell_of(self, belief: Belief) -> None:
-        if not belief.new:
-            self._change(RELATIONS, belief.pk, "put")
+    def _tell_of(self, space: str, row: Belief | Node) -> None:
+        """Let the change feed name a row; a new one is named as it is drawn."""
+        if not row.new and (space, row.pk) not in self._told:
+            self._change(space, row.pk, "put", self.draw())
 
-    def _change(self, space: str, pk: int, op: str, seq: int | None = None) -> None:
-        number = self.draw() if seq is None else seq
-        self._changes.append({"seq": number, "nonce": secrets.token_bytes(8), "space": space, "row": pk, "op": op})
+    def _change(self, space: str, pk: int, op: str, seq: int) -> None:
+        self._told.add((space, pk))
+        self._changes.append({"seq": seq, "nonce": secrets.token_bytes(8), "space": space, "row": pk, "op": op})
 
     # ── posting ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def post(self) -> None:
         """Write the difference, and tell the change feed of it."""
+        # Contract: no row of the graph changes unless the feed names it, with the same transaction. Proved by
+        # tests/mirror/test_campaign.py::test_a_history_of_kills_leaves_the_mirror_as_the_database.
         nodes, beliefs = self.nodes.values(), list(self.beliefs)
+        for space, changed in ((ENTITIES, nodes), (RELATIONS, beliefs)):
+            for row in changed:
+                if row.changed:
+                    self._tell_of(space, row)
         known = {belief.id for belief in beliefs}
         links = [link for of_relation in self.links.values() for link in of_relation.values()]
         for statement, rows in (

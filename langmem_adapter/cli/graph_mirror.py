@@ -1,0 +1,123 @@
+"""The command `graph mirror`: keeps the knowledge graph in step in Neo4j or Memgraph."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from threading import Event
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+import typer
+from rich.text import Text
+
+from langmem_adapter.addresses import shown
+from langmem_adapter.cli.failures import CommandError, ExitCode
+from langmem_adapter.cli.options import Call, named, option
+from langmem_adapter.cli.output import visible
+from langmem_adapter.cli.upkeep import Bar
+from langmem_adapter.records.plain import as_data
+
+if TYPE_CHECKING:
+    from langmem_adapter.embedding.embedder import Embedder
+    from langmem_adapter.mirror.mirror import MirrorReport
+
+__all__ = ["PASSWORD", "login", "mirror"]
+
+PASSWORD: Final = "NEO4JPASSWORD"  # noqa: S105 - the name of a variable
+_COUNTED: Final = ("entities", "relations", "removed", "applied")
+
+
+def mirror(
+    call: Call,
+    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="As bolt://localhost:7687 or neo4j+s://host.")],
+    *,
+    once: Annotated[bool, typer.Option("--once", help="Bring it up to date and end; else go on for ever.")] = False,
+    every: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="How often to look for changes.")] = 2.0,
+    into: Annotated[str | None, option(metavar="NAME", help="The database there.")] = None,
+    username: Annotated[str | None, option(metavar="NAME", help="Else NEO4J_USERNAME, else neo4j.")] = None,
+    password_env: Annotated[str, typer.Option(metavar="VARIABLE", help="Where the password stands.")] = PASSWORD,
+    label: Annotated[str, typer.Option(metavar="LABEL", help="Of the nodes.")] = "Entity",
+    dialect: Annotated[Literal["neo4j", "memgraph"] | None, option(help="Else the server is asked.")] = None,
+    vectors: Annotated[bool, typer.Option("--vectors", help="Give each node an embedding of its name.")] = False,
+) -> None:
+    """Keep a copy of the graph in step in Neo4j or Memgraph, to look at it there.
+
+    All of it, or that of -u, --agent, --run. It only reads the memory, and goes
+    on where it stopped, however it ended. The password is read from the
+    environment, or asked for where --username names somebody.
+    In a pipe the numbers are: entities, relations, removed, applied.
+
+    [bold]Examples[/bold]
+    $ NEO4JPASSWORD=... langmem-adapter graph mirror bolt://localhost:7687
+    $ langmem-adapter graph mirror bolt://localhost:7687 --once -u alice
+    """
+    from langmem_adapter.mirror.mirror import Mirror
+
+    how: dict[str, Any] = {"name": into, "label": label, "dialect": dialect, **login(call, username, password_env)}
+    with ExitStack() as opened:
+        database = opened.enter_context(call.database())
+        embedder = _embedder(call) if vectors else None
+        kept = opened.enter_context(Mirror(database, address, embedder=embedder, **how, **call.scope))
+        progress = opened.enter_context(Bar(call, what="rows")).show
+        if once:
+            _show(call, kept.run_once(progress=progress))
+        else:
+            whose = f" of {named(call.scope)}" if call.scope else ""
+            call.output.note(f"mirroring the graph{whose} into {shown(address)}; Ctrl-C stops it")
+            with _until_told() as stop:
+                kept.follow(stop, every=every, progress=progress, told=lambda report: _note(call, report))
+
+
+def login(call: Call, username: str | None, variable: str) -> dict[str, str | None]:
+    """The login at a graph server: from the environment, or asked for where somebody is named."""
+    password = os.environ.get(variable)
+    if password is None and variable != PASSWORD:
+        raise CommandError(
+            f"there is no {variable} in the environment",
+            code="usage",
+            exit_code=ExitCode.USAGE,
+            hint=f"export {variable}=…, or leave out --password-env",
+        )
+    if password is None and username is not None and call.output.on_terminal and not call.output.as_json:
+        password = typer.prompt(f"Password of {username}", hide_input=True, err=True)
+    if password is None:
+        return {"username": username, "password": None}
+    return {"username": username or os.environ.get("NEO4J_USERNAME"), "password": password}
+
+
+def _embedder(call: Call) -> "Embedder":
+    from langmem_adapter.embedding.embedder import Embedder
+    from langmem_adapter.embedding.resolve import embedding_limits, resolve_embeddings
+
+    spec, settings = call.options["embeddings"] or call.settings.embeddings, call.settings
+    vectors = resolve_embeddings(spec, settings)
+    return Embedder(vectors, dimensions=None, limits=embedding_limits(spec, vectors, settings))
+
+
+@contextmanager
+def _until_told() -> Iterator[Event]:
+    """An event that Ctrl-C, or the end of a service, sets: the run that is under way ends by itself."""
+    stop, before = Event(), {}
+    for number in (signal.SIGINT, signal.SIGTERM):
+        before[number] = signal.signal(number, lambda *_: stop.set())
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _show(call: Call, report: "MirrorReport") -> None:
+    call.output.show([as_data(report)], columns=_COUNTED, picture=lambda: Text(visible(_told(report))))
+
+
+def _note(call: Call, report: "MirrorReport") -> None:
+    call.output.note(_told(report))
+
+
+def _told(report: "MirrorReport") -> str:
+    if not report.changed:
+        return f"up to date at change {report.applied}"
+    rebuilt = "filled anew: " if report.rebuilt else ""
+    gone = f", {report.removed} removed" if report.removed else ""
+    return f"{rebuilt}{report.entities} entities and {report.relations} relations written{gone}; at change {report.applied}"

@@ -1,0 +1,235 @@
+"""The knowledge graph as a whole, out and in: to files, to networkx, from files."""
+
+from __future__ import annotations
+
+import io
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from langmem_adapter.arguments import scope_if_given
+from langmem_adapter.errors import InvalidInputError, MissingDependencyError
+from langmem_adapter.knowledge.exits import ENDINGS, form_of, opened, written
+from langmem_adapter.knowledge.given import moment, when_of
+from langmem_adapter.knowledge.intake import take_in
+from langmem_adapter.knowledge.lines import told_in
+from langmem_adapter.knowledge.whole import parts
+from langmem_adapter.records.checks import quoted
+from langmem_adapter.records.graph import Entity
+from langmem_adapter.records.plain import as_data
+from langmem_adapter.records.scope import Scope
+from langmem_adapter.storage.graph.reads import When
+from langmem_adapter.twins import Plan, awaited, planned
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from os import PathLike
+
+    import networkx as nx
+
+    from langmem_adapter.knowledge.exits import Exit, Exported, Target
+    from langmem_adapter.knowledge.intake import Intake, Refused
+    from langmem_adapter.knowledge.lines import Lines
+    from langmem_adapter.storage.database import Database
+    from langmem_adapter.storage.ledger import Ledger
+
+__all__ = ["Exchange", "lines_of"]
+
+_LINES: Final[dict[str, Lines]] = {
+    **{ending: "jsonl" for ending, form in ENDINGS.items() if form == "jsonl"},
+    ".csv": "csv",
+    ".tsv": "csv",
+}
+
+
+class Exchange:
+    """The part of `GraphMemory` that takes whole graphs out and in."""
+
+    _database: Database
+    _ledger: Ledger
+
+    @planned
+    def export(
+        self,
+        target: Target,
+        *,
+        format: Exit | None = None,  # noqa: A002 - the plain word
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        as_of: datetime | str | None = None,
+        known_at: datetime | str | None = None,
+        history: bool = False,
+    ) -> Plan[Exported]:
+        """Write the whole graph of a scope to a file, however large it is; all of it is as it was at one moment.
+
+        Args:
+            target: The path of a file, which appears when all of it is written; or a stream, of bytes or text.
+            format: `"jsonl"` or `"csv"`, which `load` takes back, `"csv-nodes"` (a table of the entities), `"graphml"` (Gephi,
+                yEd, networkx), `"cypher"` (statements for Neo4j 5) or `"html"` (a picture that moves through time and needs no
+                network; of a large graph the newest part). By default what the ending of the path says.
+            user_id: Whose graph; at least one of the three is needed, the others are then free.
+            agent_id: The agent.
+            run_id: The run or session.
+            as_of: Only what held at that moment, datetime or ISO 8601; by default everything, whenever it holds or held.
+            known_at: What was believed at that moment; default now.
+            history: What was believed once and is no longer, too.
+
+        Raises:
+            ScopeError: No field of the scope is given, or one is blank.
+            InvalidInputError: An argument cannot be used.
+            OSError: The file cannot be written.
+
+        Example:
+            >>> import io
+            >>> from langmem_adapter import Memory
+            >>> memory, other, file = Memory(":memory:"), Memory(":memory:"), io.StringIO()
+            >>> added = memory.graph.add("Anna", "lives in", "Lyon", user_id="alice", valid_from="2019-05-01")
+            >>> memory.graph.export(file, format="jsonl", user_id="alice")
+            Exported(format='jsonl', entities=2, relations=1)
+            >>> other.graph.load(io.StringIO(file.getvalue()), format="jsonl").added
+            1
+            >>> [relation.text for relation in other.graph.relations(user_id="alice")]
+            ['Anna lives in Lyon']
+            >>> memory.close(), other.close()
+            (None, None)
+        """
+        form = form_of(format, target)
+        when = _when(as_of, known_at, history=history)
+        return Plan.apart(partial(self._export, target, form, Scope(user_id, agent_id, run_id), when))
+
+    aexport = awaited(export)
+
+    @planned
+    def load(
+        self,
+        source: str | PathLike[str] | IO[bytes] | IO[str],
+        *,
+        format: Lines | None = None,  # noqa: A002 - the plain word
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        refused: Callable[[Refused], object] | None = None,
+        progress: Callable[[int], object] | None = None,
+    ) -> Plan[Intake]:
+        """Take relations in from a file: what `export` wrote, or triples of your own; they stand as those written by hand do.
+
+        A line has `source`, `relation` and `target`, and may have `source_type`, `target_type`, `valid_from`, `valid_to`,
+        `mentions`, `confidence`, `user_id`, `agent_id`, `run_id`. It tells what is known elsewhere, with its dates, and is no
+        statement of today: it ends nothing, also where somebody has one such target at a time, and without `valid_from` nobody
+        knows since when it holds. Loaded again, nothing changes. Which memories said a relation, its id, and when it was
+        believed stay behind: those belong to the database that it comes from.
+
+        Args:
+            source: The path of a file, or a stream, of bytes or text; it is read line by line, however large it is.
+            format: `"jsonl"`, or `"csv"` with the names of the columns in its first line; by default what the ending says.
+            user_id: Whose graph. Where any of the three is given, no line may contradict; else each line says whose it is.
+            agent_id: The agent.
+            run_id: The run or session.
+            refused: Gets each line that is refused, as it comes, with the reason.
+            progress: Gets the number of lines that are done, after each 500.
+
+        Returns:
+            What became of the lines. Those before a failure stand; load the file again.
+
+        Raises:
+            InvalidInputError: An argument cannot be used, or the first line of a table lacks a column or has one too many.
+            OSError: The file cannot be read.
+        """
+        lines = lines_of(format, source)
+        within = scope_if_given(user_id, agent_id, run_id)
+
+        def run() -> Intake:
+            with _reading(source) as stream:
+                return take_in(self._ledger, told_in(stream, lines, within), refused=refused, progress=progress)
+
+        return Plan.apart(run)
+
+    aload = awaited(load)
+
+    @planned
+    def to_networkx(
+        self,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        as_of: datetime | str | None = None,
+        known_at: datetime | str | None = None,
+        history: bool = False,
+    ) -> Plan[nx.MultiDiGraph[str]]:
+        """The whole graph of a scope as a `networkx.MultiDiGraph`; its nodes are ids of entities, the edges numbered rows.
+
+        The name is an attribute of a node: `networkx.relabel_nodes(graph, dict(graph.nodes(data="name")))` puts names in the
+        place of the ids, where no two are the same.
+
+        Args:
+            user_id: Whose graph; at least one of the three is needed, the others are then free.
+            agent_id: The agent.
+            run_id: The run or session.
+            as_of: Only what held at that moment, datetime or ISO 8601; by default everything, whenever it holds or held.
+            known_at: What was believed at that moment; default now.
+            history: What was believed once and is no longer, too.
+
+        Raises:
+            ScopeError: No field of the scope is given, or one is blank.
+            MissingDependencyError: networkx is not installed.
+        """
+        scope, when = Scope(user_id, agent_id, run_id), _when(as_of, known_at, history=history)
+        return Plan.apart(partial(self._to_networkx, scope, when))
+
+    ato_networkx = awaited(to_networkx)
+
+    def _export(self, target: Target, form: Exit, scope: Scope, when: When) -> Exported:
+        with self._database.read() as connection, opened(target) as write:
+            return written(form, parts(connection, scope, when), when.held or datetime.now(UTC), write)
+
+    def _to_networkx(self, scope: Scope, when: When) -> nx.MultiDiGraph[str]:
+        try:
+            from networkx import MultiDiGraph  # noqa: PLC0415 - it is nobody's but its user's
+        except ModuleNotFoundError:
+            raise MissingDependencyError("networkx") from None
+        graph: nx.MultiDiGraph[str] = MultiDiGraph()
+        with self._database.read() as connection:
+            for part in parts(connection, scope, when):
+                if isinstance(part, Entity):
+                    graph.add_node(part.id, **_attributes(part, but="id"))
+                else:
+                    graph.add_edge(part.source, part.target, part.row, **_attributes(part.relation))
+        return graph
+
+
+def lines_of(form: object, source: object) -> Lines:
+    """What the lines of a file are: as it is said, or by the ending of its name.
+
+    Raises:
+        InvalidInputError: Nothing tells it, or it is something else.
+    """
+    known: dict[object, Lines] = {"jsonl": "jsonl", "csv": "csv"}
+    told = known.get(form) if form is not None else None
+    if form is None and not hasattr(source, "read"):
+        told = _LINES.get(Path(str(source)).suffix.lower())
+    if told is None:
+        said = f"not {quoted(form)}" if form is not None else f"and {quoted(source)} tells none by its ending"
+        raise InvalidInputError(f"format is 'jsonl' or 'csv', {said}")
+    return told
+
+
+def _when(as_of: object, known_at: object, *, history: bool) -> When:
+    told = when_of(as_of, known_at, history=history)
+    return When(moment(as_of, "as_of"), told.known, told.history)
+
+
+def _attributes(record: Any, *, but: str = "") -> dict[str, Any]:
+    return {name: value for name, value in as_data(record).items() if name != but}
+
+
+@contextmanager
+def _reading(source: str | PathLike[str] | IO[bytes] | IO[str]) -> Iterator[IO[bytes] | IO[str]]:
+    if isinstance(source, io.IOBase) or hasattr(source, "read"):
+        yield source  # type: ignore[misc]  # whatever reads is a stream
+    else:
+        with Path(source).open("rb") as stream:
+            yield stream

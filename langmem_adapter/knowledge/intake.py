@@ -1,0 +1,164 @@
+"""Relations from elsewhere (a file, another graph), taken in batch by batch, with a report of what was not.
+
+Whoever reads them gives each as `Told`: where it stands there, and the relation with the scope it shall have, or why it is none
+(`Refused`), or that nobody believes it there any more (`Past`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from langmem_adapter.records.graph import Triple
+    from langmem_adapter.records.scope import Scope
+    from langmem_adapter.storage.ledger import Ledger
+
+__all__ = ["Intake", "Past", "Refused", "Stated", "Told", "take_in"]
+
+_BATCH: Final = 500
+"""Relations of one transaction: others wait for it."""
+_LISTED: Final = 1_000
+"""Refusals that a report lists; all of them are counted, and told one by one to whoever asks."""
+_ONE: Final = "source and target are one and the same; nothing is related to itself"
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """A relation that is told elsewhere.
+
+    Attributes:
+        where: Where it stands there: `"line 7"`.
+        begins: How it begins there, for a report.
+        scope: The exact scope that it shall have.
+        triple: The relation.
+    """
+
+    where: str
+    begins: str
+    scope: Scope
+    triple: Triple
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Something that is no relation, or none that may be taken in.
+
+    Attributes:
+        where: Where it stands: `"line 7"`.
+        begins: How it begins.
+        reason: Why it was refused.
+    """
+
+    where: str
+    begins: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A relation that nobody believes any more where it is told.
+
+    Attributes:
+        where: Where it stands.
+    """
+
+    where: str
+
+
+Told: TypeAlias = Stated | Refused | Past
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """What became of relations from elsewhere; the counts add up to `read`.
+
+    Attributes:
+        read: How many were told.
+        added: Those that are new.
+        widened: Those that were known, and of which more is known now: other dates, more mentions.
+        known: Those of which all was known; nothing was written.
+        past: Those that nobody believes any more where they were told. What was believed, and when, is the own past of each
+            database, which none can take over from another.
+        refused: How many were refused.
+        refusals: The first thousand of these, with the reasons.
+    """
+
+    read: int = 0
+    added: int = 0
+    widened: int = 0
+    known: int = 0
+    past: int = 0
+    refused: int = 0
+    refusals: tuple[Refused, ...] = ()
+
+
+def take_in(
+    ledger: Ledger,
+    told: Iterable[Told],
+    *,
+    refused: Callable[[Refused], object] | None = None,
+    progress: Callable[[int], object] | None = None,
+) -> Intake:
+    """Take relations in, 500 of them in one transaction, so that however many are told, only these are held.
+
+    Taken in again, they are known: what is known only grows (see `storage.graph.taking`). So whoever was broken off begins
+    anew.
+
+    Args:
+        ledger: Writes them.
+        told: What is told, in order.
+        refused: Gets each that is refused, as it comes.
+        progress: Gets the number of those that were read, after each transaction.
+    """
+    tally, source = _Tally(refused), iter(told)
+    while batch := list(islice(source, _BATCH)):
+        _take(ledger, batch, tally)
+        if progress is not None:
+            progress(tally.read)
+    return tally.report()
+
+
+class _Tally:
+    def __init__(self, refused: Callable[[Refused], object] | None) -> None:
+        self._counts: Counter[str] = Counter()
+        self._refusals: list[Refused] = []
+        self._tell = refused
+
+    @property
+    def read(self) -> int:
+        return self._counts.total()
+
+    def refuse(self, each: Refused) -> None:
+        self._counts["refused"] += 1
+        if len(self._refusals) < _LISTED:
+            self._refusals.append(each)
+        if self._tell is not None:
+            self._tell(each)
+
+    def count(self, what: str) -> None:
+        self._counts[what] += 1
+
+    def report(self) -> Intake:
+        return Intake(read=self.read, **self._counts, refusals=tuple(self._refusals))
+
+
+def _take(ledger: Ledger, batch: Sequence[Told], tally: _Tally) -> None:
+    stated: dict[Scope, list[Stated]] = {}
+    for each in batch:
+        if isinstance(each, Stated):
+            stated.setdefault(each.scope, []).append(each)
+        elif isinstance(each, Refused):
+            tally.refuse(each)
+        else:
+            tally.count("past")
+    for scope, some in stated.items():
+        for each, became in zip(some, ledger.take_in(scope, [one.triple for one in some]), strict=True):
+            if became == "same":
+                tally.refuse(Refused(each.where, each.begins, _ONE))
+            else:
+                tally.count(became)

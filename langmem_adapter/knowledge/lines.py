@@ -1,0 +1,216 @@
+"""Relations as the lines of a file: JSON lines, or a table (CSV). What `exits` writes is read here; so is what others write.
+
+A line at a time is held, of bounded length. A line that cannot be read is told as one that was refused, never left out.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+from langmem_adapter.errors import InvalidInputError, ScopeError
+from langmem_adapter.knowledge.given import confidence_of, moment, name_of, relation_of, type_of
+from langmem_adapter.knowledge.intake import Past, Refused, Stated
+from langmem_adapter.records.cells import plain
+from langmem_adapter.records.checks import quoted
+from langmem_adapter.records.graph import Triple
+from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import IO
+
+    from langmem_adapter.knowledge.intake import Told
+
+__all__ = ["COLUMNS", "Lines", "told_in"]
+
+Lines: TypeAlias = Literal["jsonl", "csv"]
+
+COLUMNS: Final = (
+    *SCOPE_FIELDS, "source", "relation", "target", "source_type", "target_type", "valid_from", "valid_to", "mentions",
+    "confidence", "recorded_at", "retired_at", "id", "memory_ids",
+)  # fmt: skip
+"""Columns of the table of relations, and beside `scope` the keys of a line of JSON."""
+
+_NEEDED: Final = ("source", "relation", "target")
+_LONGEST: Final = 1_000_000
+"""Bytes of a line."""
+_SHOWN: Final = 60
+"""Characters of a refused line that a report shows."""
+_MOST_MENTIONS: Final = 2**31 - 1
+_DELIMITERS: Final = ",;\t"
+_TOO_LONG: Final = f"the line is longer than {_LONGEST:,} bytes"
+
+
+def told_in(stream: IO[bytes] | IO[str], lines: Lines, within: Scope | None) -> Iterator[Told]:
+    """What the lines of a file tell, in order.
+
+    Args:
+        stream: The file, open for reading; UTF-8 where it gives bytes.
+        lines: What they are: `"jsonl"` or `"csv"`.
+        within: Whose graph: a line may name further fields of a scope, and none that contradicts. `None` where each line says
+            whose it is.
+
+    Raises:
+        InvalidInputError: The header of a table lacks a column, or has one that is not known.
+    """
+    return _objects(stream, within) if lines == "jsonl" else _rows(stream, within)
+
+
+# ── the lines ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _raw(stream: IO[bytes] | IO[str]) -> Iterator[tuple[int, str | None]]:
+    """Lines with their numbers; `None` for one that is too long."""
+    number = 0
+    while line := stream.readline(_LONGEST + 1):
+        number += 1
+        whole = len(line) <= _LONGEST
+        while len(line) > _LONGEST and line[-1] not in {10, "\n"}:
+            line = stream.readline(_LONGEST + 1)
+        yield number, _decoded(line, first=number == 1) if whole else None
+
+
+def _decoded(line: bytes | str, *, first: bool) -> str:
+    # What is no UTF-8 becomes lone surrogates, which no name may hold.
+    text = line.decode("utf-8", "surrogateescape") if isinstance(line, bytes) else line
+    return text.removeprefix("\ufeff") if first else text
+
+
+def _objects(stream: IO[bytes] | IO[str], within: Scope | None) -> Iterator[Told]:
+    for number, line in _raw(stream):
+        where = f"line {number}"
+        if line is None:
+            yield Refused(where, "", _TOO_LONG)
+        elif line.strip():
+            yield _object(where, line.strip(), within)
+
+
+def _object(where: str, line: str, within: Scope | None) -> Told:
+    try:
+        found = json.loads(line)
+    except json.JSONDecodeError as error:
+        return _refused(where, line, f"broken JSON at column {error.colno}: {error.msg}")
+    except (ValueError, RecursionError):
+        return _refused(where, line, "this JSON is nested too deeply, or holds a number of thousands of digits")
+    if not isinstance(found, dict):
+        return _refused(where, line, 'a relation is an object: {"source": …, "relation": …, "target": …}')
+    scope = found.pop("scope", None) or {}
+    if not isinstance(scope, dict) or not scope.keys() <= {*SCOPE_FIELDS}:
+        return _refused(where, line, f"scope is an object with {', '.join(SCOPE_FIELDS)}, not {quoted(scope)}")
+    if unknown := found.keys() - {*COLUMNS}:
+        return _refused(where, line, _unknown(sorted(unknown)))
+    return _told(where, line, {**scope, **found}, within)
+
+
+def _rows(stream: IO[bytes] | IO[str], within: Scope | None) -> Iterator[Told]:
+    lost: list[Refused] = []
+    lines = _texts(stream, lost)
+    header = next(lines, "")
+    delimiter = max(_DELIMITERS, key=header.count)
+    names = [name.strip() for name in next(csv.reader([header], delimiter=delimiter), [])]
+    _check_header(names)
+    reader = csv.reader(lines, delimiter=delimiter)
+    while True:
+        where = f"line {reader.line_num + 2}"
+        try:
+            row = next(reader, None)
+            told = None if not row else _row(where, names, row, within)
+        except csv.Error as error:
+            row, told = [], Refused(where, "", f"broken CSV: {error}")
+        yield from lost
+        lost.clear()
+        if told is not None:
+            yield told
+        if row is None:
+            return
+
+
+def _texts(stream: IO[bytes] | IO[str], lost: list[Refused]) -> Iterator[str]:
+    for number, line in _raw(stream):
+        if line is None:
+            lost.append(Refused(f"line {number}", "", _TOO_LONG))
+        yield line or "\n"
+
+
+def _check_header(names: list[str]) -> None:
+    if missing := [name for name in _NEEDED if name not in names]:
+        raise InvalidInputError(
+            f"the first line names the columns: {', '.join(_NEEDED)} and others; {', '.join(missing)} is missing"
+        )
+    if unknown := sorted({*names} - {*COLUMNS}):
+        raise InvalidInputError(_unknown(unknown))
+    if len({*names}) < len(names):
+        raise InvalidInputError("a column is there twice; remove one")
+
+
+def _row(where: str, names: list[str], row: list[str], within: Scope | None) -> Told:
+    begins = ",".join(row)
+    if len(row) != len(names):
+        return _refused(where, begins, f"{len(row)} cells, where the first line names {len(names)} columns")
+    values: dict[str, Any] = {name: plain(cell) for name, cell in zip(names, row, strict=True) if cell}
+    for name, kind, what in (("mentions", int, "a whole number"), ("confidence", float, "a number")):
+        try:
+            values |= {name: kind(values[name])} if name in values else {}
+        except ValueError:
+            return _refused(where, begins, f"{name} is {what}, not {quoted(values[name])}")
+    return _told(where, begins, values, within)
+
+
+def _unknown(names: list[str]) -> str:
+    return f"{', '.join(map(quoted, names))} has no place in a relation; remove it, or use one of {', '.join(COLUMNS)}"
+
+
+def _refused(where: str, line: str, reason: str) -> Refused:
+    return Refused(where, _begins(line), reason)
+
+
+def _begins(line: str) -> str:
+    shown = line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"
+    return shown.encode(errors="replace").decode()
+
+
+# ── a relation ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _told(where: str, line: str, values: Mapping[str, Any], within: Scope | None) -> Told:
+    if values.get("retired_at") is not None:
+        return Past(where)
+    try:
+        return Stated(where, _begins(line), _scope(values, within), _triple(values))
+    except (InvalidInputError, ScopeError) as error:
+        return _refused(where, line, str(error))
+
+
+def _scope(values: Mapping[str, Any], within: Scope | None) -> Scope:
+    named = {name: values[name] for name in SCOPE_FIELDS if values.get(name) is not None}
+    for name, value in {} if within is None else within.named.items():
+        if named.setdefault(name, value) != value:
+            raise ScopeError(f"{name} {quoted(named[name])} lies outside {name}={quoted(value)}, which was given")
+    return Scope(**named)
+
+
+def _triple(values: Mapping[str, Any]) -> Triple:
+    if missing := [name for name in _NEEDED if values.get(name) in (None, "")]:
+        raise InvalidInputError(f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing")
+    triple = Triple(
+        source=name_of(values.get("source"), "source"),
+        relation=relation_of(values.get("relation")),
+        target=name_of(values.get("target"), "target"),
+        source_type=type_of(values.get("source_type"), "source_type"),
+        target_type=type_of(values.get("target_type"), "target_type"),
+        valid_from=moment(values.get("valid_from"), "valid_from"),
+        valid_to=moment(values.get("valid_to"), "valid_to"),
+        confidence=confidence_of(1.0 if values.get("confidence") is None else values["confidence"]),
+        mentions=_mentions_of(1 if values.get("mentions") is None else values["mentions"]),
+    )
+    if triple.valid_from is not None and triple.valid_to is not None and triple.valid_from >= triple.valid_to:
+        raise InvalidInputError("valid_from must lie before valid_to")
+    return triple
+
+
+def _mentions_of(mentions: object) -> int:
+    if isinstance(mentions, bool) or not isinstance(mentions, int) or not 1 <= mentions <= _MOST_MENTIONS:
+        raise InvalidInputError(f"mentions is a whole number from 1, not {quoted(mentions)}")
+    return mentions

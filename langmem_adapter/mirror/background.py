@@ -1,0 +1,73 @@
+"""A mirror that is kept up to date by a thread of its own, for as long as a memory is open."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from langmem_adapter.mirror.mirror import Mirror
+
+__all__ = ["Following"]
+
+_log = logging.getLogger("langmem_adapter")
+
+_AGAIN: Final = 60.0  # seconds after which what was refused is tried once more
+_PATIENCE: Final = 5.0  # seconds that closing waits
+
+
+class Following:
+    """Keeps a mirror up to date in the background, and closes it in the end.
+
+    Whatever becomes of the graph server, the memory does not notice: what goes wrong is told in the log, and tried again.
+
+    Args:
+        mirror: The mirror; it is this one's to close.
+        every: Seconds between two looks at the change feed.
+    """
+
+    def __init__(self, mirror: Mirror, *, every: float = 1.0) -> None:
+        self._mirror = mirror
+        self._every = every
+        self._stop = threading.Event()
+        self._away = False
+        self._told = ""
+        # A daemon: what is missing there is mirrored when the memory is next opened, so no program has to wait for it.
+        self._thread = threading.Thread(target=self._work, name="langmem-mirror", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Mirror what is left, unless the server is away, and end; after a few seconds without it."""
+        self._stop.set()
+        until = time.monotonic() + _PATIENCE
+        while self._thread.is_alive() and (left := until - time.monotonic()) > 0:
+            self._thread.join(min(left, 1))  # in rounds, so that a Ctrl-C is seen: see `BackgroundWriter`
+        if self._thread.is_alive():
+            _log.warning("the graph is not mirrored to its end; that is done when the memory is next opened")
+
+    def _work(self) -> None:
+        with self._mirror:
+            while not self._stop.is_set():
+                self._attempt(self._follow)
+                self._stop.wait(_AGAIN)
+            if not self._away:
+                self._attempt(self._mirror.run_once)
+
+    def _follow(self) -> None:
+        self._away = not self._mirror.follow(self._stop, every=self._every)
+
+    def _attempt(self, work: Callable[[], object]) -> None:
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001 - of two databases and an embedding model; nobody else would see it
+            self._tell(error)
+
+    def _tell(self, error: Exception) -> None:
+        self._away = True
+        level = logging.DEBUG if str(error) == self._told else logging.WARNING
+        _log.log(level, "the graph is not mirrored now: %s", error)
+        self._told = str(error)

@@ -1,0 +1,120 @@
+"""A graph server that speaks Bolt: how it is reached, and what its driver's errors mean to users."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from langmem_adapter.addresses import cleaned, shown
+from langmem_adapter.errors import InvalidInputError, MissingDependencyError, StorageError
+from langmem_adapter.records.checks import check_text, quoted
+from langmem_adapter.settings import neo4j_login
+
+try:
+    import neo4j
+    from neo4j import exceptions
+except ImportError:
+    _MISSING = True
+    COLLISIONS: tuple[type[Exception], ...] = ()
+else:
+    _MISSING = False
+    COLLISIONS = (exceptions.ConstraintError,)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from neo4j import Driver
+
+__all__ = ["COLLISIONS", "already_there", "opened", "translated"]
+
+_SCHEMES: Final = frozenset(f"{name}{kind}" for name in ("bolt", "neo4j") for kind in ("", "+s", "+ssc"))
+_CONNECT: Final = 10.0  # seconds
+_RETRY: Final = 15.0
+_LOGIN: Final = "give username and password, or set NEO4J_USERNAME and NEO4J_PASSWORD"
+_RUNNING: Final = "is it running, and does it speak Bolt there? what was not mirrored is mirrored with the next run"
+
+
+def opened(driver: Driver | str, username: str | None = None, password: str | None = None) -> tuple[Driver, bool]:
+    """A driver, and whether it is ours to close.
+
+    Args:
+        driver: One of the `neo4j` package's, not async, or an address to make one for. Nothing is connected yet.
+        username: For an address; with *password* `None` the environment's are taken (`settings.neo4j_login`).
+        password: The same.
+
+    Raises:
+        InvalidInputError: It is neither.
+        MissingDependencyError: The package `neo4j` is not installed.
+    """
+    if _MISSING:
+        raise MissingDependencyError("neo4j", extra="neo4j")
+    if isinstance(driver, neo4j.Driver):
+        if username is not None or password is not None:
+            raise InvalidInputError("a driver has its own login; give username and password with an address")
+        return driver, False
+    if isinstance(driver, neo4j.AsyncDriver):
+        raise InvalidInputError(
+            "give a neo4j.Driver, made by GraphDatabase.driver(…); the mirror has a thread of its own"
+        )
+    login = neo4j_login() if username is None and password is None else (username or "neo4j", password or "")
+    return _driver(_checked(driver), login), True
+
+
+def _checked(address: object) -> str:
+    if not isinstance(address, str):
+        raise InvalidInputError(
+            f"give a neo4j.Driver or an address like 'bolt://localhost:7687', not {quoted(address)}"
+        )
+    try:
+        parts = urlsplit(check_text(address, "the address"))
+        whole = parts.scheme in _SCHEMES and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number
+        whole = False
+    if not whole:
+        raise InvalidInputError("no address of a graph server; write it like bolt://localhost:7687 or neo4j+s://host")
+    if parts.username is not None or parts.password is not None:
+        raise InvalidInputError(f"a login does not belong in the address {shown(address)}; {_LOGIN}")
+    return address
+
+
+def _driver(address: str, login: tuple[str, str] | None) -> Driver:
+    how: dict[str, Any] = {"connection_timeout": _CONNECT, "max_transaction_retry_time": _RETRY}
+    with translated(address):
+        return neo4j.GraphDatabase.driver(address, auth=login, notifications_min_severity="OFF", **how)
+
+
+@contextmanager
+def translated(where: str) -> Iterator[None]:
+    """Turn what the driver raises into our errors.
+
+    Args:
+        where: The server, for people.
+    """
+    try:
+        yield
+    except exceptions.AuthError as error:
+        raise StorageError(f"the graph server {where} refused the login: {_told(error)}; {_LOGIN}") from error
+    except exceptions.ConfigurationError as error:
+        raise InvalidInputError(f"the graph server {where} cannot be used so: {_told(error)}") from error
+    except (exceptions.ServiceUnavailable, exceptions.SessionExpired) as error:
+        told = f"the graph server {where} cannot be reached: {_told(error)}; {_RUNNING}"
+        raise StorageError(told, transient=True) from error
+    except (exceptions.Neo4jError, exceptions.DriverError) as error:
+        passing = error.is_retryable()
+        raise StorageError(f"the graph server {where} refused or failed: {_told(error)}", transient=passing) from error
+
+
+@contextmanager
+def already_there() -> Iterator[None]:
+    """Make a constraint or index that may be there: Memgraph has no `IF NOT EXISTS`."""
+    try:
+        yield
+    except exceptions.ClientError as error:
+        if "already exists" not in str(error):
+            raise
+
+
+def _told(error: Exception) -> str:
+    text = getattr(error, "message", None) or str(error) or type(error).__name__
+    return cleaned(str(text).strip().splitlines()[0])[:500]

@@ -1,0 +1,322 @@
+"""`Mirror`: follows the change feed, and keeps a graph database in step with the knowledge graph."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from functools import partial
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
+
+from langmem_adapter.addresses import shown
+from langmem_adapter.arguments import scope_if_given, seconds
+from langmem_adapter.errors import InvalidInputError, StorageError
+from langmem_adapter.mirror import rows
+from langmem_adapter.mirror.bolt import opened
+from langmem_adapter.mirror.rows import Batch
+from langmem_adapter.mirror.target import Mark, Overtaken, Target
+from langmem_adapter.records.checks import quoted
+from langmem_adapter.storage import feed
+from langmem_adapter.storage.graph.tables import ENTITIES, RELATIONS
+from langmem_adapter.storage.scopes import key_of
+from langmem_adapter.twins import Plan, awaited, planned
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from threading import Event
+    from types import TracebackType
+
+    from neo4j import Driver
+
+    from langmem_adapter.embedding.embedder import Embedder
+    from langmem_adapter.mirror.target import Phase
+    from langmem_adapter.records.scope import Scope
+    from langmem_adapter.storage.database import Database
+
+__all__ = ["Mirror", "MirrorReport"]
+
+_log = logging.getLogger("langmem_adapter")
+_SPACES: Final = (ENTITIES, RELATIONS)
+_CHANGES: Final = 2_000  # followed in one transaction
+_ROWS: Final = 1_000  # filled in by one
+_LONGEST_PAUSE: Final = 60.0  # seconds between two tries while the server is away
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorReport:
+    """What a run of the mirror did.
+
+    Attributes:
+        entities: Nodes that were written.
+        relations: Relations that were written.
+        removed: Entities that are no more.
+        rebuilt: Whether the target was filled anew: for the first time, or because it told of another history.
+        applied: Number of the last change that the target shows; 0 where nothing ever changed.
+    """
+
+    entities: int = 0
+    relations: int = 0
+    removed: int = 0
+    rebuilt: bool = False
+    applied: int = 0
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything was written."""
+        return self.rebuilt or bool(self.entities or self.relations or self.removed)
+
+
+class Mirror:
+    """Keeps a property graph in Neo4j or Memgraph in step with the knowledge graph; users get it from `Memory.graph.mirror`.
+
+    It follows the change feed, reads the rows that have changed, and writes them in transactions that each move a mark in the
+    target as well: interrupted at any moment, it goes on where it stopped, and nothing comes twice. Where the target's mark is
+    not part of this database's history (a backup was restored here or there), what it had written is written anew. It never
+    writes to the memory's database, and touches nothing in the target that is not its own.
+
+    Entities are nodes of one label, with `lineage` (which database), `pk` (which row), `id`, `name`, `aliases`, `type`,
+    `user_id`, `agent_id`, `run_id`, `mentions`, `created`, `updated`, and `merged_into`, the `pk` of the entity that it became
+    part of. Relations have their name as type, `lineage`, `pk`, `id`, the same three ids, `valid_from`, `valid_to`,
+    `recorded_at`, `retired_at`, `mentions`, `confidence` and `memory_ids`: one for each belief that there ever was, so
+    `WHERE r.retired_at IS NULL` means what is believed now.
+
+    Args:
+        database: The memory's.
+        driver: The target: a `neo4j.Driver`, which stays the caller's to close, or an address like `bolt://localhost:7687`.
+        name: The database there; `None` for the server's default.
+        user_id: Whose graph; where no field of the scope is named, everybody's.
+        agent_id: The agent.
+        run_id: The run or session.
+        username: For an address; by default `NEO4J_USERNAME` and `NEO4J_PASSWORD` are read from the environment.
+        password: The same.
+        embedder: Makes an `embedding` of each name; `None` for none.
+        dialect: `"neo4j"` or `"memgraph"`; `None` asks the server.
+        label: Of the nodes.
+
+    Raises:
+        InvalidInputError: An argument cannot be used.
+        MissingDependencyError: The package `neo4j` is not installed.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        driver: Driver | str,
+        *,
+        name: str | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        username: str | None = None,
+        password: str | None = None,
+        embedder: Embedder | None = None,
+        dialect: str | None = None,
+        label: str = "Entity",
+    ) -> None:
+        self._database = database
+        self._scope = scope_if_given(user_id, agent_id, run_id)
+        self._embedder = embedder
+        self._about = f"{_label(label)}/{'' if self._scope is None else key_of(self._scope)}/{embedder is not None}"
+        self._driver, self._own = opened(driver, username, password)
+        where = shown(driver) if isinstance(driver, str) else "of that driver"
+        within = {} if self._scope is None else self._scope.named
+        self._target = Target(self._driver, where, name, label, within, dialect)
+        self._ready = False
+
+    def close(self) -> None:
+        """Close the connection, unless the driver is the caller's."""
+        if self._own:
+            self._driver.close()
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close it."""
+        self.close()
+
+    @planned
+    def run_once(self, *, progress: Callable[[int, int], None] | None = None) -> Plan[MirrorReport]:
+        """Bring the target up to date.
+
+        Args:
+            progress: Called with the number of rows done and of all, while the target is filled.
+
+        Raises:
+            StorageError: One of the two databases refused or failed; what was written until then stays, and the next run
+                goes on there.
+        """
+        return Plan.apart(partial(self._run, progress or (lambda _, __: None)))
+
+    arun_once = awaited(run_once)
+
+    def follow(
+        self,
+        stop: Event,
+        *,
+        every: float = 2.0,
+        progress: Callable[[int, int], None] | None = None,
+        told: Callable[[MirrorReport], None] | None = None,
+    ) -> bool:
+        """Keep the target up to date until somebody wants it to stop.
+
+        A server that is away is told of once in the log and tried again, after pauses of up to a minute.
+
+        Args:
+            stop: Ends it, once the run that is under way has ended.
+            every: Seconds between two looks at the change feed.
+            progress: As for `run_once`.
+            told: Called with the report of each run that changed something.
+
+        Returns:
+            Whether the last run went well; true where there was none.
+
+        Raises:
+            StorageError: The first run was refused for a reason that does not pass by itself.
+        """
+        every, missed, begun = seconds(every, "every"), 0, False
+        while not stop.is_set():
+            try:
+                report = self.run_once(progress=progress)
+            except StorageError as error:
+                if not (error.transient or begun):
+                    raise
+                _log.log(logging.DEBUG if missed else logging.WARNING, "the graph is not mirrored: %s", error)
+                missed += 1
+            else:
+                missed, begun = 0, True
+                if told is not None and report.changed:
+                    told(report)
+            stop.wait(min(every * 2.0 ** min(missed, 10), max(every, _LONGEST_PAUSE)))
+        return not missed
+
+    def _run(self, progress: Callable[[int, int], None]) -> MirrorReport:
+        with self._database.read() as connection:
+            birth, newest = feed.birth(connection), feed.last(connection, "")
+        if birth is None or newest is None:  # nothing ever happened here
+            return MirrorReport()
+        if not self._ready:
+            self._target.prepare()
+            self._ready = True
+        lineage = birth.hex()
+        names = _Names(blake2b(f"{lineage}/{self._about}".encode(), digest_size=16).hexdigest(), lineage)
+        start = Mark(newest.applied, newest.nonce.hex(), "clear")
+        return _Run(self._database, self._target, self._scope, self._embedder, names, start, progress).carry_out()
+
+
+class _Names(NamedTuple):
+    """What a mirror of a database is called in the target: its mark, and what its rows bear."""
+
+    key: str
+    lineage: str
+
+
+class _Run:
+    """One run, from where the target is to where the database is."""
+
+    def __init__(
+        self,
+        database: Database,
+        target: Target,
+        scope: Scope | None,
+        embedder: Embedder | None,
+        names: _Names,
+        start: Mark,
+        progress: Callable[[int, int], None],
+    ) -> None:
+        self._database = database
+        self._target = target
+        self._scope = scope
+        self._embedder = embedder
+        self._names = names
+        self._start = start
+        self._progress = progress
+        self._report = MirrorReport()
+
+    def carry_out(self) -> MirrorReport:
+        while True:
+            try:
+                mark = self._begin()
+                while mark.phase != "follow":
+                    mark = self._fill(mark)
+                applied = self._follow(mark)
+            except Overtaken:  # another process is at the same: it goes on from where that is
+                continue
+            return replace(self._report, applied=applied)
+
+    def _begin(self) -> Mark:
+        """The mark in the target, a new one where it is not of this history."""
+        mark = self._target.mark(self._names.key)
+        with self._database.read() as connection:
+            if mark is not None and feed.follows(connection, mark.applied, bytes.fromhex(mark.nonce)):
+                return mark
+        self._report = replace(self._report, rebuilt=True)
+        return self._write(mark, self._start, Batch())
+
+    def _write(self, was: Mark | None, now: Mark, batch: Batch) -> Mark:
+        batch = self._embedded(batch)
+        self._target.write(*self._names, was, now, batch)
+        self._report = replace(
+            self._report,
+            entities=self._report.entities + len(batch.nodes),
+            relations=self._report.relations + batch.ties,
+            removed=self._report.removed + len(batch.gone),
+        )
+        return now
+
+    def _embedded(self, batch: Batch) -> Batch:
+        if self._embedder is None or not batch.nodes:
+            return batch
+        vectors = self._embedder.vectors([node["properties"]["name"] for node in batch.nodes])
+        pairs = zip(batch.nodes, vectors.tolist(), strict=True)
+        return replace(
+            batch, nodes=[{**node, "properties": {**node["properties"], "embedding": one}} for node, one in pairs]
+        )
+
+    # ── filling it ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _fill(self, mark: Mark) -> Mark:
+        if mark.phase == "clear":
+            return self._clear(mark)
+        with self._database.read() as connection:
+            batch, last = rows.after(connection, self._scope, mark.phase, mark.place, _ROWS)
+            done, total = rows.progress(connection, self._scope, mark.phase, last)
+        following: Phase = "relations" if mark.phase == "entities" else "follow"
+        now = mark.moved(mark.phase, last) if last is not None else mark.moved(following, 0)
+        now = self._write(mark, now, batch)
+        self._progress(done, total)
+        return now
+
+    def _clear(self, mark: Mark) -> Mark:
+        now = mark.moved("clear", 0)
+        if self._target.clear(*self._names, mark, now):
+            return now
+        return self._write(now, now.moved("entities", 0), Batch())
+
+    # ── following ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _follow(self, mark: Mark) -> int:
+        """Follow the feed to its end; the mark moves with what is written, and once more at the end."""
+        now = mark
+        while (step := self._next(now.applied)) is not None:
+            named, batch = step
+            now = Mark(named.until, named.nonce.hex())
+            if batch.any:
+                mark = self._write(mark, now, batch)
+        if now is not mark:
+            self._write(mark, now, Batch())
+        return now.applied
+
+    def _next(self, applied: int) -> tuple[feed.Named, Batch] | None:
+        with self._database.read() as connection:
+            named = feed.named(connection, applied, _SPACES, _CHANGES)
+            return None if named is None else (named, rows.batch_of(connection, self._scope, named.rows))
+
+
+def _label(label: object) -> str:
+    if not isinstance(label, str) or not label.isidentifier():
+        raise InvalidInputError(f"label is one word, as in 'Entity', not {quoted(label)}")
+    return label

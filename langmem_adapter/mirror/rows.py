@@ -1,0 +1,152 @@
+"""What of the knowledge graph is mirrored: its rows as properties of nodes and relations."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from sqlalchemy import func, select, true
+
+from langmem_adapter.records.scope import SCOPE_FIELDS
+from langmem_adapter.storage.graph import reads
+from langmem_adapter.storage.graph.tables import ENTITIES, RELATIONS, entities, entity_names, relations
+from langmem_adapter.storage.scopes import within
+from langmem_adapter.storage.tables import scopes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sqlalchemy import ColumnElement, Connection, Table
+
+    from langmem_adapter.records.graph import Relation
+    from langmem_adapter.records.scope import Scope
+
+__all__ = ["Batch", "after", "batch_of", "progress"]
+
+Properties: TypeAlias = dict[str, Any]
+_EVER: Final = reads.When(history=True)
+_KEPT: Final = {ENTITIES: entities, RELATIONS: relations}
+_TOLD: Final = tuple("id valid_from valid_to recorded_at retired_at mentions confidence".split())
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one transaction of the target writes.
+
+    Attributes:
+        nodes: Entities: `pk` and `properties`.
+        relations: Relations by name: `pk`, `source`, `target` and `properties`.
+        gone: Pks of entities that are no more; relations go only together with their ends.
+    """
+
+    nodes: Sequence[Properties] = ()
+    relations: dict[str, list[Properties]] = field(default_factory=dict)
+    gone: Sequence[int] = ()
+
+    @property
+    def any(self) -> bool:
+        """Whether there is anything to write."""
+        return bool(self.nodes or self.relations or self.gone)
+
+    @property
+    def ties(self) -> int:
+        """How many relations."""
+        return sum(map(len, self.relations.values()))
+
+
+def batch_of(connection: Connection, scope: Scope | None, named: Mapping[str, Sequence[int]]) -> Batch:
+    """The rows that some changes name, as they now stand.
+
+    Every row of a relation is given anew with the one that is named: which memories say it is told of all of them.
+
+    Args:
+        connection: A read transaction.
+        scope: Whose; `None` for everybody's.
+        named: Pks by space.
+    """
+    pks, tied = named.get(ENTITIES, ()), named.get(RELATIONS, ())
+    there = set(connection.execute(select(entities.c.pk).where(entities.c.pk.in_(pks))).scalars())
+    ids = select(relations.c.id).where(relations.c.pk.in_(tied))
+    return Batch(
+        _nodes(connection, entities.c.pk.in_(pks), _inside(scope)),
+        _ties(connection, relations.c.id.in_(ids), _inside(scope)),
+        [pk for pk in pks if pk not in there],
+    )
+
+
+def after(connection: Connection, scope: Scope | None, space: str, pk: int, most: int) -> tuple[Batch, int | None]:
+    """The next rows of a space, by pk, and the last of these pks; `None` where there are no more."""
+    kept = _KEPT[space]
+    query = select(kept.c.pk).join(scopes, kept.c.scope_id == scopes.c.id).where(kept.c.pk > pk, _inside(scope))
+    pks = connection.execute(query.order_by(kept.c.pk).limit(most)).scalars().all()
+    of_them, last = kept.c.pk.in_(pks), pks[-1] if pks else None
+    if space == ENTITIES:
+        return Batch(nodes=_nodes(connection, of_them, true())), last
+    return Batch(relations=_ties(connection, of_them, true())), last
+
+
+def progress(connection: Connection, scope: Scope | None, space: str, last: int | None) -> tuple[int, int]:
+    """How many rows come up to one of a space, those of the space before it among them, and how many there are in all."""
+    sizes = {name: _size(connection, kept, scope) for name, kept in _KEPT.items()}
+    done = sizes[space] if last is None else _size(connection, _KEPT[space], scope, last)
+    return done + (sizes[ENTITIES] if space == RELATIONS else 0), sum(sizes.values())
+
+
+def _size(connection: Connection, kept: Table, scope: Scope | None, last: int | None = None) -> int:
+    query = select(func.count()).select_from(kept).join(scopes, kept.c.scope_id == scopes.c.id)
+    until = true() if last is None else kept.c.pk <= last
+    return int(connection.execute(query.where(_inside(scope), until)).scalar_one())
+
+
+def _inside(scope: Scope | None) -> ColumnElement[bool]:
+    return true() if scope is None else within(scope)
+
+
+# ── entities ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _nodes(connection: Connection, chosen: ColumnElement[bool], inside: ColumnElement[bool]) -> list[Properties]:
+    query = select(entities, *(scopes.c[name] for name in SCOPE_FIELDS)).join(
+        scopes, entities.c.scope_id == scopes.c.id
+    )
+    rows = connection.execute(query.where(chosen, inside).order_by(entities.c.pk)).all()
+    names = _names(connection, [row.pk for row in rows])
+    return [{"pk": row.pk, "properties": _of_entity(row, names[row.pk])} for row in rows]
+
+
+def _names(connection: Connection, pks: Sequence[int]) -> defaultdict[int, list[str]]:
+    query = select(entity_names.c.entity_pk, entity_names.c.name).where(entity_names.c.entity_pk.in_(pks))
+    found: defaultdict[int, list[str]] = defaultdict(list)
+    for pk, name in connection.execute(query.order_by(entity_names.c.entity_pk, entity_names.c.key)):
+        found[pk].append(name)
+    return found
+
+
+def _of_entity(row: Any, names: Sequence[str]) -> Properties:
+    told = {name: getattr(row, name) for name in ("id", "name", "type", "mentions", "merged_into", *SCOPE_FIELDS)}
+    aliases = [name for name in names if name != row.name]
+    return {**told, "aliases": aliases, "created": row.created_at, "updated": row.updated_at}
+
+
+# ── relations ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _ties(
+    connection: Connection, chosen: ColumnElement[bool], inside: ColumnElement[bool]
+) -> dict[str, list[Properties]]:
+    ends = select(relations.c.pk, relations.c.source_pk, relations.c.target_pk)
+    query = ends.join(scopes, relations.c.scope_id == scopes.c.id).where(chosen, inside).order_by(relations.c.pk)
+    rows = connection.execute(query).all()
+    told = reads.by_pks(connection, [row.pk for row in rows], _EVER)
+    found: defaultdict[str, list[Properties]] = defaultdict(list)
+    for row in rows:
+        each = {"pk": row.pk, "source": row.source_pk, "target": row.target_pk}
+        found[told[row.pk].relation].append({**each, "properties": _of_relation(told[row.pk])})
+    return dict(found)
+
+
+def _of_relation(relation: Relation) -> Properties:
+    told = {name: getattr(relation, name) for name in _TOLD}
+    whose = {name: getattr(relation.scope, name) for name in SCOPE_FIELDS}
+    return {**told, **whose, "memory_ids": list(relation.memory_ids)}

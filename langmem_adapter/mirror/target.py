@@ -1,0 +1,182 @@
+"""The graph database that a mirror writes: its mark, and one transaction after the other.
+
+How far a mirror has come is kept in the target itself, on one node, and moves in the same transaction as what it tells of. So
+whatever dies between, the two agree; a target that was emptied or restored says so; and the memory's own database is only
+read.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
+
+from langmem_adapter.mirror.bolt import COLLISIONS, already_there, translated
+from langmem_adapter.mirror.dialects import Statements, dialect_of, schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from neo4j import Driver, ManagedTransaction
+
+    from langmem_adapter.mirror.rows import Batch
+
+__all__ = ["Mark", "Overtaken", "Phase", "Target"]
+
+T = TypeVar("T")
+
+Phase: TypeAlias = Literal["clear", "entities", "relations", "follow"]
+_MOST: Final = 1_000  # rows of one statement
+_FREED: Final = 10_000  # relations that one transaction removes
+
+
+class Overtaken(Exception):  # noqa: N818 - no error: somebody else did it
+    """Another mirror of the same target came first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far a mirror has come.
+
+    Attributes:
+        applied: Number of the last change of the feed that it has followed.
+        nonce: That change's nonce, in hexadecimal digits.
+        phase: What it does: remove what is there, fill in entities, then relations, then follow the feed.
+        place: While it fills, the last pk that is in.
+        turn: Names the transaction that wrote it.
+    """
+
+    applied: int
+    nonce: str
+    phase: Phase = "follow"
+    place: int = 0
+    turn: str = field(default_factory=lambda: secrets.token_hex(8))
+
+    def moved(self, phase: Phase, place: int) -> Mark:
+        """The next one of a target that is being filled."""
+        return Mark(self.applied, self.nonce, phase, place)
+
+
+class Target:
+    """One graph database, for one mirror.
+
+    Args:
+        driver: How it is reached.
+        where: The server, for people.
+        database: The database's name there; `None` for the server's default.
+        label: Of the nodes.
+        within: The properties that narrow the mirror to a scope.
+        dialect: As the user said it; `None` asks the server.
+    """
+
+    def __init__(
+        self, driver: Driver, where: str, database: str | None, label: str, within: dict[str, str], dialect: str | None
+    ) -> None:
+        self._driver = driver
+        self._where = where
+        self._database = database
+        self._label = label
+        self._within = within
+        self._dialect = dialect
+        self._say: Final = Statements(label, tuple(within))
+
+    def prepare(self) -> None:
+        """Make constraints and indexes, where they are missing.
+
+        Raises:
+            StorageError: The server cannot be reached, or refused; also of every method below.
+        """
+        with translated(self._where):
+            statements = schema(dialect_of(self._driver, self._dialect), self._label)
+            with self._driver.session(database=self._database) as session:
+                for statement in statements:
+                    with already_there():
+                        session.run(statement).consume()
+
+    def mark(self, key: str) -> Mark | None:
+        """How far the mirror of this key has come; `None` where the target knows nothing of it."""
+        with translated(self._where), self._driver.session(database=self._database) as session:
+            found = session.execute_read(lambda work: work.run(self._say.read, key=key).single())
+        return None if found is None else _mark_of(found["mark"])
+
+    def write(self, key: str, lineage: str, was: Mark | None, now: Mark, batch: Batch) -> None:
+        """Write a batch and move the mark, in one transaction.
+
+        Args:
+            key: The mirror's.
+            lineage: The memory's database.
+            was: The mark as it was read.
+            now: The mark as it shall be.
+            batch: What is written.
+
+        Raises:
+            Overtaken: The mark is another one by now; nothing was written.
+        """
+        if batch.gone:
+            self._loosen(lineage, batch.gone)
+        self._carry_out(key, was, now, lambda work: self._put(work, lineage, batch))
+
+    def clear(self, key: str, lineage: str, was: Mark | None, now: Mark) -> int:
+        """Remove some of what the mirror has written, and move the mark.
+
+        Returns:
+            How many relations and nodes went; where there are none, everything is gone.
+
+        Raises:
+            Overtaken: As `write`.
+        """
+        given = {"lineage": lineage, "most": _FREED, **self._within}
+        return self._carry_out(key, was, now, lambda work: sum(_gone(work, one, given) for one in self._say.clear))
+
+    def _loosen(self, lineage: str, pks: Sequence[int]) -> None:
+        """Take the relations of nodes that go away bit by bit: one transaction could not hold those of a hub."""
+        given = {"lineage": lineage, "pks": list(pks), "most": _FREED}
+        with translated(self._where), self._driver.session(database=self._database) as session:
+            while session.execute_write(_gone, self._say.loosen, given):
+                pass
+
+    def _carry_out(self, key: str, was: Mark | None, now: Mark, do: Callable[[ManagedTransaction], T]) -> T:
+        # Contract: of two mirrors that read the same mark one alone writes. The first statement writes to the mark, which locks
+        # it until the end of the transaction, and only then reads it. Proved by
+        # tests/mirror/test_mirror.py::test_mirrors_of_one_target_in_several_threads_and_processes_write_it_once.
+        def carry_out(work: ManagedTransaction) -> T:
+            found = work.run(self._say.claim, key=key, turn=now.turn).single(strict=True)["mark"]
+            if found.get("turn") != (None if was is None else was.turn):
+                raise Overtaken
+            done = do(work)
+            work.run(self._say.keep, key=key, mark=asdict(now)).consume()
+            return done
+
+        with translated(self._where), self._driver.session(database=self._database) as session:
+            try:
+                return session.execute_write(carry_out)
+            except COLLISIONS as error:  # a server that locks late lets both write, until one of them cannot commit
+                if self.mark(key) != was:
+                    raise Overtaken from error
+                raise
+
+    def _put(self, work: ManagedTransaction, lineage: str, batch: Batch) -> None:
+        for pks in _chunks(batch.gone):
+            work.run(self._say.gone, lineage=lineage, pks=pks).consume()
+        for rows in _chunks(batch.nodes):
+            work.run(self._say.nodes, lineage=lineage, rows=rows).consume()
+        for name, ties in batch.relations.items():
+            for rows in _chunks(ties):
+                work.run(self._say.relations(name), lineage=lineage, rows=rows).consume()
+
+
+def _gone(work: ManagedTransaction, statement: str, given: dict[str, Any]) -> int:
+    return int(work.run(statement, given).single(strict=True)["gone"])
+
+
+def _mark_of(found: dict[str, Any]) -> Mark | None:
+    """`None` where a transaction of the mirror's first made the node and was undone by hand, or another program made it."""
+    try:
+        return Mark(**{name: found[name] for name in Mark.__slots__})
+    except KeyError:
+        return None
+
+
+def _chunks(rows: Sequence[T]) -> Iterator[list[T]]:
+    for start in range(0, len(rows), _MOST):
+        yield list(rows[start : start + _MOST])

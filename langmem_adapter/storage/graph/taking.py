@@ -1,0 +1,147 @@
+"""Relations taken over from elsewhere: a file, another graph.
+
+They are a copy of what is known there, no statement made now. So nothing is ended or withdrawn for them, not even where
+somebody has one such target at a time, and what is known here already only grows: the same triple at the same time is one
+relation, which holds as long as either of the two says, and was mentioned as often as the one that counted more. A date that is
+left open there changes none that is known here. Taken over twice, nothing changes (a join, in the sense of Shapiro et al.,
+Conflict-free Replicated Data Types, 2011; tests/knowledge/test_exchange.py::test_what_was_loaded_once_is_known).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from langmem_adapter.storage.graph.beliefs import Belief
+from langmem_adapter.storage.graph.said import ends, normal, relates_two
+from langmem_adapter.storage.graph.spans import Span
+from langmem_adapter.storage.graph.tables import BY_HAND
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from langmem_adapter.records.graph import Triple
+    from langmem_adapter.storage.graph.beliefs import Home
+    from langmem_adapter.storage.graph.rows import Rows
+
+__all__ = ["Taken", "take_in"]
+
+Taken: TypeAlias = Literal["added", "widened", "known", "same"]
+"""What became of one: it is new, more is known of it now, all of it was known, its two ends are one and the same thing."""
+
+
+def take_in(rows: Rows, home: Home, triples: Sequence[Triple]) -> list[Taken]:
+    """Take relations over into one exact scope, and say of each what became of it.
+
+    Args:
+        rows: The graph's rows, empty; they are to be posted afterwards.
+        home: The scope.
+        triples: The relations.
+    """
+    taking = _Taking(rows, home)
+    told = [normal(triple) for triple in triples]
+    taking.look(told)
+    return [taking.take(triple) for triple in told]
+
+
+@dataclass(frozen=True, slots=True)
+class _Taking:
+    rows: Rows
+    home: Home
+
+    def look(self, triples: Sequence[Triple]) -> None:
+        """Read what is known of them."""
+        keys = [[end.key for end in ends(triple, self.home.scope)] for triple in triples]
+        self.rows.read_names({self.home.id}, {key for pair in keys for key in pair})
+        known = [[self.rows.names.get((self.home.id, key)) for key in pair] for pair in keys]
+        pairs = {(one.pk, other.pk) for one, other in known if one is not None and other is not None}
+        self.rows.read_between(pairs | {(other, one) for one, other in pairs})
+        self.rows.read_support({belief.id for belief in self.rows.beliefs})
+
+    def take(self, triple: Triple) -> Taken:
+        """Take one over."""
+        if not relates_two(triple, self.home.scope):
+            return "same"
+        source, target = (self.rows.names.get((self.home.id, end.key)) for end in ends(triple, self.home.scope))
+        if source is not None and source is target:  # they were merged
+            return "same"
+        held: list[Belief] = []
+        if source is not None and target is not None:
+            held = self.rows.beliefs.between([source], triple.relation, [target])
+        return self._add(triple) if not held else self._join(sorted(held, key=lambda each: each.span.begins), triple)
+
+    def _add(self, triple: Triple) -> Taken:
+        source, target = (
+            self.rows.node(self.home, end, kind, self.rows.now)
+            for end, kind in zip(ends(triple, self.home.scope), (triple.source_type, triple.target_type), strict=True)
+        )
+        for node in (source, target):
+            node.mentions += triple.mentions - 1
+        span = Span(triple.valid_from, triple.valid_to)
+        claim = Belief(
+            pk=0,
+            id="",
+            home_id=self.home.id,
+            source=source,
+            relation=triple.relation,
+            target=target,
+            span=span,
+            recorded_at=self.rows.now,
+            mentions=triple.mentions,
+            confidence=triple.confidence,
+        )
+        self.rows.link(self.rows.believe(claim, span), BY_HAND, self.rows.now)
+        return "added"
+
+    def _join(self, held: Sequence[Belief], triple: Triple) -> Taken:
+        """What is known of it grows by what is told; the first of several that this joins takes the others in."""
+        span = _resolved(held, triple)
+        if span is None:
+            return "known"
+        alike = [belief for belief in held if belief.span.meets(span)]
+        if not alike:
+            return self._add(triple)
+        for belief in alike:
+            span = span.joined(belief.span)
+        first, *more = alike
+        mentions = max(sum(belief.mentions for belief in alike), triple.mentions)
+        confidence = max(triple.confidence, *(belief.confidence for belief in alike))
+        if (span, mentions, confidence) == (first.span, first.mentions, first.confidence):
+            return "known"
+        first.mentions, first.confidence, first.changed = mentions, confidence, True
+        if span != first.span:
+            self._widen(first, more, span)
+        return "widened"
+
+    def _widen(self, first: Belief, more: Sequence[Belief], span: Span) -> None:
+        for belief in (first, *more):
+            self.rows.retire(belief)
+        joined = self.rows.believe(first, span, relation_id=first.id)
+        for belief in more:
+            for memory_id in self.rows.speakers(belief.id):
+                link = self.rows.links[belief.id][memory_id]
+                self.rows.link(joined, memory_id, link.created_at)
+                self.rows.drop(link)
+        self.rows.link(joined, BY_HAND, self.rows.now)
+
+
+def _resolved(held: Sequence[Belief], triple: Triple) -> Span | None:
+    """When a relation holds that is told, with the dates that are known where it leaves them open; `None`: all is known.
+
+    Args:
+        held: What is believed of the same triple, in the order of time; no two of them meet.
+        triple: What is told.
+    """
+    start, end = triple.valid_from, triple.valid_to
+    if start is None and end is None:
+        known = any(each.mentions >= triple.mentions and each.confidence >= triple.confidence for each in held)
+        return None if known else held[-1].span
+    if start is not None and end is None:
+        within = [each.span.end for each in held if each.span.begins <= start < each.span.ends]
+        later = [each.span.start for each in held if each.span.begins > start]
+        end = next(iter([*within, *later]), None)
+    elif start is None and end is not None:
+        within = [each.span.start for each in held if each.span.begins < end <= each.span.ends]
+        earlier = [each.span.end for each in reversed(held) if each.span.ends < end]
+        start = next(iter([*within, *earlier]), None)
+    return Span(start, end)

@@ -1,0 +1,69 @@
+"""`graph mirror`, with a graph server in a process of its own."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from langmem_adapter import Memory
+from tests.bolt import lineage_of, nodes
+from tests.programs import COMMAND, Program
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.bolt import GraphServer
+
+pytestmark = pytest.mark.xdist_group("bolt")
+
+
+@pytest.fixture
+def login(bolt_server: GraphServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEO4J_USERNAME", bolt_server.username)
+    monkeypatch.setenv("NEO4J_PASSWORD", bolt_server.password)
+
+
+@pytest.mark.usefixtures("login")
+def test_once_mirrors_a_scope_and_ends(
+    cli: Callable[..., Any], data: Callable[..., dict[str, Any]], bolt_server: GraphServer, database: Path
+) -> None:
+    for user in ("ada", "bob"):
+        cli("graph", "add", "Anna", "lives in", "Lyon", "-u", user)
+    into = "graph", "mirror", bolt_server.uri, "--once", "--into", bolt_server.database
+    [done] = data(*into, "-u", "ada", "--vectors")["data"]
+    assert done == {"entities": 2, "relations": 1, "removed": 0, "rebuilt": True, "applied": 6}
+    with Memory(database) as memory:
+        found = nodes(bolt_server, lineage_of(memory)).values()
+    assert {(node["user_id"], "embedding" in node) for node in found} == {("ada", True)}
+    assert cli(*into, "-u", "ada", "--vectors").stdout.split() == ["0", "0", "0", "6"]
+    assert data(*into)["data"][0]["entities"] == 4
+
+
+@pytest.mark.usefixtures("login")
+def test_as_a_service_it_follows_until_it_is_told_to_stop(
+    cli: Callable[..., Any], bolt_server: GraphServer, database: Path
+) -> None:
+    cli("graph", "add", "Anna", "lives in", "Lyon", "-u", "ada")
+    into = "graph", "mirror", bolt_server.uri, "--into", bolt_server.database, "--every", "0.1"
+    program = Program(*COMMAND, "-d", str(database), *into)
+    with Memory(database) as memory:
+        lineage = lineage_of(memory)
+        while len(nodes(bolt_server, lineage)) < 2:
+            assert program.runs()
+        memory.graph.add("Ben", "lives in", "Oslo", user_id="ada")
+        while len(nodes(bolt_server, lineage)) < 4:
+            assert program.runs()
+    program.send(signal.SIGTERM)
+    done = program.end()
+    assert done.returncode == 0 and "filled anew: " in done.stderr
+
+
+def test_a_server_that_is_away_and_a_password_that_is_nowhere_are_told(cli: Callable[..., Any], data: Any) -> None:
+    cli("graph", "add", "Anna", "lives in", "Lyon", "-u", "ada")
+    away = data("graph", "mirror", "bolt://127.0.0.1:1", "--once", code=5)["error"]
+    assert away["code"] == "storage" and "cannot be reached" in away["message"]
+    nowhere = data("graph", "mirror", "bolt://127.0.0.1:1", "--password-env", "NOWHERE", code=2)["error"]
+    assert "NOWHERE" in nowhere["message"] and "NOWHERE" in nowhere["hint"]

@@ -1,0 +1,85 @@
+"""A mirror in the background: the memory does not notice what becomes of the graph server, and the server catches up."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import pytest
+
+from langmem_adapter import HashEmbeddings, Memory
+from langmem_adapter.mirror.background import Following
+from tests.faults.proxy import Proxy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from langmem_adapter.mirror.mirror import Mirror
+    from tests.bolt import GraphServer
+
+pytestmark = pytest.mark.xdist_group("bolt")
+
+
+def wait_for(happens: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not happens():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def mirror_at(port: int, memory: Memory, server: GraphServer, *, embeddings: bool = False) -> Mirror:
+    return memory.graph.mirror(
+        f"bolt://127.0.0.1:{port}",
+        username=server.username,
+        password=server.password,
+        database=server.database,
+        embeddings=embeddings,
+    )
+
+
+def port_of(server: GraphServer) -> int:
+    return urlsplit(server.uri).port or 0
+
+
+def likes(server: GraphServer, who: str) -> set[str]:
+    return {name for (name,) in server.ask("MATCH ({user_id: $who})-[:likes]->(n) RETURN n.name", who=who)}
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
+
+
+def test_a_server_that_was_away_catches_up(bolt_server: GraphServer, caplog: pytest.LogCaptureFixture) -> None:
+    who = "away and back"
+    with Proxy(port_of(bolt_server)) as proxy, Memory(":memory:") as memory:
+        proxy.cut()
+        following = Following(mirror_at(proxy.port, memory, bolt_server), every=0.05)
+        memory.graph.add("Anna", "likes", "tea", user_id=who)
+        wait_for(lambda: len(warnings(caplog)) == 1)
+        assert len(memory.graph.relations(user_id=who)) == 1
+        proxy.mend()
+        wait_for(lambda: likes(bolt_server, who) == {"tea"})
+        memory.graph.add("Anna", "likes", "jazz", user_id=who)
+        following.close()  # the last run comes before the end
+    assert likes(bolt_server, who) == {"tea", "jazz"}
+
+
+class Broken(HashEmbeddings):
+    """A model whose provider has a bad day, for the names that a mirror asks for."""
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Embed nothing."""
+        raise RuntimeError(f"no quota for {len(texts)} texts")
+
+
+def test_a_model_that_fails_stops_the_mirror_alone(bolt_server: GraphServer, caplog: pytest.LogCaptureFixture) -> None:
+    with Memory(":memory:", embeddings=Broken(64)) as memory:
+        memory.graph.add("Anna", "likes", "tea", user_id="quota")
+        following = Following(mirror_at(port_of(bolt_server), memory, bolt_server, embeddings=True), every=0.05)
+        wait_for(lambda: bool(warnings(caplog)))
+        following.close()
+        assert len(memory.graph.relations(user_id="quota")) == 1
+    assert warnings(caplog) == ["the graph is not mirrored now: no quota for 2 texts"]
+    assert likes(bolt_server, "quota") == set()
