@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from langmem_adapter.knowledge.backfill import Backfilling
 from langmem_adapter.knowledge.reading import Reading
 from langmem_adapter.knowledge.writing import Writing
 
 if TYPE_CHECKING:
+    from langmem_adapter.reasoning.base import Reasoner
     from langmem_adapter.search.searcher import Searcher
     from langmem_adapter.storage.database import Database
     from langmem_adapter.storage.ledger import Ledger
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["GraphMemory"]
 
 
-class GraphMemory(Writing, Reading):
+class GraphMemory(Writing, Reading, Backfilling):
     """The knowledge graph beside the memories: who and what there is, and how one is related to the other, since when.
 
     Users get it as `Memory.graph`. With `Memory(graph=True)` every `add` writes into it what its facts say; everything can be
@@ -32,7 +34,7 @@ class GraphMemory(Writing, Reading):
         database: The truth.
         ledger: Writes it.
         searcher: Finds the memories that answer a question.
-        mode: Who thinks, for traces.
+        reasoner: Reads memories for relations; without one that cannot be done.
 
     Example:
         >>> from langmem_adapter import Memory
@@ -46,8 +48,11 @@ class GraphMemory(Writing, Reading):
         >>> memory.close()
     """
 
-    def __init__(self, database: Database, ledger: Ledger, searcher: Searcher, *, mode: str = "offline") -> None:
+    def __init__(
+        self, database: Database, ledger: Ledger, searcher: Searcher, reasoner: Reasoner | None = None
+    ) -> None:
         self._database = database
         self._ledger = ledger
         self._searcher = searcher
-        self._mode = mode
+        self._reasoner = reasoner
+        self._mode = "offline" if reasoner is None else reasoner.mode
