@@ -12,7 +12,7 @@ Data = Callable[..., dict[str, Any]]
 Cli = Callable[..., Any]
 
 ADA = ("-u", "ada")
-COMMANDS = ["show", "entities", "path", "search", "add", "end", "delete", "merge", "split"]
+COMMANDS = ["show", "entities", "path", "search", "add", "end", "delete", "merge", "split", "backfill"]
 
 
 @pytest.fixture
@@ -205,6 +205,16 @@ def test_purge_and_doctor_count_the_graph(data: Data, ada: dict[str, str]) -> No
 
 
 # ── help ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_memories_are_read_for_relations_once(data: Data, cli: Cli) -> None:
+    data("add", "I work at Bosch.", "--no-infer", *ADA)
+    data("add", "Good morning!", "--no-infer", *ADA)
+    (first,) = data("graph", "backfill", "--limit", "1", *ADA)["data"]
+    assert (first["read"], first["left"]) == (1, 1)
+    assert cli("graph", "backfill", *ADA).stdout.split() == ["1", "0", "0", "0", "0", "0"]
+    assert edges(data("graph", *ADA)) == [("ada", "works_at", "Bosch")]
+    assert data("graph", "backfill", *ADA)["data"][0]["read"] == 0
 
 
 @pytest.mark.parametrize("command", COMMANDS)
