@@ -20,9 +20,9 @@ def prompts(
 
     user and assistant: to find facts about one of them. graph: added to that
     where relations are wanted, too. kept: instead of these, to find relations in
-    memories. decide: to compare facts with memories. record: to write down the steps of an agent. summary, title: to sum up a
-    conversation. related: whether two texts belong together. rewrite: to complete
-    a sentence from its context. The data follows in a message of its own; where
+    memories. decide: to compare facts with memories. record: to write down the
+    steps of an agent. summary, title: to sum up a conversation. related: whether
+    two texts belong together. rewrite: to complete a sentence from its context. The data follows in a message of its own; where
     it ends and what form the reply has is said there.
 
     [bold]Examples[/bold]

@@ -174,7 +174,7 @@ class Engine:
     @cached_property
     def graph(self) -> GraphMemory:
         """The knowledge graph."""
-        return GraphMemory(self.database, self.ledger, self.searcher, self.reasoner)
+        return GraphMemory(self.database, self.ledger, self.searcher, self.reasoner, self.embedder)
 
     # ── the pipeline ────────────────────────────────────────────────────────────────────────────────────────────────
 

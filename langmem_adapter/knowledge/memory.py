@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from langmem_adapter.knowledge.backfill import Backfilling
 from langmem_adapter.knowledge.reading import Reading
+from langmem_adapter.knowledge.suggesting import Suggesting
 from langmem_adapter.knowledge.writing import Writing
 
 if TYPE_CHECKING:
+    from langmem_adapter.embedding.embedder import Embedder
     from langmem_adapter.reasoning.base import Reasoner
     from langmem_adapter.search.searcher import Searcher
     from langmem_adapter.storage.database import Database
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["GraphMemory"]
 
 
-class GraphMemory(Writing, Reading, Backfilling):
+class GraphMemory(Writing, Reading, Backfilling, Suggesting):
     """The knowledge graph beside the memories: who and what there is, and how one is related to the other, since when.
 
     Users get it as `Memory.graph`. With `Memory(graph=True)` every `add` writes into it what its facts say; everything can be
@@ -35,6 +37,7 @@ class GraphMemory(Writing, Reading, Backfilling):
         ledger: Writes it.
         searcher: Finds the memories that answer a question.
         reasoner: Reads memories for relations; without one that cannot be done.
+        embedder: Tells which names are near in meaning; `None` where that is not known.
 
     Example:
         >>> from langmem_adapter import Memory
@@ -49,10 +52,16 @@ class GraphMemory(Writing, Reading, Backfilling):
     """
 
     def __init__(
-        self, database: Database, ledger: Ledger, searcher: Searcher, reasoner: Reasoner | None = None
+        self,
+        database: Database,
+        ledger: Ledger,
+        searcher: Searcher,
+        reasoner: Reasoner | None = None,
+        embedder: Embedder | None = None,
     ) -> None:
         self._database = database
         self._ledger = ledger
         self._searcher = searcher
         self._reasoner = reasoner
+        self._embedder = embedder
         self._mode = "offline" if reasoner is None else reasoner.mode
