@@ -85,6 +85,7 @@ _GRAPH: Final = _named(
     graph_edit.merge,
     graph_edit.split,
     graph_fill.backfill,
+    graph_fill.suggest,
 )
 _GROUPS: Final = {
     "graph": (_GRAPH, "Look at the knowledge graph, or edit it: graph -u NAME, graph ENTITY -u NAME."),

@@ -1,22 +1,26 @@
-"""The command that fills the knowledge graph from memories: `graph backfill`."""
+"""Commands that fill the knowledge graph from memories and tell what in it may be one: `graph backfill`, `graph suggest`."""
 
+import shlex
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
+from langmem_adapter.cli import graph_pictures
 from langmem_adapter.cli.failures import ExitCode
-from langmem_adapter.cli.options import Call, option
+from langmem_adapter.cli.options import Call, Limit, named, option
 from langmem_adapter.cli.output import visible
 from langmem_adapter.cli.progress import Bar
 from langmem_adapter.records.plain import as_data
 
 if TYPE_CHECKING:
     from langmem_adapter.knowledge.backfill import Backfilled
+    from langmem_adapter.records.graph import MergeSuggestion
 
-__all__ = ["backfill"]
+__all__ = ["backfill", "suggest"]
 
 _COLUMNS = ("read", "relations", "added", "ended", "skipped", "left")
+_PAIR = ("source", "into", "score", "why")
 
 
 def backfill(
@@ -44,6 +48,39 @@ def backfill(
         call.output.note(visible(f"{_counted(len(failed.memory_ids), 'memory')} not read: {failed.error}"), "yellow")
     if done.failed:
         raise typer.Exit(ExitCode.PARTIAL)
+
+
+def suggest(call: Call, limit: Limit = 20) -> None:
+    """Suggest entities that may be one, with the command that makes them one.
+
+    The same name in another spelling, with initials or a legal form, or near in
+    meaning where the embeddings know meanings. Nothing is merged. None found
+    ends with exit code 3.
+
+    [bold]Examples[/bold]
+    $ langmem-adapter graph suggest -u alice
+    """
+    with call.memory() as memory:
+        whose = call.whose(memory.scopes)
+        found = memory.graph.suggest_merges(k=limit, **whose)
+    rows = [{**as_data(each), "command": _command(each, call)} for each in found]
+    if rows or call.output.as_json:
+        call.output.show(rows, columns=_PAIR, picture=lambda: graph_pictures.suggestions_table(found))
+    if not call.output.as_json:
+        for row in rows:
+            call.output.note(row["command"], whole=True)
+    if not rows:
+        call.output.note(f"no two entities of {named(whose)} look like one")
+        raise typer.Exit(ExitCode.NOTHING_FOUND)
+
+
+def _command(each: "MergeSuggestion", call: Call) -> str:
+    flags = {"user_id": "-u", "agent_id": "--agent", "run_id": "--run"}
+    whose = [word for field, value in call.scope.items() if value is not None for word in (flags[field], value)]
+    given = call.options["database"]
+    where = [] if given is None else ["-d", str(given)]
+    # "--": a name may begin with a dash
+    return shlex.join(["langmem-adapter", "graph", "merge", *where, *whose, "--", each.source, each.into])
 
 
 def _told(done: "Backfilled") -> str:

@@ -174,7 +174,10 @@ class Engine:
     @cached_property
     def graph(self) -> GraphMemory:
         """The knowledge graph."""
-        return GraphMemory(self.database, self.ledger, self.searcher, self.reasoner, self.embedder)
+        meanings = (
+            None if self.embedder.asks_nobody else self.embedder
+        )  # hash embeddings tell which letters names share
+        return GraphMemory(self.database, self.ledger, self.searcher, self.reasoner, meanings)
 
     # ── the pipeline ────────────────────────────────────────────────────────────────────────────────────────────────
 

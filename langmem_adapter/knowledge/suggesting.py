@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from langmem_adapter.storage.graph.namesakes import Edge, Named, Town
     from langmem_adapter.storage.graph.spans import Span
 
-__all__ = ["Suggesting"]
+__all__ = ["CROWD", "Suggesting"]
 
 _SCORES: Final = {SPELLING: 0.95, LEGAL_FORM: 0.9, INITIALS: 0.85}
-_CROWD: Final = 20  # that meet under one key; where more do, it tells nothing of any of them
+CROWD: Final = 20  # that meet under one key; where more do, it tells nothing of any of them
 _NEAR: Final = 0.9  # cosine of two names
 _MARGIN: Final = 0.05  # by which it is nearer than the next
 _WEIGHT: Final = 0.8  # of a cosine as a score: below all that spelling tells
@@ -143,18 +143,18 @@ class _Matches:
     def near_pairs(self, spelt: Iterable[_Match]) -> list[tuple[Named, Named]]:
         """Those of which meanings might tell it: they share a rare word, or a relation to the same third."""
         told = {match.pks for match in spelt}
-        shared: defaultdict[Hashable, list[Named]] = defaultdict(list)
+        shared: defaultdict[Hashable, dict[int, Named]] = defaultdict(dict)
         of_pk = {named.pk: named for named, _ in self._read}
         for named, readings in self._read:
             for word in {word for each in readings for word in each.stem if len(word) >= _SHORTEST}:
-                shared[word].append(named)
+                shared[word][named.pk] = named
         for edge in self._town.edges:
-            for here, there, way in ((edge.source, edge.target, 0), (edge.target, edge.source, 1)):
-                if here in of_pk and of_pk[here] not in shared[edge.relation, there, way]:
-                    shared[edge.relation, there, way].append(of_pk[here])
-        pairs = (pair for block in shared.values() if len(block) <= _CROWD for pair in combinations(block, 2))
-        apart = {frozenset((one.pk, other.pk)): (one, other) for one, other in pairs}
-        return [pair for pks, pair in apart.items() if pks not in told and self._may_be_one(*pair)]
+            for here, third in ((edge.source, ("from", edge.target)), (edge.target, ("to", edge.source))):
+                if here in of_pk:
+                    shared[edge.relation, *third][here] = of_pk[here]
+        blocks = [list(block.values()) for block in shared.values() if len(block) <= CROWD]
+        pairs = {frozenset((a.pk, b.pk)): (a, b) for block in blocks for a, b in combinations(block, 2)}
+        return [pair for pks, pair in pairs.items() if pks not in told and self._may_be_one(*pair)]
 
     def _meeting(
         self,
@@ -168,7 +168,7 @@ class _Matches:
                 for key in keys(each):
                     blocks[key][named.pk, each] = named
         for block in blocks.values():
-            if 1 < len(block) <= _CROWD:
+            if 1 < len(block) <= CROWD:
                 for (key, one), (other_key, other) in combinations(block.items(), 2):
                     if one.pk != other.pk and _fit(one, other) and holds(one, key[1], other, other_key[1]):
                         yield _Match(*_directed(one, other, why), _SCORES[why], why)

@@ -1,4 +1,5 @@
 import json
+import shlex
 from collections.abc import Callable
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -12,7 +13,7 @@ Data = Callable[..., dict[str, Any]]
 Cli = Callable[..., Any]
 
 ADA = ("-u", "ada")
-COMMANDS = ["show", "entities", "path", "search", "add", "end", "delete", "merge", "split", "backfill"]
+COMMANDS = ["show", "entities", "path", "search", "add", "end", "delete", "merge", "split", "backfill", "suggest"]
 
 
 @pytest.fixture
@@ -215,6 +216,20 @@ def test_memories_are_read_for_relations_once(data: Data, cli: Cli) -> None:
     assert cli("graph", "backfill", *ADA).stdout.split() == ["1", "0", "0", "0", "0", "0"]
     assert edges(data("graph", *ADA)) == [("ada", "works_at", "Bosch")]
     assert data("graph", "backfill", *ADA)["data"][0]["read"] == 0
+
+
+def test_a_suggested_merge_is_carried_out_by_the_command_that_is_shown(data: Data, cli: Cli) -> None:
+    for target in ("José $(rm)", "José", "-Jose"):
+        cli("graph", "add", *ADA, "--", "me", "visits", target)
+    (row,) = data("graph", "suggest", *ADA)["data"]
+    assert {row["source"], row["into"]} == {"José", "-Jose"}
+    said = cli("graph", "suggest", *ADA)
+    assert row["command"] in said.stderr
+    assert row["why"] in said.stdout
+    name, *arguments = shlex.split(row["command"])
+    assert name == "langmem-adapter"
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+    assert data("graph", "suggest", *ADA, code=3)["data"] == []
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -1,6 +1,7 @@
 """Pairs of names of which somebody has said whether they mean the same, many of them chosen to mislead.
 
-They were written down before there was any code that suggests merges. A name may carry its type behind a bar.
+The first of each list were written down before there was any code that suggests merges, the others after it, before it was
+tried on them; nothing was changed for their sake. A name may carry its type behind a bar.
 """
 
 from __future__ import annotations
@@ -56,6 +57,32 @@ Ford Motor Co. = Ford Motor Company
 华为技术|公司 = 华为技术有限公司|公司
 トヨタ自動車 = トヨタ自動車株式会社
 삼성전자 = 삼성전자 주식회사
+François Truffaut = Francois Truffaut
+Peter O’Toole = Peter OToole
+Hewlett-Packard = Hewlett Packard
+LinkedIn = Linked In
+PayPal = Pay Pal
+Anne-Marie Duff = Anne Marie Duff
+Dvořák = Dvorak
+Ángel Di María = Angel Di Maria
+B. Obama|person = Barack Obama|person
+Barack H. Obama|person = Barack Obama|person
+G. W. Bush = George W. Bush
+M. Curie = Marie Curie
+Ben K.|person = Ben Kingsley|person
+Microsoft = Microsoft Corporation
+Velltex = Velltex LLC
+Bayer|company = Bayer AG|organization
+Telefónica = Telefonica S.A.
+Ferrari = Ferrari N.V.
+Barilla = Barilla S.p.A.
+Sony|company = Sony Corporation|company
+小米 = 小米有限公司
+任天堂 = 任天堂株式会社
+Kestrel Robotics = Kestrel Robotics Limited
+Kestrel Robotics Ltd = Kestrel Robotics Limited
+Tiffany & Co = Tiffany and Co
+St John's = St. Johns
 """
 _DIFFERENT: Final = """
 John Smith = Jane Smith
@@ -117,6 +144,65 @@ insurance = insurance company
 中国 = 中国银行
 año = ano
 résumé = resume
+Maria Smith = Mario Smith
+Ann Lee = Anna Lee
+M. Lee|person = Kim Lee|person
+M. Curie = Irène Curie
+J. Bach = Bach
+C. Major = C. Minor
+Type O = Type A
+Big O = Big Omega
+T. Rex|band = Tyrannosaurus Rex|dinosaur
+X Factor = Xavier Factor
+E Street|street = Elm Street|street
+Section A = Section B
+Level C = Level D
+Team B|team = Team Blue|team
+Vitamin D = Vitamin Deficiency
+Python = Pythons
+Chris = Christine
+Dan = Danny
+Lyon = Lyons
+Oslo = Osler
+Kim Jong-un = Kim Jong-il
+Wolf|animal = Wolf Ltd|company
+Shell|beach = Shell plc|company
+Delta|river = Delta Inc.|company
+Orange|fruit = Orange S.A.|company
+Target|goal = Target Corporation|company
+Acme LLC = Acme PLC
+Acme AG = Acme GmbH
+Nova Corp = Nova Inc
+Nova Limited = Nova LLC
+Bosch GmbH = Bosch Rexroth AG
+Toyota = Toyota Industries Corporation
+music = music company
+Red Cross = RedCross Inc Gmbh
+小米 = 小米粥
+中国移动 = 中国联通
+上海大学 = 上海交通大学
+李娜 = 李那
+田中 = 中田
+ビル = ビール
+はし = ばし
+Київ = Киів
+Node.js = Nodejs 2
+R2-D2 = R2D2
+3M = 3 M
+A/B = AB
+v1.2 = v12
+user@example.com = userexample.com
+$100 = 100
++1 555 0100 = 15550100
+B-52 = B52
+Q&A 1 = QA 1
+Carbon-14 = Carbon 12
+Ms. Lee = Miss Lee
+Mr. Lee = M. Lee
+hot dog = hotdog
+every day = everyday
+black bird = blackbird
+sin = sín
 """
 
 

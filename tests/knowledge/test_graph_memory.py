@@ -349,4 +349,4 @@ async def test_the_async_twins_do_the_same(graph: GraphMemory) -> None:
 def test_every_method_has_its_async_twin() -> None:
     names = {name for name, _ in inspect.getmembers(GraphMemory, inspect.isfunction) if not name.startswith("_")}
     plain = {name for name in names if not inspect.iscoroutinefunction(getattr(GraphMemory, name))}
-    assert names == plain | {f"a{name}" for name in plain} and len(plain) == 13
+    assert names == plain | {f"a{name}" for name in plain} and len(plain) == 14
