@@ -30,7 +30,7 @@ The house, from the ground up; a room imports only from the rooms above it in th
     reasoning   owns judgement: which facts a conversation holds, and what they mean for what is known.
     embedding   owns vectors of texts: from a model, or from hashes without one.
     search      owns ranking: meaning, words, speakers and time joined into one order.
-    knowledge   owns the knowledge graph as it is read: walks, pictures, evidence for a search, `Memory.graph`.
+    knowledge   owns `Memory.graph`: walks, pictures, evidence for a search, backfill, suggestions what may be one.
     pipeline    owns the way in: parse, extract, retrieve, decide, apply, as a LangGraph graph.
     engine      owns the wiring of the parts, and the methods of `Memory`, a group of them in each module.
     memory      owns `Memory`, which users hold.
