@@ -16,7 +16,7 @@ from langmem_adapter.text import is_cjk
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["INITIALS", "LEGAL_FORM", "SPELLING", "Reading", "are_initials", "is_business", "is_person", "reading"]
+__all__ = ["INITIALS", "LEGAL_FORM", "SPELLING", "Written", "are_initials", "is_business", "is_person", "written"]
 
 SPELLING: Final = "the same name in another spelling"
 LEGAL_FORM: Final = "the same name with the legal form of a company"
@@ -46,7 +46,7 @@ _PERSON: Final = frozenset({"person", "人", "人物"})
 _TITLES: Final = frozenset({"mr", "mrs", "ms", "miss", "dr", "prof", "st"})
 
 
-class Reading(NamedTuple):
+class Written(NamedTuple):
     """A name as it is compared.
 
     Attributes:
@@ -67,8 +67,9 @@ class Reading(NamedTuple):
 
     @property
     def spellings(self) -> set[tuple[str, ...]]:
-        """The ways to read it, of which one is enough to be the same."""
-        return {self.words, self.split}
+        """The ways to read it, of which one is enough to be the same; Chinese letters may stand apart or not."""
+        whole = "".join(self.words)
+        return {self.words, self.split, (whole,) if is_cjk(whole) else self.words}
 
     @property
     def ends(self) -> Iterator[tuple[str, str]]:
@@ -80,11 +81,11 @@ class Reading(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def reading(name: str) -> Reading | None:
+def written(name: str) -> Written | None:
     """How a name is compared; `None` where it means itself alone.
 
     Example:
-        >>> reading("Nestlé S.A.").stem, reading("GitHub").split, reading("GPT-4")
+        >>> written("Nestlé S.A.").stem, written("GitHub").split, written("GPT-4")
         (('nestle',), ('git', 'hub'), None)
     """
     text = unicodedata.normalize("NFKC", name).replace("_", " ")
@@ -94,7 +95,7 @@ def reading(name: str) -> Reading | None:
     if not words:
         return None
     stem, form, plain = _formed(words)
-    return Reading(words, _words(_CAMEL.sub(" ", text)), stem, form, plain, bool(_INITIAL.search(text)))
+    return Written(words, _words(_CAMEL.sub(" ", text)), stem, form, plain, bool(_INITIAL.search(text)))
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -103,13 +104,15 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _composed(text: str) -> str:
-    """Greek goes without its accents, too. Other scripts keep their marks: they make other letters (が, й)."""
+    """Greek goes without its accents, too. Other scripts keep their marks, which make other letters (が, й)."""
     split = unicodedata.normalize("NFD", text)
-    kept = (sign for place, sign in enumerate(split) if not (unicodedata.combining(sign) and _is_greek(split, place)))
+    kept = (
+        sign for place, sign in enumerate(split) if not (unicodedata.combining(sign) and _is_european(split, place))
+    )
     return unicodedata.normalize("NFC", "".join(kept))
 
 
-def _is_greek(text: str, place: int) -> bool:
+def _is_european(text: str, place: int) -> bool:
     base = next((sign for sign in reversed(text[:place]) if not unicodedata.combining(sign)), "")
     return base != "" and unicodedata.name(base, "").startswith(("GREEK", "LATIN"))
 
@@ -146,13 +149,13 @@ def is_person(kind: str) -> bool:
     return kind.casefold() in _PERSON
 
 
-def are_initials(one: Reading, other: Reading) -> bool:
+def are_initials(one: Written, other: Written) -> bool:
     """Whether one name is the other with initials for some of its words, or without those of its middle.
 
     Example:
-        >>> are_initials(reading("J.R.R. Tolkien"), reading("John Ronald Reuel Tolkien"))
+        >>> are_initials(written("J.R.R. Tolkien"), written("John Ronald Reuel Tolkien"))
         True
-        >>> are_initials(reading("J. Smith"), reading("Mary Smith"))
+        >>> are_initials(written("J. Smith"), written("Mary Smith"))
         False
     """
     if 1 in {len(one.words), len(other.words)} or one.words == other.words:

@@ -15,7 +15,7 @@ from langmem_adapter.knowledge.alike import (
     are_initials,
     is_business,
     is_person,
-    reading,
+    written,
 )
 from langmem_adapter.names import is_single, is_symmetric, speaker, whom
 from langmem_adapter.records.graph import MergeSuggestion
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
     from langmem_adapter.embedding.embedder import Embedder, UnitVectors
-    from langmem_adapter.knowledge.alike import Reading
+    from langmem_adapter.knowledge.alike import Written
     from langmem_adapter.storage.database import Database
     from langmem_adapter.storage.graph.namesakes import Edge, Named, Town
     from langmem_adapter.storage.graph.spans import Span
@@ -124,8 +124,8 @@ class _Matches:
         meant = [
             named for named in found.named if speaker(named.name) is None and whom(named.name, scope) == named.name
         ]
-        read = ((named, [known for name in named.names if (known := reading(name))]) for named in meant)
-        self._read = [(named, readings) for named, readings in read if reading(named.name)]
+        read = ((named, [known for name in named.names if (known := written(name))]) for named in meant)
+        self._read = [(named, readings) for named, readings in read if written(named.name)]
         self._told = _Told(found.edges)
 
     def spelt(self) -> list[_Match]:
@@ -159,10 +159,10 @@ class _Matches:
     def _meeting(
         self,
         why: str,
-        keys: Callable[[Reading], Iterable[Hashable]],
-        holds: Callable[[Named, Reading, Named, Reading], bool],
+        keys: Callable[[Written], Iterable[Hashable]],
+        holds: Callable[[Named, Written, Named, Written], bool],
     ) -> Iterator[_Match]:
-        blocks: defaultdict[Hashable, dict[tuple[int, Reading], Named]] = defaultdict(dict)
+        blocks: defaultdict[Hashable, dict[tuple[int, Written], Named]] = defaultdict(dict)
         for named, readings in self._read:
             for each in readings:
                 for key in keys(each):
@@ -205,15 +205,15 @@ class _Told:
 # ── what names have in common ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _spellings(name: Reading) -> Iterable[Hashable]:
+def _spellings(name: Written) -> Iterable[Hashable]:
     return name.spellings
 
 
-def _stems(name: Reading) -> Iterable[Hashable]:
+def _stems(name: Written) -> Iterable[Hashable]:
     return (name.stem,)
 
 
-def _ends(name: Reading) -> Iterable[Hashable]:
+def _ends(name: Written) -> Iterable[Hashable]:
     return name.ends
 
 
@@ -223,7 +223,7 @@ def _fit(one: Named, other: Named) -> bool:
     return "" in kinds or kinds[0] == kinds[1] or all(map(is_business, kinds))
 
 
-def _differ_in_form(one: Named, name: Reading, other: Named, its: Reading) -> bool:
+def _differ_in_form(one: Named, name: Written, other: Named, its: Written) -> bool:
     if not (is_business(one.type) and is_business(other.type)):
         return False
     if name.form and its.form:
@@ -231,7 +231,7 @@ def _differ_in_form(one: Named, name: Reading, other: Named, its: Reading) -> bo
     return bool(name.form or its.form) and not (name.plain or its.plain)
 
 
-def _share_initials(one: Named, name: Reading, other: Named, its: Reading) -> bool:
+def _share_initials(one: Named, name: Written, other: Named, its: Written) -> bool:
     """A dot or a type tells that the letter is an initial: M Street is no Main Street."""
     told = name.dotted or its.dotted or is_person(one.type) or is_person(other.type)
     return told and are_initials(name, its)

@@ -82,6 +82,8 @@ Sony|company = Sony Corporation|company
 Kestrel Robotics = Kestrel Robotics Limited
 Kestrel Robotics Ltd = Kestrel Robotics Limited
 Tiffany & Co = Tiffany and Co
+约翰·史密斯 = 约翰史密斯
+山田 太郎 = 山田太郎
 St John's = St. Johns
 """
 _DIFFERENT: Final = """
@@ -182,6 +184,7 @@ Red Cross = RedCross Inc Gmbh
 中国移动 = 中国联通
 上海大学 = 上海交通大学
 李娜 = 李那
+李 娜 = 李纳
 田中 = 中田
 ビル = ビール
 はし = ばし

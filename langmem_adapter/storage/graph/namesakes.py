@@ -65,7 +65,7 @@ class Town(NamedTuple):
     """Everybody in a scope.
 
     Attributes:
-        named: But for its own user and agent.
+        named: Whoever has a relation that is believed, but for the scope's own user and agent.
         edges: What is believed, of any time.
         parted: Pairs that were one for a while, until somebody undid it.
     """
@@ -83,9 +83,9 @@ def town(connection: Connection, scope: Scope) -> Town:
     parted = _PARTED.tuples(connection, {"scopes": scope_ids})
     people = People(connection, scope_ids)
     people.meet({row.pk for row in rows}.union(*((edge.source_pk, edge.target_pk) for edge in edges), *parted))
+    related = {people.who(pk) for edge in edges for pk in (edge.source_pk, edge.target_pk)}
     groups: dict[int, Named] = {}
-    for row in rows:
-        pk = people.who(row.pk)
+    for row, pk in [(row, pk) for row in rows if (pk := people.who(row.pk)) in related]:
         known = groups.get(pk) or Named(pk, row.name, (), "", 0)
         new = row.alias not in known.names
         groups[pk] = known._replace(
