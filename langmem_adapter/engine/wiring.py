@@ -174,10 +174,8 @@ class Engine:
     @cached_property
     def graph(self) -> GraphMemory:
         """The knowledge graph."""
-        meanings = (
-            None if self.embedder.asks_nobody else self.embedder
-        )  # hash embeddings tell which letters names share
-        return GraphMemory(self.database, self.ledger, self.searcher, self.reasoner, meanings)
+        parts = self.database, self.ledger, self.searcher
+        return GraphMemory(*parts, reasoner=self.reasoner, embedder=self.embedder)
 
     # ── the pipeline ────────────────────────────────────────────────────────────────────────────────────────────────
 

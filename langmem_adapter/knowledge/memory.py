@@ -37,7 +37,7 @@ class GraphMemory(Writing, Reading, Backfilling, Suggesting):
         ledger: Writes it.
         searcher: Finds the memories that answer a question.
         reasoner: Reads memories for relations; without one that cannot be done.
-        embedder: Tells which names are near in meaning; `None` where that is not known.
+        embedder: Makes vectors of names; without one nothing is asked of meanings.
 
     Example:
         >>> from langmem_adapter import Memory
@@ -56,6 +56,7 @@ class GraphMemory(Writing, Reading, Backfilling, Suggesting):
         database: Database,
         ledger: Ledger,
         searcher: Searcher,
+        *,
         reasoner: Reasoner | None = None,
         embedder: Embedder | None = None,
     ) -> None:

@@ -93,12 +93,12 @@ class Suggesting:
         return _Matches(found, scope)
 
     def _completed(self, found: _Matches, most: int) -> Plan[list[MergeSuggestion]]:
-        spelt = found.spelt()
-        near = [] if len(spelt) >= most or self._embedder is None else found.near_pairs(spelt)
-        names = list(dict.fromkeys(named.name for pair in near for named in pair))
-        if not near or self._embedder is None:
+        spelt, embedder = found.spelt(), self._embedder
+        # Hash embeddings see which letters names share, and that was looked at.
+        if embedder is None or embedder.asks_nobody or len(spelt) >= most:
             return Plan.known(_best(spelt, most))
-        embedder = self._embedder
+        near = found.near_pairs(spelt)
+        names = list(dict.fromkeys(named.name for pair in near for named in pair))
         vectors = Plan(lambda: embedder.vectors(names), lambda: embedder.avectors(names))
         return vectors.then(lambda made: _best([*spelt, *_nearest(near, names, made)], most))
 
