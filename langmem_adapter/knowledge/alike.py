@@ -33,7 +33,7 @@ _FORMS: Final = {
     **dict.fromkeys(("corp", "corporation"), "corp"),
     **dict.fromkeys(("ltd", "limited"), "ltd"),
     **{form: form for form in "llc llp plc gmbh ag kgaa sarl srl spa".split()},
-    **{form.replace(".", " "): form for form in ("s.a", "n.v", "b.v", "s.p.a", "s.r.l")},
+    **{form.replace(".", " "): form.replace(".", "") for form in ("s.a", "n.v", "b.v", "s.p.a", "s.r.l")},
 }
 """Legal forms at the end of a name; one that is written in two ways has one value."""
 _COMPANY: Final = {"co": "co", "company": "co"}

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from langchain_core.embeddings import Embeddings
 
 from langmem_adapter.knowledge.suggesting import CROWD
 from langmem_adapter.memory import Memory
+from langmem_adapter.names import entity_key
 from langmem_adapter.records.graph import Triple
 from langmem_adapter.records.scope import Scope
 from tests.cases import each
@@ -118,6 +121,22 @@ def test_a_crowd_under_one_key_tells_nothing(memory: Memory) -> None:
     write(memory, *(f"Anna|knows|J. {letter}a Smith" for letter in "bcdfghjklmnpqrstvwxyz"[: CROWD + 1]))
     write(memory, "Anna|knows|J. Smith")
     assert suggested(memory) == []
+
+
+_JUNK = st.text(st.sampled_from("aAbJé. -'&张氏株式会社\u0301\u200b\u3000ＩI1#\n\\`\"İßﬁ"), min_size=1, max_size=12)
+
+
+@given(names=st.lists(_JUNK.filter(entity_key), min_size=2, max_size=12))
+def test_whatever_is_suggested_can_be_carried_out_to_the_end(names: list[str]) -> None:
+    with Memory(":memory:") as memory:
+        write(memory, *(f"it{number}|mentions|{name}" for number, name in enumerate(names)))
+        for _ in names:
+            found = memory.graph.suggest_merges(**ALICE)
+            if not found:
+                return
+            assert not any(sign.isdigit() or sign == "#" for each in found for sign in each.source + each.into)
+            memory.graph.merge(found[0].source, found[0].into, **ALICE)
+        assert memory.graph.suggest_merges(**ALICE) == []
 
 
 # ── by their meanings ─────────────────────────────────────────────────────────────────────────────────────────────────
