@@ -37,7 +37,7 @@ _FORMS: Final = {
 }
 """Legal forms at the end of a name; one that is written in two ways has one value."""
 _COMPANY: Final = {"co": "co", "company": "co"}
-"""Those that are words of the language as well: they tell two names apart from none, but not one from a plain name."""
+"""Those that are words of the language as well: an insurance company is no insurance, so both names must have one."""
 _CJK_FORMS: Final = ("股份有限公司", "有限责任公司", "有限公司", "株式会社", "주식회사")
 _BUSINESS: Final = frozenset(
     "company organization organisation business corporation firm employer enterprise startup 公司 企业 组织 机构".split()

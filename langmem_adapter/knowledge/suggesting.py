@@ -67,7 +67,7 @@ class Suggesting:
             k: At most so many, 1 to 10,000.
 
         Returns:
-            Suggestions, the surest first; the one with more mentions stays, and the full name of two.
+            Suggestions, the surest first. Of names with initials the longer one would stay, else the one with more mentions.
 
         Raises:
             ScopeError: No field of the scope is given, or one is blank.
@@ -138,7 +138,7 @@ class _Matches:
         ):
             for match in self._meeting(why, keys, holds):
                 found.setdefault(match.pks, match)
-        return [match for match in _unambiguous(found.values()) if self._may_be_one(match.one, match.other)]
+        return _unambiguous([match for match in found.values() if self._may_be_one(match.one, match.other)])
 
     def near_pairs(self, spelt: Iterable[_Match]) -> list[tuple[Named, Named]]:
         """Those of which meanings might tell it: they share a rare word, or a relation to the same third."""
@@ -244,9 +244,8 @@ def _directed(one: Named, other: Named, why: str) -> tuple[Named, Named]:
     return (one, other) if goes else (other, one)
 
 
-def _unambiguous(found: Iterable[_Match]) -> list[_Match]:
+def _unambiguous(matches: Sequence[_Match]) -> list[_Match]:
     """Without those of a name that could as well mean somebody else, who is not the same as this one."""
-    matches = list(found)
     beside: defaultdict[int, set[int]] = defaultdict(set)
     for match in matches:
         beside[match.one.pk].add(match.other.pk)

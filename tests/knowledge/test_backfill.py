@@ -120,6 +120,15 @@ async def test_whoever_speaks_is_who_is_meant(database_url: str) -> None:
         assert texts == {"Ben lives in Lyon", "alice 住在 上海", "bot lives in Kyoto"}
 
 
+def test_a_request_to_forget_states_nothing(database_url: str) -> None:
+    stored(database_url, "Please forget that I live in Lyon.")
+    link = {"source": "user", "relation": "lives_in", "target": "Lyon"}
+    reply = json.dumps({"facts": [{"text": "Forget: lives in Lyon", "turn": 0, "relations": [link]}]})
+    with Memory(database_url, model=ScriptedChatModel(replies=[reply])) as memory:
+        assert memory.graph.backfill(**ALICE).read == 1
+        assert believed(memory) == []
+
+
 # ── what it costs ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

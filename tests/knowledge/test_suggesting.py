@@ -101,6 +101,11 @@ def test_what_speaks_against_it_is_heard(lines: list[str], why: str) -> None:
         assert why == "only names are compared" or suggested(memory) == [], why
 
 
+def test_who_is_ruled_out_leaves_the_other(memory: Memory) -> None:
+    write(memory, "Anna|knows|J. Smith", "Anna|knows|John Smith", "J. Smith|sister of|Jane Smith")
+    assert suggested(memory) == [("J. Smith", "John Smith")]
+
+
 def test_who_lived_elsewhere_before_may_be_the_same(memory: Memory) -> None:
     memory.graph.add("José", "lives in", "Lyon", valid_from="2019-01-01", valid_to="2020-01-01", **ALICE)
     memory.graph.add("Jose", "lives in", "Oslo", valid_from="2021-01-01", **ALICE)
