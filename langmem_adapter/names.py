@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -18,12 +19,16 @@ from langmem_adapter.text import meaningful, signed_words
 from langmem_adapter.vocabulary import entries
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from langmem_adapter.records.graph import Triple
     from langmem_adapter.records.scope import Scope
 
 __all__ = [
     "LONGEST_NAME",
     "LONGEST_RELATION",
     "End",
+    "by_name",
     "end_of",
     "entity_key",
     "gives_up",
@@ -208,6 +213,22 @@ def with_speaker(text: str, actor: str | None, role: str | None, scope: Scope) -
     """
     name = named_speaker(actor, role, scope)
     return f"{name}: {text}" if name else text
+
+
+def by_name(triples: Iterable[Triple], speaker: str, role: str) -> tuple[Triple, ...]:
+    """What somebody says of relations, with his name where he speaks of himself; the scope's own stay as they are.
+
+    Args:
+        triples: What is said.
+        speaker: As `named_speaker` gives it.
+        role: The role of the message.
+    """
+    himself = ASSISTANT if role == ASSISTANT else SELF
+    names = {himself: speaker or himself}
+    return tuple(
+        replace(each, source=names.get(each.source, each.source), target=names.get(each.target, each.target))
+        for each in triples
+    )
 
 
 def relation_name(name: str) -> str:

@@ -9,7 +9,7 @@ from typer.core import TyperGroup
 
 from langmem_adapter._version import __version__
 from langmem_adapter.addresses import cleaned
-from langmem_adapter.cli import graph, graph_edit, graph_exchange, keys
+from langmem_adapter.cli import graph, graph_edit, graph_exchange, graph_fill, keys
 from langmem_adapter.cli.add import add
 from langmem_adapter.cli.change import delete, update
 from langmem_adapter.cli.demo import demo
@@ -88,6 +88,8 @@ _GRAPH: Final = _named(
     mirror,
     graph_exchange.export,
     graph_exchange.import_,
+    graph_fill.backfill,
+    graph_fill.suggest,
 )
 _GROUPS: Final = {
     "graph": (_GRAPH, "Look at the knowledge graph, or edit it: graph -u NAME, graph ENTITY -u NAME."),

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from langmem_adapter.records.graph import Entity, Neighbour, Relation, RelationChange
+    from langmem_adapter.records.graph import Entity, MergeSuggestion, Neighbour, Relation, RelationChange
 
-__all__ = ["change_table", "entities_table", "held", "neighbours_table", "relations_table"]
+__all__ = ["change_table", "entities_table", "held", "neighbours_table", "relations_table", "suggestions_table"]
 
 
 def relations_table(relations: Iterable[Relation], *, history: bool = False) -> Table:
@@ -53,6 +53,14 @@ def entities_table(entities: Iterable[Entity]) -> Table:
     for entity in entities:
         others = Text(visible(", ".join(entity.aliases)))
         table.add_row(_called(entity), others, Text(str(entity.mentions), justify="right"))
+    return table
+
+
+def suggestions_table(found: Iterable[MergeSuggestion]) -> Table:
+    """Pairs of entities that may be one, with what they have in common."""
+    table = plain_table("name", "may be", "why")
+    for each in found:
+        table.add_row(*(Text(visible(text)) for text in (each.source, each.into, each.why)))
     return table
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.cli.output import Output
 
-__all__ = ["Patience", "Steps"]
+__all__ = ["Bar", "Patience", "Steps"]
 
 _EVERY: Final = 5.0  # seconds between two lines, where no bar can be drawn
 
@@ -69,6 +69,37 @@ class Steps:
         elif self._shown and now - self._last >= _EVERY:
             self._last = now
             self._output.note(f"{self._done} of {self._total} {self._what}, {rate}")
+
+
+class Bar:
+    """Progress whose total is known only once the work has begun.
+
+    Args:
+        output: Whose stderr.
+        what: What is counted.
+    """
+
+    def __init__(self, output: Output, what: str = "memories") -> None:
+        self._output = output
+        self._what = what
+        self._steps: Steps | None = None
+        self._done = 0
+
+    def __enter__(self) -> Self:
+        """Nothing to show yet."""
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        """The bar goes."""
+        if self._steps is not None:
+            self._steps.__exit__(None, None, None)
+
+    def show(self, done: int, total: int) -> None:
+        """So many of so many are done; the first call tells how many were done before."""
+        if self._steps is None:
+            self._steps = Steps(self._output, total, what=self._what).__enter__()
+        self._steps.advance(max(0, done - self._done))
+        self._done = max(done, self._done)
 
 
 class Patience:

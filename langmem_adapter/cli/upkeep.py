@@ -1,7 +1,7 @@
 """Commands for a whole database or scope: `purge` and `reindex`."""
 
 import shlex
-from typing import TYPE_CHECKING, Annotated, Final, Self
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.table import Table
@@ -10,7 +10,7 @@ from rich.text import Text
 from langmem_adapter.cli.failures import ExitCode
 from langmem_adapter.cli.options import Call, named
 from langmem_adapter.cli.output import visible
-from langmem_adapter.cli.progress import Steps
+from langmem_adapter.cli.progress import Bar
 from langmem_adapter.records.plain import as_data
 
 if TYPE_CHECKING:
@@ -71,37 +71,11 @@ def reindex(
     settings = call.settings
     call.refuse_absent()
     embeddings = call.options["embeddings"] or settings.embeddings
-    with Bar(call) as bar:
+    with Bar(call.output) as bar:
         done = change(call.options["database"], embeddings, batch=batch, progress=bar.show, settings=settings)
     call.output.show([as_data(done)], columns=("memories", "before", "after"), picture=lambda: Text(_told(done)))
     if embeddings != settings.embeddings:
         call.output.note(f"from now on: export LANGMEM_ADAPTER_EMBEDDINGS={shlex.quote(embeddings)}", whole=True)
-
-
-class Bar:
-    """Progress whose total is known only once the work has begun."""
-
-    def __init__(self, call: Call, what: str = "memories") -> None:
-        self._output = call.output
-        self._what = what
-        self._steps: Steps | None = None
-        self._done = 0
-
-    def __enter__(self) -> Self:
-        """Nothing to show yet."""
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        """The bar goes."""
-        if self._steps is not None:
-            self._steps.__exit__(None, None, None)
-
-    def show(self, done: int, total: int) -> None:
-        """So many of so many are done; the first call tells how many were done before."""
-        if self._steps is None:
-            self._steps = Steps(self._output, total, what=self._what).__enter__()
-        self._steps.advance(max(0, done - self._done))
-        self._done = max(done, self._done)
 
 
 def _told(done: "Reindexed") -> str:

@@ -71,7 +71,8 @@ class Adding(Wired):
                 tokens of them. Nothing but this add's trace keeps them. Refused with `infer=False`, where there is nothing to
                 understand.
             metadata: A JSON object, kept with every memory that comes of it; merged where one is updated.
-            infer: `False` stores each non-system turn verbatim, always as a new memory; it states no relations.
+            infer: `False` stores each non-system turn verbatim, always as a new memory; it states no relations
+                (`Memory.graph.backfill` finds them later).
             memory_type: `"procedural_memory"` makes one step-by-step record of what the agent did; it needs *agent_id*.
             prompt: Replaces the instructions for finding facts (or for the record), this time; refused where no chat model
                 would read it.

@@ -176,8 +176,8 @@ class Engine:
     @cached_property
     def graph(self) -> GraphMemory:
         """The knowledge graph."""
-        mode, embedder = self.reasoner.mode, self.embedder
-        return GraphMemory(self.database, self.ledger, self.searcher, mode=mode, embedder=embedder)
+        parts = self.database, self.ledger, self.searcher
+        return GraphMemory(*parts, reasoner=self.reasoner, embedder=self.embedder)
 
     # ── the pipeline ────────────────────────────────────────────────────────────────────────────────────────────────
 

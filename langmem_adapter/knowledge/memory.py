@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from langmem_adapter.arguments import flag
+from langmem_adapter.knowledge.backfill import Backfilling
 from langmem_adapter.knowledge.exchange import Exchange
 from langmem_adapter.knowledge.reading import Reading
+from langmem_adapter.knowledge.suggesting import Suggesting
 from langmem_adapter.knowledge.writing import Writing
 
 if TYPE_CHECKING:
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from langmem_adapter.embedding.embedder import Embedder
     from langmem_adapter.mirror.dialects import Dialect
     from langmem_adapter.mirror.mirror import Mirror
+    from langmem_adapter.reasoning.base import Reasoner
     from langmem_adapter.search.searcher import Searcher
     from langmem_adapter.storage.database import Database
     from langmem_adapter.storage.ledger import Ledger
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["GraphMemory"]
 
 
-class GraphMemory(Writing, Reading, Exchange):
+class GraphMemory(Writing, Reading, Exchange, Backfilling, Suggesting):
     """The knowledge graph beside the memories: who and what there is, and how one is related to the other, since when.
 
     Users get it as `Memory.graph`. With `Memory(graph=True)` every `add` writes into it what its facts say; everything can be
@@ -39,8 +42,8 @@ class GraphMemory(Writing, Reading, Exchange):
         database: The truth.
         ledger: Writes it.
         searcher: Finds the memories that answer a question.
-        mode: Who thinks, for traces.
-        embedder: Makes vectors of names for a mirror that wants them.
+        reasoner: Reads memories for relations; without one that cannot be done.
+        embedder: Makes vectors of names, for suggestions and for a mirror that wants them.
 
     Example:
         >>> from langmem_adapter import Memory
@@ -60,14 +63,15 @@ class GraphMemory(Writing, Reading, Exchange):
         ledger: Ledger,
         searcher: Searcher,
         *,
-        mode: str = "offline",
+        reasoner: Reasoner | None = None,
         embedder: Embedder | None = None,
     ) -> None:
         self._database = database
         self._ledger = ledger
         self._searcher = searcher
-        self._mode = mode
+        self._reasoner = reasoner
         self._embedder = embedder
+        self._mode = "offline" if reasoner is None else reasoner.mode
 
     def mirror(
         self,

@@ -35,7 +35,9 @@ _CALLED: Final = "calls of tools are kept by memory_type='procedural_memory' onl
 _TRACED: Final = ("task", "before", "turns", "facts", "candidates", "decisions", "work")
 
 
-def apply_stage(ledger: Ledger, embedder: Embedder, *, attempts: int, mode: str, trace_days: float) -> WorkingStage:
+def apply_stage(
+    ledger: Ledger, embedder: Embedder, *, attempts: int, mode: str, trace_days: float, graph: bool = False
+) -> WorkingStage:
     """The fifth stage: `decisions` to `result`.
 
     Args:
@@ -44,11 +46,12 @@ def apply_stage(ledger: Ledger, embedder: Embedder, *, attempts: int, mode: str,
         attempts: How often to go back before `ConflictError` is raised.
         mode: `"offline"` or the model's name, for the result.
         trace_days: How long to keep what the run saw; 0 keeps nothing.
+        graph: Whether facts say their relations.
     """
 
     def prepare(state: PipelineState, decisions: Sequence[Decision], vectors: NDArray[Any]) -> Write:
         texts = dict(zip(_texts(decisions), vectors, strict=True))
-        return _write(state, decisions, texts, trace=_trace(state, mode, trace_days))
+        return _write(state, decisions, texts, trace=_trace(state, mode, trace_days), graph=graph)
 
     def finish(state: PipelineState, decisions: Sequence[Decision], changes: Sequence[Change]) -> Update:
         done = finished(state, "apply", changes=sum(change.event != "NONE" for change in changes))
@@ -93,16 +96,18 @@ def _write(
     vectors: Mapping[str, NDArray[Any]],
     *,
     trace: TraceDraft | None,
+    graph: bool,
 ) -> Write:
-    candidates = state.get("candidates")
+    candidates, task = state.get("candidates"), state["task"]
     return Write(
         decisions=tuple(decisions),
         scope=scope_of(state),
         within=scope_of(state),
         vectors=vectors,
         seen=candidates["seen"] if candidates else None,
-        key=state["task"]["key"],
+        key=task["key"],
         trace=trace,
+        related=graph and not is_verbatim(task["infer"], task["memory_type"]),
     )
 
 

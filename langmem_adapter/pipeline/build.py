@@ -137,4 +137,5 @@ def _apply(parts: Parts) -> WorkingStage:
         attempts=parts.attempts,
         mode=parts.reasoner.mode,
         trace_days=parts.trace_days,
+        graph=parts.graph,
     )

@@ -17,11 +17,11 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from langmem_adapter.arguments import parse_time
-from langmem_adapter.names import entity_key
+from langmem_adapter.names import by_name, entity_key
 from langmem_adapter.pipeline.around import around
 from langmem_adapter.pipeline.clock import finished
 from langmem_adapter.pipeline.dates import SAID_LATER, Placed, in_course, older, time_of
-from langmem_adapter.pipeline.speakers import by_name, said
+from langmem_adapter.pipeline.speakers import said
 from langmem_adapter.pipeline.stage import Ask, AskingStage, Update
 from langmem_adapter.reasoning.base import Answer, Comparison, Known, Reasoner, Verdict
 from langmem_adapter.records.cost import Usage

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from langmem_adapter.names import by_name
 from langmem_adapter.pipeline.clock import finished
-from langmem_adapter.pipeline.speakers import by_name, said
+from langmem_adapter.pipeline.speakers import said
 from langmem_adapter.pipeline.stage import Update, WorkingStage
 from langmem_adapter.pipeline.state import PipelineState, scope_of
 from langmem_adapter.twins import beside

@@ -65,6 +65,7 @@ class Question:
         before: Earlier turns of the conversation, oldest first: they help to understand and are never a source.
         known: Texts of memories that the turns may speak of, behind the names of those who said them; likewise no source.
         tools: Whether what tools returned is a source as well.
+        kept: The turns are memories, each of which stands alone and may go without a subject: their relations are wanted.
     """
 
     turns: tuple[Turn, ...]
@@ -75,6 +76,7 @@ class Question:
     before: tuple[Turn, ...] = ()
     known: tuple[str, ...] = ()
     tools: bool = False
+    kept: bool = False
 
     def is_source(self, turn: Turn) -> bool:
         """Whether facts are taken from a turn of the conversation."""

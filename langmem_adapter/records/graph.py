@@ -17,6 +17,7 @@ __all__ = [
     "SELF",
     "Entity",
     "GraphChanges",
+    "MergeSuggestion",
     "Neighbour",
     "Relation",
     "RelationChange",
@@ -95,6 +96,23 @@ class Entity:
     mentions: int
     created_at: datetime
     updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class MergeSuggestion:
+    """Two entities that may be one; whoever knows better says so with `merge`.
+
+    Attributes:
+        source: Name of the one that would go.
+        into: Name of the one that would stay.
+        score: How sure it is, above 0 and at most 1; it orders suggestions.
+        why: What the two have in common.
+    """
+
+    source: str
+    into: str
+    score: float
+    why: str
 
 
 @dataclass(frozen=True, slots=True)

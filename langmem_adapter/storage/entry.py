@@ -46,7 +46,7 @@ _INSERT_MEMORY: Final = Prepared(insert(memories))
 _INSERT_HISTORY: Final = Prepared(insert(history))
 _INSERT_SCOPE: Final = Prepared(insert(scopes))
 _CHANGING: Final = (
-    "text context metadata actor_id role hash embedding created_at updated_at expires_at seq revision".split()
+    "text context metadata actor_id role hash embedding created_at updated_at expires_at seq revision related".split()
 )
 _UPDATE_MEMORY: Final = Prepared(
     update(memories).where(memories.c.pk == bindparam("_pk")).values({name: bindparam(name) for name in _CHANGING})
@@ -202,6 +202,7 @@ class Entry:
             "expires_at": decision.expires_at,
             "seq": seq,
             "revision": 1 if life is None else life.last + 1,
+            "related": int(self._write.related),
         }
         self._added.append(row)
         self._worded[seq] = row
@@ -229,6 +230,7 @@ class Entry:
         }
         if row["text"] != old["text"]:
             row.update(hash=text_hash(row["text"]), embedding=self._embedding(row["text"]))
+            row["related"] = int(self._write.related)
         self._put(old, row)
         self._record(row, "UPDATE", old["text"], row["text"], decision)
         self._tell(decision, row, old["text"], row["text"])

@@ -116,6 +116,7 @@ memories: Final = Table(
     Column("expires_at", UTCDateTime),
     Column("seq", Number, ForeignKey("changes.seq"), nullable=False),
     Column("revision", Integer, nullable=False),
+    Column("related", Integer),  # 1 where the text has been read for relations, whether it states some or not
     # What a search asks of every memory of a scope, so that it need not read their texts and vectors from the disk.
     Index("ix_memories_roll", *"scope_id seq pk created_at updated_at actor_id expires_at memory_type".split()),
     Index("ix_memories_scope_hash", "scope_id", "hash"),

@@ -33,6 +33,7 @@ class Write:
         seen: Number of the last change that the decisions took into account; `None` for what was compared with nothing.
         key: Names the run within *scope*; a second write of the same key changes nothing and gives the first one's result.
         trace: What to keep of the run that led here; it is written even where nothing else is, and needs a key.
+        related: Whether the texts have been read for relations, so that they need not be read again.
     """
 
     decisions: tuple[Decision, ...]
@@ -42,6 +43,7 @@ class Write:
     seen: int | None = None
     key: str | None = None
     trace: TraceDraft | None = None
+    related: bool = False
 
     def __post_init__(self) -> None:
         """Refuse a run that could not be found again."""

@@ -1,4 +1,5 @@
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ Data = Callable[..., dict[str, Any]]
 Cli = Callable[..., Any]
 
 ADA = ("-u", "ada")
-COMMANDS = "show entities path search add end delete merge split mirror export import".split()
+COMMANDS = "show entities path search add end delete merge split mirror export import backfill suggest".split()
 
 
 @pytest.fixture
@@ -206,6 +207,30 @@ def test_purge_and_doctor_count_the_graph(data: Data, ada: dict[str, str]) -> No
 
 
 # ── help ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_memories_are_read_for_relations_once(data: Data, cli: Cli) -> None:
+    data("add", "I work at Bosch.", "--no-infer", *ADA)
+    data("add", "Good morning!", "--no-infer", *ADA)
+    (first,) = data("graph", "backfill", "--limit", "1", *ADA)["data"]
+    assert (first["read"], first["left"]) == (1, 1)
+    assert cli("graph", "backfill", *ADA).stdout.split() == ["1", "0", "0", "0", "0", "0"]
+    assert edges(data("graph", *ADA)) == [("ada", "works_at", "Bosch")]
+    assert data("graph", "backfill", *ADA)["data"][0]["read"] == 0
+
+
+def test_a_suggested_merge_is_carried_out_by_the_command_that_is_shown(data: Data, cli: Cli) -> None:
+    for target in ("José $(rm)", "José", "-Jose"):
+        cli("graph", "add", *ADA, "--", "me", "visits", target)
+    (row,) = data("graph", "suggest", *ADA)["data"]
+    assert {row["source"], row["into"]} == {"José", "-Jose"}
+    said = cli("graph", "suggest", *ADA)
+    assert row["command"] in said.stderr
+    assert row["why"] in said.stdout
+    name, *arguments = shlex.split(row["command"])
+    assert name == "langmem-adapter"
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+    assert data("graph", "suggest", *ADA, code=3)["data"] == []
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -110,7 +110,7 @@ def _extract(question: Question) -> Extraction:
     for index, turn in enumerate(question.turns):
         if question.is_source(turn):
             told = names[turn.actor]
-            found = list(_of_turn(index, turn, told))
+            found = list(_of_memory(index, turn) if question.kept else _of_turn(index, turn, told))
             names[turn.actor] = f"{told}; {'; '.join(fact.text for fact in found)}"[-_OWN_NAMES:]
             facts += found
     return Extraction(tuple(facts if question.graph is None else _related(facts, question)))
@@ -120,7 +120,8 @@ def _related(facts: Iterable[Fact], question: Question) -> Iterator[Fact]:
     """The facts with the relations that they state; a pronoun means whom the same speaker named before, where one fits."""
     named: defaultdict[str, Company] = defaultdict(Company)
     for fact in facts:
-        text = named[question.turns[fact.turn].actor].told(fact.text)
+        apart = f"\n{fact.turn}" if question.kept else ""
+        text = named[question.turns[fact.turn].actor + apart].told(fact.text)
         yield replace(fact, relations=_relations(text, question.about))
 
 
@@ -189,6 +190,11 @@ def _of_turn(index: int, turn: Turn, names: str) -> Iterator[Fact]:
                 told.add(text_hash(text))
                 yield Fact(text, index, turn.text[:_CONTEXT])
         before = sentence.text
+
+
+def _of_memory(index: int, turn: Turn) -> Iterator[Fact]:
+    """A memory that says relations in the words of facts, else what facts it holds."""
+    return iter([Fact(turn.text, index)]) if read(turn.text).relations else _of_turn(index, turn, "")
 
 
 def _decide(comparison: Comparison) -> Answer:

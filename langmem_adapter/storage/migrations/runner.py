@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 __all__ = ["HEAD", "migrate", "schema_version"]
 
-HEAD: Final = "0018"
+HEAD: Final = "0019"
 """The schema that this code speaks."""
 
-_KNOWN: Final = ("0012", "0013", "0014", "0015", "0016", "0017", "0018")
+_KNOWN: Final = ("0012", "0013", "0014", "0015", "0016", "0017", "0018", "0019")
 _VERSION: Final = "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"
 
 

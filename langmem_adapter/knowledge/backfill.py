@@ -1,0 +1,342 @@
+"""Reading memories for relations that nobody has read for them: those from before the graph, and those stored as said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial, reduce
+from itertools import groupby
+from operator import add, itemgetter
+from typing import TYPE_CHECKING, Final
+
+from langmem_adapter.arguments import bounded
+from langmem_adapter.errors import InvalidInputError, LangmemAdapterError, ModelReplyError
+from langmem_adapter.names import by_name, named_speaker, says_all
+from langmem_adapter.reasoning.base import KnownNames, Question
+from langmem_adapter.records.checks import quoted
+from langmem_adapter.records.cost import Usage
+from langmem_adapter.records.graph import ASSISTANT, SELF
+from langmem_adapter.records.scope import Scope
+from langmem_adapter.records.work import FORGET, Change, Decision, Turn
+from langmem_adapter.storage.graph import unread
+from langmem_adapter.storage.graph.known_names import known_names
+from langmem_adapter.storage.writes import Write
+from langmem_adapter.tracing import run_config
+from langmem_adapter.twins import Plan, apart, awaited, planned
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from sqlalchemy import Connection
+
+    from langmem_adapter.reasoning.base import Extraction, Reasoner
+    from langmem_adapter.records.graph import Triple
+    from langmem_adapter.records.work import Fact
+    from langmem_adapter.storage.database import Database
+    from langmem_adapter.storage.graph.unread import Unread
+    from langmem_adapter.storage.ledger import Ledger
+
+__all__ = ["Backfilled", "Backfilling", "FailedBatch"]
+
+_LETTERS: Final = 24_000  # of one batch, about 6,000 tokens; a longer memory is a batch of its own
+_MOST: Final = 200
+_WHY: Final = "read for the knowledge graph"
+_UNPLACED: Final = "a relation was left out: the model did not say which memory states it"
+
+Progress = Callable[[int, int], object]
+
+
+@dataclass(frozen=True, slots=True)
+class FailedBatch:
+    """Memories about which the chat model gave no reply that could be used; the next backfill asks again.
+
+    Attributes:
+        memory_ids: Which.
+        error: What was wrong with the reply.
+    """
+
+    memory_ids: tuple[str, ...]
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Backfilled:
+    """What a backfill did; those of several batches are added up with `+`.
+
+    Attributes:
+        read: Memories that were read, and that no backfill reads again.
+        relations: How many of them state a relation.
+        added: Relations that are new.
+        ended: Relations that are over, or bounded, since then.
+        skipped: Memories that changed, went, or were read by others meanwhile.
+        left: Memories that are still to be read: those beyond *limit*, and those that failed.
+        failed: Batches that came to nothing.
+        notes: What was seen and not used, in words.
+        usage: Model calls and tokens.
+        mode: Who read: `"offline"`, or the chat model's name.
+    """
+
+    read: int = 0
+    relations: int = 0
+    added: int = 0
+    ended: int = 0
+    skipped: int = 0
+    left: int = 0
+    failed: tuple[FailedBatch, ...] = ()
+    notes: tuple[str, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    mode: str = "offline"
+
+    def __add__(self, other: Backfilled) -> Backfilled:
+        """Both together."""
+        names = ("read", "relations", "added", "ended", "skipped", "left", "failed", "notes", "usage")
+        return Backfilled(**{name: getattr(self, name) + getattr(other, name) for name in names}, mode=other.mode)
+
+
+class Backfilling:
+    """The part of `GraphMemory` that reads memories for relations."""
+
+    _database: Database
+    _ledger: Ledger
+    _reasoner: Reasoner | None
+
+    @planned
+    def backfill(
+        self,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        batch: int = 20,
+        limit: int | None = None,
+        progress: Progress | None = None,
+    ) -> Plan[Backfilled]:
+        """Read memories for the relations that they state: those from before the graph, and those stored with `infer=False`.
+
+        A memory that states relations already is left alone, and so is one that was read before, whether it stated any or
+        not: it is read again when its text has changed. Records (`memory_type`) and expired memories are left out. Relations
+        hold from the date on which their memory was said, and end with it, like those of an `add`. What a memory said before it
+        was rewritten is not read.
+
+        Others may read and write meanwhile. Every memory is read and its relations are written in one transaction, so
+        whoever is interrupted goes on where he stopped by calling again.
+
+        Args:
+            user_id: Whose memories; at least one of the three is needed, the others are then free.
+            agent_id: The agent.
+            run_id: The run or session.
+            batch: Memories read with one call of the chat model, 1 to 200; fewer where they are long. Those of two exact
+                scopes are never shown together. Without a chat model the rules read them.
+            limit: Read at most so many; by default all.
+            progress: Called after each batch with the number of memories done and of all.
+
+        Returns:
+            How much was read and written, what failed, and what it cost.
+
+        Raises:
+            ScopeError: No field of the scope is given, or one is blank.
+            InvalidInputError: An argument cannot be used.
+            ModelTimeoutError: The chat model did not answer in time; what was read before is kept.
+            StorageError: The database refused or failed; the same.
+
+        Example:
+            >>> from langmem_adapter import Memory
+            >>> memory = Memory(":memory:")
+            >>> added = memory.add("I work at Acme.", user_id="alice")
+            >>> memory.graph.backfill(user_id="alice").added
+            1
+            >>> [relation.text for relation in memory.graph.relations(user_id="alice")]
+            ['alice works at Acme']
+            >>> memory.close()
+        """
+        if self._reasoner is None:
+            raise InvalidInputError("this graph has no reasoner to read memories; take Memory(…).graph")
+        if progress is not None and not callable(progress):
+            raise InvalidInputError(f"progress is a function of two numbers, not {quoted(progress)}")
+        scope, size = Scope(user_id, agent_id, run_id), bounded(batch, "batch", most=_MOST)
+        most = None if limit is None else bounded(limit, "limit", most=10**9)
+        reader = _Reader(self._database, self._ledger, self._reasoner)
+        return Plan(partial(reader.open, scope)).and_then(
+            lambda found: _Backfill(reader, scope, found, size, most, progress).plan()
+        )
+
+    abackfill = awaited(backfill)
+
+
+class _Backfill:
+    """One backfill, batch after batch."""
+
+    def __init__(
+        self,
+        reader: _Reader,
+        scope: Scope,
+        found: Sequence[tuple[int, int, str | None, int]],
+        size: int,
+        limit: int | None,
+        progress: Progress | None,
+    ) -> None:
+        self._reader = reader
+        self._scope = scope
+        self._chosen = found[:limit]
+        self._left = len(found) - len(self._chosen)
+        self._size = size
+        self._progress = progress
+        self._done = 0
+
+    def plan(self) -> Plan[Backfilled]:
+        """Everything."""
+        nothing = Backfilled(left=self._left, mode=self._reader.mode)
+        read = Plan.each(self._batch, list(_batches(self._chosen, self._size)))
+        return read.then(lambda done: reduce(add, done, nothing))
+
+    def _batch(self, pks: Sequence[int]) -> Plan[Backfilled]:
+        return self._reader.read(pks, self._scope).then(partial(self._told, len(pks)))
+
+    def _told(self, number: int, done: Backfilled) -> Backfilled:
+        self._done += number
+        if self._progress is not None:
+            self._progress(self._done, len(self._chosen))
+        return done
+
+
+class _Reader:
+    """Reads one batch of memories: asks, and writes what comes of it."""
+
+    def __init__(self, database: Database, ledger: Ledger, reasoner: Reasoner) -> None:
+        self._database = database
+        self._carry_out = ledger.within()
+        self._reasoner = reasoner
+        self.mode = reasoner.mode
+
+    def open(self, scope: Scope) -> list[tuple[int, int, str | None, int]]:
+        """What is to be read, see `unread`."""
+        with self._database.read() as connection:
+            return unread.unread(connection, scope)
+
+    def read(self, pks: Sequence[int], scope: Scope) -> Plan[Backfilled]:
+        """Read some memories of one exact scope and one role."""
+        return Plan(partial(self._look, pks)).and_then(partial(self._asked, scope, len(pks)))
+
+    def _look(self, pks: Sequence[int]) -> tuple[list[Unread], KnownNames]:
+        with self._database.read() as connection:
+            found = unread.texts(connection, pks)
+            if not found or not self._reasoner.calls_model:
+                return found, KnownNames()
+            said = (memory.text for memory in found)
+            return found, KnownNames(*known_names(connection, found[0].scope, said))
+
+    def _asked(self, scope: Scope, wanted: int, seen: tuple[list[Unread], KnownNames]) -> Plan[Backfilled]:
+        found, names = seen
+        gone = Backfilled(skipped=wanted - len(found), mode=self.mode)
+        if not found:
+            return Plan.known(gone)
+        question, config = _question(found, names), run_config("memory.graph.backfill", scope, self.mode)
+        extract = self._reasoner.extract
+        asked = Plan(lambda: extract.invoke(question, config), lambda: extract.ainvoke(question, config))
+        answered = asked.and_then(lambda extraction: self._written(found, question, extraction))
+        return answered.or_else(partial(_failed, found)).then(lambda done: gone + done)
+
+    def _written(self, found: Sequence[Unread], question: Question, extraction: Extraction) -> Plan[Backfilled]:
+        stated, notes = _stated(found, question, extraction)
+        works = [partial(self._say, memory, triples) for memory, triples in zip(found, stated, strict=True)]
+        write = partial(self._database.write_each, works)
+        told = (*extraction.notes, *notes)
+        return Plan(write, partial(apart, write)).then(
+            lambda ends: _counted(ends, Backfilled(notes=told, usage=extraction.usage, mode=self.mode))
+        )
+
+    def _say(self, memory: Unread, triples: tuple[Triple, ...], connection: Connection) -> Change | None:
+        """What one memory states; `None` where it is not as it was read."""
+        # Contract: the mark and the relations are one transaction, and who sets the mark first writes. So nothing is written
+        # twice, whoever reads beside or after somebody who was killed. Proved by tests/knowledge/test_backfill.py::
+        # test_two_who_read_at_once_write_everything_once.
+        if not unread.was_read(connection, memory):
+            return None
+        nothing = Decision("NONE", memory.id, memory.text, _WHY, time=memory.since, relations=triples)
+        if not triples:
+            return Change(memory.id, memory.text, "NONE", reason=_WHY)
+        return self._carry_out(connection, Write((nothing,), within=memory.scope))[0]
+
+
+# ── batches ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _batches(found: Sequence[tuple[int, int, str | None, int]], size: int) -> Iterator[list[int]]:
+    """Pks of memories that are read together: of one exact scope and one point of view, and not too many letters."""
+    for _, alike in groupby(found, key=lambda each: (each[1], _about(each[2]))):
+        batch, letters = list[int](), 0
+        for pk, length in map(itemgetter(0, 3), alike):
+            if batch and (len(batch) == size or letters + length > _LETTERS):
+                yield batch
+                batch, letters = [], 0
+            batch.append(pk)
+            letters += length
+        yield batch
+
+
+def _about(role: str | None) -> str:
+    return ASSISTANT if role == ASSISTANT else SELF
+
+
+# ── asking ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _question(found: Sequence[Unread], names: KnownNames) -> Question:
+    about = _about(found[0].role)
+    turns = tuple(Turn(about, memory.text, _speaker(memory) or about, memory.since, dated=True) for memory in found)
+    return Question(turns, about, turns[-1].time.date(), graph=names, kept=True)
+
+
+def _speaker(memory: Unread) -> str:
+    return named_speaker(memory.actor, memory.role, memory.scope)
+
+
+def _stated(
+    found: Sequence[Unread], question: Question, extraction: Extraction
+) -> tuple[list[tuple[Triple, ...]], list[str]]:
+    """What each memory states; two in the same words state the same, and a request to forget states nothing."""
+    said: dict[tuple[str, str], dict[Triple, None]] = {}
+    notes: list[str] = []
+    for fact, triple in [(each, one) for each in extraction.facts for one in each.relations]:
+        memory = found[fact.turn] if _placed(fact, question) else _naming(triple, found)
+        if memory is None:
+            notes.append(_UNPLACED)
+        elif not fact.text.startswith(FORGET):
+            (named,) = by_name([triple], _speaker(memory), question.about)
+            said.setdefault((memory.text, _speaker(memory)), {})[named] = None
+    return [tuple(said.get((memory.text, _speaker(memory)), ())) for memory in found], notes
+
+
+def _placed(fact: Fact, question: Question) -> bool:
+    """Whether a fact is known to be of its turn: what belongs to a whole conversation has all of it as its context."""
+    return question.turns[fact.turn].text.startswith(fact.context)
+
+
+def _naming(triple: Triple, found: Sequence[Unread]) -> Unread | None:
+    """The one memory that names both ends of a relation, if it is one; the scope's own go without a name."""
+    names = [name for name in (triple.source, triple.target) if name not in {SELF, ASSISTANT}]
+    telling = [memory for memory in found if all(says_all(memory.text, name) for name in names)]
+    return telling[0] if len(telling) == 1 else None
+
+
+def _failed(found: Sequence[Unread], error: Exception) -> Plan[Backfilled] | None:
+    if not isinstance(error, ModelReplyError):
+        return None
+    lost = FailedBatch(tuple(memory.id for memory in found), str(error))
+    return Plan.known(Backfilled(left=len(found), failed=(lost,)))
+
+
+def _counted(ends: Sequence[Change | LangmemAdapterError | None], done: Backfilled) -> Backfilled:
+    for end in ends:
+        if isinstance(end, LangmemAdapterError):
+            raise end
+    read = [end for end in ends if isinstance(end, Change)]
+    events = [change.event for end in read for change in end.relations]
+    return done + Backfilled(
+        read=len(read),
+        relations=sum(bool(end.relations) for end in read),
+        added=events.count("ADD"),
+        ended=events.count("END"),
+        skipped=len(ends) - len(read),
+        mode=done.mode,
+    )
