@@ -1,7 +1,8 @@
 """Pairs of names of which somebody has said whether they mean the same, many of them chosen to mislead.
 
 The first of each list were written down before there was any code that suggests merges, the others after it, before it was
-tried on them; nothing was changed for their sake. A name may carry its type behind a bar.
+tried on them; nothing was changed for their sake, but for two rules that came with three of them. A name may carry its type
+behind a bar.
 """
 
 from __future__ import annotations
