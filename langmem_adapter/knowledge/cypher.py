@@ -1,4 +1,4 @@
-"""Cypher: statements that build the knowledge graph in Neo4j 5, once or again.
+"""Cypher: statements that build the knowledge graph in Neo4j 5, once or again, with the properties that a mirror has there.
 
 Names come from conversations, so from anybody. A text gets into a statement in one way, `_text`, and the name of a relation in
 one, `_type`.
@@ -26,10 +26,10 @@ def node(id_: str, values: Mapping[str, Value]) -> str:
     return f"MERGE (n:Entity {{id: {_text(id_)}}}) SET {_set('n', values)};\n"
 
 
-def edge(id_: int, source: str, target: str, name: str, values: Mapping[str, Value]) -> str:
+def edge(pk: int, source: str, target: str, name: str, values: Mapping[str, Value]) -> str:
     """A statement that makes a relation between two entities that are there, or brings it up to date."""
     ends = f"MATCH (a:Entity {{id: {_text(source)}}}), (b:Entity {{id: {_text(target)}}})"
-    return f"{ends} MERGE (a)-[r:{_type(name)} {{row: {id_}}}]->(b) SET {_set('r', values)};\n"
+    return f"{ends} MERGE (a)-[r:{_type(name)} {{pk: {pk}}}]->(b) SET {_set('r', values)};\n"
 
 
 def _set(variable: str, values: Mapping[str, Value]) -> str:

@@ -66,7 +66,8 @@ class Exchange:
         """Write the whole graph of a scope to a file, however large it is; all of it is as it was at one moment.
 
         Args:
-            target: The path of a file, which appears when all of it is written; or a stream, of bytes or text.
+            target: The path of a file, which appears when all of it is written, and which nobody else may read; or a stream, of
+                bytes or text.
             format: `"jsonl"` or `"csv"`, which `load` takes back, `"csv-nodes"` (a table of the entities), `"graphml"` (Gephi,
                 yEd, networkx), `"cypher"` (statements for Neo4j 5) or `"html"` (a picture that moves through time and needs no
                 network; of a large graph the newest part). By default what the ending of the path says.

@@ -7,6 +7,7 @@ import io
 import json
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import mkstemp
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
@@ -23,7 +24,6 @@ from langmem_adapter.records.scope import SCOPE_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from datetime import datetime
     from os import PathLike
 
     from langmem_adapter.knowledge.whole import Part
@@ -188,6 +188,7 @@ def _cypher(parts: Iterable[Part], _: datetime) -> Iterator[str]:
         told = shallow(part if isinstance(part, Entity) else part.relation)
         told |= told.pop("scope").named
         if isinstance(part, Entity):
+            told |= {"created": told.pop("created_at"), "updated": told.pop("updated_at")}
             yield cypher.node(told.pop("id"), told)
         else:
             shown = {name: value for name, value in told.items() if not name.startswith(("source", "target"))}
@@ -204,9 +205,9 @@ def _holds(relation: Relation, moment: datetime) -> bool:
     return relation.retired_at is None and relation.holds_at(moment)
 
 
-def _html(parts: Iterable[Part], moment: datetime) -> Iterator[str]:
+def _html(parts: Iterable[Part], _: datetime) -> Iterator[str]:
     edges = (part for part in parts if not isinstance(part, Entity))
-    return page((edge for edge in edges if edge.relation.retired_at is None), moment)
+    return page((edge for edge in edges if edge.relation.retired_at is None), datetime.now(UTC))
 
 
 _FORMS: Final[dict[Exit, Callable[[Iterable[Part], datetime], Iterator[str]]]] = {

@@ -151,6 +151,7 @@ def _page(dots: Sequence[Dot], ties: Sequence[Tie], now: datetime, told: str) ->
     d3 = static / "vendor" / "d3"
     return Template((here / "picture.html").read_text("utf-8")).substitute(
         told=escape(told),
+        empty="" if dots else "hidden",
         licenses="\n".join((d3 / name).read_text("utf-8") for name in ("LICENSE", "LICENSE-ease")).replace("--", "—"),
         style="\n".join((static / "page" / name).read_text("utf-8") for name in ("page.css", "graph.css")),
         parts="\n".join((d3 / f"d3-{name}.min.js").read_text("utf-8") for name in D3) if dots else "",

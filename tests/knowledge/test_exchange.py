@@ -11,7 +11,7 @@ import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 from xml.etree import ElementTree as ET
 
 import networkx as nx
@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
 from langmem_adapter.knowledge.draw import CUT
-from langmem_adapter.knowledge.exits import opened, written
+from langmem_adapter.knowledge.exits import Exit, opened, written
 from langmem_adapter.knowledge.intake import Past, Refused, Stated
 from langmem_adapter.knowledge.lines import told_in
 from langmem_adapter.knowledge.whole import Edge
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from langmem_adapter.knowledge.exits import Exit
     from langmem_adapter.knowledge.lines import Lines
 
 ALICE: dict[str, Any] = {"user_id": "alice"}
@@ -308,6 +307,17 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     with opened(path) as write:
         write("after")
     assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("graph.jsonl", "after")]
+    assert path.stat().st_mode & 0o077 == 0
+
+
+@each("form", get_args(Exit))
+def test_an_empty_graph_is_a_file(form: Exit, tmp_path: Path) -> None:
+    with Memory(":memory:") as memory:
+        done = memory.graph.export(tmp_path / "graph", format=form, **ALICE)
+    assert (done.format, done.entities, done.relations) == (form, 0, 0)
+    text = (tmp_path / "graph").read_text("utf-8")
+    assert form != "graphml" or nx.parse_graphml(text).number_of_nodes() == 0
+    assert form not in {"jsonl", "csv"} or list(told_in(io.StringIO(text), form, None)) == []
 
 
 def test_a_drawing_of_a_part_says_how_to_get_all(memory: Memory) -> None:
