@@ -32,7 +32,7 @@ _SCHEMES: Final = frozenset(f"{name}{kind}" for name in ("bolt", "neo4j") for ki
 _CONNECT: Final = 10.0  # seconds
 _RETRY: Final = 15.0
 _LOGIN: Final = "give username and password, or set NEO4J_USERNAME and NEO4J_PASSWORD"
-_RUNNING: Final = "is it running, and does it speak Bolt there? what was not mirrored is mirrored with the next run"
+_RUNNING: Final = "is it running, and does it speak Bolt there? what is missing comes with the next run"
 
 
 def opened(driver: Driver | str, username: str | None = None, password: str | None = None) -> tuple[Driver, bool]:
