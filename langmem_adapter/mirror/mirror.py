@@ -13,6 +13,7 @@ from langmem_adapter.arguments import scope_if_given, seconds
 from langmem_adapter.errors import InvalidInputError, StorageError
 from langmem_adapter.mirror import rows
 from langmem_adapter.mirror.bolt import opened
+from langmem_adapter.mirror.dialects import checked
 from langmem_adapter.mirror.rows import Batch
 from langmem_adapter.mirror.target import Mark, Overtaken, Target
 from langmem_adapter.records.checks import quoted
@@ -117,11 +118,11 @@ class Mirror:
         self._scope = scope_if_given(user_id, agent_id, run_id)
         self._embedder = embedder
         self._about = f"{_label(label)}/{'' if self._scope is None else key_of(self._scope)}/{embedder is not None}"
+        said = checked(dialect)
         self._driver, self._own = opened(driver, username, password)
         where = shown(driver) if isinstance(driver, str) else "of that driver"
         within = {} if self._scope is None else self._scope.named
-        self._target = Target(self._driver, where, name, label, within, dialect)
-        self._ready = False
+        self._target = Target(self._driver, where, name, label, within, said)
 
     def close(self) -> None:
         """Close the connection, unless the driver is the caller's."""
@@ -163,7 +164,8 @@ class Mirror:
     ) -> None:
         """Keep the target up to date until somebody wants it to stop.
 
-        A server that is away is told of once in the log and tried again, after pauses of up to a minute.
+        A server that is away is told of once in the log and tried again, after pauses of up to a minute. One that takes a call
+        and never answers is waited for: give it a daemon thread.
 
         Args:
             stop: Ends it, once the run that is under way has ended.
@@ -194,9 +196,6 @@ class Mirror:
             birth, newest = feed.birth(connection), feed.last(connection, "")
         if birth is None or newest is None:  # nothing ever happened here
             return MirrorReport()
-        if not self._ready:
-            self._target.prepare()
-            self._ready = True
         lineage = birth.hex()
         names = _Names(blake2b(f"{lineage}/{self._about}".encode(), digest_size=16).hexdigest(), lineage)
         start = Mark(newest.applied, newest.nonce.hex(), "clear")
@@ -250,6 +249,7 @@ class _Run:
             if mark is not None and feed.follows(connection, mark.applied, bytes.fromhex(mark.nonce)):
                 return mark
         self._report = replace(self._report, rebuilt=True)
+        self._target.prepare()
         return self._write(mark, self._start, Batch())
 
     def _write(self, was: Mark | None, now: Mark, batch: Batch) -> Mark:
