@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from langmem_adapter.addresses import shown
 from langmem_adapter.arguments import scope_if_given, seconds
-from langmem_adapter.errors import InvalidInputError, StorageError
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.limits import known_errors
 from langmem_adapter.mirror import rows
 from langmem_adapter.mirror.bolt import opened
 from langmem_adapter.mirror.dialects import checked
@@ -41,6 +42,7 @@ _SPACES: Final = (ENTITIES, RELATIONS)
 _CHANGES: Final = 2_000  # followed in one transaction
 _ROWS: Final = 1_000  # filled in by one
 _LONGEST_PAUSE: Final = 60.0  # seconds between two tries while the server is away
+_DOUBLED: Final = 10  # times that the pause between them is doubled, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +166,8 @@ class Mirror:
     ) -> None:
         """Keep the target up to date until somebody wants it to stop.
 
-        A server that is away is told of once in the log and tried again, after pauses of up to a minute. One that takes a call
-        and never answers is waited for: give it a daemon thread.
+        A server that is away is told of once in the log and tried again, after pauses of up to a minute; so is, once a run has
+        succeeded, whatever else fails. A server that takes a call and never answers is waited for: give it a daemon thread.
 
         Args:
             stop: Ends it, once the run that is under way has ended.
@@ -174,14 +176,14 @@ class Mirror:
             told: Called with the report of each run that changed something.
 
         Raises:
-            StorageError: The first run was refused for a reason that does not pass by itself.
+            LangmemAdapterError: The first run failed for a reason that does not pass by itself.
         """
         every, missed, begun = seconds(every, "every"), 0, False
         while not stop.is_set():
             try:
                 report = self.run_once(progress=progress)
-            except StorageError as error:
-                if not (error.transient or begun):
+            except known_errors() as error:
+                if not (begun or getattr(error, "transient", False)):
                     raise
                 _log.log(logging.DEBUG if missed else logging.WARNING, "the graph is not mirrored: %s", error)
                 missed += 1
@@ -189,7 +191,7 @@ class Mirror:
                 missed, begun = 0, True
                 if told is not None and report.changed:
                     told(report)
-            stop.wait(min(every * 2**missed, max(every, _LONGEST_PAUSE)))
+            stop.wait(min(every * 2 ** min(missed, _DOUBLED), max(every, _LONGEST_PAUSE)))
 
     def _run(self, progress: Callable[[int, int], None]) -> MirrorReport:
         with self._database.read() as connection:
