@@ -101,7 +101,8 @@ def translated(where: str) -> Iterator[None]:
         told = f"the graph server {where} cannot be reached: {_told(error)}; {_RUNNING}"
         raise StorageError(told, transient=True) from error
     except (exceptions.Neo4jError, exceptions.DriverError) as error:
-        passing = error.is_retryable()
+        # Neo4j calls an error so where it is the server's own, as when it meets what a client that died was doing.
+        passing = error.is_retryable() or isinstance(error, exceptions.DatabaseError)
         raise StorageError(f"the graph server {where} refused or failed: {_told(error)}", transient=passing) from error
 
 

@@ -7,6 +7,7 @@ import logging
 import time
 import traceback
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.telemetry import trace_id
@@ -20,6 +21,7 @@ __all__ = ["JSONLines", "Logged", "write_log"]
 
 _log: Final = logging.getLogger("langmem_adapter.server")
 _FIELDS: Final = "fields"
+_OURS: Final = ("langmem_adapter", "uvicorn")
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})  # callers may invent others
 
 
@@ -35,7 +37,7 @@ class JSONLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        line = {"time": at, "level": record.levelname, "logger": record.name, "message": record.getMessage()}
+        line = {"time": at, "level": record.levelname, "logger": record.name, "message": _message(record)}
         error = record.exc_info[1] if record.exc_info else None
         told = {} if error is None else {"error": type(error).__name__, "raised": _places(error)}
         return json.dumps({**line, **getattr(record, _FIELDS, {}), **told}, ensure_ascii=False)
@@ -81,7 +83,7 @@ def write_log() -> None:
     lines = logging.StreamHandler()
     lines.setFormatter(JSONLines())
     logging.basicConfig(handlers=[lines], level=logging.WARNING)
-    for name in ("langmem_adapter", "uvicorn"):
+    for name in _OURS:
         logging.getLogger(name).setLevel(logging.INFO)
 
 
@@ -94,6 +96,13 @@ def _fields(scope: Scope, status: int, seconds: float) -> dict[str, Any]:
     told = {"method": scope["method"], "route": _route(scope), "status": status, "ms": round(seconds * 1000, 1)}
     told |= {"request_id": state.get("request_id"), "caller": state.get("caller")}
     return told if traced is None else {**told, "trace_id": traced}
+
+
+def _message(record: logging.LogRecord) -> str:
+    """What is said; of the SDK of MCP only where, since it quotes what clients sent, partly by the root's logger."""
+    if record.name.startswith(_OURS) or "mcp" not in Path(record.pathname).parts:
+        return record.getMessage()
+    return f"{record.pathname}:{record.lineno} {record.funcName}"
 
 
 def _places(error: BaseException) -> list[str]:

@@ -11,10 +11,13 @@ from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.server.app import create_app
 from langmem_adapter.storage import keys
-from tests.server.conftest import ALICE, client, key, remembered
+from tests.server.conftest import ALICE, HERE, client, key, remembered
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from starlette.types import Receive, Send
+    from starlette.types import Scope as Asked
 
     from langmem_adapter.memory import Memory
 
@@ -82,6 +85,15 @@ def test_without_keys_this_machine_alone_is_served(memory: Memory, headers: dict
     http = TestClient(app, client=("127.0.0.1", 1))
     assert http.get("/memories/x", headers=headers).status_code == status
     assert TestClient(app, client=("10.0.0.7", 1)).get("/memories/x").status_code == 401
+
+
+def test_whom_a_proxy_without_headers_speaks_for_is_not_local(memory: Memory) -> None:
+    app = create_app(memory, auth="local")
+
+    async def proxied(scope: Asked, receive: Receive, send: Send) -> None:
+        await app({**scope, "http_version": "1.0"}, receive, send)
+
+    assert TestClient(proxied, client=HERE).get("/memories/x").status_code == 401
 
 
 def test_another_site_may_not_write_and_long_bodies_are_refused_before_they_are_read(memory: Memory) -> None:

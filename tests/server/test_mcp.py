@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from fastapi.testclient import TestClient
 from httpx import ASGITransport, AsyncClient
 from langchain_mcp_adapters.client import MultiServerMCPClient
 from langchain_mcp_adapters.tools import load_mcp_tools
@@ -24,9 +25,11 @@ from langmem_adapter.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.server.app import create_app
 from langmem_adapter.server.auth import Principal
+from langmem_adapter.server.log import JSONLines
 from langmem_adapter.server.mcp import create_mcp
 from langmem_adapter.storage import keys
 from tests.programs import COMMAND, python
+from tests.server.conftest import key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -167,6 +170,25 @@ def test_over_http_each_request_says_by_its_key_whose_memory_it_is(memory: Memor
                     assert (await nobody.request(method, "/mcp")).status_code == 405
 
     asyncio.run(use())
+
+
+def test_the_servers_log_quotes_nothing_of_a_call_that_is_wrong(
+    memory: Memory, caplog: pytest.LogCaptureFixture
+) -> None:
+    calls: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("tools/call", {"arguments": {"text": "hunter2"}}),
+        ("tools/call", {"name": "hunter2"}),
+        ("resources/read", {"uri": "memory://memories/hunter2"}),
+        ("hunter2", {}),
+    )
+    headers = {**key(memory), "Accept": "application/json, text/event-stream"}
+    with TestClient(create_app(memory, auth="keys", mcp=True)) as http:
+        for method, params in calls:
+            sent = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+            assert http.post("/mcp", json=sent, headers=headers).status_code == 200
+    lines = [JSONLines().format(record) for record in caplog.records]
+    assert "hunter2" in caplog.text
+    assert lines and not any("hunter2" in line for line in lines)
 
 
 def test_the_log_of_a_program_stays_its_own(memory: Memory) -> None:

@@ -1,6 +1,6 @@
 """The views, put together."""
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 
 from langmem_adapter.server.page import (
     detail,
@@ -13,10 +13,11 @@ from langmem_adapter.server.page import (
     scopes,
     traces,
 )
+from langmem_adapter.server.queries import once
 
 __all__ = ["router"]
 
 # Each view has the prefix itself: the log names a route as its own router does.
-router = APIRouter()
+router = APIRouter(dependencies=[Depends(once)])
 for view in (entrance, memories, detail, graph, traces, scopes, forgetting, export, health):
     router.include_router(view.router)

@@ -97,6 +97,13 @@ def test_every_view_wants_a_login(memory: Memory) -> None:
             assert answer.headers["location"].startswith("/ui/login"), f"{method} {path}"
 
 
+def test_of_two_users_that_an_address_names_none_is_overlooked(alice: TestClient) -> None:
+    for method, path in views():
+        if method == "GET":
+            answer = alice.get(f"{_filled(path, UNKNOWN)}?user_id=bob&user_id=alice")
+            assert (answer.status_code, "Give it once" in answer.text) == (422, True), path
+
+
 def test_every_form_wants_its_token(memory: Memory, alice: TestClient) -> None:
     for method, path in views():
         if method != "GET":
