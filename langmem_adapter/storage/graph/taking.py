@@ -13,19 +13,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from langmem_adapter.storage.graph.beliefs import Belief
-from langmem_adapter.storage.graph.said import ends, normal, relates_two
+from langmem_adapter.storage.graph.said import ends, normal
 from langmem_adapter.storage.graph.spans import Span
 from langmem_adapter.storage.graph.tables import BY_HAND
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from langmem_adapter.names import End
     from langmem_adapter.records.graph import Triple
     from langmem_adapter.storage.graph.beliefs import Home
     from langmem_adapter.storage.graph.rows import Rows
 
 __all__ = ["Taken", "take_in"]
 
+Ends: TypeAlias = "tuple[End, End]"
 Taken: TypeAlias = Literal["added", "widened", "known", "same"]
 """What became of one: it is new, more is known of it now, all of it was known, its two ends are one and the same thing."""
 
@@ -39,9 +41,9 @@ def take_in(rows: Rows, home: Home, triples: Sequence[Triple]) -> list[Taken]:
         triples: The relations.
     """
     taking = _Taking(rows, home)
-    told = [normal(triple) for triple in triples]
-    taking.look(told)
-    return [taking.take(triple) for triple in told]
+    told = [(ends(triple, home.scope), normal(triple)) for triple in triples]
+    taking.look([two for two, _ in told])
+    return [taking.take(two, triple) for two, triple in told]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,31 +51,30 @@ class _Taking:
     rows: Rows
     home: Home
 
-    def look(self, triples: Sequence[Triple]) -> None:
-        """Read what is known of them."""
-        keys = [[end.key for end in ends(triple, self.home.scope)] for triple in triples]
-        self.rows.read_names({self.home.id}, {key for pair in keys for key in pair})
-        known = [[self.rows.names.get((self.home.id, key)) for key in pair] for pair in keys]
-        pairs = {(one.pk, other.pk) for one, other in known if one is not None and other is not None}
-        self.rows.read_between(pairs | {(other, one) for one, other in pairs})
+    def look(self, pairs: Sequence[Ends]) -> None:
+        """Read what is known between some ends."""
+        self.rows.read_names({self.home.id}, {end.key for two in pairs for end in two})
+        known = [[self.rows.names.get((self.home.id, end.key)) for end in two] for two in pairs]
+        pks = {(one.pk, other.pk) for one, other in known if one is not None and other is not None}
+        self.rows.read_between(pks | {(other, one) for one, other in pks})
         self.rows.read_support({belief.id for belief in self.rows.beliefs})
 
-    def take(self, triple: Triple) -> Taken:
+    def take(self, two: Ends, triple: Triple) -> Taken:
         """Take one over."""
-        if not relates_two(triple, self.home.scope):
-            return "same"
-        source, target = (self.rows.names.get((self.home.id, end.key)) for end in ends(triple, self.home.scope))
-        if source is not None and source is target:  # they were merged
+        source, target = (self.rows.names.get((self.home.id, end.key)) for end in two)
+        if two[0].key == two[1].key or (source is not None and source is target):  # they may have been merged
             return "same"
         held: list[Belief] = []
         if source is not None and target is not None:
             held = self.rows.beliefs.between([source], triple.relation, [target])
-        return self._add(triple) if not held else self._join(sorted(held, key=lambda each: each.span.begins), triple)
+        return (
+            self._join(two, sorted(held, key=lambda each: each.span.begins), triple) if held else self._add(two, triple)
+        )
 
-    def _add(self, triple: Triple) -> Taken:
+    def _add(self, two: Ends, triple: Triple) -> Taken:
+        kinds = triple.source_type, triple.target_type
         source, target = (
-            self.rows.node(self.home, end, kind, self.rows.now)
-            for end, kind in zip(ends(triple, self.home.scope), (triple.source_type, triple.target_type), strict=True)
+            self.rows.node(self.home, end, kind, self.rows.now) for end, kind in zip(two, kinds, strict=True)
         )
         for node in (source, target):
             node.mentions += triple.mentions - 1
@@ -93,14 +94,14 @@ class _Taking:
         self.rows.link(self.rows.believe(claim, span), BY_HAND, self.rows.now)
         return "added"
 
-    def _join(self, held: Sequence[Belief], triple: Triple) -> Taken:
+    def _join(self, two: Ends, held: Sequence[Belief], triple: Triple) -> Taken:
         """What is known of it grows by what is told; the first of several that this joins takes the others in."""
         span = _resolved(held, triple)
         if span is None:
             return "known"
         alike = [belief for belief in held if belief.span.meets(span)]
         if not alike:
-            return self._add(triple)
+            return self._add(two, triple)
         for belief in alike:
             span = span.joined(belief.span)
         first, *more = alike
