@@ -96,15 +96,21 @@ def _embedder(call: Call) -> "Embedder":
 
 @contextmanager
 def _until_told() -> Iterator[Event]:
-    """An event that Ctrl-C, or the end of a service, sets: the run that is under way ends by itself."""
-    stop, before = Event(), {}
-    for number in (signal.SIGINT, signal.SIGTERM):
-        before[number] = signal.signal(number, lambda *_: stop.set())
+    """An event that Ctrl-C, or the end of a service, sets: the run that is under way ends by itself, or with the second one."""
+    stop, numbers = Event(), (signal.SIGINT, signal.SIGTERM)
+    before = [signal.getsignal(number) for number in numbers]
+
+    def restore(*_: object) -> None:
+        stop.set()
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+
+    for number in numbers:
+        signal.signal(number, restore)
     try:
         yield stop
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        restore()
 
 
 def _show(call: Call, report: "MirrorReport") -> None:

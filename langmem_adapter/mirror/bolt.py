@@ -32,7 +32,7 @@ _SCHEMES: Final = frozenset(f"{name}{kind}" for name in ("bolt", "neo4j") for ki
 _CONNECT: Final = 10.0  # seconds
 _RETRY: Final = 15.0
 _LOGIN: Final = "give username and password, or set NEO4J_USERNAME and NEO4J_PASSWORD"
-_RUNNING: Final = "is it running, and does it speak Bolt there? what was not mirrored is mirrored with the next run"
+_RUNNING: Final = "is it running, and does it speak Bolt there? what is missing comes with the next run"
 
 
 def opened(driver: Driver | str, username: str | None = None, password: str | None = None) -> tuple[Driver, bool]:
@@ -101,7 +101,8 @@ def translated(where: str) -> Iterator[None]:
         told = f"the graph server {where} cannot be reached: {_told(error)}; {_RUNNING}"
         raise StorageError(told, transient=True) from error
     except (exceptions.Neo4jError, exceptions.DriverError) as error:
-        passing = error.is_retryable()
+        # Neo4j calls an error so where it is the server's own, as when it meets what a client that died was doing.
+        passing = error.is_retryable() or isinstance(error, exceptions.DatabaseError)
         raise StorageError(f"the graph server {where} refused or failed: {_told(error)}", transient=passing) from error
 
 

@@ -13,7 +13,7 @@ from langmem_adapter.records.checks import quoted
 if TYPE_CHECKING:
     from neo4j import Driver
 
-__all__ = ["MARK", "Dialect", "Statements", "dialect_of", "identifier", "schema"]
+__all__ = ["MARK", "Dialect", "Statements", "checked", "dialect_of", "identifier", "schema"]
 
 Dialect: TypeAlias = Literal["neo4j", "memgraph"]
 MARK: Final = "LangmemMirror"
@@ -35,19 +35,24 @@ _MEMGRAPH: Final = (
 )
 
 
-def dialect_of(driver: Driver, given: object) -> Dialect:
-    """The dialect that was said, or else the one that the server's agent tells.
+def dialect_of(driver: Driver) -> Dialect:
+    """The dialect that a server's agent tells."""
+    return "memgraph" if "memgraph" in driver.get_server_info().agent.casefold() else "neo4j"
+
+
+def checked(given: object) -> Dialect | None:
+    """The dialect that was said.
 
     Raises:
-        InvalidInputError: What was said is none.
+        InvalidInputError: It is none.
     """
-    if given is not None:
-        known: tuple[Dialect, ...] = get_args(Dialect)
-        for dialect in known:
-            if given == dialect:
-                return dialect
-        raise InvalidInputError(f"dialect is one of {', '.join(known)}, not {quoted(given)}")
-    return "memgraph" if "memgraph" in driver.get_server_info().agent.casefold() else "neo4j"
+    known: tuple[Dialect, ...] = get_args(Dialect)
+    for dialect in known:
+        if given == dialect:
+            return dialect
+    if given is None:
+        return None
+    raise InvalidInputError(f"dialect is one of {', '.join(known)}, not {quoted(given)}")
 
 
 def schema(dialect: Dialect, label: str) -> list[str]:

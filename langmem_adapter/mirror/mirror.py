@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from langmem_adapter.addresses import shown
 from langmem_adapter.arguments import scope_if_given, seconds
-from langmem_adapter.errors import InvalidInputError, StorageError
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.limits import known_errors
 from langmem_adapter.mirror import rows
 from langmem_adapter.mirror.bolt import opened
+from langmem_adapter.mirror.dialects import checked
 from langmem_adapter.mirror.rows import Batch
 from langmem_adapter.mirror.target import Mark, Overtaken, Target
 from langmem_adapter.records.checks import quoted
@@ -40,6 +42,7 @@ _SPACES: Final = (ENTITIES, RELATIONS)
 _CHANGES: Final = 2_000  # followed in one transaction
 _ROWS: Final = 1_000  # filled in by one
 _LONGEST_PAUSE: Final = 60.0  # seconds between two tries while the server is away
+_DOUBLED: Final = 10  # times that the pause between them is doubled, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +120,11 @@ class Mirror:
         self._scope = scope_if_given(user_id, agent_id, run_id)
         self._embedder = embedder
         self._about = f"{_label(label)}/{'' if self._scope is None else key_of(self._scope)}/{embedder is not None}"
+        said = checked(dialect)
         self._driver, self._own = opened(driver, username, password)
         where = shown(driver) if isinstance(driver, str) else "of that driver"
         within = {} if self._scope is None else self._scope.named
-        self._target = Target(self._driver, where, name, label, within, dialect)
-        self._ready = False
+        self._target = Target(self._driver, where, name, label, within, said)
 
     def close(self) -> None:
         """Close the connection, unless the driver is the caller's."""
@@ -163,7 +166,8 @@ class Mirror:
     ) -> bool:
         """Keep the target up to date until somebody wants it to stop.
 
-        A server that is away is told of once in the log and tried again, after pauses of up to a minute.
+        A server that is away is told of once in the log and tried again, after pauses of up to a minute; so is, once a run has
+        succeeded, whatever else fails. A server that takes a call and never answers is waited for: give it a daemon thread.
 
         Args:
             stop: Ends it, once the run that is under way has ended.
@@ -175,14 +179,14 @@ class Mirror:
             Whether the last run went well; true where there was none.
 
         Raises:
-            StorageError: The first run was refused for a reason that does not pass by itself.
+            LangmemAdapterError: The first run failed for a reason that does not pass by itself.
         """
         every, missed, begun = seconds(every, "every"), 0, False
         while not stop.is_set():
             try:
                 report = self.run_once(progress=progress)
-            except StorageError as error:
-                if not (error.transient or begun):
+            except known_errors() as error:
+                if not (begun or getattr(error, "transient", False)):
                     raise
                 _log.log(logging.DEBUG if missed else logging.WARNING, "the graph is not mirrored: %s", error)
                 missed += 1
@@ -190,7 +194,7 @@ class Mirror:
                 missed, begun = 0, True
                 if told is not None and report.changed:
                     told(report)
-            stop.wait(min(every * 2.0 ** min(missed, 10), max(every, _LONGEST_PAUSE)))
+            stop.wait(min(every * 2 ** min(missed, _DOUBLED), max(every, _LONGEST_PAUSE)))
         return not missed
 
     def _run(self, progress: Callable[[int, int], None]) -> MirrorReport:
@@ -198,9 +202,6 @@ class Mirror:
             birth, newest = feed.birth(connection), feed.last(connection, "")
         if birth is None or newest is None:  # nothing ever happened here
             return MirrorReport()
-        if not self._ready:
-            self._target.prepare()
-            self._ready = True
         lineage = birth.hex()
         names = _Names(blake2b(f"{lineage}/{self._about}".encode(), digest_size=16).hexdigest(), lineage)
         start = Mark(newest.applied, newest.nonce.hex(), "clear")
@@ -254,6 +255,7 @@ class _Run:
             if mark is not None and feed.follows(connection, mark.applied, bytes.fromhex(mark.nonce)):
                 return mark
         self._report = replace(self._report, rebuilt=True)
+        self._target.prepare()
         return self._write(mark, self._start, Batch())
 
     def _write(self, was: Mark | None, now: Mark, batch: Batch) -> Mark:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from neo4j import Driver, ManagedTransaction
 
+    from langmem_adapter.mirror.dialects import Dialect
     from langmem_adapter.mirror.rows import Batch
 
 __all__ = ["Mark", "Overtaken", "Phase", "Target"]
@@ -66,11 +67,17 @@ class Target:
         database: The database's name there; `None` for the server's default.
         label: Of the nodes.
         within: The properties that narrow the mirror to a scope.
-        dialect: As the user said it; `None` asks the server.
+        dialect: `None` asks the server.
     """
 
     def __init__(
-        self, driver: Driver, where: str, database: str | None, label: str, within: dict[str, str], dialect: str | None
+        self,
+        driver: Driver,
+        where: str,
+        database: str | None,
+        label: str,
+        within: dict[str, str],
+        dialect: Dialect | None,
     ) -> None:
         self._driver = driver
         self._where = where
@@ -87,7 +94,7 @@ class Target:
             StorageError: The server cannot be reached, or refused; also of every method below.
         """
         with translated(self._where):
-            statements = schema(dialect_of(self._driver, self._dialect), self._label)
+            statements = schema(self._dialect or dialect_of(self._driver), self._label)
             with self._driver.session(database=self._database) as session:
                 for statement in statements:
                     with already_there():
@@ -96,6 +103,7 @@ class Target:
     def mark(self, key: str) -> Mark | None:
         """How far the mirror of this key has come; `None` where the target knows nothing of it."""
         with translated(self._where), self._driver.session(database=self._database) as session:
+            self._driver.verify_connectivity()  # a transaction would be tried again for half a minute
             found = session.execute_read(lambda work: work.run(self._say.read, key=key).single())
         return None if found is None else _mark_of(found["mark"])
 
@@ -141,7 +149,7 @@ class Target:
         # tests/mirror/test_mirror.py::test_mirrors_of_one_target_in_several_threads_and_processes_write_it_once.
         def carry_out(work: ManagedTransaction) -> T:
             found = work.run(self._say.claim, key=key, turn=now.turn).single(strict=True)["mark"]
-            if found.get("turn") != (None if was is None else was.turn):
+            if _mark_of(found) != was:
                 raise Overtaken
             done = do(work)
             work.run(self._say.keep, key=key, mark=asdict(now)).consume()
@@ -170,7 +178,7 @@ def _gone(work: ManagedTransaction, statement: str, given: dict[str, Any]) -> in
 
 
 def _mark_of(found: dict[str, Any]) -> Mark | None:
-    """`None` where a transaction of the mirror's first made the node and was undone by hand, or another program made it."""
+    """`None` where the node was made by this very transaction, or by somebody else."""
     try:
         return Mark(**{name: found[name] for name in Mark.__slots__})
     except KeyError:

@@ -83,7 +83,7 @@ class Erasure:
 
     Not ours to erase, but for whoever administers them: copies of the files, what a database server keeps outside its tables
     (its own log, replicas, backups), traces sent to LangSmith, threads of a graph, and a vector store that is no longer
-    in use; the one in use drops what was erased as soon as it follows the change feed.
+    in use; the one in use, and a mirror of the graph, drop what was erased as soon as they follow the change feed.
 
     Attributes:
         memories: Memories, with their vectors.

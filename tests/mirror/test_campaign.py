@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from langmem_adapter import Memory
+from langmem_adapter import Memory, StorageError
 from langmem_adapter.mirror.mirror import Mirror
 from langmem_adapter.storage.database import Database
 from tests.faults.processes import start
@@ -33,7 +33,11 @@ def mirror_for_ever(path: str, server: GraphServer, done: Connection) -> None:
     with closing(Database(path)) as database, server.driver() as driver:
         mirror = Mirror(database, driver, name=server.database)
         while True:
-            done.send(mirror.run_once().applied)
+            try:
+                done.send(mirror.run_once().applied)
+            except StorageError as error:  # the server may still be at what the process before had begun
+                if not error.transient:
+                    raise
 
 
 class Mirroring:

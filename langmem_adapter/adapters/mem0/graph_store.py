@@ -36,7 +36,7 @@ class GraphServer:
     Attributes:
         provider: What it is.
         url: Its address.
-        username: Its login; `None` for none, as Memgraph has it at first.
+        username: Its login; `None` takes `NEO4J_USERNAME` and `NEO4J_PASSWORD`, and where there is none either, goes without.
         password: The same.
         database: The database's name there; `None` for the server's default.
         label: Of the nodes: with Mem0's `base_label` the one that Mem0 gives them.
@@ -115,7 +115,9 @@ def _server(provider: str, options: Mapping[str, Any]) -> GraphServer | None:
     if texts["url"] is None:
         raise InvalidInputError(f"{where}.url is missing: the address of the server, like bolt://localhost:7687")
     if (texts["username"] is None) != (texts["password"] is None):
-        raise InvalidInputError(f"{where} needs username and password, or neither for a server without a login")
+        raise InvalidInputError(
+            f"{where} needs username and password, or neither: then NEO4J_USERNAME and NEO4J_PASSWORD are taken, if set"
+        )
     base = options.get("base_label")
     if not isinstance(base, bool | None):
         raise InvalidInputError(f"{where}.base_label must be True or False, not {quoted(base)}")
