@@ -12,7 +12,7 @@ from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select
 
@@ -483,6 +483,19 @@ class Memories:
         return dict(found)
 
 
+TAKEN_IN: Final = [  # what a memory once said was joined with another's, which then was withdrawn
+    ("add", {"jazz", "tea"}),
+    ("rewrite", 0, {"tea"}, False),
+    ("add", {"jazz", "tea"}),
+    ("rewrite", 1, {"tea"}, False),
+    ("delete", 0, False),
+    ("restore", 0, 0),
+    ("delete", 0, True),
+    ("edit", 0, {"jazz", "tea"}),
+]
+
+
+@example(TAKEN_IN)
 @given(steps=LIVES)
 @limits(12, long=1500)
 def test_a_relation_holds_as_long_as_a_memory_says_it(shared: Database, steps: list[tuple[Any, ...]]) -> None:

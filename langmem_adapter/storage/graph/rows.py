@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import uuid
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from langmem_adapter.records.graph import Relation
@@ -261,6 +261,11 @@ class Rows:
             return False
         self._tell_of(RELATIONS, belief)
         return True
+
+    def remember(self, belief: Belief, dropped: Link) -> None:
+        """Note that a memory said a relation until it dropped another, unless something is known of the two."""
+        if dropped.memory_id not in self.links[belief.id]:
+            self._keep(replace(dropped, relation_id=belief.id, home_id=belief.home_id, new=True, changed=False))
 
     def drop(self, link: Link) -> None:
         """Note that a memory says a relation no longer."""

@@ -207,9 +207,12 @@ class _Writer:
         self._before[belief.id] = None
 
     def _hand_on(self, relation_id: str, to: Belief) -> None:
-        """Whoever says one relation says another."""
-        for memory_id in self._rows.speakers(relation_id):
-            self._rows.link(to, memory_id, self._rows.links[relation_id][memory_id].created_at)
+        """Whoever says one relation says another, and whoever said it once says the other when he comes back."""
+        for link in list(self._rows.links[relation_id].values()):
+            if link.dropped_at is None:
+                self._rows.link(to, link.memory_id, link.created_at)
+            else:
+                self._rows.remember(to, link)
 
     def _drop_all(self, relation_id: str) -> None:
         """Nobody says a relation any more that was joined with another."""
