@@ -49,7 +49,7 @@ def measure_mirror(report: Callable[..., None], size: Size, server: GraphServer)
     with tempfile.TemporaryDirectory(prefix="langmem-bench-") as folder:
         ledgers = [_ledger(Path(folder, name)) for name in ("mirrored.db", "alone.db")]
         for ledger in ledgers:
-            ledger.relate(_ANN, [Triple(SELF, "likes", f"thing {number}") for number in range(size.memories // 10)])
+            ledger.relate(_ANN, [Triple(SELF, "likes", f"thing {number}") for number in range(size.memories // 2)])
         _bench_fill(report, ledgers[0].database, server)
         with _followed(Path(folder, "mirrored.db"), server):
             works = [_relating(ledger) for ledger in ledgers]

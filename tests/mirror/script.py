@@ -38,15 +38,15 @@ class History:
         self._memory = memory
         self._die = random.Random(seed)
         self._kinds: list[tuple[Callable[[dict[str, Any]], object], int]] = [
-            (self._add, 30),
-            (self._say, 25),
-            (self._rewrite, 6),
-            (self._forget, 6),
-            (self._restore, 6),
-            (self._end, 8),
-            (self._withdraw, 4),
-            (self._merge, 6),
-            (self._split, 5),
+            (self._add, 90),
+            (self._say, 75),
+            (self._rewrite, 18),
+            (self._forget, 18),
+            (self._restore, 18),
+            (self._end, 24),
+            (self._withdraw, 12),
+            (self._merge, 18),
+            (self._split, 15),
             (self._withdraw_all, 1),
             (self._purge, 1),
         ]

@@ -72,6 +72,8 @@ def test_a_history_of_kills_leaves_the_mirror_as_the_database(
         mirroring, ways = Mirroring(path, bolt_server), []
         for number in range(1, CHANGES):
             history.step()
+            if number == CHANGES // 2:
+                memory.purge(user_id=USERS[0])
             if number in kills:
                 ways.append(mirroring.kill())
                 mirroring = Mirroring(path, bolt_server)
