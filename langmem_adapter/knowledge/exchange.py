@@ -6,12 +6,11 @@ import io
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from langmem_adapter.arguments import scope_if_given
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
-from langmem_adapter.knowledge.exits import ENDINGS, form_of, opened, written
+from langmem_adapter.knowledge.exits import ENDINGS, form_of, opened, path_of, written
 from langmem_adapter.knowledge.given import moment, when_of
 from langmem_adapter.knowledge.intake import take_in
 from langmem_adapter.knowledge.lines import told_in
@@ -208,10 +207,10 @@ def lines_of(form: object, source: object) -> Lines:
     Raises:
         InvalidInputError: Nothing tells it, or it is something else.
     """
-    known: dict[object, Lines] = {"jsonl": "jsonl", "csv": "csv"}
-    told = known.get(form) if form is not None else None
+    known: tuple[Lines, ...] = ("jsonl", "csv")
+    told = next((name for name in known if name == form), None)
     if form is None and not hasattr(source, "read"):
-        told = _LINES.get(Path(str(source)).suffix.lower())
+        told = _LINES.get(path_of(source).suffix.lower())
     if told is None:
         said = f"not {quoted(form)}" if form is not None else f"and {quoted(source)} tells none by its ending"
         raise InvalidInputError(f"format is 'jsonl' or 'csv', {said}")
@@ -232,5 +231,5 @@ def _reading(source: str | PathLike[str] | IO[bytes] | IO[str]) -> Iterator[IO[b
     if isinstance(source, io.IOBase) or hasattr(source, "read"):
         yield source  # type: ignore[misc]  # whatever reads is a stream
     else:
-        with Path(source).open("rb") as stream:
+        with path_of(source).open("rb") as stream:
             yield stream

@@ -8,6 +8,7 @@ import json
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from os import PathLike, fspath
 from pathlib import Path
 from tempfile import mkstemp
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
@@ -17,19 +18,18 @@ from langmem_adapter.knowledge import cypher, graphml
 from langmem_adapter.knowledge.lines import COLUMNS
 from langmem_adapter.knowledge.picture import page
 from langmem_adapter.records.cells import harmless
-from langmem_adapter.records.checks import quoted
+from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.records.graph import Entity
 from langmem_adapter.records.plain import as_data, shallow
 from langmem_adapter.records.scope import SCOPE_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from os import PathLike
 
     from langmem_adapter.knowledge.whole import Part
     from langmem_adapter.records.graph import Relation
 
-__all__ = ["ENDINGS", "Exit", "Exported", "Target", "form_of", "opened", "written"]
+__all__ = ["ENDINGS", "Exit", "Exported", "Target", "form_of", "opened", "path_of", "written"]
 
 Exit: TypeAlias = Literal["jsonl", "csv", "csv-nodes", "graphml", "cypher", "html"]
 Target: TypeAlias = "str | PathLike[str] | IO[bytes] | IO[str]"
@@ -71,12 +71,23 @@ def form_of(form: object, target: object) -> Exit:
     """
     named = next((name for name in get_args(Exit) if name == form), None)
     if named is None and form is None and not hasattr(target, "write"):
-        named = ENDINGS.get(Path(str(target)).suffix.lower())
+        named = ENDINGS.get(path_of(target).suffix.lower())
     if named is None:
         told = f"not {quoted(form)}" if form is not None else f"and {quoted(target)} tells none by its ending"
         raise InvalidInputError(f"format is one of {', '.join(map(repr, get_args(Exit)))}, {told}")
     result: Exit = named
     return result
+
+
+def path_of(given: object) -> Path:
+    """The path that was given where a stream may be given as well.
+
+    Raises:
+        InvalidInputError: It is neither.
+    """
+    if not isinstance(given, str | PathLike):
+        raise InvalidInputError(f"give the path of a file, or a stream, not {quoted(given)}")
+    return Path(check_text(fspath(given), "the path"))
 
 
 def written(form: Exit, parts: Iterable[Part], moment: datetime, write: Callable[[str], object]) -> Exported:
@@ -102,7 +113,7 @@ def opened(target: Target) -> Iterator[Callable[[str], object]]:
     elif hasattr(target, "write"):
         yield lambda text: target.write(text.encode())  # type: ignore[arg-type]  # a stream of bytes
     else:
-        with _file(Path(target)) as write:
+        with _file(path_of(target)) as write:
             yield write
 
 
