@@ -18,11 +18,11 @@ from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.plain import as_data
 
 if TYPE_CHECKING:
-    from langmem_adapter.knowledge.intake import Intake, Refused
+    from langmem_adapter.knowledge.imports import ImportReport, Refused
 
 __all__ = ["export", "import_"]
 
-ExitFormat: TypeAlias = Literal["jsonl", "csv", "csv-nodes", "graphml", "cypher", "html"]
+ExportFormat: TypeAlias = Literal["jsonl", "csv", "csv-nodes", "graphml", "cypher", "html"]
 LineFormat: TypeAlias = Literal["jsonl", "csv"]
 
 _COUNTED: Final = ("read", "added", "widened", "known", "past", "refused")
@@ -33,7 +33,7 @@ def export(
     call: Call,
     file: Annotated[str, option("--output", "-o", metavar="FILE", help="Where to; - is stdout.")],
     format: Annotated[  # noqa: A002 - the option's name
-        ExitFormat | None, option(help="What to write; else what the file's ending says.")
+        ExportFormat | None, option(help="What to write; else what the file's ending says.")
     ] = None,
     *,
     as_of: AsOf = None,
@@ -115,7 +115,7 @@ def _is_server(source: str) -> bool:
     return re.match(r"(?i:bolt|neo4j)(?:\+\w+)?://", source) is not None
 
 
-def _report(call: Call, done: "Intake") -> None:
+def _report(call: Call, done: "ImportReport") -> None:
     row = {name: getattr(done, name) for name in _COUNTED}
     failed = [as_data(each) for each in done.refusals]
     error = {
@@ -129,7 +129,7 @@ def _report(call: Call, done: "Intake") -> None:
         raise typer.Exit(ExitCode.PARTIAL)
 
 
-def _told(done: "Intake") -> str:
+def _told(done: "ImportReport") -> str:
     told = f"{done.read:,} read: {done.added:,} added, {done.widened:,} widened, {done.known:,} known"
     past = f", {done.past:,} not believed any more" if done.past else ""
     return told + past + (f", {done.refused:,} refused" if done.refused else "")

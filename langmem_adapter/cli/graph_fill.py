@@ -14,7 +14,7 @@ from langmem_adapter.cli.progress import Bar
 from langmem_adapter.records.plain import as_data
 
 if TYPE_CHECKING:
-    from langmem_adapter.knowledge.backfill import Backfilled
+    from langmem_adapter.knowledge.backfill import BackfillReport
     from langmem_adapter.records.graph import MergeSuggestion
 
 __all__ = ["backfill", "suggest"]
@@ -83,7 +83,7 @@ def _command(each: "MergeSuggestion", call: Call) -> str:
     return shlex.join(["langmem-adapter", "graph", "merge", *where, *whose, "--", each.source, each.into])
 
 
-def _told(done: "Backfilled") -> str:
+def _told(done: "BackfillReport") -> str:
     told = (
         f"{_counted(done.read, 'memory')} read, {done.relations} with relations: {done.added} added, {done.ended} ended"
     )

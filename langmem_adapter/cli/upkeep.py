@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from langmem_adapter.maintenance.reindex import Reindexed
     from langmem_adapter.storage.erasure import Erasure
 
-__all__ = ["Bar", "purge", "reindex"]
+__all__ = ["purge", "reindex"]
 
 _COUNTED: Final = tuple("memories revisions words traces runs scopes snapshots freed relations entities".split())
 _BATCH: Final = 256

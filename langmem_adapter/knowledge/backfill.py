@@ -18,7 +18,7 @@ from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.graph import ASSISTANT, SELF
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import FORGET, Change, Decision, Turn
-from langmem_adapter.storage.graph import unread
+from langmem_adapter.storage.graph import backlog
 from langmem_adapter.storage.graph.known_names import known_names
 from langmem_adapter.storage.writes import Write
 from langmem_adapter.tracing import run_config
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from langmem_adapter.records.graph import Triple
     from langmem_adapter.records.work import Fact
     from langmem_adapter.storage.database import Database
-    from langmem_adapter.storage.graph.unread import Unread
+    from langmem_adapter.storage.graph.backlog import Unread
     from langmem_adapter.storage.ledger import Ledger
 
-__all__ = ["Backfilled", "Backfilling", "FailedBatch"]
+__all__ = ["BackfillReport", "Backfilling", "FailedBatch"]
 
 _LETTERS: Final = 24_000  # of one batch, about 6,000 tokens; a longer memory is a batch of its own
 _MOST: Final = 200
@@ -60,7 +60,7 @@ class FailedBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Backfilled:
+class BackfillReport:
     """What a backfill did; those of several batches are added up with `+`.
 
     Attributes:
@@ -87,10 +87,10 @@ class Backfilled:
     usage: Usage = field(default_factory=Usage)
     mode: str = "offline"
 
-    def __add__(self, other: Backfilled) -> Backfilled:
+    def __add__(self, other: BackfillReport) -> BackfillReport:
         """Both together."""
         names = ("read", "relations", "added", "ended", "skipped", "left", "failed", "notes", "usage")
-        return Backfilled(**{name: getattr(self, name) + getattr(other, name) for name in names}, mode=other.mode)
+        return BackfillReport(**{name: getattr(self, name) + getattr(other, name) for name in names}, mode=other.mode)
 
 
 class Backfilling:
@@ -110,7 +110,7 @@ class Backfilling:
         batch: int = 20,
         limit: int | None = None,
         progress: Progress | None = None,
-    ) -> Plan[Backfilled]:
+    ) -> Plan[BackfillReport]:
         """Read memories for the relations that they state: those from before the graph, and those stored with `infer=False`.
 
         A memory that states relations already is left alone, and so is one that was read before, whether it stated any or
@@ -183,16 +183,16 @@ class _Backfill:
         self._progress = progress
         self._done = 0
 
-    def plan(self) -> Plan[Backfilled]:
+    def plan(self) -> Plan[BackfillReport]:
         """Everything."""
-        nothing = Backfilled(left=self._left, mode=self._reader.mode)
+        nothing = BackfillReport(left=self._left, mode=self._reader.mode)
         read = Plan.each(self._batch, list(_batches(self._chosen, self._size)))
         return read.then(lambda done: reduce(add, done, nothing))
 
-    def _batch(self, pks: Sequence[int]) -> Plan[Backfilled]:
+    def _batch(self, pks: Sequence[int]) -> Plan[BackfillReport]:
         return self._reader.read(pks, self._scope).then(partial(self._told, len(pks)))
 
-    def _told(self, number: int, done: Backfilled) -> Backfilled:
+    def _told(self, number: int, done: BackfillReport) -> BackfillReport:
         self._done += number
         if self._progress is not None:
             self._progress(self._done, len(self._chosen))
@@ -209,25 +209,25 @@ class _Reader:
         self.mode = reasoner.mode
 
     def open(self, scope: Scope) -> list[tuple[int, int, str | None, int]]:
-        """What is to be read, see `unread`."""
+        """What is to be read, see `backlog`."""
         with self._database.read() as connection:
-            return unread.unread(connection, scope)
+            return backlog.unread(connection, scope)
 
-    def read(self, pks: Sequence[int], scope: Scope) -> Plan[Backfilled]:
+    def read(self, pks: Sequence[int], scope: Scope) -> Plan[BackfillReport]:
         """Read some memories of one exact scope and one role."""
         return Plan(partial(self._look, pks)).and_then(partial(self._asked, scope, len(pks)))
 
     def _look(self, pks: Sequence[int]) -> tuple[list[Unread], KnownNames]:
         with self._database.read() as connection:
-            found = unread.texts(connection, pks)
+            found = backlog.texts(connection, pks)
             if not found or not self._reasoner.calls_model:
                 return found, KnownNames()
             said = (memory.text for memory in found)
             return found, KnownNames(*known_names(connection, found[0].scope, said))
 
-    def _asked(self, scope: Scope, wanted: int, seen: tuple[list[Unread], KnownNames]) -> Plan[Backfilled]:
+    def _asked(self, scope: Scope, wanted: int, seen: tuple[list[Unread], KnownNames]) -> Plan[BackfillReport]:
         found, names = seen
-        gone = Backfilled(skipped=wanted - len(found), mode=self.mode)
+        gone = BackfillReport(skipped=wanted - len(found), mode=self.mode)
         if not found:
             return Plan.known(gone)
         question, config = _question(found, names), run_config("memory.graph.backfill", scope, self.mode)
@@ -236,13 +236,13 @@ class _Reader:
         answered = asked.and_then(lambda extraction: self._written(found, question, extraction))
         return answered.or_else(partial(_failed, found)).then(lambda done: gone + done)
 
-    def _written(self, found: Sequence[Unread], question: Question, extraction: Extraction) -> Plan[Backfilled]:
+    def _written(self, found: Sequence[Unread], question: Question, extraction: Extraction) -> Plan[BackfillReport]:
         stated, notes = _stated(found, question, extraction)
         works = [partial(self._say, memory, triples) for memory, triples in zip(found, stated, strict=True)]
         write = partial(self._database.write_each, works)
         told = (*extraction.notes, *notes)
         return Plan(write, partial(apart, write)).then(
-            lambda ends: _counted(ends, Backfilled(notes=told, usage=extraction.usage, mode=self.mode))
+            lambda ends: _counted(ends, BackfillReport(notes=told, usage=extraction.usage, mode=self.mode))
         )
 
     def _say(self, memory: Unread, triples: tuple[Triple, ...], connection: Connection) -> Change | None:
@@ -250,7 +250,7 @@ class _Reader:
         # Contract: the mark and the relations are one transaction, and who sets the mark first writes. So nothing is written
         # twice, whoever reads beside or after somebody who was killed. Proved by tests/knowledge/test_backfill.py::
         # test_two_who_read_at_once_write_everything_once.
-        if not unread.was_read(connection, memory):
+        if not backlog.was_read(connection, memory):
             return None
         nothing = Decision("NONE", memory.id, memory.text, _WHY, time=memory.since, relations=triples)
         if not triples:
@@ -319,20 +319,20 @@ def _naming(triple: Triple, found: Sequence[Unread]) -> Unread | None:
     return telling[0] if len(telling) == 1 else None
 
 
-def _failed(found: Sequence[Unread], error: Exception) -> Plan[Backfilled] | None:
+def _failed(found: Sequence[Unread], error: Exception) -> Plan[BackfillReport] | None:
     if not isinstance(error, ModelReplyError):
         return None
     lost = FailedBatch(tuple(memory.id for memory in found), str(error))
-    return Plan.known(Backfilled(left=len(found), failed=(lost,)))
+    return Plan.known(BackfillReport(left=len(found), failed=(lost,)))
 
 
-def _counted(ends: Sequence[Change | LangmemAdapterError | None], done: Backfilled) -> Backfilled:
+def _counted(ends: Sequence[Change | LangmemAdapterError | None], done: BackfillReport) -> BackfillReport:
     for end in ends:
         if isinstance(end, LangmemAdapterError):
             raise end
     read = [end for end in ends if isinstance(end, Change)]
     events = [change.event for end in read for change in end.relations]
-    return done + Backfilled(
+    return done + BackfillReport(
         read=len(read),
         relations=sum(bool(end.relations) for end in read),
         added=events.count("ADD"),

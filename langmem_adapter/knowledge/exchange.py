@@ -10,11 +10,11 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from langmem_adapter.arguments import scope_if_given
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
-from langmem_adapter.knowledge.exits import ENDINGS, form_of, opened, path_of, written
+from langmem_adapter.knowledge.edges import parts
+from langmem_adapter.knowledge.export import ENDINGS, form_of, opened, path_of, written
 from langmem_adapter.knowledge.given import moment, when_of
-from langmem_adapter.knowledge.intake import take_in
-from langmem_adapter.knowledge.lines import told_in
-from langmem_adapter.knowledge.whole import parts
+from langmem_adapter.knowledge.imports import take_in
+from langmem_adapter.knowledge.triples import told_in
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.graph import Entity
 from langmem_adapter.records.plain import as_data
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
     import networkx as nx
 
-    from langmem_adapter.knowledge.exits import Exit, Exported, Target
-    from langmem_adapter.knowledge.intake import Intake, Refused
-    from langmem_adapter.knowledge.lines import Lines
+    from langmem_adapter.knowledge.export import ExportFormat, ExportReport, Target
+    from langmem_adapter.knowledge.imports import ImportReport, Refused
+    from langmem_adapter.knowledge.triples import LineFormat
     from langmem_adapter.storage.database import Database
     from langmem_adapter.storage.ledger import Ledger
 
 __all__ = ["Exchange", "lines_of"]
 
-_LINES: Final[dict[str, Lines]] = {
+_LINES: Final[dict[str, LineFormat]] = {
     **{ending: "jsonl" for ending, form in ENDINGS.items() if form == "jsonl"},
     ".csv": "csv",
     ".tsv": "csv",
@@ -54,14 +54,14 @@ class Exchange:
         self,
         target: Target,
         *,
-        format: Exit | None = None,  # noqa: A002 - the plain word
+        format: ExportFormat | None = None,  # noqa: A002 - the plain word
         user_id: str | None = None,
         agent_id: str | None = None,
         run_id: str | None = None,
         as_of: datetime | str | None = None,
         known_at: datetime | str | None = None,
         history: bool = False,
-    ) -> Plan[Exported]:
+    ) -> Plan[ExportReport]:
         """Write the whole graph of a scope to a file, however large it is; all of it is as it was at one moment.
 
         Args:
@@ -88,7 +88,7 @@ class Exchange:
             >>> memory, other, file = Memory(":memory:"), Memory(":memory:"), io.StringIO()
             >>> added = memory.graph.add("Anna", "lives in", "Lyon", user_id="alice", valid_from="2019-05-01")
             >>> memory.graph.export(file, format="jsonl", user_id="alice")
-            Exported(format='jsonl', entities=2, relations=1)
+            ExportReport(format='jsonl', entities=2, relations=1)
             >>> other.graph.load(io.StringIO(file.getvalue()), format="jsonl").added
             1
             >>> [relation.text for relation in other.graph.relations(user_id="alice")]
@@ -107,13 +107,13 @@ class Exchange:
         self,
         source: str | PathLike[str] | IO[bytes] | IO[str],
         *,
-        format: Lines | None = None,  # noqa: A002 - the plain word
+        format: LineFormat | None = None,  # noqa: A002 - the plain word
         user_id: str | None = None,
         agent_id: str | None = None,
         run_id: str | None = None,
         refused: Callable[[Refused], object] | None = None,
         progress: Callable[[int], object] | None = None,
-    ) -> Plan[Intake]:
+    ) -> Plan[ImportReport]:
         """Take relations in from a file: what `export` wrote, or triples of your own; they stand as those written by hand do.
 
         A line has `source`, `relation` and `target`, and may have `source_type`, `target_type`, `valid_from`, `valid_to`,
@@ -141,7 +141,7 @@ class Exchange:
         lines = lines_of(format, source)
         within = scope_if_given(user_id, agent_id, run_id)
 
-        def run() -> Intake:
+        def run() -> ImportReport:
             with _reading(source) as stream:
                 return take_in(self._ledger, told_in(stream, lines, within), refused=refused, progress=progress)
 
@@ -182,7 +182,7 @@ class Exchange:
 
     ato_networkx = awaited(to_networkx)
 
-    def _export(self, target: Target, form: Exit, scope: Scope, when: When) -> Exported:
+    def _export(self, target: Target, form: ExportFormat, scope: Scope, when: When) -> ExportReport:
         with self._database.read() as connection, opened(target) as write:
             return written(form, parts(connection, scope, when), when.held or datetime.now(UTC), write)
 
@@ -201,13 +201,13 @@ class Exchange:
         return graph
 
 
-def lines_of(form: object, source: object) -> Lines:
+def lines_of(form: object, source: object) -> LineFormat:
     """What the lines of a file are: as it is said, or by the ending of its name.
 
     Raises:
         InvalidInputError: Nothing tells it, or it is something else.
     """
-    known: tuple[Lines, ...] = ("jsonl", "csv")
+    known: tuple[LineFormat, ...] = ("jsonl", "csv")
     told = next((name for name in known if name == form), None)
     if form is None and not hasattr(source, "read"):
         told = _LINES.get(path_of(source).suffix.lower())

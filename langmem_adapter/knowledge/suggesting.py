@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from langmem_adapter.arguments import bounded
-from langmem_adapter.knowledge.alike import (
+from langmem_adapter.knowledge.spelling import (
     INITIALS,
     LEGAL_FORM,
     SPELLING,
@@ -20,16 +20,16 @@ from langmem_adapter.knowledge.alike import (
 from langmem_adapter.names import is_single, is_symmetric, speaker, whom
 from langmem_adapter.records.graph import MergeSuggestion
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.storage.graph.namesakes import town
+from langmem_adapter.storage.graph.candidates import merge_candidates
 from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
     from langmem_adapter.embedding.embedder import Embedder, UnitVectors
-    from langmem_adapter.knowledge.alike import Written
+    from langmem_adapter.knowledge.spelling import Written
     from langmem_adapter.storage.database import Database
-    from langmem_adapter.storage.graph.namesakes import Edge, Named, Town
+    from langmem_adapter.storage.graph.candidates import Edge, MergeCandidates, Named
     from langmem_adapter.storage.graph.spans import Span
 
 __all__ = ["CROWD", "Suggesting"]
@@ -89,7 +89,7 @@ class Suggesting:
 
     def _search(self, scope: Scope) -> _Matches:
         with self._database.read() as connection:
-            found = town(connection, scope)
+            found = merge_candidates(connection, scope)
         return _Matches(found, scope)
 
     def _completed(self, found: _Matches, most: int) -> Plan[list[MergeSuggestion]]:
@@ -117,10 +117,10 @@ class _Match(NamedTuple):
 
 
 class _Matches:
-    """Who may be one in a town: pairs come from keys that few have, so their number grows as that of the names does."""
+    """Who may be one: pairs come from keys that few have, so their number grows as that of the names does."""
 
-    def __init__(self, found: Town, scope: Scope) -> None:
-        self._town = found
+    def __init__(self, found: MergeCandidates, scope: Scope) -> None:
+        self._known = found
         meant = [
             named for named in found.named if speaker(named.name) is None and whom(named.name, scope) == named.name
         ]
@@ -148,7 +148,7 @@ class _Matches:
         for named, readings in self._read:
             for word in {word for each in readings for word in each.stem if len(word) >= _SHORTEST}:
                 shared[word][named.pk] = named
-        for edge in self._town.edges:
+        for edge in self._known.edges:
             for here, third in ((edge.source, ("from", edge.target)), (edge.target, ("to", edge.source))):
                 if here in of_pk:
                     shared[edge.relation, *third][here] = of_pk[here]
@@ -176,7 +176,7 @@ class _Matches:
     def _may_be_one(self, one: Named, other: Named) -> bool:
         """Whether nothing is known that speaks against it."""
         pks = frozenset((one.pk, other.pk))
-        return _fit(one, other) and pks not in self._town.parted and not self._told.against(one.pk, other.pk)
+        return _fit(one, other) and pks not in self._known.parted and not self._told.against(one.pk, other.pk)
 
 
 class _Told:

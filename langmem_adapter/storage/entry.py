@@ -20,10 +20,10 @@ from langmem_adapter.storage.courses import Course
 from langmem_adapter.storage.feed import INSERT_CHANGE
 from langmem_adapter.storage.found import courses_of, past_lives, targets
 from langmem_adapter.storage.graph.beliefs import Home
+from langmem_adapter.storage.graph.imports import take_in
 from langmem_adapter.storage.graph.rows import Rows
 from langmem_adapter.storage.graph.said import Said, relates_two
 from langmem_adapter.storage.graph.spans import Span
-from langmem_adapter.storage.graph.taking import take_in
 from langmem_adapter.storage.graph.writes import carry_out
 from langmem_adapter.storage.prepared import Prepared, any_of
 from langmem_adapter.storage.scopes import between, expand, key_of
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.records.graph import RelationChange, Triple
     from langmem_adapter.records.scope import Scope
-    from langmem_adapter.storage.graph.taking import Taken
+    from langmem_adapter.storage.graph.imports import Taken
     from langmem_adapter.storage.writes import Write
 
 __all__ = ["Entry"]

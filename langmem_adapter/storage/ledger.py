@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from langmem_adapter.records.graph import RelationChange, Triple
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.storage.database import Database
-    from langmem_adapter.storage.graph.taking import Taken
+    from langmem_adapter.storage.graph.imports import Taken
 
 __all__ = ["Ledger"]
 
@@ -162,7 +162,7 @@ class Ledger:
     def take_in(self, scope: Scope, triples: Sequence[Triple]) -> Plan[list[Taken]]:
         """Take relations over from another graph, as they are told there: dates, mentions, how sure they are.
 
-        Taken over twice, nothing changes: what is known here only grows. See `storage.graph.taking`.
+        Taken over twice, nothing changes: what is known here only grows. See `storage.graph.imports`.
 
         Args:
             scope: The exact scope that they shall belong to.

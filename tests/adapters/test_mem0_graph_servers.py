@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from langmem_adapter.knowledge.intake import Refused
+    from langmem_adapter.knowledge.imports import Refused
     from tests.bolt import GraphServer
 
 pytestmark = pytest.mark.xdist_group("bolt")

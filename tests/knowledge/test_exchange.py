@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
 from langmem_adapter.knowledge.draw import CUT
-from langmem_adapter.knowledge.exits import Exit, opened, written
-from langmem_adapter.knowledge.intake import Past, Refused, Stated
-from langmem_adapter.knowledge.lines import told_in
-from langmem_adapter.knowledge.whole import Edge
+from langmem_adapter.knowledge.edges import Edge
+from langmem_adapter.knowledge.export import ExportFormat, opened, written
+from langmem_adapter.knowledge.imports import Past, Refused, Stated
+from langmem_adapter.knowledge.triples import told_in
 from langmem_adapter.memory import Memory
 from langmem_adapter.names import entity_key, speaker
 from langmem_adapter.records.graph import Entity, Relation
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from langmem_adapter.knowledge.lines import Lines
+    from langmem_adapter.knowledge.triples import LineFormat
 
 ALICE: dict[str, Any] = {"user_id": "alice"}
 DAY = datetime(2019, 5, 1, tzinfo=UTC)
@@ -98,7 +98,7 @@ def edges(relations: Iterable[Relation]) -> list[Edge]:
     return [Edge(row, f"e{row}a", f"e{row}b", relation) for row, relation in enumerate(relations)]
 
 
-def text_of(form: Exit, parts: Iterable[Edge | Entity]) -> str:
+def text_of(form: ExportFormat, parts: Iterable[Edge | Entity]) -> str:
     pieces: list[str] = []
     written(form, parts, DAY, pieces.append)
     return "".join(pieces)
@@ -206,7 +206,7 @@ async def test_the_async_twins_do_the_same(memory: Memory, other: Memory, tmp_pa
 
 @settings(max_examples=60)
 @given(relations=st.lists(RELATIONS, max_size=4), form=st.sampled_from(["jsonl", "csv"]))
-def test_any_relation_is_read_as_it_was_written(relations: list[Relation], form: Lines) -> None:
+def test_any_relation_is_read_as_it_was_written(relations: list[Relation], form: LineFormat) -> None:
     told = list(told_in(io.BytesIO(text_of(form, edges(relations)).encode()), form, Scope("alice")))
     assert len(told) == len(relations)
     for relation, one in zip(relations, told, strict=True):
@@ -310,8 +310,8 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o077 == 0
 
 
-@each("form", get_args(Exit))
-def test_an_empty_graph_is_a_file(form: Exit, tmp_path: Path) -> None:
+@each("form", get_args(ExportFormat))
+def test_an_empty_graph_is_a_file(form: ExportFormat, tmp_path: Path) -> None:
     with Memory(":memory:") as memory:
         done = memory.graph.export(tmp_path / "graph", format=form, **ALICE)
     assert (done.format, done.entities, done.relations) == (form, 0, 0)

@@ -16,7 +16,7 @@ from langmem_adapter.arguments import parse_time, scope_if_given
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError, ScopeError
 from langmem_adapter.knowledge.given import name_of, relation_of, type_of
-from langmem_adapter.knowledge.intake import Intake, Past, Refused, Stated, take_in
+from langmem_adapter.knowledge.imports import ImportReport, Past, Refused, Stated, take_in
 from langmem_adapter.records.graph import ASSISTANT, SELF, Triple
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.twins import Plan, awaited, planned
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from neo4j import Driver
 
-    from langmem_adapter.knowledge.intake import Told
+    from langmem_adapter.knowledge.imports import Told
     from langmem_adapter.memory import Memory
 
 __all__ = ["aimport_graph", "import_graph"]
@@ -61,7 +61,7 @@ def import_graph(  # noqa: PLR0913 - whose, where it lies, and who is told
     database: str | None = None,
     refused: Callable[[Refused], object] | None = None,
     progress: Callable[[int], object] | None = None,
-) -> Plan[Intake]:
+) -> Plan[ImportReport]:
     """Take the relations that Mem0 kept in Neo4j or Memgraph into a memory's graph; done twice, it takes nothing new.
 
     Each comes with the scope that its two ends carry, its mentions, and the time for which Mem0 believed it; nothing that is
@@ -92,7 +92,7 @@ def import_graph(  # noqa: PLR0913 - whose, where it lies, and who is told
     engine, within = engine_of(ours, "import_graph"), scope_if_given(user_id, agent_id, run_id)
     driver, made = opened(source, username, password)
 
-    def run() -> Intake:
+    def run() -> ImportReport:
         try:
             with translated(_place(source)):
                 told = _told(driver, database, within)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.records.scope import Scope
 
-__all__ = ["Edge", "Named", "Town", "town"]
+__all__ = ["Edge", "MergeCandidates", "Named", "merge_candidates"]
 
 _NAMED: Final = Prepared(
     select(entities.c.pk, entities.c.name, entities.c.type, entities.c.mentions, entity_names.c.name.label("alias"))
@@ -61,7 +61,7 @@ class Edge(NamedTuple):
     span: Span
 
 
-class Town(NamedTuple):
+class MergeCandidates(NamedTuple):
     """Everybody in a scope.
 
     Attributes:
@@ -75,7 +75,7 @@ class Town(NamedTuple):
     parted: set[frozenset[int]]
 
 
-def town(connection: Connection, scope: Scope) -> Town:
+def merge_candidates(connection: Connection, scope: Scope) -> MergeCandidates:
     """Everybody within *scope*; those of one name in several exact scopes are one."""
     scope_ids = expand(connection, scope)
     rows = _NAMED.rows(connection, {"scopes": scope_ids})
@@ -95,4 +95,4 @@ def town(connection: Connection, scope: Scope) -> Town:
         )
     who = people.who
     told = [Edge(who(e.source_pk), e.relation, who(e.target_pk), Span(e.valid_from, e.valid_to)) for e in edges]
-    return Town(list(groups.values()), told, {frozenset(map(who, pair)) for pair in parted})
+    return MergeCandidates(list(groups.values()), told, {frozenset(map(who, pair)) for pair in parted})

@@ -1,4 +1,4 @@
-"""Relations as the lines of a file: JSON lines, or a table (CSV). What `exits` writes is read here; so is what others write.
+"""Relations as the lines of a file: JSON lines, or a table (CSV). What `export` writes is read here; so is what others write.
 
 A line at a time is held, of bounded length. A line that cannot be read is told as one that was refused, never left out.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from langmem_adapter.errors import InvalidInputError, ScopeError
 from langmem_adapter.knowledge.given import confidence_of, moment, name_of, relation_of, type_of
-from langmem_adapter.knowledge.intake import Past, Refused, Stated
+from langmem_adapter.knowledge.imports import Past, Refused, Stated
 from langmem_adapter.records.cells import plain
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.graph import Triple
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import IO
 
-    from langmem_adapter.knowledge.intake import Told
+    from langmem_adapter.knowledge.imports import Told
 
-__all__ = ["COLUMNS", "Lines", "told_in"]
+__all__ = ["COLUMNS", "LineFormat", "told_in"]
 
-Lines: TypeAlias = Literal["jsonl", "csv"]
+LineFormat: TypeAlias = Literal["jsonl", "csv"]
 
 COLUMNS: Final = (
     *SCOPE_FIELDS, "source", "relation", "target", "source_type", "target_type", "valid_from", "valid_to", "mentions",
@@ -43,7 +43,7 @@ _DELIMITERS: Final = ",;\t"
 _TOO_LONG: Final = f"the line is longer than {_LONGEST:,} bytes"
 
 
-def told_in(stream: IO[bytes] | IO[str], lines: Lines, within: Scope | None) -> Iterator[Told]:
+def told_in(stream: IO[bytes] | IO[str], lines: LineFormat, within: Scope | None) -> Iterator[Told]:
     """What the lines of a file tell, in order.
 
     Args:

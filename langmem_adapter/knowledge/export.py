@@ -15,8 +15,8 @@ from typing import IO, TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.knowledge import cypher, graphml
-from langmem_adapter.knowledge.lines import COLUMNS
 from langmem_adapter.knowledge.picture import page
+from langmem_adapter.knowledge.triples import COLUMNS
 from langmem_adapter.records.cells import harmless
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.records.graph import Entity
@@ -26,15 +26,15 @@ from langmem_adapter.records.scope import SCOPE_FIELDS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from langmem_adapter.knowledge.whole import Part
+    from langmem_adapter.knowledge.edges import Part
     from langmem_adapter.records.graph import Relation
 
-__all__ = ["ENDINGS", "Exit", "Exported", "Target", "form_of", "opened", "path_of", "written"]
+__all__ = ["ENDINGS", "ExportFormat", "ExportReport", "Target", "form_of", "opened", "path_of", "written"]
 
-Exit: TypeAlias = Literal["jsonl", "csv", "csv-nodes", "graphml", "cypher", "html"]
+ExportFormat: TypeAlias = Literal["jsonl", "csv", "csv-nodes", "graphml", "cypher", "html"]
 Target: TypeAlias = "str | PathLike[str] | IO[bytes] | IO[str]"
 
-ENDINGS: Final[dict[str, Exit]] = {
+ENDINGS: Final[dict[str, ExportFormat]] = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".csv": "csv",
@@ -49,7 +49,7 @@ _NODES: Final = ("id", "name", "type", "aliases", *SCOPE_FIELDS, "mentions", "cr
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
+class ExportReport:
     """What an export wrote.
 
     Attributes:
@@ -58,24 +58,24 @@ class Exported:
         relations: How many relations; with the history, one for each belief.
     """
 
-    format: Exit
+    format: ExportFormat
     entities: int
     relations: int
 
 
-def form_of(form: object, target: object) -> Exit:
+def form_of(form: object, target: object) -> ExportFormat:
     """The format that is asked for by name, or by the ending of a file's name.
 
     Raises:
         InvalidInputError: There is no such format, or nothing tells it.
     """
-    named = next((name for name in get_args(Exit) if name == form), None)
+    named = next((name for name in get_args(ExportFormat) if name == form), None)
     if named is None and form is None and not hasattr(target, "write"):
         named = ENDINGS.get(path_of(target).suffix.lower())
     if named is None:
         told = f"not {quoted(form)}" if form is not None else f"and {quoted(target)} tells none by its ending"
-        raise InvalidInputError(f"format is one of {', '.join(map(repr, get_args(Exit)))}, {told}")
-    result: Exit = named
+        raise InvalidInputError(f"format is one of {', '.join(map(repr, get_args(ExportFormat)))}, {told}")
+    result: ExportFormat = named
     return result
 
 
@@ -90,7 +90,9 @@ def path_of(given: object) -> Path:
     return Path(check_text(fspath(given), "the path"))
 
 
-def written(form: Exit, parts: Iterable[Part], moment: datetime, write: Callable[[str], object]) -> Exported:
+def written(
+    form: ExportFormat, parts: Iterable[Part], moment: datetime, write: Callable[[str], object]
+) -> ExportReport:
     """Write a graph, and say how much there was.
 
     Args:
@@ -102,7 +104,7 @@ def written(form: Exit, parts: Iterable[Part], moment: datetime, write: Callable
     count = _Count()
     for text in _FORMS[form](count.of(parts), moment):
         write(text)
-    return Exported(form, count.entities, count.relations)
+    return ExportReport(form, count.entities, count.relations)
 
 
 @contextmanager
@@ -221,7 +223,7 @@ def _html(parts: Iterable[Part], _: datetime) -> Iterator[str]:
     return page((edge for edge in edges if edge.relation.retired_at is None), datetime.now(UTC))
 
 
-_FORMS: Final[dict[Exit, Callable[[Iterable[Part], datetime], Iterator[str]]]] = {
+_FORMS: Final[dict[ExportFormat, Callable[[Iterable[Part], datetime], Iterator[str]]]] = {
     "jsonl": _jsonl,
     "csv": _csv,
     "csv-nodes": _csv_nodes,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.storage.ledger import Ledger
 
-__all__ = ["Intake", "Past", "Refused", "Stated", "Told", "take_in"]
+__all__ = ["ImportReport", "Past", "Refused", "Stated", "Told", "take_in"]
 
 _BATCH: Final = 500
 """Relations of one transaction: others wait for it."""
@@ -74,7 +74,7 @@ Told: TypeAlias = Stated | Refused | Past
 
 
 @dataclass(frozen=True, slots=True)
-class Intake:
+class ImportReport:
     """What became of relations from elsewhere; the counts add up to `read`.
 
     Attributes:
@@ -103,10 +103,10 @@ def take_in(
     *,
     refused: Callable[[Refused], object] | None = None,
     progress: Callable[[int], object] | None = None,
-) -> Intake:
+) -> ImportReport:
     """Take relations in, 500 of them in one transaction, so that however many are told, only these are held.
 
-    Taken in again, they are known: what is known only grows (see `storage.graph.taking`). So whoever was broken off begins
+    Taken in again, they are known: what is known only grows (see `storage.graph.imports`). So whoever was broken off begins
     anew.
 
     Args:
@@ -143,8 +143,8 @@ class _Tally:
     def count(self, what: str) -> None:
         self._counts[what] += 1
 
-    def report(self) -> Intake:
-        return Intake(read=self.read, **self._counts, refusals=tuple(self._refusals))
+    def report(self) -> ImportReport:
+        return ImportReport(read=self.read, **self._counts, refusals=tuple(self._refusals))
 
 
 def _take(ledger: Ledger, batch: Sequence[Told], tally: _Tally) -> None:
