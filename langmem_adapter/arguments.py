@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import check_text, quoted
@@ -20,10 +20,13 @@ __all__ = [
     "filled",
     "flag",
     "memory_id_of",
+    "one_of",
     "parse_time",
     "scope_if_given",
     "seconds",
 ]
+
+T = TypeVar("T")
 
 _MOST_HITS: Final = 10_000
 
@@ -83,6 +86,15 @@ def each_of(items: object, name: str) -> list[Any]:
     if isinstance(items, str | bytes | Mapping) or not isinstance(items, Iterable):
         raise InvalidInputError(f"{name} must be a list, not {quoted(items)}")
     return list(items)
+
+
+def one_of(value: object, known: Iterable[T], name: str) -> T:
+    """The one of some texts that is meant; *name* is what it is called in the error."""
+    among = list(known)
+    for each in among:
+        if isinstance(value, str) and value == each:
+            return each
+    raise InvalidInputError(f"{name} is one of {', '.join(map(repr, among))}, not {quoted(value)}")
 
 
 def bounded(k: object, name: str = "k", *, least: int = 1, most: int = _MOST_HITS) -> int:

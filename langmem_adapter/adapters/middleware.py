@@ -18,11 +18,10 @@ from typing_extensions import TypedDict
 from langmem_adapter.adapters.calls import OnError, forgiving
 from langmem_adapter.adapters.talk import answers, asked, latest_turn, listing, looked_up, remembered
 from langmem_adapter.adapters.tools import create_memory_tools
-from langmem_adapter.arguments import flag
+from langmem_adapter.arguments import flag, one_of
 from langmem_adapter.engine.wiring import engine_of
-from langmem_adapter.errors import InvalidInputError, ScopeError
+from langmem_adapter.errors import ScopeError
 from langmem_adapter.pipeline.background import BackgroundWriter
-from langmem_adapter.records.checks import quoted
 from langmem_adapter.scoping import MemoryContext, resolve_scope
 
 if TYPE_CHECKING:
@@ -148,8 +147,8 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
     ) -> None:
         super().__init__()
         self._tools_tell = engine_of(memory, "MemoryMiddleware").settings.facts_from_tools
-        _check(about, "about", ("user", "agent"))
-        _check(on_error, "on_error", ("log", "raise"))
+        one_of(about, ("user", "agent"), "about")
+        one_of(on_error, ("log", "raise"), "on_error")
         self._memory = memory
         self._default = MemoryContext(user_id, agent_id, run_id)
         self._k = k
@@ -268,11 +267,6 @@ def _with(message: AnyMessage, notes: str) -> AnyMessage:
     content = message.content
     longer = f"{content}\n\n{notes}" if isinstance(content, str) else [*content, {"type": "text", "text": notes}]
     return message.model_copy(update={"content": longer})
-
-
-def _check(value: object, name: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise InvalidInputError(f"{name} must be one of {', '.join(map(repr, allowed))}, not {quoted(value)}")
 
 
 def _is_logged(failed: FailedWrite) -> None:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, messages_from_dict
 
-from langmem_adapter.arguments import each_of, filled
+from langmem_adapter.arguments import each_of, filled, one_of
 from langmem_adapter.conversation.summaries import split_texts
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.records.checks import check_text, quoted
+from langmem_adapter.records.checks import check_text
 from langmem_adapter.storage.cache import redis_key
 from langmem_adapter.storage.messages import drafts_of
 from langmem_adapter.storage.notes import Note
@@ -160,9 +160,7 @@ class Talk:
         Raises:
             InvalidInputError: *kind* is another one.
         """
-        if kind not in _KINDS:
-            raise InvalidInputError(f"kind is one of {', '.join(_KINDS)}, not {quoted(kind)}")
-        return self._course.notes(kind)
+        return self._course.notes(one_of(kind, _KINDS, "kind"))
 
     anotes = awaited(notes)
 

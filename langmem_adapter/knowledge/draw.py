@@ -9,10 +9,9 @@ import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.arguments import one_of
 from langmem_adapter.knowledge import graphml
 from langmem_adapter.names import end_of, whom
-from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.plain import as_iso
 
 if TYPE_CHECKING:
@@ -70,10 +69,7 @@ def checked(form: object) -> Form:
     Raises:
         InvalidInputError: There is no such form.
     """
-    known = next((name for name in _FORMS if name == form), None)
-    if known is None:
-        raise InvalidInputError(f"format is one of {', '.join(map(repr, _FORMS))}, not {quoted(form)}")
-    return known
+    return one_of(form, _FORMS, "format")
 
 
 def _picture(relations: Sequence[Relation], moment: datetime, *, cut: bool) -> _Picture:

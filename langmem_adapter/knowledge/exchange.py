@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import io
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, get_args
 
 from langmem_adapter.arguments import scope_if_given
-from langmem_adapter.errors import InvalidInputError, MissingDependencyError
+from langmem_adapter.errors import MissingDependencyError
 from langmem_adapter.knowledge.edges import parts
-from langmem_adapter.knowledge.export import ENDINGS, form_of, opened, path_of, written
+from langmem_adapter.knowledge.export import ENDINGS, ExportFormat, written
+from langmem_adapter.knowledge.files import format_of, reading, writing
 from langmem_adapter.knowledge.given import moment, when_of
 from langmem_adapter.knowledge.imports import take_in
-from langmem_adapter.knowledge.triples import told_in
-from langmem_adapter.records.checks import quoted
+from langmem_adapter.knowledge.triples import LINE_ENDINGS, LineFormat, told_in
 from langmem_adapter.records.graph import Entity
 from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.scope import Scope
@@ -23,24 +21,17 @@ from langmem_adapter.storage.graph.reads import When
 from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from os import PathLike
+    from collections.abc import Callable
 
     import networkx as nx
 
-    from langmem_adapter.knowledge.export import ExportFormat, ExportReport, Target
+    from langmem_adapter.knowledge.export import ExportReport
+    from langmem_adapter.knowledge.files import File
     from langmem_adapter.knowledge.imports import ImportReport, Refused
-    from langmem_adapter.knowledge.triples import LineFormat
     from langmem_adapter.storage.database import Database
     from langmem_adapter.storage.ledger import Ledger
 
-__all__ = ["Exchange", "lines_of"]
-
-_LINES: Final[dict[str, LineFormat]] = {
-    **{ending: "jsonl" for ending, form in ENDINGS.items() if form == "jsonl"},
-    ".csv": "csv",
-    ".tsv": "csv",
-}
+__all__ = ["Exchange"]
 
 
 class Exchange:
@@ -52,7 +43,7 @@ class Exchange:
     @planned
     def export(
         self,
-        target: Target,
+        target: File,
         *,
         format: ExportFormat | None = None,  # noqa: A002 - the plain word
         user_id: str | None = None,
@@ -96,7 +87,7 @@ class Exchange:
             >>> memory.close(), other.close()
             (None, None)
         """
-        form = form_of(format, target)
+        form = format_of(format, target, ENDINGS, get_args(ExportFormat))
         when = _when(as_of, known_at, history=history)
         return Plan.apart(partial(self._export, target, form, Scope(user_id, agent_id, run_id), when))
 
@@ -105,7 +96,7 @@ class Exchange:
     @planned
     def load(
         self,
-        source: str | PathLike[str] | IO[bytes] | IO[str],
+        source: File,
         *,
         format: LineFormat | None = None,  # noqa: A002 - the plain word
         user_id: str | None = None,
@@ -138,11 +129,11 @@ class Exchange:
             InvalidInputError: An argument cannot be used, or the first line of a table lacks a column or has one too many.
             OSError: The file cannot be read.
         """
-        lines = lines_of(format, source)
+        lines = format_of(format, source, LINE_ENDINGS, get_args(LineFormat))
         within = scope_if_given(user_id, agent_id, run_id)
 
         def run() -> ImportReport:
-            with _reading(source) as stream:
+            with reading(source) as stream:
                 return take_in(self._ledger, told_in(stream, lines, within), refused=refused, progress=progress)
 
         return Plan.apart(run)
@@ -182,8 +173,8 @@ class Exchange:
 
     ato_networkx = awaited(to_networkx)
 
-    def _export(self, target: Target, form: ExportFormat, scope: Scope, when: When) -> ExportReport:
-        with self._database.read() as connection, opened(target) as write:
+    def _export(self, target: File, form: ExportFormat, scope: Scope, when: When) -> ExportReport:
+        with self._database.read() as connection, writing(target) as write:
             return written(form, parts(connection, scope, when), when.held or datetime.now(UTC), write)
 
     def _to_networkx(self, scope: Scope, when: When) -> nx.MultiDiGraph[str]:
@@ -201,22 +192,6 @@ class Exchange:
         return graph
 
 
-def lines_of(form: object, source: object) -> LineFormat:
-    """What the lines of a file are: as it is said, or by the ending of its name.
-
-    Raises:
-        InvalidInputError: Nothing tells it, or it is something else.
-    """
-    known: tuple[LineFormat, ...] = ("jsonl", "csv")
-    told = next((name for name in known if name == form), None)
-    if form is None and not hasattr(source, "read"):
-        told = _LINES.get(path_of(source).suffix.lower())
-    if told is None:
-        said = f"not {quoted(form)}" if form is not None else f"and {quoted(source)} tells none by its ending"
-        raise InvalidInputError(f"format is 'jsonl' or 'csv', {said}")
-    return told
-
-
 def _when(as_of: object, known_at: object, *, history: bool) -> When:
     told = when_of(as_of, known_at, history=history)
     return When(moment(as_of, "as_of"), told.known, told.history)
@@ -224,12 +199,3 @@ def _when(as_of: object, known_at: object, *, history: bool) -> When:
 
 def _attributes(record: Any, *, but: str = "") -> dict[str, Any]:
     return {name: value for name, value in as_data(record).items() if name != but}
-
-
-@contextmanager
-def _reading(source: str | PathLike[str] | IO[bytes] | IO[str]) -> Iterator[IO[bytes] | IO[str]]:
-    if isinstance(source, io.IOBase) or hasattr(source, "read"):
-        yield source  # type: ignore[misc]  # whatever reads is a stream
-    else:
-        with path_of(source).open("rb") as stream:
-            yield stream

@@ -5,20 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from os import PathLike, fspath
-from pathlib import Path
-from tempfile import mkstemp
-from typing import IO, TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.knowledge import cypher, graphml
 from langmem_adapter.knowledge.picture import page
 from langmem_adapter.knowledge.triples import COLUMNS
 from langmem_adapter.records.cells import harmless
-from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.records.graph import Entity
 from langmem_adapter.records.plain import as_data, shallow
 from langmem_adapter.records.scope import SCOPE_FIELDS
@@ -29,10 +23,9 @@ if TYPE_CHECKING:
     from langmem_adapter.knowledge.edges import Part
     from langmem_adapter.records.graph import Relation
 
-__all__ = ["ENDINGS", "ExportFormat", "ExportReport", "Target", "form_of", "opened", "path_of", "written"]
+__all__ = ["ENDINGS", "ExportFormat", "ExportReport", "written"]
 
 ExportFormat: TypeAlias = Literal["jsonl", "csv", "csv-nodes", "graphml", "cypher", "html"]
-Target: TypeAlias = "str | PathLike[str] | IO[bytes] | IO[str]"
 
 ENDINGS: Final[dict[str, ExportFormat]] = {
     ".jsonl": "jsonl",
@@ -63,33 +56,6 @@ class ExportReport:
     relations: int
 
 
-def form_of(form: object, target: object) -> ExportFormat:
-    """The format that is asked for by name, or by the ending of a file's name.
-
-    Raises:
-        InvalidInputError: There is no such format, or nothing tells it.
-    """
-    named = next((name for name in get_args(ExportFormat) if name == form), None)
-    if named is None and form is None and not hasattr(target, "write"):
-        named = ENDINGS.get(path_of(target).suffix.lower())
-    if named is None:
-        told = f"not {quoted(form)}" if form is not None else f"and {quoted(target)} tells none by its ending"
-        raise InvalidInputError(f"format is one of {', '.join(map(repr, get_args(ExportFormat)))}, {told}")
-    result: ExportFormat = named
-    return result
-
-
-def path_of(given: object) -> Path:
-    """The path that was given where a stream may be given as well.
-
-    Raises:
-        InvalidInputError: It is neither.
-    """
-    if not isinstance(given, str | PathLike):
-        raise InvalidInputError(f"give the path of a file, or a stream, not {quoted(given)}")
-    return Path(check_text(fspath(given), "the path"))
-
-
 def written(
     form: ExportFormat, parts: Iterable[Part], moment: datetime, write: Callable[[str], object]
 ) -> ExportReport:
@@ -105,33 +71,6 @@ def written(
     for text in _FORMS[form](count.of(parts), moment):
         write(text)
     return ExportReport(form, count.entities, count.relations)
-
-
-@contextmanager
-def opened(target: Target) -> Iterator[Callable[[str], object]]:
-    """A way to write text to a file or a stream; a file appears whole under its name, or not at all."""
-    if isinstance(target, io.TextIOBase):
-        yield target.write
-    elif hasattr(target, "write"):
-        yield lambda text: target.write(text.encode())  # type: ignore[arg-type]  # a stream of bytes
-    else:
-        with _file(path_of(target)) as write:
-            yield write
-
-
-@contextmanager
-def _file(path: Path) -> Iterator[Callable[[str], object]]:
-    if path.exists() and not path.is_file():  # a terminal, a pipe
-        with path.open("w", encoding="utf-8", newline="") as there:
-            yield there.write
-        return
-    handle, beside = mkstemp(dir=path.parent, prefix=f".{path.name[:50]}.")
-    try:
-        with open(handle, "w", encoding="utf-8", newline="") as there:  # noqa: PTH123 - it is open already
-            yield there.write
-        Path(beside).replace(path)
-    finally:
-        Path(beside).unlink(missing_ok=True)
 
 
 @dataclass(slots=True)

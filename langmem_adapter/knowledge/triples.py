@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.knowledge.imports import Told
 
-__all__ = ["COLUMNS", "LineFormat", "told_in"]
+__all__ = ["COLUMNS", "LINE_ENDINGS", "LineFormat", "told_in"]
 
 LineFormat: TypeAlias = Literal["jsonl", "csv"]
 
@@ -32,6 +32,9 @@ COLUMNS: Final = (
     "confidence", "recorded_at", "retired_at", "id", "memory_ids",
 )  # fmt: skip
 """Columns of the table of relations, and beside `scope` the keys of a line of JSON."""
+
+LINE_ENDINGS: Final[dict[str, LineFormat]] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "csv"}
+"""The formats that the ending of a file's name tells."""
 
 _NEEDED: Final = ("source", "relation", "target")
 _LONGEST: Final = 1_000_000

@@ -5,15 +5,12 @@ Values are parameters, always. What cannot be one, a label or the type of a rela
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
-
-from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.records.checks import quoted
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from neo4j import Driver
 
-__all__ = ["MARK", "Dialect", "Statements", "checked", "dialect_of", "identifier", "schema"]
+__all__ = ["MARK", "Dialect", "Statements", "dialect_of", "identifier", "schema"]
 
 Dialect: TypeAlias = Literal["neo4j", "memgraph"]
 MARK: Final = "LangmemMirror"
@@ -38,21 +35,6 @@ _MEMGRAPH: Final = (
 def dialect_of(driver: Driver) -> Dialect:
     """The dialect that a server's agent tells."""
     return "memgraph" if "memgraph" in driver.get_server_info().agent.casefold() else "neo4j"
-
-
-def checked(given: object) -> Dialect | None:
-    """The dialect that was said.
-
-    Raises:
-        InvalidInputError: It is none.
-    """
-    known: tuple[Dialect, ...] = get_args(Dialect)
-    for dialect in known:
-        if given == dialect:
-            return dialect
-    if given is None:
-        return None
-    raise InvalidInputError(f"dialect is one of {', '.join(known)}, not {quoted(given)}")
 
 
 def schema(dialect: Dialect, label: str) -> list[str]:

@@ -6,15 +6,15 @@ import logging
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self, get_args
 
 from langmem_adapter.addresses import shown
-from langmem_adapter.arguments import scope_if_given, seconds
+from langmem_adapter.arguments import one_of, scope_if_given, seconds
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.limits import known_errors
 from langmem_adapter.mirror import rows
 from langmem_adapter.mirror.bolt import opened
-from langmem_adapter.mirror.dialects import checked
+from langmem_adapter.mirror.dialects import Dialect
 from langmem_adapter.mirror.rows import Batch
 from langmem_adapter.mirror.target import Mark, Overtaken, Target
 from langmem_adapter.records.checks import quoted
@@ -120,7 +120,7 @@ class Mirror:
         self._scope = scope_if_given(user_id, agent_id, run_id)
         self._embedder = embedder
         self._about = f"{_label(label)}/{'' if self._scope is None else key_of(self._scope)}/{embedder is not None}"
-        said = checked(dialect)
+        said: Dialect | None = None if dialect is None else one_of(dialect, get_args(Dialect), "dialect")
         self._driver, self._own = opened(driver, username, password)
         where = shown(driver) if isinstance(driver, str) else "of that driver"
         within = {} if self._scope is None else self._scope.named

@@ -612,7 +612,7 @@ def test_numbers_that_cannot_be_used_are_refused(memory: Memory, arguments: Any)
 
 
 def test_a_kind_of_note_and_a_name_that_there_are_not_are_refused(memory: Memory) -> None:
-    with pytest.raises(InvalidInputError, match="kind is one of window, summary"):
+    with pytest.raises(InvalidInputError, match="kind is one of 'window', 'summary'"):
         BrainMemory(memory, "1", user_id="alice").notes("summaries")
     with pytest.raises(InvalidInputError, match="chat_id"):
         BrainMemory(memory, " ", user_id="alice")

@@ -22,7 +22,8 @@ from hypothesis import strategies as st
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
 from langmem_adapter.knowledge.draw import CUT
 from langmem_adapter.knowledge.edges import Edge
-from langmem_adapter.knowledge.export import ExportFormat, opened, written
+from langmem_adapter.knowledge.export import ExportFormat, written
+from langmem_adapter.knowledge.files import writing
 from langmem_adapter.knowledge.imports import Past, Refused, Stated
 from langmem_adapter.knowledge.triples import told_in
 from langmem_adapter.memory import Memory
@@ -297,14 +298,14 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     path.write_text("before")
 
     def broken_off() -> None:
-        with opened(path) as write:
+        with writing(path) as write:
             write("half of it")
             raise KeyError
 
     with pytest.raises(KeyError):
         broken_off()
     assert path.read_text() == "before"
-    with opened(path) as write:
+    with writing(path) as write:
         write("after")
     assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("graph.jsonl", "after")]
     assert path.stat().st_mode & 0o077 == 0
@@ -404,7 +405,7 @@ def test_a_table_needs_its_columns_and_a_file_its_format(other: Memory, tmp_path
     ):
         with pytest.raises(InvalidInputError, match=reason):
             other.graph.load(io.StringIO(header + "\n"), format="csv", **ALICE)
-    with pytest.raises(InvalidInputError, match=r"format is 'jsonl' or 'csv', and .*graph.graphml"):
+    with pytest.raises(InvalidInputError, match=r"format is one of 'jsonl', 'csv', and .*graph.graphml"):
         other.graph.load(tmp_path / "graph.graphml", **ALICE)
     with pytest.raises(InvalidInputError, match=r"format is one of .*, not 'svg'"):
         other.graph.export(tmp_path / "graph.csv", format="svg", **ALICE)  # type: ignore[arg-type]
