@@ -265,10 +265,15 @@ def wants_content() -> bool:
     return os.environ.get(_CONTENT, "").casefold() in {"true", "span_only", "span_and_event"}
 
 
-def neo4j_login() -> tuple[str, str] | None:
-    """The login of a graph server, from the variables that Neo4j's own programs read; `None` where there is no password."""
-    password = os.environ.get("NEO4J_PASSWORD")
-    return None if password is None else (os.environ.get("NEO4J_USERNAME", "neo4j"), password)
+def neo4j_login(username: str | None, password: str | None) -> tuple[str, str] | None:
+    """The login of a graph server; what is not given comes from the variables that Neo4j's own programs read.
+
+    `None` where nothing says a login.
+    """
+    password = os.environ.get("NEO4J_PASSWORD") if password is None else password
+    if username is None and password is None:
+        return None
+    return username or os.environ.get("NEO4J_USERNAME", "neo4j"), password or ""
 
 
 def default_database() -> Path:

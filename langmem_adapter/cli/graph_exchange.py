@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from langmem_adapter.cli.failures import ExitCode
-from langmem_adapter.cli.graph_mirror import PASSWORD, login
+from langmem_adapter.cli.graph_mirror import PASSWORD, PasswordVariable, Username, login
 from langmem_adapter.cli.options import AsOf, Call, KnownAt, option
 from langmem_adapter.cli.output import visible
 from langmem_adapter.cli.reading import STDIN
@@ -73,8 +73,8 @@ def import_(
     ] = None,
     *,
     within: Annotated[str | None, option(metavar="NAME", help="The database at a server.")] = None,
-    username: Annotated[str | None, option(metavar="NAME", help="Else NEO4J_USERNAME, else neo4j.")] = None,
-    password_env: Annotated[str, typer.Option(metavar="VARIABLE", help="Where its password stands.")] = PASSWORD,
+    username: Username = None,
+    password_env: PasswordVariable = PASSWORD,
 ) -> None:
     """Take relations in: what graph export wrote, triples of your own, or Mem0's.
 

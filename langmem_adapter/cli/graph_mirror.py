@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from langmem_adapter.embedding.embedder import Embedder
     from langmem_adapter.mirror.mirror import MirrorReport
 
-__all__ = ["PASSWORD", "login", "mirror"]
+__all__ = ["PASSWORD", "PasswordVariable", "Username", "login", "mirror"]
 
-PASSWORD: Final = "NEO4JPASSWORD"  # noqa: S105 - the name of a variable
+PASSWORD: Final = "NEO4J_PASSWORD"  # noqa: S105 - the name of a variable
+Username = Annotated[str | None, option(metavar="NAME", help="Else NEO4J_USERNAME, else neo4j.")]
+PasswordVariable = Annotated[str, typer.Option(metavar="VARIABLE", help="Where the password stands.")]
 _COUNTED: Final = ("entities", "relations", "removed", "applied")
 
 
@@ -34,8 +36,8 @@ def mirror(
     once: Annotated[bool, typer.Option("--once", help="Bring it up to date and end; else go on for ever.")] = False,
     every: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="How often to look for changes.")] = 2.0,
     into: Annotated[str | None, option(metavar="NAME", help="The database there.")] = None,
-    username: Annotated[str | None, option(metavar="NAME", help="Else NEO4J_USERNAME, else neo4j.")] = None,
-    password_env: Annotated[str, typer.Option(metavar="VARIABLE", help="Where the password stands.")] = PASSWORD,
+    username: Username = None,
+    password_env: PasswordVariable = PASSWORD,
     label: Annotated[str, typer.Option(metavar="LABEL", help="Of the nodes.")] = "Entity",
     dialect: Annotated[Literal["neo4j", "memgraph"] | None, option(help="Else the server is asked.")] = None,
     vectors: Annotated[bool, typer.Option("--vectors", help="Give each node an embedding of its name.")] = False,
@@ -48,7 +50,7 @@ def mirror(
     In a pipe the numbers are: entities, relations, removed, applied.
 
     [bold]Examples[/bold]
-    $ NEO4JPASSWORD=... langmem-adapter graph mirror bolt://localhost:7687
+    $ NEO4J_PASSWORD=... langmem-adapter graph mirror bolt://localhost:7687
     $ langmem-adapter graph mirror bolt://localhost:7687 --once -u alice
     """
     from langmem_adapter.mirror.mirror import Mirror
@@ -80,9 +82,7 @@ def login(call: Call, username: str | None, variable: str) -> dict[str, str | No
         )
     if password is None and username is not None and call.output.on_terminal and not call.output.as_json:
         password = typer.prompt(f"Password of {username}", hide_input=True, err=True)
-    if password is None:
-        return {"username": username, "password": None}
-    return {"username": username or os.environ.get("NEO4J_USERNAME"), "password": password}
+    return {"username": username, "password": password}
 
 
 def _embedder(call: Call) -> "Embedder":

@@ -40,7 +40,7 @@ def opened(driver: Driver | str, username: str | None = None, password: str | No
 
     Args:
         driver: One of the `neo4j` package's, not async, or an address to make one for. Nothing is connected yet.
-        username: For an address; with *password* `None` the environment's are taken (`settings.neo4j_login`).
+        username: For an address; where it is not given, the environment's is taken (`settings.neo4j_login`).
         password: The same.
 
     Raises:
@@ -57,8 +57,7 @@ def opened(driver: Driver | str, username: str | None = None, password: str | No
         raise InvalidInputError(
             "give a neo4j.Driver, made by GraphDatabase.driver(…); the mirror has a thread of its own"
         )
-    login = neo4j_login() if username is None and password is None else (username or "neo4j", password or "")
-    return _driver(_checked(driver), login), True
+    return _driver(_checked(driver), neo4j_login(username, password)), True
 
 
 def _checked(address: object) -> str:

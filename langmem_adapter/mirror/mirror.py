@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final, NamedTuple, Self, get_args
+from typing import TYPE_CHECKING, Final, Self, get_args
 
 from langmem_adapter.addresses import shown
 from langmem_adapter.arguments import one_of, scope_if_given, seconds
@@ -16,7 +16,7 @@ from langmem_adapter.mirror import rows
 from langmem_adapter.mirror.bolt import opened
 from langmem_adapter.mirror.dialects import Dialect
 from langmem_adapter.mirror.rows import Batch
-from langmem_adapter.mirror.target import Mark, Overtaken, Target
+from langmem_adapter.mirror.target import Mark, Overtaken, Server, Target
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.storage import feed
 from langmem_adapter.storage.graph.tables import ENTITIES, RELATIONS
@@ -124,7 +124,7 @@ class Mirror:
         self._driver, self._own = opened(driver, username, password)
         where = shown(driver) if isinstance(driver, str) else "of that driver"
         within = {} if self._scope is None else self._scope.named
-        self._target = Target(self._driver, where, name, label, within, said)
+        self._server = Server(self._driver, where, name, label, within, said)
 
     def close(self) -> None:
         """Close the connection, unless the driver is the caller's."""
@@ -203,39 +203,23 @@ class Mirror:
         if birth is None or newest is None:  # nothing ever happened here
             return MirrorReport()
         lineage = birth.hex()
-        names = _Names(blake2b(f"{lineage}/{self._about}".encode(), digest_size=16).hexdigest(), lineage)
+        key = blake2b(f"{lineage}/{self._about}".encode(), digest_size=16).hexdigest()
         start = Mark(newest.applied, newest.nonce.hex(), "clear")
-        return _Run(self._database, self._target, self._scope, self._embedder, names, start, progress).carry_out()
+        target = Target(self._server, key, lineage)
+        return _Run(self._database, target, self._scope, self._embedder, start, progress).carry_out()
 
 
-class _Names(NamedTuple):
-    """What a mirror of a database is called in the target: its mark, and what its rows bear."""
-
-    key: str
-    lineage: str
-
-
+@dataclass(slots=True)
 class _Run:
     """One run, from where the target is to where the database is."""
 
-    def __init__(
-        self,
-        database: Database,
-        target: Target,
-        scope: Scope | None,
-        embedder: Embedder | None,
-        names: _Names,
-        start: Mark,
-        progress: Callable[[int, int], None],
-    ) -> None:
-        self._database = database
-        self._target = target
-        self._scope = scope
-        self._embedder = embedder
-        self._names = names
-        self._start = start
-        self._progress = progress
-        self._report = MirrorReport()
+    database: Database
+    target: Target
+    scope: Scope | None
+    embedder: Embedder | None
+    start: Mark
+    progress: Callable[[int, int], None]
+    report: MirrorReport = field(default_factory=MirrorReport)
 
     def carry_out(self) -> MirrorReport:
         while True:
@@ -246,33 +230,33 @@ class _Run:
                 applied = self._follow(mark)
             except Overtaken:  # another process is at the same: it goes on from where that is
                 continue
-            return replace(self._report, applied=applied)
+            return replace(self.report, applied=applied)
 
     def _begin(self) -> Mark:
         """The mark in the target, a new one where it is not of this history."""
-        mark = self._target.mark(self._names.key)
-        with self._database.read() as connection:
+        mark = self.target.mark()
+        with self.database.read() as connection:
             if mark is not None and feed.follows(connection, mark.applied, bytes.fromhex(mark.nonce)):
                 return mark
-        self._report = replace(self._report, rebuilt=True)
-        self._target.prepare()
-        return self._write(mark, self._start, Batch())
+        self.report = replace(self.report, rebuilt=True)
+        self.target.prepare()
+        return self._write(mark, self.start, Batch())
 
     def _write(self, was: Mark | None, now: Mark, batch: Batch) -> Mark:
         batch = self._embedded(batch)
-        self._target.write(*self._names, was, now, batch)
-        self._report = replace(
-            self._report,
-            entities=self._report.entities + len(batch.nodes),
-            relations=self._report.relations + batch.ties,
-            removed=self._report.removed + len(batch.gone),
+        self.target.write(was, now, batch)
+        self.report = replace(
+            self.report,
+            entities=self.report.entities + len(batch.nodes),
+            relations=self.report.relations + batch.ties,
+            removed=self.report.removed + len(batch.gone),
         )
         return now
 
     def _embedded(self, batch: Batch) -> Batch:
-        if self._embedder is None or not batch.nodes:
+        if self.embedder is None or not batch.nodes:
             return batch
-        vectors = self._embedder.vectors([node["properties"]["name"] for node in batch.nodes])
+        vectors = self.embedder.vectors([node["properties"]["name"] for node in batch.nodes])
         pairs = zip(batch.nodes, vectors.tolist(), strict=True)
         return replace(
             batch, nodes=[{**node, "properties": {**node["properties"], "embedding": one}} for node, one in pairs]
@@ -283,18 +267,18 @@ class _Run:
     def _fill(self, mark: Mark) -> Mark:
         if mark.phase == "clear":
             return self._clear(mark)
-        with self._database.read() as connection:
-            batch, last = rows.after(connection, self._scope, mark.phase, mark.place, _ROWS)
-            done, total = rows.progress(connection, self._scope, mark.phase, last)
+        with self.database.read() as connection:
+            batch, last = rows.after(connection, self.scope, mark.phase, mark.place, _ROWS)
+            done, total = rows.progress(connection, self.scope, mark.phase, last)
         following: Phase = "relations" if mark.phase == "entities" else "follow"
         now = mark.moved(mark.phase, last) if last is not None else mark.moved(following, 0)
         now = self._write(mark, now, batch)
-        self._progress(done, total)
+        self.progress(done, total)
         return now
 
     def _clear(self, mark: Mark) -> Mark:
         now = mark.moved("clear", 0)
-        if self._target.clear(*self._names, mark, now):
+        if self.target.clear(mark, now):
             return now
         return self._write(now, now.moved("entities", 0), Batch())
 
@@ -313,9 +297,9 @@ class _Run:
         return now.applied
 
     def _next(self, applied: int) -> tuple[feed.Named, Batch] | None:
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             named = feed.named(connection, applied, _SPACES, _CHANGES)
-            return None if named is None else (named, rows.batch_of(connection, self._scope, named.rows))
+            return None if named is None else (named, rows.batch_of(connection, self.scope, named.rows))
 
 
 def _label(label: object) -> str:

@@ -8,6 +8,7 @@ read.
 from __future__ import annotations
 
 import secrets
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
@@ -17,12 +18,12 @@ from langmem_adapter.mirror.dialects import Statements, dialect_of, schema
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from neo4j import Driver, ManagedTransaction
+    from neo4j import Driver, ManagedTransaction, Session
 
     from langmem_adapter.mirror.dialects import Dialect
     from langmem_adapter.mirror.rows import Batch
 
-__all__ = ["Mark", "Overtaken", "Phase", "Target"]
+__all__ = ["Mark", "Overtaken", "Phase", "Server", "Target"]
 
 T = TypeVar("T")
 
@@ -58,10 +59,11 @@ class Mark:
         return Mark(self.applied, self.nonce, phase, place)
 
 
-class Target:
-    """One graph database, for one mirror.
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A graph database, and what of it is one mirror's.
 
-    Args:
+    Attributes:
         driver: How it is reached.
         where: The server, for people.
         database: The database's name there; `None` for the server's default.
@@ -70,22 +72,28 @@ class Target:
         dialect: `None` asks the server.
     """
 
-    def __init__(
-        self,
-        driver: Driver,
-        where: str,
-        database: str | None,
-        label: str,
-        within: dict[str, str],
-        dialect: Dialect | None,
-    ) -> None:
-        self._driver = driver
-        self._where = where
-        self._database = database
-        self._label = label
-        self._within = within
-        self._dialect = dialect
-        self._say: Final = Statements(label, tuple(within))
+    driver: Driver
+    where: str
+    database: str | None
+    label: str
+    within: dict[str, str]
+    dialect: Dialect | None
+
+
+class Target:
+    """What a graph database holds of one memory's database.
+
+    Args:
+        server: The graph database.
+        key: Of the mark.
+        lineage: Which memory's database, as every node and relation bears it.
+    """
+
+    def __init__(self, server: Server, key: str, lineage: str) -> None:
+        self._server = server
+        self._key = key
+        self._lineage = lineage
+        self._say: Final = Statements(server.label, tuple(server.within))
 
     def prepare(self) -> None:
         """Make constraints and indexes, where they are missing.
@@ -93,26 +101,22 @@ class Target:
         Raises:
             StorageError: The server cannot be reached, or refused; also of every method below.
         """
-        with translated(self._where):
-            statements = schema(self._dialect or dialect_of(self._driver), self._label)
-            with self._driver.session(database=self._database) as session:
-                for statement in statements:
-                    with already_there():
-                        session.run(statement).consume()
+        with self._session() as session:
+            for statement in schema(self._server.dialect or dialect_of(self._server.driver), self._server.label):
+                with already_there():
+                    session.run(statement).consume()
 
-    def mark(self, key: str) -> Mark | None:
-        """How far the mirror of this key has come; `None` where the target knows nothing of it."""
-        with translated(self._where), self._driver.session(database=self._database) as session:
-            self._driver.verify_connectivity()  # a transaction would be tried again for half a minute
-            found = session.execute_read(lambda work: work.run(self._say.read, key=key).single())
+    def mark(self) -> Mark | None:
+        """How far the mirror has come; `None` where the target knows nothing of it."""
+        with self._session() as session:
+            self._server.driver.verify_connectivity()  # a transaction would be tried again for half a minute
+            found = session.execute_read(lambda work: work.run(self._say.read, key=self._key).single())
         return None if found is None else _mark_of(found["mark"])
 
-    def write(self, key: str, lineage: str, was: Mark | None, now: Mark, batch: Batch) -> None:
+    def write(self, was: Mark | None, now: Mark, batch: Batch) -> None:
         """Write a batch and move the mark, in one transaction.
 
         Args:
-            key: The mirror's.
-            lineage: The memory's database.
             was: The mark as it was read.
             now: The mark as it shall be.
             batch: What is written.
@@ -121,10 +125,10 @@ class Target:
             Overtaken: The mark is another one by now; nothing was written.
         """
         if batch.gone:
-            self._loosen(lineage, batch.gone)
-        self._carry_out(key, was, now, lambda work: self._put(work, lineage, batch))
+            self._loosen(batch.gone)
+        self._carry_out(was, now, lambda work: self._put(work, batch))
 
-    def clear(self, key: str, lineage: str, was: Mark | None, now: Mark) -> int:
+    def clear(self, was: Mark | None, now: Mark) -> int:
         """Remove some of what the mirror has written, and move the mark.
 
         Returns:
@@ -133,44 +137,52 @@ class Target:
         Raises:
             Overtaken: As `write`.
         """
-        given = {"lineage": lineage, "most": _FREED, **self._within}
-        return self._carry_out(key, was, now, lambda work: sum(_gone(work, one, given) for one in self._say.clear))
+        given = {"lineage": self._lineage, "most": _FREED, **self._server.within}
+        return self._carry_out(was, now, lambda work: sum(_gone(work, one, given) for one in self._say.clear))
 
-    def _loosen(self, lineage: str, pks: Sequence[int]) -> None:
+    def _loosen(self, pks: Sequence[int]) -> None:
         """Take the relations of nodes that go away bit by bit: one transaction could not hold those of a hub."""
-        given = {"lineage": lineage, "pks": list(pks), "most": _FREED}
-        with translated(self._where), self._driver.session(database=self._database) as session:
+        given = {"lineage": self._lineage, "pks": list(pks), "most": _FREED}
+        with self._session() as session:
             while session.execute_write(_gone, self._say.loosen, given):
                 pass
 
-    def _carry_out(self, key: str, was: Mark | None, now: Mark, do: Callable[[ManagedTransaction], T]) -> T:
+    def _carry_out(self, was: Mark | None, now: Mark, do: Callable[[ManagedTransaction], T]) -> T:
         # Contract: of two mirrors that read the same mark one alone writes. The first statement writes to the mark, which locks
         # it until the end of the transaction, and only then reads it. Proved by
         # tests/mirror/test_mirror.py::test_who_was_overtaken_writes_nothing_that_is_out_of_date.
         def carry_out(work: ManagedTransaction) -> T:
-            found = work.run(self._say.claim, key=key, turn=now.turn).single(strict=True)["mark"]
+            found = work.run(self._say.claim, key=self._key, turn=now.turn).single(strict=True)["mark"]
             if _mark_of(found) != was:
                 raise Overtaken
             done = do(work)
-            work.run(self._say.keep, key=key, mark=asdict(now)).consume()
+            work.run(self._say.keep, key=self._key, mark=asdict(now)).consume()
             return done
 
-        with translated(self._where), self._driver.session(database=self._database) as session:
+        with self._session() as session:
             try:
                 return session.execute_write(carry_out)
             except COLLISIONS as error:  # a server that locks late lets both write, until one of them cannot commit
-                if self.mark(key) != was:
+                if self.mark() != was:
                     raise Overtaken from error
                 raise
 
-    def _put(self, work: ManagedTransaction, lineage: str, batch: Batch) -> None:
+    @contextmanager
+    def _session(self) -> Iterator[Session]:
+        with (
+            translated(self._server.where),
+            self._server.driver.session(database=self._server.database) as session,
+        ):
+            yield session
+
+    def _put(self, work: ManagedTransaction, batch: Batch) -> None:
         for pks in _chunks(batch.gone):
-            work.run(self._say.gone, lineage=lineage, pks=pks).consume()
+            work.run(self._say.gone, lineage=self._lineage, pks=pks).consume()
         for rows in _chunks(batch.nodes):
-            work.run(self._say.nodes, lineage=lineage, rows=rows).consume()
+            work.run(self._say.nodes, lineage=self._lineage, rows=rows).consume()
         for name, ties in batch.relations.items():
             for rows in _chunks(ties):
-                work.run(self._say.relations(name), lineage=lineage, rows=rows).consume()
+                work.run(self._say.relations(name), lineage=self._lineage, rows=rows).consume()
 
 
 def _gone(work: ManagedTransaction, statement: str, given: dict[str, Any]) -> int:
