@@ -155,83 +155,60 @@ class Backfilling:
             raise InvalidInputError(f"progress is a function of two numbers, not {quoted(progress)}")
         scope, size = Scope(user_id, agent_id, run_id), bounded(batch, "batch", most=_MOST)
         most = None if limit is None else bounded(limit, "limit", most=10**9)
-        reader = _Reader(self._database, self._ledger, self._reasoner)
-        return Plan(partial(reader.open, scope)).and_then(
-            lambda found: _Backfill(reader, scope, found, size, most, progress).plan()
-        )
+        told = progress or (lambda _, __: None)
+        return _Backfill(self._database, self._ledger.within(), self._reasoner, scope, told).plan(size, most)
 
     abackfill = awaited(backfill)
 
 
+@dataclass(slots=True)
 class _Backfill:
     """One backfill, batch after batch."""
 
-    def __init__(
-        self,
-        reader: _Reader,
-        scope: Scope,
-        found: Sequence[tuple[int, int, str | None, int]],
-        size: int,
-        limit: int | None,
-        progress: Progress | None,
-    ) -> None:
-        self._reader = reader
-        self._scope = scope
-        self._chosen = found[:limit]
-        self._left = len(found) - len(self._chosen)
-        self._size = size
-        self._progress = progress
-        self._done = 0
+    database: Database
+    carry_out: Callable[[Connection, Write], tuple[Change, ...]]
+    reasoner: Reasoner
+    scope: Scope
+    progress: Progress
+    done: int = 0
 
-    def plan(self) -> Plan[BackfillReport]:
+    def plan(self, size: int, limit: int | None) -> Plan[BackfillReport]:
         """Everything."""
-        nothing = BackfillReport(left=self._left, mode=self._reader.mode)
-        read = Plan.each(self._batch, list(_batches(self._chosen, self._size)))
-        return read.then(lambda done: reduce(add, done, nothing))
+        return Plan(self._found).and_then(lambda found: self._all(found[:limit], len(found), size))
 
-    def _batch(self, pks: Sequence[int]) -> Plan[BackfillReport]:
-        return self._reader.read(pks, self._scope).then(partial(self._told, len(pks)))
+    def _found(self) -> list[tuple[int, int, str | None, int]]:
+        with self.database.read() as connection:
+            return backlog.unread(connection, self.scope)
 
-    def _told(self, number: int, done: BackfillReport) -> BackfillReport:
-        self._done += number
-        if self._progress is not None:
-            self._progress(self._done, len(self._chosen))
-        return done
+    def _all(self, chosen: Sequence[tuple[int, int, str | None, int]], found: int, size: int) -> Plan[BackfillReport]:
+        def told(pks: Sequence[int], report: BackfillReport) -> BackfillReport:
+            self.done += len(pks)
+            self.progress(self.done, len(chosen))
+            return report
 
+        nothing = BackfillReport(left=found - len(chosen), mode=self.reasoner.mode)
+        read = Plan.each(lambda pks: self._read(pks).then(partial(told, pks)), list(_batches(chosen, size)))
+        return read.then(lambda reports: reduce(add, reports, nothing))
 
-class _Reader:
-    """Reads one batch of memories: asks, and writes what comes of it."""
-
-    def __init__(self, database: Database, ledger: Ledger, reasoner: Reasoner) -> None:
-        self._database = database
-        self._carry_out = ledger.within()
-        self._reasoner = reasoner
-        self.mode = reasoner.mode
-
-    def open(self, scope: Scope) -> list[tuple[int, int, str | None, int]]:
-        """What is to be read, see `backlog`."""
-        with self._database.read() as connection:
-            return backlog.unread(connection, scope)
-
-    def read(self, pks: Sequence[int], scope: Scope) -> Plan[BackfillReport]:
+    def _read(self, pks: Sequence[int]) -> Plan[BackfillReport]:
         """Read some memories of one exact scope and one role."""
-        return Plan(partial(self._look, pks)).and_then(partial(self._asked, scope, len(pks)))
+        return Plan(partial(self._look, pks)).and_then(partial(self._asked, len(pks)))
 
     def _look(self, pks: Sequence[int]) -> tuple[list[Unread], KnownNames]:
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             found = backlog.texts(connection, pks)
-            if not found or not self._reasoner.calls_model:
+            if not found or not self.reasoner.calls_model:
                 return found, KnownNames()
             said = (memory.text for memory in found)
             return found, KnownNames(*known_names(connection, found[0].scope, said))
 
-    def _asked(self, scope: Scope, wanted: int, seen: tuple[list[Unread], KnownNames]) -> Plan[BackfillReport]:
+    def _asked(self, wanted: int, seen: tuple[list[Unread], KnownNames]) -> Plan[BackfillReport]:
         found, names = seen
-        gone = BackfillReport(skipped=wanted - len(found), mode=self.mode)
+        gone = BackfillReport(skipped=wanted - len(found), mode=self.reasoner.mode)
         if not found:
             return Plan.known(gone)
-        question, config = _question(found, names), run_config("memory.graph.backfill", scope, self.mode)
-        extract = self._reasoner.extract
+        question, config = _question(found, names), run_config("memory.graph.backfill", self.scope, self.reasoner.mode)
+        extract = self.reasoner.extract
         asked = Plan(lambda: extract.invoke(question, config), lambda: extract.ainvoke(question, config))
         answered = asked.and_then(lambda extraction: self._written(found, question, extraction))
         return answered.or_else(partial(_failed, found)).then(lambda done: gone + done)
@@ -239,10 +216,10 @@ class _Reader:
     def _written(self, found: Sequence[Unread], question: Question, extraction: Extraction) -> Plan[BackfillReport]:
         stated, notes = _stated(found, question, extraction)
         works = [partial(self._say, memory, triples) for memory, triples in zip(found, stated, strict=True)]
-        write = partial(self._database.write_each, works)
+        write = partial(self.database.write_each, works)
         told = (*extraction.notes, *notes)
         return Plan(write, partial(apart, write)).then(
-            lambda ends: _counted(ends, BackfillReport(notes=told, usage=extraction.usage, mode=self.mode))
+            lambda ends: _counted(ends, BackfillReport(notes=told, usage=extraction.usage, mode=self.reasoner.mode))
         )
 
     def _say(self, memory: Unread, triples: tuple[Triple, ...], connection: Connection) -> Change | None:
@@ -255,7 +232,7 @@ class _Reader:
         nothing = Decision("NONE", memory.id, memory.text, _WHY, time=memory.since, relations=triples)
         if not triples:
             return Change(memory.id, memory.text, "NONE", reason=_WHY)
-        return self._carry_out(connection, Write((nothing,), within=memory.scope))[0]
+        return self.carry_out(connection, Write((nothing,), within=memory.scope))[0]
 
 
 # ── batches ─────────────────────────────────────────────────────────────────────────────────────────────────────────────

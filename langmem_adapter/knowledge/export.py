@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from langmem_adapter.knowledge import cypher, graphml
+from langmem_adapter.knowledge.edges import Edge
 from langmem_adapter.knowledge.picture import page
 from langmem_adapter.knowledge.triples import COLUMNS
-from langmem_adapter.records.cells import harmless
+from langmem_adapter.records.cells import csv_line
 from langmem_adapter.records.graph import Entity
 from langmem_adapter.records.plain import as_data, shallow
 from langmem_adapter.records.scope import SCOPE_FIELDS
@@ -67,24 +67,16 @@ def written(
         moment: What "now" means.
         write: Takes the text, piece by piece.
     """
-    count = _Count()
-    for text in _FORMS[form](count.of(parts), moment):
-        write(text)
-    return ExportReport(form, count.entities, count.relations)
+    counts: Counter[type] = Counter()
 
-
-@dataclass(slots=True)
-class _Count:
-    entities: int = field(default=0)
-    relations: int = field(default=0)
-
-    def of(self, parts: Iterable[Part]) -> Iterator[Part]:
+    def counted() -> Iterator[Part]:
         for part in parts:
-            if isinstance(part, Entity):
-                self.entities += 1
-            else:
-                self.relations += 1
+            counts[type(part)] += 1
             yield part
+
+    for text in _FORMS[form](counted(), moment):
+        write(text)
+    return ExportReport(form, counts[Entity], counts[Edge])
 
 
 # ── lines that an import takes back ─────────────────────────────────────────────────────────────────────────────────────
@@ -97,26 +89,20 @@ def _jsonl(parts: Iterable[Part], _: datetime) -> Iterator[str]:
 
 
 def _csv(parts: Iterable[Part], _: datetime) -> Iterator[str]:
-    yield _BOM + _row(COLUMNS)
+    yield _BOM + csv_line(COLUMNS)
     for part in parts:
         if not isinstance(part, Entity):
             told = as_data(part.relation)
             told["memory_ids"] = " ".join(told["memory_ids"])
-            yield _row(told[name] for name in COLUMNS)
+            yield csv_line(told[name] for name in COLUMNS)
 
 
 def _csv_nodes(parts: Iterable[Part], _: datetime) -> Iterator[str]:
-    yield _BOM + _row(_NODES)
+    yield _BOM + csv_line(_NODES)
     for part in parts:
         if isinstance(part, Entity):
             told = {**as_data(part), "aliases": _listed(part.aliases)}
-            yield _row(told[name] for name in _NODES)
-
-
-def _row(cells: Iterable[Any]) -> str:
-    line = io.StringIO()
-    csv.writer(line).writerow(map(harmless, cells))
-    return line.getvalue()
+            yield csv_line(told[name] for name in _NODES)
 
 
 # ── other programs ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -6,13 +6,13 @@ Whoever reads them gives each as `Told`: where it stands there, and the relation
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from langmem_adapter.records.graph import Triple
     from langmem_adapter.records.scope import Scope
@@ -115,50 +115,27 @@ def take_in(
         refused: Gets each that is refused, as it comes.
         progress: Gets the number of those that were read, after each transaction.
     """
-    tally, source = _Tally(refused), iter(told)
+    counts, refusals, source = Counter[str](), list[Refused](), iter(told)
     while batch := list(islice(source, _BATCH)):
-        _take(ledger, batch, tally)
+        for became, each in _taken(ledger, batch):
+            counts[became] += 1
+            if isinstance(each, Refused):
+                refusals.extend([each] if len(refusals) < _LISTED else [])
+                if refused is not None:
+                    refused(each)
         if progress is not None:
-            progress(tally.read)
-    return tally.report()
+            progress(counts.total())
+    return ImportReport(read=counts.total(), **counts, refusals=tuple(refusals))
 
 
-class _Tally:
-    def __init__(self, refused: Callable[[Refused], object] | None) -> None:
-        self._counts: Counter[str] = Counter()
-        self._refusals: list[Refused] = []
-        self._tell = refused
-
-    @property
-    def read(self) -> int:
-        return self._counts.total()
-
-    def refuse(self, each: Refused) -> None:
-        self._counts["refused"] += 1
-        if len(self._refusals) < _LISTED:
-            self._refusals.append(each)
-        if self._tell is not None:
-            self._tell(each)
-
-    def count(self, what: str) -> None:
-        self._counts[what] += 1
-
-    def report(self) -> ImportReport:
-        return ImportReport(read=self.read, **self._counts, refusals=tuple(self._refusals))
-
-
-def _take(ledger: Ledger, batch: Sequence[Told], tally: _Tally) -> None:
-    stated: dict[Scope, list[Stated]] = {}
+def _taken(ledger: Ledger, batch: Sequence[Told]) -> Iterator[tuple[str, Told]]:
+    """Take some in, and say of each what became of it."""
+    stated: defaultdict[Scope, list[Stated]] = defaultdict(list)
     for each in batch:
         if isinstance(each, Stated):
-            stated.setdefault(each.scope, []).append(each)
-        elif isinstance(each, Refused):
-            tally.refuse(each)
+            stated[each.scope].append(each)
         else:
-            tally.count("past")
+            yield "past" if isinstance(each, Past) else "refused", each
     for scope, some in stated.items():
         for each, became in zip(some, ledger.take_in(scope, [one.triple for one in some]), strict=True):
-            if became == "same":
-                tally.refuse(Refused(each.where, each.begins, _ONE))
-            else:
-                tally.count(became)
+            yield ("refused", Refused(each.where, each.begins, _ONE)) if became == "same" else (became, each)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from functools import partial
 from itertools import combinations
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from langmem_adapter.arguments import bounded
@@ -132,9 +133,9 @@ class _Matches:
         """Those whose names tell it."""
         found: dict[frozenset[int], _Match] = {}
         for why, keys, holds in (
-            (SPELLING, _spellings, lambda *_: True),
-            (LEGAL_FORM, _stems, _differ_in_form),
-            (INITIALS, _ends, _share_initials),
+            (SPELLING, attrgetter("spellings"), lambda *_: True),
+            (LEGAL_FORM, lambda name: (name.stem,), _differ_in_form),
+            (INITIALS, attrgetter("ends"), _share_initials),
         ):
             for match in self._meeting(why, keys, holds):
                 found.setdefault(match.pks, match)
@@ -203,18 +204,6 @@ class _Told:
 
 
 # ── what names have in common ───────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _spellings(name: Written) -> Iterable[Hashable]:
-    return name.spellings
-
-
-def _stems(name: Written) -> Iterable[Hashable]:
-    return (name.stem,)
-
-
-def _ends(name: Written) -> Iterable[Hashable]:
-    return name.ends
 
 
 def _fit(one: Named, other: Named) -> bool:

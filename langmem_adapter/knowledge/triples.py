@@ -9,6 +9,7 @@ import csv
 import json
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+from langmem_adapter.arguments import bounded
 from langmem_adapter.errors import InvalidInputError, ScopeError
 from langmem_adapter.knowledge.given import confidence_of, moment, name_of, relation_of, type_of
 from langmem_adapter.knowledge.imports import Past, Refused, Stated
@@ -206,14 +207,8 @@ def _triple(values: Mapping[str, Any]) -> Triple:
         valid_from=moment(values.get("valid_from"), "valid_from"),
         valid_to=moment(values.get("valid_to"), "valid_to"),
         confidence=confidence_of(1.0 if values.get("confidence") is None else values["confidence"]),
-        mentions=_mentions_of(1 if values.get("mentions") is None else values["mentions"]),
+        mentions=bounded(1 if values.get("mentions") is None else values["mentions"], "mentions", most=_MOST_MENTIONS),
     )
     if triple.valid_from is not None and triple.valid_to is not None and triple.valid_from >= triple.valid_to:
         raise InvalidInputError("valid_from must lie before valid_to")
     return triple
-
-
-def _mentions_of(mentions: object) -> int:
-    if isinstance(mentions, bool) or not isinstance(mentions, int) or not 1 <= mentions <= _MOST_MENTIONS:
-        raise InvalidInputError(f"mentions is a whole number from 1, not {quoted(mentions)}")
-    return mentions

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from neo4j import Driver
 
-__all__ = ["COLLISIONS", "already_there", "opened", "translated"]
+__all__ = ["COLLISIONS", "already_there", "opened", "place_of", "translated"]
 
 _SCHEMES: Final = frozenset(f"{name}{kind}" for name in ("bolt", "neo4j") for kind in ("", "+s", "+ssc"))
 _CONNECT: Final = 10.0  # seconds
@@ -58,6 +58,11 @@ def opened(driver: Driver | str, username: str | None = None, password: str | No
             "give a neo4j.Driver, made by GraphDatabase.driver(…); the mirror has a thread of its own"
         )
     return _driver(_checked(driver), neo4j_login(username, password)), True
+
+
+def place_of(driver: Driver | str) -> str:
+    """The server, for people."""
+    return shown(driver) if isinstance(driver, str) else "of that driver"
 
 
 def _checked(address: object) -> str:

@@ -8,12 +8,11 @@ from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, Self, get_args
 
-from langmem_adapter.addresses import shown
 from langmem_adapter.arguments import one_of, scope_if_given, seconds
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.limits import known_errors
 from langmem_adapter.mirror import rows
-from langmem_adapter.mirror.bolt import opened
+from langmem_adapter.mirror.bolt import opened, place_of
 from langmem_adapter.mirror.dialects import Dialect
 from langmem_adapter.mirror.rows import Batch
 from langmem_adapter.mirror.target import Mark, Overtaken, Server, Target
@@ -122,9 +121,8 @@ class Mirror:
         self._about = f"{_label(label)}/{'' if self._scope is None else key_of(self._scope)}/{embedder is not None}"
         said: Dialect | None = None if dialect is None else one_of(dialect, get_args(Dialect), "dialect")
         self._driver, self._own = opened(driver, username, password)
-        where = shown(driver) if isinstance(driver, str) else "of that driver"
         within = {} if self._scope is None else self._scope.named
-        self._server = Server(self._driver, where, name, label, within, said)
+        self._server = Server(self._driver, place_of(driver), name, label, within, said)
 
     def close(self) -> None:
         """Close the connection, unless the driver is the caller's."""

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+import csv
+import io
+from typing import TYPE_CHECKING, Any, Final
 
-__all__ = ["harmless", "plain"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["csv_line", "harmless", "plain"]
 
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", *"\uff1d\uff0b\uff0d\uff20")  # the last: full-width signs
 
@@ -27,3 +32,15 @@ def plain(cell: str) -> str:
         ['=1+1', "'=1", "'tis"]
     """
     return cell[1:] if cell.startswith("'") and harmless(cell[1:]) != cell[1:] else cell
+
+
+def csv_line(cells: Iterable[Any]) -> str:
+    r"""A row of a table as a line of CSV, for spreadsheets.
+
+    Example:
+        >>> csv_line(["Anna", "=1+1", None])
+        "Anna,'=1+1,\r\n"
+    """
+    line = io.StringIO()
+    csv.writer(line).writerow(map(harmless, cells))
+    return line.getvalue()

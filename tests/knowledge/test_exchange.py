@@ -351,7 +351,7 @@ def test_every_line_that_is_refused_is_told_and_the_others_are_taken(other: Memo
         (triple("A", "knows", "B", valid_from="2020", valid_to="soon"), "no point in time"),
         (triple("A", "knows", "B", valid_from="2020-01-02", valid_to="2020-01-01"), "valid_from must lie before"),
         (triple("A", "knows", "B", confidence=2), "confidence is a number"),
-        (triple("A", "knows", "B", mentions=0), "mentions is a whole number"),
+        (triple("A", "knows", "B", mentions=0), "mentions must be a whole number"),
         (triple("A", "knows", "B", weight=3), "'weight' has no place"),
         (triple("A", "knows", "B", scope={"team": 1}), "scope is an object"),
         (triple("A", "knows", "B", user_id="bob"), "lies outside user_id='alice'"),

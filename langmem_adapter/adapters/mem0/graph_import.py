@@ -34,9 +34,8 @@ __all__ = ["aimport_graph", "import_graph"]
 _FETCHED: Final = 1_000  # relations that lie in memory at a time
 _SHOWN: Final = 80
 _NO_TYPES: Final = frozenset({"__user__", "__entity__", "entity"})
-_MICROSECONDS: Final = (
-    10**14
-)  # `timestamp()` counts them in Memgraph, and milliseconds in Neo4j: 10**14 of these is the year 5138
+_MICROSECONDS: Final = 10**14
+"""`timestamp()` counts them in Memgraph, and milliseconds in Neo4j, of which so many are the year 5138."""
 
 _SIDES: Final = ("s_", "t_")
 _WHOSE: Final = " OR ".join(f"s.{name} IS NOT NULL" for name in SCOPE_FIELDS)
@@ -86,7 +85,7 @@ def import_graph(  # noqa: PLR0913 - whose, where it lies, and who is told
         MissingDependencyError: The package `neo4j` is not installed.
         StorageError: The server or the database failed; what was taken in until then stays, and is known the next time.
     """
-    from langmem_adapter.mirror.bolt import opened, translated  # noqa: PLC0415 - its driver takes a while to import
+    from langmem_adapter.mirror.bolt import opened, place_of, translated  # noqa: PLC0415 - its driver takes a while to import
 
     ours = memory.engine if isinstance(memory, doors.Memory | doors.AsyncMemory) else memory
     engine, within = engine_of(ours, "import_graph"), scope_if_given(user_id, agent_id, run_id)
@@ -94,7 +93,7 @@ def import_graph(  # noqa: PLR0913 - whose, where it lies, and who is told
 
     def run() -> ImportReport:
         try:
-            with translated(_place(source)):
+            with translated(place_of(source)):
                 told = _told(driver, database, within)
                 return take_in(engine.ledger, told, refused=refused, progress=progress)
         finally:
@@ -105,10 +104,6 @@ def import_graph(  # noqa: PLR0913 - whose, where it lies, and who is told
 
 
 aimport_graph = awaited(import_graph)
-
-
-def _place(source: Driver | str) -> str:
-    return source if isinstance(source, str) else "of the driver"
 
 
 def _told(driver: Driver, database: str | None, within: Scope | None) -> Iterator[Told]:

@@ -1,7 +1,5 @@
 """Memories to take away: JSON lines, which an import takes back, or a table for a spreadsheet."""
 
-import csv
-import io
 import json
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import quote
@@ -9,7 +7,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
 
-from langmem_adapter.records.cells import harmless
+from langmem_adapter.records.cells import csv_line
 from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.results import MemoryItem
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
@@ -62,7 +60,7 @@ def file_name(scope: Scope, ending: str) -> str:
 
 
 async def _headed(rows: Any) -> Any:
-    yield _BOM + _written([*SCOPE_FIELDS, *_FIELDS])
+    yield _BOM + csv_line([*SCOPE_FIELDS, *_FIELDS]).encode()
     async for some in rows:
         yield some
 
@@ -70,10 +68,4 @@ async def _headed(rows: Any) -> Any:
 def _row(item: MemoryItem) -> bytes:
     told = as_data(item)
     told["metadata"] = json.dumps(told["metadata"], ensure_ascii=False) if told["metadata"] else ""
-    return _written([told.get(name) for name in (*SCOPE_FIELDS, *_FIELDS)])
-
-
-def _written(cells: list[Any]) -> bytes:
-    line = io.StringIO()
-    csv.writer(line).writerow(harmless(cell) for cell in cells)
-    return line.getvalue().encode()
+    return csv_line(told.get(name) for name in (*SCOPE_FIELDS, *_FIELDS)).encode()

@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
     from datetime import datetime
 
+    from langmem_adapter.records.graph import Triple
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.storage.graph.spans import Span
 
-__all__ = ["Belief", "Beliefs", "Home", "Link", "Node"]
+__all__ = ["Belief", "Beliefs", "Home", "Link", "Node", "believed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,11 @@ class Belief:
     retired_at: datetime | None = None
     new: bool = False
     changed: bool = False
+
+
+def believed(home: Home, source: Node, triple: Triple, target: Node, span: Span, now: datetime) -> Belief:
+    """What a triple states of two entities; it has no row yet."""
+    return Belief(0, "", home.id, source, triple.relation, target, span, now, triple.mentions, triple.confidence)
 
 
 @dataclass(slots=True, eq=False)

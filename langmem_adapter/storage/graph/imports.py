@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from langmem_adapter.storage.graph.beliefs import Belief
+from langmem_adapter.storage.graph.beliefs import Belief, believed
 from langmem_adapter.storage.graph.said import ends, normal
 from langmem_adapter.storage.graph.spans import Span
 from langmem_adapter.storage.graph.tables import BY_HAND
@@ -79,18 +79,7 @@ class _Taking:
         for node in (source, target):
             node.mentions += triple.mentions - 1
         span = Span(triple.valid_from, triple.valid_to)
-        claim = Belief(
-            pk=0,
-            id="",
-            home_id=self.home.id,
-            source=source,
-            relation=triple.relation,
-            target=target,
-            span=span,
-            recorded_at=self.rows.now,
-            mentions=triple.mentions,
-            confidence=triple.confidence,
-        )
+        claim = believed(self.home, source, triple, target, span, self.rows.now)
         self.rows.link(self.rows.believe(claim, span), BY_HAND, self.rows.now)
         return "added"
 

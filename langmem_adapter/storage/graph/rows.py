@@ -222,19 +222,8 @@ class Rows:
             span: When it holds.
             relation_id: Of which relation; `None` makes another one.
         """
-        belief = Belief(
-            pk=self.drawn(RELATIONS),
-            id=relation_id or str(uuid.uuid4()),
-            home_id=like.home_id,
-            source=like.source,
-            relation=like.relation,
-            target=like.target,
-            span=span,
-            recorded_at=self.now,
-            mentions=like.mentions,
-            confidence=like.confidence,
-            new=True,
-        )
+        pk, id_ = self.drawn(RELATIONS), relation_id or str(uuid.uuid4())
+        belief = replace(like, pk=pk, id=id_, span=span, recorded_at=self.now, retired_at=None, new=True, changed=False)
         self.beliefs.put(belief)
         return belief
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from langmem_adapter.names import is_single, is_symmetric, opposites
 from langmem_adapter.records.graph import RelationChange, RelationEvent
-from langmem_adapter.storage.graph.beliefs import Belief
+from langmem_adapter.storage.graph.beliefs import believed
 from langmem_adapter.storage.graph.said import dates, ends, normal, relates_two, single, still_said, unsaid
 from langmem_adapter.storage.graph.spans import Span
 from langmem_adapter.storage.graph.tables import BY_HAND
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from langmem_adapter.records.graph import Relation, Triple
-    from langmem_adapter.storage.graph.beliefs import Home
+    from langmem_adapter.storage.graph.beliefs import Belief, Home
     from langmem_adapter.storage.graph.rows import Rows
     from langmem_adapter.storage.graph.said import Said
 
@@ -263,18 +263,7 @@ class _Writer:
         if source is target:  # they were merged: it is nobody's relation to himself
             return
         span, starts, finishes = dates(triple, said.time)
-        belief = Belief(
-            pk=0,
-            id="",
-            home_id=said.home.id,
-            source=source,
-            relation=triple.relation,
-            target=target,
-            span=span,
-            recorded_at=self._rows.now,
-            mentions=1,
-            confidence=triple.confidence,
-        )
+        belief = believed(said.home, source, triple, target, span, self._rows.now)
         claim = _Claim(belief, starts, finishes, single(triple))
         if triple.ended:
             self._state_end(claim, said)
