@@ -13,7 +13,7 @@ from rich.text import Text
 from langmem_adapter.addresses import shown
 from langmem_adapter.cli.failures import CommandError, ExitCode
 from langmem_adapter.cli.options import Call, named, option
-from langmem_adapter.cli.output import visible
+from langmem_adapter.cli.output import counted, visible
 from langmem_adapter.cli.progress import Bar
 from langmem_adapter.records.plain import as_data
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PASSWORD", "login", "mirror"]
 
-PASSWORD: Final = "NEO4JPASSWORD"  # noqa: S105 - the name of a variable
+PASSWORD: Final = "NEO4J_PASSWORD"  # noqa: S105 - the name of a variable
 _COUNTED: Final = ("entities", "relations", "removed", "applied")
 
 
@@ -48,7 +48,7 @@ def mirror(
     In a pipe the numbers are: entities, relations, removed, applied.
 
     [bold]Examples[/bold]
-    $ NEO4JPASSWORD=... langmem-adapter graph mirror bolt://localhost:7687
+    $ NEO4J_PASSWORD=... langmem-adapter graph mirror bolt://localhost:7687
     $ langmem-adapter graph mirror bolt://localhost:7687 --once -u alice
     """
     from langmem_adapter.mirror.mirror import Mirror
@@ -71,17 +71,17 @@ def mirror(
 def login(call: Call, username: str | None, variable: str) -> dict[str, str | None]:
     """The login at a graph server: from the environment, or asked for where somebody is named."""
     password = os.environ.get(variable)
-    if password is None and variable != PASSWORD:
+    if password is None and variable == PASSWORD and username is None:
+        return {"username": None, "password": None}  # a server that wants none, or says so
+    if password is None and variable == PASSWORD and call.output.on_terminal and not call.output.as_json:
+        password = typer.prompt(f"Password of {username}", hide_input=True, err=True)
+    if password is None:
         raise CommandError(
             f"there is no {variable} in the environment",
             code="usage",
             exit_code=ExitCode.USAGE,
-            hint=f"export {variable}=…, or leave out --password-env",
+            hint=f"export {variable}=…, the password of {username or 'the graph server'}",
         )
-    if password is None and username is not None and call.output.on_terminal and not call.output.as_json:
-        password = typer.prompt(f"Password of {username}", hide_input=True, err=True)
-    if password is None:
-        return {"username": username, "password": None}
     return {"username": username or os.environ.get("NEO4J_USERNAME"), "password": password}
 
 
@@ -126,4 +126,5 @@ def _told(report: "MirrorReport") -> str:
         return f"up to date at change {report.applied}"
     rebuilt = "filled anew: " if report.rebuilt else ""
     gone = f", {report.removed} removed" if report.removed else ""
-    return f"{rebuilt}{report.entities} entities and {report.relations} relations written{gone}; at change {report.applied}"
+    written = f"{counted(report.entities, 'entity')} and {counted(report.relations, 'relation')} written"
+    return f"{rebuilt}{written}{gone}; at change {report.applied}"

@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from langmem_adapter.arguments import scope_if_given
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
-from langmem_adapter.knowledge.exits import ENDINGS, form_of, opened, path_of, written
+from langmem_adapter.knowledge.exits import ENDINGS, form_of, opened, path_of, told_of, written
 from langmem_adapter.knowledge.given import moment, when_of
 from langmem_adapter.knowledge.intake import take_in
 from langmem_adapter.knowledge.lines import told_in
@@ -212,7 +212,7 @@ def lines_of(form: object, source: object) -> Lines:
     if form is None and not hasattr(source, "read"):
         told = _LINES.get(path_of(source).suffix.lower())
     if told is None:
-        said = f"not {quoted(form)}" if form is not None else f"and {quoted(source)} tells none by its ending"
+        said = f"not {quoted(form)}" if form is not None else f"and {told_of(source)} tells none by its ending"
         raise InvalidInputError(f"format is 'jsonl' or 'csv', {said}")
     return told
 

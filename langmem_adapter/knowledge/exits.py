@@ -8,6 +8,7 @@ import json
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from errno import ENOENT
 from os import PathLike, fspath
 from pathlib import Path
 from tempfile import mkstemp
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from langmem_adapter.knowledge.whole import Part
     from langmem_adapter.records.graph import Relation
 
-__all__ = ["ENDINGS", "Exit", "Exported", "Target", "form_of", "opened", "path_of", "written"]
+__all__ = ["ENDINGS", "Exit", "Exported", "Target", "form_of", "opened", "path_of", "told_of", "written"]
 
 Exit: TypeAlias = Literal["jsonl", "csv", "csv-nodes", "graphml", "cypher", "html"]
 Target: TypeAlias = "str | PathLike[str] | IO[bytes] | IO[str]"
@@ -73,10 +74,15 @@ def form_of(form: object, target: object) -> Exit:
     if named is None and form is None and not hasattr(target, "write"):
         named = ENDINGS.get(path_of(target).suffix.lower())
     if named is None:
-        told = f"not {quoted(form)}" if form is not None else f"and {quoted(target)} tells none by its ending"
+        told = f"not {quoted(form)}" if form is not None else f"and {told_of(target)} tells none by its ending"
         raise InvalidInputError(f"format is one of {', '.join(map(repr, get_args(Exit)))}, {told}")
     result: Exit = named
     return result
+
+
+def told_of(target: object) -> str:
+    """A file for people: a path as it was given; a stream has no name that helps."""
+    return "a stream" if hasattr(target, "write") or hasattr(target, "read") else quoted(target)
 
 
 def path_of(given: object) -> Path:
@@ -123,6 +129,8 @@ def _file(path: Path) -> Iterator[Callable[[str], object]]:
         with path.open("w", encoding="utf-8", newline="") as there:
             yield there.write
         return
+    if not path.parent.is_dir():
+        raise FileNotFoundError(ENOENT, "there is no such folder", str(path.parent))
     handle, beside = mkstemp(dir=path.parent, prefix=f".{path.name[:50]}.")
     try:
         with open(handle, "w", encoding="utf-8", newline="") as there:  # noqa: PTH123 - it is open already

@@ -91,7 +91,7 @@ class Target:
         """Make constraints and indexes, where they are missing.
 
         Raises:
-            StorageError: The server cannot be reached, or refused; also of every method below.
+            GraphServerError: The server cannot be reached, or refused; also of every method below.
         """
         with translated(self._where):
             statements = schema(self._dialect or dialect_of(self._driver), self._label)
