@@ -16,6 +16,7 @@ that Python code would expect:
     ├── EmbeddingMismatchError(ValueError)   the vectors stored here come from another embedding model
     ├── ConflictError                        others kept changing the same memories
     ├── StorageError                         the database refused or failed
+    │   └── GraphServerError                 the server of a graph's mirror did; the memory is well
     └── MissingDependencyError(ImportError)  an optional package is not installed
 """
 
@@ -34,6 +35,7 @@ __all__ = [
     "EmbeddingMismatchError",
     "EntityNotFoundError",
     "FilterError",
+    "GraphServerError",
     "InvalidInputError",
     "LangmemAdapterError",
     "MemoryNotFoundError",
@@ -160,6 +162,10 @@ class StorageError(LangmemAdapterError):
     def brief(self) -> str:
         """The same without what the driver said, which names paths, hosts and users of the database."""
         return self._brief
+
+
+class GraphServerError(StorageError):
+    """A graph server (Neo4j, Memgraph) cannot be reached, or refused; the memory itself is not concerned."""
 
 
 class MissingDependencyError(LangmemAdapterError, ImportError):

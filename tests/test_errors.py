@@ -31,6 +31,7 @@ SAMPLES = [
     errors.EmbeddingMismatchError("other model"),
     errors.ConflictError("changed meanwhile"),
     errors.StorageError("locked", transient=True),
+    errors.GraphServerError("refused the login"),
     errors.MissingDependencyError("psycopg", extra="postgres"),
     errors.MissingDependencyError("langchain-anthropic"),
 ]

@@ -15,6 +15,7 @@ from langmem_adapter.errors import (
     EmbeddingMismatchError,
     EntityNotFoundError,
     FilterError,
+    GraphServerError,
     InvalidInputError,
     LangmemAdapterError,
     MemoryNotFoundError,
@@ -106,6 +107,7 @@ _KINDS: Final[tuple[tuple[type[BaseException], str, ExitCode, str], ...]] = (
         "is the server well? for a slow model: export LANGMEM_ADAPTER_MODEL_TIMEOUT=300",
     ),
     (ConflictError, "conflict", ExitCode.UNREACHABLE, "try again"),
+    (GraphServerError, "graph_server", ExitCode.UNREACHABLE, ""),
     (StorageError, "storage", ExitCode.UNREACHABLE, DOCTOR),
 )
 _LISTING: Final = {"trace": "langmem-adapter trace -u NAME shows the ids"}

@@ -12,7 +12,7 @@ from rich.text import Text
 from langmem_adapter.cli.failures import ExitCode
 from langmem_adapter.cli.graph_mirror import PASSWORD, PasswordVariable, Username, login
 from langmem_adapter.cli.options import AsOf, Call, KnownAt, option
-from langmem_adapter.cli.output import visible
+from langmem_adapter.cli.output import counted, visible
 from langmem_adapter.cli.reading import STDIN
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.plain import as_data
@@ -55,7 +55,7 @@ def export(
     with call.memory() as memory, _of_files():
         when: dict[str, Any] = {"as_of": as_of, "known_at": known_at, "history": history}
         done = memory.graph.export(target, format=format, **when, **call.whose(memory.scopes))
-    told = f"{done.entities:,} entities, {done.relations:,} relations"
+    told = f"{counted(done.entities, 'entity')}, {counted(done.relations, 'relation')}"
     if file == STDIN:
         call.output.note(told)
     else:
@@ -112,7 +112,8 @@ def import_(
 
 
 def _is_server(source: str) -> bool:
-    return re.match(r"(?i:bolt|neo4j)(?:\+\w+)?://", source) is not None
+    """Whether it is an address; what is wrong with one is told as such, not as a file's name."""
+    return re.match(r"(?i:bolt|neo4j)(?:\+\w+)?:|\w[\w+.-]+://", source) is not None
 
 
 def _report(call: Call, done: "ImportReport") -> None:
@@ -120,7 +121,7 @@ def _report(call: Call, done: "ImportReport") -> None:
     failed = [as_data(each) for each in done.refusals]
     error = {
         "code": "partial",
-        "message": f"{done.refused} relations were refused",
+        "message": f"{counted(done.refused, 'relation')} refused",
         "hint": "mend those and import them",
     }
     extra = {"failed": failed, "error": error} if done.refused else {}

@@ -9,7 +9,7 @@ from rich.text import Text
 from langmem_adapter.cli import graph_pictures
 from langmem_adapter.cli.failures import ExitCode
 from langmem_adapter.cli.options import Call, Limit, named, option
-from langmem_adapter.cli.output import visible
+from langmem_adapter.cli.output import counted, visible
 from langmem_adapter.cli.progress import Bar
 from langmem_adapter.records.plain import as_data
 
@@ -45,7 +45,7 @@ def backfill(
         done = memory.graph.backfill(batch=batch, limit=limit, progress=bar.show, **whose)
     call.output.show([as_data(done)], columns=_COLUMNS, picture=lambda: Text(_told(done)))
     for failed in done.failed:
-        call.output.note(visible(f"{_counted(len(failed.memory_ids), 'memory')} not read: {failed.error}"), "yellow")
+        call.output.note(visible(f"{counted(len(failed.memory_ids), 'memory')} not read: {failed.error}"), "yellow")
     if done.failed:
         raise typer.Exit(ExitCode.PARTIAL)
 
@@ -84,13 +84,10 @@ def _command(each: "MergeSuggestion", call: Call) -> str:
 
 
 def _told(done: "BackfillReport") -> str:
+    if not (done.read or done.skipped or done.left):
+        return "nothing to read: every memory has been read for relations"
     told = (
-        f"{_counted(done.read, 'memory')} read, {done.relations} with relations: {done.added} added, {done.ended} ended"
+        f"{counted(done.read, 'memory')} read, {done.relations} with relations: {done.added} added, {done.ended} ended"
     )
-    asked = f"; {_counted(done.usage.model_calls, 'model call')}" if done.usage.model_calls else ""
+    asked = f"; {counted(done.usage.model_calls, 'model call')}" if done.usage.model_calls else ""
     return f"{told}{asked}" + (f"; {done.left} left" if done.left else "")
-
-
-def _counted(number: int, what: str) -> str:
-    many = f"{what.removesuffix('y')}ies" if what.endswith("y") else f"{what}s"
-    return f"{number} {what if number == 1 else many}"

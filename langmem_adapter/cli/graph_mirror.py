@@ -13,7 +13,7 @@ from rich.text import Text
 from langmem_adapter.addresses import shown
 from langmem_adapter.cli.failures import CommandError, ExitCode
 from langmem_adapter.cli.options import Call, named, option
-from langmem_adapter.cli.output import visible
+from langmem_adapter.cli.output import counted, visible
 from langmem_adapter.cli.progress import Bar
 from langmem_adapter.records.plain import as_data
 
@@ -73,15 +73,17 @@ def mirror(
 def login(call: Call, username: str | None, variable: str) -> dict[str, str | None]:
     """The login at a graph server: from the environment, or asked for where somebody is named."""
     password = os.environ.get(variable)
-    if password is None and variable != PASSWORD:
+    if password is None and variable == PASSWORD and username is None:
+        return {"username": None, "password": None}  # a server that wants none, or says so
+    if password is None and variable == PASSWORD and call.output.on_terminal and not call.output.as_json:
+        password = typer.prompt(f"Password of {username}", hide_input=True, err=True)
+    if password is None:
         raise CommandError(
             f"there is no {variable} in the environment",
             code="usage",
             exit_code=ExitCode.USAGE,
-            hint=f"export {variable}=…, or leave out --password-env",
+            hint=f"export {variable}=…, the password of {username or 'the graph server'}",
         )
-    if password is None and username is not None and call.output.on_terminal and not call.output.as_json:
-        password = typer.prompt(f"Password of {username}", hide_input=True, err=True)
     return {"username": username, "password": password}
 
 
@@ -126,4 +128,5 @@ def _told(report: "MirrorReport") -> str:
         return f"up to date at change {report.applied}"
     rebuilt = "filled anew: " if report.rebuilt else ""
     gone = f", {report.removed} removed" if report.removed else ""
-    return f"{rebuilt}{report.entities} entities and {report.relations} relations written{gone}; at change {report.applied}"
+    written = f"{counted(report.entities, 'entity')} and {counted(report.relations, 'relation')} written"
+    return f"{rebuilt}{written}{gone}; at change {report.applied}"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.cli.failures import Failure
 
-__all__ = ["Output", "one_line", "visible"]
+__all__ = ["Output", "counted", "one_line", "visible"]
 
 _HIDDEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _ESCAPES: Final = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n"})
@@ -102,6 +102,17 @@ class Output:
         ms = {"ms": round((time.perf_counter() - self._began) * 1000)} if "data" in body else {}
         envelope = {"ok": "error" not in body, "command": self.command, **body, **mode, **ms}
         sys.stdout.write(json.dumps(envelope, ensure_ascii=False) + "\n")
+
+
+def counted(number: int, what: str) -> str:
+    """So many of something, in the singular where it is one.
+
+    Example:
+        >>> print(counted(1, "entity"), counted(2000, "entity"), counted(0, "relation"))
+        1 entity 2,000 entities 0 relations
+    """
+    many = f"{what.removesuffix('y')}ies" if what.endswith("y") else f"{what}s"
+    return f"{number:,} {what if number == 1 else many}"
 
 
 def visible(text: str) -> str:

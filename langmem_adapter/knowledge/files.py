@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from contextlib import contextmanager
+from errno import ENOENT
 from os import PathLike, fspath
 from pathlib import Path
 from tempfile import mkstemp
@@ -28,11 +29,13 @@ def format_of(given: object, file: object, endings: Mapping[str, F], known: tupl
     Raises:
         InvalidInputError: There is no such format, or nothing tells it.
     """
-    if given is not None or hasattr(file, "read") or hasattr(file, "write"):
+    if given is not None:
         return one_of(given, known, "format")
-    if (told := endings.get(_path(file).suffix.lower())) is None:
-        names = ", ".join(map(repr, known))
-        raise InvalidInputError(f"format is one of {names}, and {quoted(file)} tells none by its ending")
+    is_stream = hasattr(file, "read") or hasattr(file, "write")
+    told = None if is_stream else endings.get(_path(file).suffix.lower())
+    if told is None:
+        names, what = ", ".join(map(repr, known)), "a stream" if is_stream else quoted(file)
+        raise InvalidInputError(f"format is one of {names}, and {what} tells none by its ending")
     return told
 
 
@@ -70,6 +73,8 @@ def _file(path: Path) -> Iterator[Callable[[str], object]]:
         with path.open("w", encoding="utf-8", newline="") as there:
             yield there.write
         return
+    if not path.parent.is_dir():
+        raise FileNotFoundError(ENOENT, "there is no such folder", str(path.parent))
     handle, beside = mkstemp(dir=path.parent, prefix=f".{path.name[:50]}.")
     try:
         with open(handle, "w", encoding="utf-8", newline="") as there:  # noqa: PTH123 - it is open already

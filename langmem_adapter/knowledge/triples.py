@@ -141,7 +141,7 @@ def _texts(stream: IO[bytes] | IO[str], lost: list[Refused]) -> Iterator[str]:
 def _check_header(names: list[str]) -> None:
     if missing := [name for name in _NEEDED if name not in names]:
         raise InvalidInputError(
-            f"the first line names the columns: {', '.join(_NEEDED)} and others; {', '.join(missing)} is missing"
+            f"the first line names the columns: {', '.join(_NEEDED)} and others; missing: {', '.join(missing)}"
         )
     if unknown := sorted({*names} - {*COLUMNS}):
         raise InvalidInputError(_unknown(unknown))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from langmem_adapter.addresses import cleaned, shown
-from langmem_adapter.errors import InvalidInputError, MissingDependencyError, StorageError
+from langmem_adapter.errors import GraphServerError, InvalidInputError, MissingDependencyError
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.settings import neo4j_login
 
@@ -32,7 +32,7 @@ _SCHEMES: Final = frozenset(f"{name}{kind}" for name in ("bolt", "neo4j") for ki
 _CONNECT: Final = 10.0  # seconds
 _RETRY: Final = 15.0
 _LOGIN: Final = "give username and password, or set NEO4J_USERNAME and NEO4J_PASSWORD"
-_RUNNING: Final = "is it running, and does it speak Bolt there? what is missing comes with the next run"
+_RUNNING: Final = "is it running, and does it speak Bolt there?"
 
 
 def opened(driver: Driver | str, username: str | None = None, password: str | None = None) -> tuple[Driver, bool]:
@@ -98,16 +98,18 @@ def translated(where: str) -> Iterator[None]:
     try:
         yield
     except exceptions.AuthError as error:
-        raise StorageError(f"the graph server {where} refused the login: {_told(error)}; {_LOGIN}") from error
+        raise GraphServerError(f"the graph server {where} refused the login: {_told(error)}; {_LOGIN}") from error
     except exceptions.ConfigurationError as error:
         raise InvalidInputError(f"the graph server {where} cannot be used so: {_told(error)}") from error
     except (exceptions.ServiceUnavailable, exceptions.SessionExpired) as error:
         told = f"the graph server {where} cannot be reached: {_told(error)}; {_RUNNING}"
-        raise StorageError(told, transient=True) from error
+        raise GraphServerError(told, transient=True) from error
     except (exceptions.Neo4jError, exceptions.DriverError) as error:
         # Neo4j calls an error so where it is the server's own, as when it meets what a client that died was doing.
         passing = error.is_retryable() or isinstance(error, exceptions.DatabaseError)
-        raise StorageError(f"the graph server {where} refused or failed: {_told(error)}", transient=passing) from error
+        raise GraphServerError(
+            f"the graph server {where} refused or failed: {_told(error)}", transient=passing
+        ) from error
 
 
 @contextmanager
@@ -121,5 +123,12 @@ def already_there() -> Iterator[None]:
 
 
 def _told(error: Exception) -> str:
-    text = getattr(error, "message", None) or str(error) or type(error).__name__
+    text = _reason(error) or getattr(error, "message", None) or str(error) or type(error).__name__
     return cleaned(str(text).strip().splitlines()[0])[:500]
+
+
+def _reason(error: BaseException | None) -> str | None:
+    """What the operating system says, which the driver wraps in several errors of its own."""
+    while error is not None and not isinstance(error, OSError):
+        error = error.__cause__
+    return None if error is None else error.strerror

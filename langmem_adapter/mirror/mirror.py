@@ -147,8 +147,8 @@ class Mirror:
             progress: Called with the number of rows done and of all, while the target is filled.
 
         Raises:
-            StorageError: One of the two databases refused or failed; what was written until then stays, and the next run
-                goes on there.
+            StorageError: One of the two databases refused or failed, the target with a `GraphServerError`; what was
+                written until then stays, and the next run goes on there.
         """
         return Plan.apart(partial(self._run, progress or (lambda _, __: None)))
 

@@ -99,7 +99,7 @@ class Target:
         """Make constraints and indexes, where they are missing.
 
         Raises:
-            StorageError: The server cannot be reached, or refused; also of every method below.
+            GraphServerError: The server cannot be reached, or refused; also of every method below.
         """
         with self._session() as session:
             for statement in schema(self._server.dialect or dialect_of(self._server.driver), self._server.label):

@@ -280,10 +280,14 @@ def test_lines_that_are_refused_are_named(data: Data, cli: Cli) -> None:
     ("arguments", "fix"),
     [
         (("import", "absent.csv"), "cannot open absent.csv"),
-        (("import", "graph.xml"), "'jsonl' or 'csv'"),
+        (("import", "graph.xml"), "'jsonl', 'csv'"),
         (("export", "-o", "graph.xml"), "'graphml'"),
-        (("export", "-o", "nowhere/graph.csv"), "nowhere"),
-        (("import", "-", "--format", "csv"), "is missing"),
+        (("export", "-o", "-"), "a stream tells none"),
+        (("import", "-"), "a stream tells none"),
+        (("import", "http://localhost:7474"), "bolt://localhost:7687"),
+        (("import", "bolt:/localhost"), "bolt://localhost:7687"),
+        (("export", "-o", "nowhere/graph.csv"), "cannot open nowhere: there is no such folder"),
+        (("import", "-", "--format", "csv"), "missing: source, relation, target"),
     ],
 )
 def test_files_that_cannot_be_used_are_named(

@@ -61,9 +61,27 @@ def test_as_a_service_it_follows_until_it_is_told_to_stop(
     assert done.returncode == 0 and "filled anew: " in done.stderr
 
 
+def test_who_is_named_logs_in_with_the_password_of_the_environment(
+    data: Callable[..., dict[str, Any]],
+    cli: Callable[..., Any],
+    bolt_server: GraphServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("NEO4J_USERNAME", "somebody else")
+    monkeypatch.setenv("NEO4J_PASSWORD", bolt_server.password)
+    cli("graph", "add", "Anna", "lives in", "Lyon", "-u", "ada")
+    named = "--username", bolt_server.username
+    assert data("graph", "mirror", bolt_server.uri, "--once", "--into", bolt_server.database, *named)["ok"]
+    assert data("graph", "import", bolt_server.uri, "--within", bolt_server.database, *named)["ok"]
+    monkeypatch.delenv("NEO4J_PASSWORD")
+    for command in ("mirror", "import"):
+        assert "NEO4J_PASSWORD" in data("graph", command, bolt_server.uri, *named, code=2)["error"]["hint"]
+
+
 def test_a_server_that_is_away_and_a_password_that_is_nowhere_are_told(cli: Callable[..., Any], data: Any) -> None:
     cli("graph", "add", "Anna", "lives in", "Lyon", "-u", "ada")
     away = data("graph", "mirror", "bolt://127.0.0.1:1", "--once", code=5)["error"]
-    assert away["code"] == "storage" and "cannot be reached" in away["message"]
+    assert (away["code"], away["hint"]) == ("graph_server", "")
+    assert "cannot be reached: Connection refused; is it running" in away["message"]
     nowhere = data("graph", "mirror", "bolt://127.0.0.1:1", "--password-env", "NOWHERE", code=2)["error"]
     assert "NOWHERE" in nowhere["message"] and "NOWHERE" in nowhere["hint"]

@@ -400,7 +400,7 @@ def test_a_table_in_another_encoding_is_refused_line_by_line() -> None:
 
 def test_a_table_needs_its_columns_and_a_file_its_format(other: Memory, tmp_path: Path) -> None:
     for header, reason in (
-        ("source,target", "relation is missing"),
+        ("source,target", "missing: relation"),
         ("source,relation,target,weight", "'weight' has no"),
     ):
         with pytest.raises(InvalidInputError, match=reason):

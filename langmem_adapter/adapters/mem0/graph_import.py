@@ -83,7 +83,8 @@ def import_graph(  # noqa: PLR0913 - whose, where it lies, and who is told
     Raises:
         InvalidInputError: *source* is neither, or an argument cannot be used.
         MissingDependencyError: The package `neo4j` is not installed.
-        StorageError: The server or the database failed; what was taken in until then stays, and is known the next time.
+        StorageError: The database failed, or the server with a `GraphServerError`; what was taken in until then stays, and
+            is known the next time.
     """
     from langmem_adapter.mirror.bolt import opened, place_of, translated  # noqa: PLC0415 - its driver takes a while to import
 
