@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PASSWORD", "login", "mirror"]
 
-PASSWORD: Final = "NEO4JPASSWORD"  # noqa: S105 - the name of a variable
+PASSWORD: Final = "NEO4J_PASSWORD"  # noqa: S105 - the name of a variable
 _COUNTED: Final = ("entities", "relations", "removed", "applied")
 
 
@@ -48,7 +48,7 @@ def mirror(
     In a pipe the numbers are: entities, relations, removed, applied.
 
     [bold]Examples[/bold]
-    $ NEO4JPASSWORD=... langmem-adapter graph mirror bolt://localhost:7687
+    $ NEO4J_PASSWORD=... langmem-adapter graph mirror bolt://localhost:7687
     $ langmem-adapter graph mirror bolt://localhost:7687 --once -u alice
     """
     from langmem_adapter.mirror.mirror import Mirror

@@ -11,13 +11,13 @@ import secrets
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
-from langmem_adapter.mirror.bolt import COLLISIONS, already_there, translated
+from langmem_adapter.mirror.bolt import COLLISIONS, already_there, manner, translated
 from langmem_adapter.mirror.dialects import Statements, dialect_of, schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from neo4j import Driver, ManagedTransaction
+    from neo4j import Driver, ManagedTransaction, Session
 
     from langmem_adapter.mirror.dialects import Dialect
     from langmem_adapter.mirror.rows import Batch
@@ -85,6 +85,7 @@ class Target:
         self._label = label
         self._within = within
         self._dialect = dialect
+        self._manner: dict[str, Any] = {}  # of its sessions; `mark` comes first, and learns it
         self._say: Final = Statements(label, tuple(within))
 
     def prepare(self) -> None:
@@ -95,15 +96,16 @@ class Target:
         """
         with translated(self._where):
             statements = schema(self._dialect or dialect_of(self._driver), self._label)
-            with self._driver.session(database=self._database) as session:
+            with self._session() as session:
                 for statement in statements:
                     with already_there():
                         session.run(statement).consume()
 
     def mark(self, key: str) -> Mark | None:
         """How far the mirror of this key has come; `None` where the target knows nothing of it."""
-        with translated(self._where), self._driver.session(database=self._database) as session:
-            self._driver.verify_connectivity()  # a transaction would be tried again for half a minute
+        with translated(self._where):
+            self._manner = manner(self._driver)  # connects: a transaction would be tried again for half a minute
+        with translated(self._where), self._session() as session:
             found = session.execute_read(lambda work: work.run(self._say.read, key=key).single())
         return None if found is None else _mark_of(found["mark"])
 
@@ -136,10 +138,13 @@ class Target:
         given = {"lineage": lineage, "most": _FREED, **self._within}
         return self._carry_out(key, was, now, lambda work: sum(_gone(work, one, given) for one in self._say.clear))
 
+    def _session(self) -> Session:
+        return self._driver.session(database=self._database, **self._manner)
+
     def _loosen(self, lineage: str, pks: Sequence[int]) -> None:
         """Take the relations of nodes that go away bit by bit: one transaction could not hold those of a hub."""
         given = {"lineage": lineage, "pks": list(pks), "most": _FREED}
-        with translated(self._where), self._driver.session(database=self._database) as session:
+        with translated(self._where), self._session() as session:
             while session.execute_write(_gone, self._say.loosen, given):
                 pass
 
@@ -155,7 +160,7 @@ class Target:
             work.run(self._say.keep, key=key, mark=asdict(now)).consume()
             return done
 
-        with translated(self._where), self._driver.session(database=self._database) as session:
+        with translated(self._where), self._session() as session:
             try:
                 return session.execute_write(carry_out)
             except COLLISIONS as error:  # a server that locks late lets both write, until one of them cannot commit
