@@ -17,6 +17,7 @@ from langmem_adapter.records.cells import plain
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.graph import Triple
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
+from langmem_adapter.storage.graph.tables import MOST_MENTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -42,8 +43,14 @@ _LONGEST: Final = 1_000_000
 """Bytes of a line."""
 _SHOWN: Final = 60
 """Characters of a refused line that a report shows."""
-_MOST_MENTIONS: Final = 2**31 - 1
 _DELIMITERS: Final = ",;\t"
+_NO_LINES: Final = {
+    b"\x1f\x8b": "this file is packed; unpack it first, as with gunzip",
+    b"PK\x03\x04": "this file is packed, or a workbook; unpack it, or save the sheet as CSV",
+    b"\xff\xfe": "this file is UTF-16; save it as UTF-8",
+    b"\xfe\xff": "this file is UTF-16; save it as UTF-8",
+}
+"""What other files begin with."""
 _TOO_LONG: Final = f"the line is longer than {_LONGEST:,} bytes"
 
 
@@ -77,9 +84,17 @@ def _raw(stream: IO[bytes] | IO[str]) -> Iterator[tuple[int, str | None]]:
 
 
 def _decoded(line: bytes | str, *, first: bool) -> str:
+    if first and isinstance(line, bytes):
+        _check_begin(line)
     # What is no UTF-8 becomes lone surrogates, which no name may hold.
     text = line.decode("utf-8", "surrogateescape") if isinstance(line, bytes) else line
     return text.removeprefix("\ufeff") if first else text
+
+
+def _check_begin(line: bytes) -> None:
+    for mark, what in _NO_LINES.items():
+        if line.startswith(mark):
+            raise InvalidInputError(f"{what}; what is read are lines in UTF-8")
 
 
 def _objects(stream: IO[bytes] | IO[str], within: Scope | None) -> Iterator[Told]:
@@ -113,16 +128,15 @@ def _rows(stream: IO[bytes] | IO[str], within: Scope | None) -> Iterator[Told]:
     lines = _texts(stream, lost)
     header = next(lines, "")
     delimiter = max(_DELIMITERS, key=header.count)
-    names = [name.strip() for name in next(csv.reader([header], delimiter=delimiter), [])]
-    _check_header(names)
+    names = _names(header, delimiter)
     reader = csv.reader(lines, delimiter=delimiter)
     while True:
-        where = f"line {reader.line_num + 2}"
+        begin = reader.line_num + 2
         try:
             row = next(reader, None)
-            told = None if not row else _row(where, names, row, within)
+            told = None if not row else _row(_place(begin, reader.line_num + 1), names, row, within)
         except csv.Error as error:
-            row, told = [], Refused(where, "", f"broken CSV: {error}")
+            row, told = [], Refused(_place(begin, reader.line_num + 1), "", f"broken CSV: {error}")
         yield from lost
         lost.clear()
         if told is not None:
@@ -136,6 +150,20 @@ def _texts(stream: IO[bytes] | IO[str], lost: list[Refused]) -> Iterator[str]:
         if line is None:
             lost.append(Refused(f"line {number}", "", _TOO_LONG))
         yield line or "\n"
+
+
+def _place(first: int, last: int) -> str:
+    """Where a row stands: a quote that nobody closes takes in lines that were meant as others."""
+    return f"line {first}" if last <= first else f"lines {first} to {last}"
+
+
+def _names(header: str, delimiter: str) -> list[str]:
+    try:
+        names = [name.strip() for name in next(csv.reader([header], delimiter=delimiter), [])]
+    except csv.Error as error:
+        raise InvalidInputError(f"the first line is no CSV: {error}; lines end with a line feed") from None
+    _check_header(names)
+    return names
 
 
 def _check_header(names: list[str]) -> None:
@@ -207,7 +235,7 @@ def _triple(values: Mapping[str, Any]) -> Triple:
         valid_from=moment(values.get("valid_from"), "valid_from"),
         valid_to=moment(values.get("valid_to"), "valid_to"),
         confidence=confidence_of(1.0 if values.get("confidence") is None else values["confidence"]),
-        mentions=bounded(1 if values.get("mentions") is None else values["mentions"], "mentions", most=_MOST_MENTIONS),
+        mentions=bounded(1 if values.get("mentions") is None else values["mentions"], "mentions", most=MOST_MENTIONS),
     )
     if triple.valid_from is not None and triple.valid_to is not None and triple.valid_from >= triple.valid_to:
         raise InvalidInputError("valid_from must lie before valid_to")

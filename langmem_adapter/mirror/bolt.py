@@ -26,11 +26,12 @@ if TYPE_CHECKING:
 
     from neo4j import Driver
 
-__all__ = ["COLLISIONS", "already_there", "opened", "place_of", "translated"]
+__all__ = ["COLLISIONS", "already_there", "manner", "opened", "place_of", "translated"]
 
 _SCHEMES: Final = frozenset(f"{name}{kind}" for name in ("bolt", "neo4j") for kind in ("", "+s", "+ssc"))
 _CONNECT: Final = 10.0  # seconds
 _RETRY: Final = 15.0
+_TELLING_LESS: Final = (5, 2)  # the version of Bolt from which a client says what it wants to be told
 _LOGIN: Final = "give username and password, or set NEO4J_USERNAME and NEO4J_PASSWORD"
 _RUNNING: Final = "is it running, and does it speak Bolt there?"
 
@@ -85,7 +86,16 @@ def _checked(address: object) -> str:
 def _driver(address: str, login: tuple[str, str] | None) -> Driver:
     how: dict[str, Any] = {"connection_timeout": _CONNECT, "max_transaction_retry_time": _RETRY}
     with translated(address):
-        return neo4j.GraphDatabase.driver(address, auth=login, notifications_min_severity="OFF", **how)
+        return neo4j.GraphDatabase.driver(address, auth=login, **how)
+
+
+def manner(driver: Driver) -> dict[str, Any]:
+    """How a session is opened so that no notice comes of a label or name that nobody has used yet.
+
+    A server that speaks Bolt before 5.2 (Neo4j before 5.7, older Memgraph) cannot be told so, and the driver refuses to try.
+    """
+    speaks: tuple[int, int] = driver.get_server_info().protocol_version
+    return {"notifications_min_severity": "OFF"} if speaks >= _TELLING_LESS else {}
 
 
 @contextmanager
@@ -123,8 +133,9 @@ def already_there() -> Iterator[None]:
 
 
 def _told(error: Exception) -> str:
-    text = _reason(error) or getattr(error, "message", None) or str(error) or type(error).__name__
-    return cleaned(str(text).strip().splitlines()[0])[:500]
+    # What the driver raises by itself bears its reason as its text, and none, or only the beginning, as its `message`.
+    text = _reason(error) or (error.message if isinstance(error, exceptions.Neo4jError) else str(error))
+    return cleaned(" ".join(str(text or type(error).__name__).split()))[:500]
 
 
 def _reason(error: BaseException | None) -> str | None:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
-from langmem_adapter.mirror.bolt import COLLISIONS, already_there, translated
+from langmem_adapter.mirror.bolt import COLLISIONS, already_there, manner, translated
 from langmem_adapter.mirror.dialects import Statements, dialect_of, schema
 
 if TYPE_CHECKING:
@@ -93,6 +93,7 @@ class Target:
         self._server = server
         self._key = key
         self._lineage = lineage
+        self._manner: dict[str, Any] = {}  # of its sessions; `mark` comes first, and learns it
         self._say: Final = Statements(server.label, tuple(server.within))
 
     def prepare(self) -> None:
@@ -108,8 +109,9 @@ class Target:
 
     def mark(self) -> Mark | None:
         """How far the mirror has come; `None` where the target knows nothing of it."""
+        with translated(self._server.where):
+            self._manner = manner(self._server.driver)  # connects: a transaction would be tried again for half a minute
         with self._session() as session:
-            self._server.driver.verify_connectivity()  # a transaction would be tried again for half a minute
             found = session.execute_read(lambda work: work.run(self._say.read, key=self._key).single())
         return None if found is None else _mark_of(found["mark"])
 
@@ -171,7 +173,7 @@ class Target:
     def _session(self) -> Iterator[Session]:
         with (
             translated(self._server.where),
-            self._server.driver.session(database=self._server.database) as session,
+            self._server.driver.session(database=self._server.database, **self._manner) as session,
         ):
             yield session
 

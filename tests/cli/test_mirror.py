@@ -28,7 +28,11 @@ def login(bolt_server: GraphServer, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("login")
 def test_once_mirrors_a_scope_and_ends(
-    cli: Callable[..., Any], data: Callable[..., dict[str, Any]], bolt_server: GraphServer, database: Path
+    cli: Callable[..., Any],
+    data: Callable[..., dict[str, Any]],
+    bolt_server: GraphServer,
+    database: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for user in ("ada", "bob"):
         cli("graph", "add", "Anna", "lives in", "Lyon", "-u", user)
@@ -39,7 +43,9 @@ def test_once_mirrors_a_scope_and_ends(
         found = nodes(bolt_server, lineage_of(memory)).values()
     assert {(node["user_id"], "embedding" in node) for node in found} == {("ada", True)}
     assert cli(*into, "-u", "ada", "--vectors").stdout.split() == ["0", "0", "0", "6"]
-    assert data(*into, "--username", bolt_server.username)["data"][0]["entities"] == 4  # NEO4J_PASSWORD is known
+    assert data(*into)["data"][0]["entities"] == 4
+    monkeypatch.setenv("NEO4J_USERNAME", "nobody")
+    assert data(*into, "--username", bolt_server.username)["data"][0]["entities"] == 0
 
 
 @pytest.mark.usefixtures("login")

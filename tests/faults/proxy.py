@@ -19,10 +19,12 @@ class Proxy:
 
     Args:
         behind: The server: the folder of a Postgres socket, or another port.
+        opening: What the server gets to see in the place of the first bytes of each client, as many of them.
     """
 
-    def __init__(self, behind: str | int) -> None:
+    def __init__(self, behind: str | int, *, opening: bytes = b"") -> None:
         self._behind = behind
+        self._opening = opening
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._through: set[asyncio.StreamWriter] = set()
@@ -71,6 +73,8 @@ class Proxy:
 
     async def _lead(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         theirs, ours = await self._reach()
+        await reader.readexactly(len(self._opening))
+        ours.write(self._opening)
         await asyncio.gather(self._pass(reader, ours), self._pass(theirs, writer))
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

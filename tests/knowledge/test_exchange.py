@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 import random
@@ -389,6 +390,38 @@ def test_a_table_is_read_as_spreadsheets_write_it(table: str, reasons: list[str]
     assert len(refused) == len(told) - 1
     assert all(any(reason in one.reason for one in refused) for reason in reasons)
     assert bool(refused) == bool(reasons)
+
+
+@each(
+    ("begins", "form", "reason"),
+    [
+        (gzip.compress(b"{}"), "jsonl", "gunzip"),
+        (b"PK\x03\x04", "csv", "save the sheet as CSV"),
+        ("source,relation,target\n".encode("utf-16"), "csv", "save it as UTF-8"),
+        (b"source,relation,target\rA,knows,B\r", "csv", "line feed"),
+        (b"source,relation,target," + b"x" * 200_000, "csv", "field limit"),
+    ],
+)
+def test_a_file_that_is_something_else_is_refused_with_its_remedy(begins: bytes, form: LineFormat, reason: str) -> None:
+    with pytest.raises(InvalidInputError, match=reason):
+        list(told_in(io.BytesIO(begins), form, Scope("alice")))
+
+
+def test_a_quote_that_nobody_closes_tells_how_far_it_reached() -> None:
+    table = 'source,relation,target\nA,knows,B\n"C,knows,D\nE,knows,F\n'
+    told = list(told_in(io.BytesIO(table.encode()), "csv", Scope("alice")))
+    assert [one.where for one in told] == ["line 2", "lines 3 to 4"] and isinstance(told[1], Refused)
+
+
+def test_mentions_are_counted_no_further_than_the_database_can(database_url: str) -> None:
+    most = 2**31 - 1
+    rows = [triple("Anna", "knows", name, mentions=most) for name in ("Ben", "Carla")]
+    with Memory(database_url) as memory:
+        assert memory.graph.load(lines(*rows), format="jsonl", **ALICE).added == 2
+        memory.graph.merge("Carla", "Ben", **ALICE)
+        memory.graph.add("Anna", "knows", "Ben", **ALICE)
+        assert [entity.mentions for entity in memory.graph.entities(**ALICE)] == [most, most]
+        assert [relation.mentions for relation in memory.graph.relations(**ALICE)] == [most]
 
 
 def test_a_table_in_another_encoding_is_refused_line_by_line() -> None:

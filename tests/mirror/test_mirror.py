@@ -7,8 +7,10 @@ import math
 import os
 import secrets
 import shutil
+import socketserver
 import threading
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -23,6 +25,7 @@ from langmem_adapter.records.scope import Scope
 from tests.benchmarks.measure import QUICK
 from tests.benchmarks.mirror import measure_mirror
 from tests.bolt import GraphServer, lineage_of, nodes, relations
+from tests.cases import each
 from tests.faults.proxy import Proxy
 from tests.mirror.same import assert_same, moment
 from tests.mirror.script import USERS, History
@@ -364,6 +367,52 @@ def test_a_wrong_password_is_told_with_its_remedy(memory: Memory, bolt_server: G
     ):
         mirror.follow(threading.Event())
     assert not refused.value.transient and wrong not in str(refused.value)
+
+
+def test_a_server_of_an_older_bolt_is_mirrored_into(memory: Memory, bolt_server: GraphServer) -> None:
+    memory.graph.add("Anna", "lives in", "Lyon", **ALICE)
+    login: dict[str, Any] = {"username": bolt_server.username, "password": bolt_server.password}
+    # Both agree on 4.4, as a Neo4j of that number does; only from 5.2 on a client may say what it wants to be told.
+    older = bytes.fromhex("6060b017 00000404 00000000 00000000 00000000")
+    with (
+        Proxy(urlsplit(bolt_server.uri).port or 0, opening=older) as way,
+        memory.graph.mirror(f"bolt://127.0.0.1:{way.port}", database=bolt_server.database, **login) as mirror,
+    ):
+        mirror.run_once()
+    assert_same(memory, bolt_server, ["alice"])
+
+
+@each(
+    ("answer", "told"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "looks like HTTP"),
+        (b"\x00\x00\x00\x09", "does not support communication with this driver"),
+        (b"", "incomplete handshake"),
+    ],
+)
+def test_what_speaks_no_bolt_is_told_as_that(memory: Memory, answer: bytes, told: str) -> None:
+    memory.graph.add("Anna", "lives in", "Lyon", **ALICE)
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), partial(Answering, answer)) as other:
+        threading.Thread(target=other.serve_forever, args=(0.01,)).start()
+        with (
+            memory.graph.mirror(f"bolt://127.0.0.1:{other.server_address[1]}", username="a", password="b") as mirror,  # noqa: S106
+            pytest.raises((StorageError, InvalidInputError), match=told),
+        ):
+            mirror.run_once()
+        other.shutdown()
+
+
+class Answering(socketserver.BaseRequestHandler):
+    """Says one thing and goes."""
+
+    def __init__(self, answer: bytes, *given: Any) -> None:
+        self._answer = answer
+        super().__init__(*given)
+
+    def handle(self) -> None:
+        """Say it."""
+        self.request.recv(100)
+        self.request.sendall(self._answer)
 
 
 async def test_what_cannot_be_a_target_is_refused_with_its_remedy(memory: Memory) -> None:

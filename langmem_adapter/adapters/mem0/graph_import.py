@@ -86,7 +86,7 @@ def import_graph(  # noqa: PLR0913 - whose, where it lies, and who is told
         StorageError: The database failed, or the server with a `GraphServerError`; what was taken in until then stays, and
             is known the next time.
     """
-    from langmem_adapter.mirror.bolt import opened, place_of, translated  # noqa: PLC0415 - its driver takes a while to import
+    from langmem_adapter.mirror.bolt import manner, opened, place_of, translated  # noqa: PLC0415 - its driver takes a while to import
 
     ours = memory.engine if isinstance(memory, doors.Memory | doors.AsyncMemory) else memory
     engine, within = engine_of(ours, "import_graph"), scope_if_given(user_id, agent_id, run_id)
@@ -95,7 +95,7 @@ def import_graph(  # noqa: PLR0913 - whose, where it lies, and who is told
     def run() -> ImportReport:
         try:
             with translated(place_of(source)):
-                told = _told(driver, database, within)
+                told = _told(driver, database, within, manner(driver))
                 return take_in(engine.ledger, told, refused=refused, progress=progress)
         finally:
             if made:
@@ -107,10 +107,10 @@ def import_graph(  # noqa: PLR0913 - whose, where it lies, and who is told
 aimport_graph = awaited(import_graph)
 
 
-def _told(driver: Driver, database: str | None, within: Scope | None) -> Iterator[Told]:
+def _told(driver: Driver, database: str | None, within: Scope | None, how: Mapping[str, Any]) -> Iterator[Told]:
     named = {} if within is None else within.named
     narrowed = "".join(f" AND (s.{name} = ${name} OR t.{name} = ${name})" for name in named)
-    with driver.session(database=database, default_access_mode="READ", fetch_size=_FETCHED) as session:
+    with driver.session(database=database, default_access_mode="READ", fetch_size=_FETCHED, **how) as session:
         rows = session.run(_RELATIONS.format(narrowed=narrowed), named)
         yield from (_read(number, row.data(), within) for number, row in enumerate(rows, 1))
 

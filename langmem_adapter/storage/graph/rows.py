@@ -17,7 +17,7 @@ from langmem_adapter.storage.feed import INSERT_CHANGE
 from langmem_adapter.storage.graph import statements as sql
 from langmem_adapter.storage.graph.beliefs import Belief, Beliefs, Home, Link, Node
 from langmem_adapter.storage.graph.spans import Span
-from langmem_adapter.storage.graph.tables import BY_HAND, ENTITIES, RELATIONS
+from langmem_adapter.storage.graph.tables import BY_HAND, ENTITIES, MOST_MENTIONS, RELATIONS
 from langmem_adapter.storage.scopes import of_row
 
 if TYPE_CHECKING:
@@ -315,13 +315,23 @@ def _link_change(link: Link) -> dict[str, Any]:
     return {"_relation": link.relation_id, "_memory": link.memory_id, "dropped_at": link.dropped_at}
 
 
+def _counted(row: Node | Belief) -> int:
+    return min(row.mentions, MOST_MENTIONS)
+
+
 def _counts(belief: Belief) -> dict[str, Any]:
-    return {"_pk": belief.pk, "mentions": belief.mentions, "confidence": belief.confidence}
+    return {"_pk": belief.pk, "mentions": _counted(belief), "confidence": belief.confidence}
 
 
 def _node_row(node: Node) -> dict[str, Any]:
-    told = {name: getattr(node, name) for name in ("pk", "id", "name", "type", "mentions", "created_at", "updated_at")}
-    return {**told, "scope_id": node.home.id, "merged_into": node.merged_into, "owner": node.owner}
+    told = {name: getattr(node, name) for name in ("pk", "id", "name", "type", "created_at", "updated_at")}
+    return {
+        **told,
+        "mentions": _counted(node),
+        "scope_id": node.home.id,
+        "merged_into": node.merged_into,
+        "owner": node.owner,
+    }
 
 
 def _belief_row(belief: Belief) -> dict[str, Any]:
@@ -336,6 +346,6 @@ def _belief_row(belief: Belief) -> dict[str, Any]:
         "valid_to": belief.span.end,
         "recorded_at": belief.recorded_at,
         "retired_at": belief.retired_at,
-        "mentions": belief.mentions,
+        "mentions": _counted(belief),
         "confidence": belief.confidence,
     }

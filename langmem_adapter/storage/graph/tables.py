@@ -15,13 +15,26 @@ from sqlalchemy import Column, Float, ForeignKey, Index, Integer, String, Table,
 from langmem_adapter.storage.moments import UTCDateTime
 from langmem_adapter.storage.tables import Json, Number, metadata
 
-__all__ = ["BY_HAND", "ENTITIES", "RELATIONS", "entities", "entity_names", "merges", "relation_memories", "relations"]
+__all__ = [
+    "BY_HAND",
+    "ENTITIES",
+    "MOST_MENTIONS",
+    "RELATIONS",
+    "entities",
+    "entity_names",
+    "merges",
+    "relation_memories",
+    "relations",
+]
 
 ENTITIES: Final = "entities"
 RELATIONS: Final = "relations"
 """Names of the two spaces in the change feed."""
 BY_HAND: Final = ""
 """Stands in `relation_memories` for whoever writes relations by hand: they stand although no memory says them."""
+
+MOST_MENTIONS: Final = 2**31 - 1
+"""Counted no further: Postgres keeps no more in the column, and one that overflows fails every write of its scope."""
 
 
 def _scope() -> Column[int]:
