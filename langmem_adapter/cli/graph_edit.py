@@ -8,7 +8,7 @@ from rich.text import Text
 
 from langmem_adapter.cli import graph_pictures
 from langmem_adapter.cli.options import Call, option
-from langmem_adapter.cli.output import visible
+from langmem_adapter.cli.output import counted, visible
 from langmem_adapter.records.plain import as_data
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def merge(
     """
     with call.memory() as memory:
         moved = memory.graph.merge(name, into, **call.whose(memory.scopes))
-    told = f"{name} is {into} now: {_counted(moved)} moved; langmem-adapter graph split {shlex.quote(name)} undoes it"
+    told = f"{name} is {into} now: {counted(moved, 'relation')} moved; langmem-adapter graph split {shlex.quote(name)} undoes it"
     call.output.show([{"moved": moved, "name": name, "into": into}], columns=("moved",), picture=lambda: _text(told))
 
 
@@ -99,7 +99,7 @@ def split(call: Call, name: Annotated[str, typer.Argument(metavar="NAME", help="
     """
     with call.memory() as memory:
         moved = memory.graph.split(name, **call.whose(memory.scopes))
-    told = f"{name} stands alone again: {_counted(moved)} came back"
+    told = f"{name} stands alone again: {counted(moved, 'relation')} came back"
     call.output.show([{"moved": moved, "name": name}], columns=("moved",), picture=lambda: _text(told))
 
 
@@ -107,10 +107,6 @@ def _show(call: Call, change: "RelationChange") -> None:
     row = {"event": change.event, **as_data(change.relation)}
     columns = ("event", "id", "source", "relation", "target")
     call.output.show([row], columns=columns, picture=lambda: graph_pictures.change_table(change))
-
-
-def _counted(number: int) -> str:
-    return f"{number} relation{'' if number == 1 else 's'}"
 
 
 def _text(told: str) -> Text:

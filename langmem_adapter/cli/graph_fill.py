@@ -10,7 +10,7 @@ from langmem_adapter.cli import graph_pictures
 from langmem_adapter.cli.failures import ExitCode
 from langmem_adapter.cli.options import Call, Limit, named, option
 from langmem_adapter.cli.output import counted, visible
-from langmem_adapter.cli.progress import Bar
+from langmem_adapter.cli.progress import Steps
 from langmem_adapter.records.plain import as_data
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def backfill(
     $ langmem-adapter graph backfill -u alice
     $ langmem-adapter graph backfill -u alice --model openai:gpt-5-mini --limit 200
     """
-    with call.memory() as memory, Bar(call.output) as bar:
+    with call.memory() as memory, Steps(call.output, what="memories") as bar:
         whose = call.whose(memory.scopes)
         done = memory.graph.backfill(batch=batch, limit=limit, progress=bar.show, **whose)
     call.output.show([as_data(done)], columns=_COLUMNS, picture=lambda: Text(_told(done)))

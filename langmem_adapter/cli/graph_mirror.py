@@ -14,7 +14,7 @@ from langmem_adapter.addresses import shown
 from langmem_adapter.cli.failures import CommandError, ExitCode
 from langmem_adapter.cli.options import Call, named, option
 from langmem_adapter.cli.output import counted, visible
-from langmem_adapter.cli.progress import Bar
+from langmem_adapter.cli.progress import Steps
 from langmem_adapter.records.plain import as_data
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def mirror(
         database = opened.enter_context(call.database())
         embedder = _embedder(call) if vectors else None
         kept = opened.enter_context(Mirror(database, address, embedder=embedder, **how, **call.scope))
-        progress = opened.enter_context(Bar(call.output, what="rows")).show
+        progress = opened.enter_context(Steps(call.output, what="rows")).show
         if once:
             _show(call, kept.run_once(progress=progress))
         else:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.cli.output import Output
 
-__all__ = ["Bar", "Patience", "Steps"]
+__all__ = ["Patience", "Steps"]
 
 _EVERY: Final = 5.0  # seconds between two lines, where no bar can be drawn
 
@@ -26,22 +26,29 @@ class Steps:
 
     Args:
         output: Whose stderr.
-        total: How many steps there are; below *least* nothing is shown.
+        total: How many steps there are; below *least* nothing is shown. `None` where only `show` tells it.
         what: What a step is, in the plural.
         least: Fewer steps than this need no progress.
     """
 
-    def __init__(self, output: Output, total: int, *, what: str, least: int = 50) -> None:
+    def __init__(self, output: Output, total: int | None = None, *, what: str, least: int = 50) -> None:
         self._output = output
         self._total = total
         self._what = what
-        self._shown = total >= least
+        self._least = least
+        self._shown = False
         self._done = 0
-        self._began = self._last = time.monotonic()
         self._bar: Progress | None = None
 
     def __enter__(self) -> Self:
         """Begin."""
+        if self._total is not None:
+            self._begin(self._total)
+        return self
+
+    def _begin(self, total: int) -> None:
+        self._total, self._shown = total, total >= self._least
+        self._began = self._last = time.monotonic()
         if self._shown and self._output.err.is_terminal:
             columns = (
                 TextColumn("{task.description}"),
@@ -50,14 +57,19 @@ class Steps:
                 TextColumn("{task.fields[rate]}"),
             )
             self._bar = Progress(*columns, TimeRemainingColumn(), console=self._output.err, transient=True)
-            self._task = self._bar.add_task(self._what, total=self._total, rate="")
+            self._task = self._bar.add_task(self._what, total=total, rate="")
             self._bar.start()
-        return self
 
     def __exit__(self, *_: object) -> None:
         """End; the bar goes, the numbers are told by the command."""
         if self._bar is not None:
             self._bar.stop()
+
+    def show(self, done: int, total: int) -> None:
+        """So many of so many are done."""
+        if self._total is None:
+            self._begin(total)
+        self.advance(max(0, done - self._done))
 
     def advance(self, steps: int) -> None:
         """So many steps more are done."""
@@ -69,37 +81,6 @@ class Steps:
         elif self._shown and now - self._last >= _EVERY:
             self._last = now
             self._output.note(f"{self._done} of {self._total} {self._what}, {rate}")
-
-
-class Bar:
-    """Progress whose total is known only once the work has begun.
-
-    Args:
-        output: Whose stderr.
-        what: What is counted.
-    """
-
-    def __init__(self, output: Output, what: str = "memories") -> None:
-        self._output = output
-        self._what = what
-        self._steps: Steps | None = None
-        self._done = 0
-
-    def __enter__(self) -> Self:
-        """Nothing to show yet."""
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        """The bar goes."""
-        if self._steps is not None:
-            self._steps.__exit__(None, None, None)
-
-    def show(self, done: int, total: int) -> None:
-        """So many of so many are done; the first call tells how many were done before."""
-        if self._steps is None:
-            self._steps = Steps(self._output, total, what=self._what).__enter__()
-        self._steps.advance(max(0, done - self._done))
-        self._done = max(done, self._done)
 
 
 class Patience:

@@ -10,7 +10,7 @@ from rich.text import Text
 from langmem_adapter.cli.failures import ExitCode
 from langmem_adapter.cli.options import Call, named
 from langmem_adapter.cli.output import visible
-from langmem_adapter.cli.progress import Bar
+from langmem_adapter.cli.progress import Steps
 from langmem_adapter.records.plain import as_data
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def reindex(
     settings = call.settings
     call.refuse_absent()
     embeddings = call.options["embeddings"] or settings.embeddings
-    with Bar(call.output) as bar:
+    with Steps(call.output, what="memories") as bar:
         done = change(call.options["database"], embeddings, batch=batch, progress=bar.show, settings=settings)
     call.output.show([as_data(done)], columns=("memories", "before", "after"), picture=lambda: Text(_told(done)))
     if embeddings != settings.embeddings:

@@ -1,7 +1,7 @@
 """Cypher: statements that build the knowledge graph in Neo4j 5, once or again, with the properties that a mirror has there.
 
 Names come from conversations, so from anybody. A text gets into a statement in one way, `_text`, and the name of a relation in
-one, `_type`.
+one, `identifier`, as in a mirror.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final, TypeAlias
 
+from langmem_adapter.mirror.dialects import identifier
 from langmem_adapter.records.plain import as_iso
 
 __all__ = ["BEGIN", "edge", "node"]
@@ -29,7 +30,7 @@ def node(id_: str, values: Mapping[str, Value]) -> str:
 def edge(pk: int, source: str, target: str, name: str, values: Mapping[str, Value]) -> str:
     """A statement that makes a relation between two entities that are there, or brings it up to date."""
     ends = f"MATCH (a:Entity {{id: {_text(source)}}}), (b:Entity {{id: {_text(target)}}})"
-    return f"{ends} MERGE (a)-[r:{_type(name)} {{pk: {pk}}}]->(b) SET {_set('r', values)};\n"
+    return f"{ends} MERGE (a)-[r:{identifier(name)} {{pk: {pk}}}]->(b) SET {_set('r', values)};\n"
 
 
 def _set(variable: str, values: Mapping[str, Value]) -> str:
@@ -62,9 +63,3 @@ def _text(text: str) -> str:
     """
     literals = [f"'{part.translate(_ESCAPES)}'" for part in re.split(r"(?<=\\)(?=[uU])", text)]
     return literals[0] if len(literals) == 1 else f"({' + '.join(literals)})"
-
-
-def _type(name: str) -> str:
-    """The name of a relation as a type; it is kept as words and underscores, and nothing else gets through."""
-    words = re.sub(r"\W", "_", name)
-    return f"`{words}`"

@@ -86,14 +86,8 @@ class Mirror:
         database: The memory's.
         driver: The target: a `neo4j.Driver`, which stays the caller's to close, or an address like `bolt://localhost:7687`.
         name: The database there; `None` for the server's default.
-        user_id: Whose graph; where no field of the scope is named, everybody's.
-        agent_id: The agent.
-        run_id: The run or session.
-        username: For an address; by default `NEO4J_USERNAME` and `NEO4J_PASSWORD` are read from the environment.
-        password: The same.
         embedder: Makes an `embedding` of each name; `None` for none.
-        dialect: `"neo4j"` or `"memgraph"`; `None` asks the server.
-        label: Of the nodes.
+        user_id: This and all else as `GraphMemory.mirror` takes them.
 
     Raises:
         InvalidInputError: An argument cannot be used.
