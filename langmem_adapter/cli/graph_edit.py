@@ -87,7 +87,8 @@ def merge(
     """
     with call.memory() as memory:
         moved = memory.graph.merge(name, into, **call.whose(memory.scopes))
-    told = f"{name} is {into} now: {counted(moved, 'relation')} moved; langmem-adapter graph split {shlex.quote(name)} undoes it"
+    undo = f"langmem-adapter graph split {shlex.quote(name)}"
+    told = f"{name} is {into} now: {counted(moved, 'relation')} moved; {undo} undoes it"
     call.output.show([{"moved": moved, "name": name, "into": into}], columns=("moved",), picture=lambda: _text(told))
 
 
