@@ -117,7 +117,7 @@ def import_(
             stream: Any = sys.stdin.buffer if source == STDIN else source
             done = memory.graph.load(stream, format=format, **how)
     if not done.read:
-        call.output.note(f"there are no relations in {shown(source)}", "yellow")
+        call.output.note(f"nothing to take in from {'stdin' if source == STDIN else shown(source)}", "yellow")
     _report(call, done)
 
 

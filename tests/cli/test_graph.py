@@ -270,7 +270,7 @@ def test_a_graph_goes_to_a_file_and_comes_back(data: Data, cli: Cli, ada: dict[s
 def test_an_empty_graph_is_told(cli: Cli, ada: dict[str, str], tmp_path: Path) -> None:
     assert "there are no relations of user=adda" in cli("graph", "export", "-o", "graph.csv", "-u", "adda").stderr
     result = cli("graph", "import", "graph.csv", *ADA)
-    assert ("there are no relations in graph.csv" in result.stderr, result.stdout) == (True, "0\t0\t0\t0\t0\t0\n")
+    assert ("nothing to take in from graph.csv" in result.stderr, result.stdout) == (True, "0\t0\t0\t0\t0\t0\n")
 
 
 def test_lines_that_are_refused_are_named(data: Data, cli: Cli) -> None:
