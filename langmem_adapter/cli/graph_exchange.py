@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 import typer
 from rich.text import Text
 
+from langmem_adapter.addresses import shown
 from langmem_adapter.cli.failures import ExitCode
-from langmem_adapter.cli.graph_mirror import PASSWORD, PasswordVariable, Username, login
-from langmem_adapter.cli.options import AsOf, Call, KnownAt, option
+from langmem_adapter.cli.graph_mirror import PASSWORD, PasswordVariable, ServerDatabase, Username, login
+from langmem_adapter.cli.options import AsOf, Call, KnownAt, named, option
 from langmem_adapter.cli.output import counted, visible
 from langmem_adapter.cli.reading import STDIN
 from langmem_adapter.errors import InvalidInputError
@@ -54,8 +55,11 @@ def export(
     target: Any = sys.stdout.buffer if file == STDIN else file
     with call.memory() as memory, _of_files():
         when: dict[str, Any] = {"as_of": as_of, "known_at": known_at, "history": history}
-        done = memory.graph.export(target, format=format, **when, **call.whose(memory.scopes))
+        whose = call.whose(memory.scopes)
+        done = memory.graph.export(target, format=format, **when, **whose)
     told = f"{counted(done.entities, 'entity')}, {counted(done.relations, 'relation')}"
+    if not done.relations:
+        call.output.note(f"there are no relations of {named(whose)}", "yellow")
     if file == STDIN:
         call.output.note(told)
     else:
@@ -72,7 +76,7 @@ def import_(
         LineFormat | None, option(help="What it holds; else what its ending says.")
     ] = None,
     *,
-    within: Annotated[str | None, option(metavar="NAME", help="The database at a server.")] = None,
+    within: ServerDatabase = None,
     username: Username = None,
     password_env: PasswordVariable = PASSWORD,
 ) -> None:
@@ -108,6 +112,8 @@ def import_(
         else:
             stream: Any = sys.stdin.buffer if source == STDIN else source
             done = memory.graph.load(stream, format=format, **how)
+    if not done.read:
+        call.output.note(f"nothing to take in from {'stdin' if source == STDIN else shown(source)}", "yellow")
     _report(call, done)
 
 

@@ -21,11 +21,12 @@ if TYPE_CHECKING:
     from langmem_adapter.embedding.embedder import Embedder
     from langmem_adapter.mirror.mirror import MirrorReport
 
-__all__ = ["PASSWORD", "PasswordVariable", "Username", "login", "mirror"]
+__all__ = ["PASSWORD", "PasswordVariable", "ServerDatabase", "Username", "login", "mirror"]
 
 PASSWORD: Final = "NEO4J_PASSWORD"  # noqa: S105 - the name of a variable
-Username = Annotated[str | None, option(metavar="NAME", help="Else NEO4J_USERNAME, else neo4j.")]
-PasswordVariable = Annotated[str, typer.Option(metavar="VARIABLE", help="Where the password stands.")]
+ServerDatabase = Annotated[str | None, option(metavar="NAME", help="The server's database; else its default.")]
+Username = Annotated[str | None, option(metavar="NAME", help="The server's user; else NEO4J_USERNAME, else neo4j.")]
+PasswordVariable = Annotated[str, typer.Option(metavar="VARIABLE", help="The variable that holds the password.")]
 _COUNTED: Final = ("entities", "relations", "removed", "applied")
 
 
@@ -35,11 +36,13 @@ def mirror(
     *,
     once: Annotated[bool, typer.Option("--once", help="Bring it up to date and end; else go on for ever.")] = False,
     every: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="How often to look for changes.")] = 2.0,
-    into: Annotated[str | None, option(metavar="NAME", help="The database there.")] = None,
+    into: ServerDatabase = None,
     username: Username = None,
     password_env: PasswordVariable = PASSWORD,
-    label: Annotated[str, typer.Option(metavar="LABEL", help="Of the nodes.")] = "Entity",
-    dialect: Annotated[Literal["neo4j", "memgraph"] | None, option(help="Else the server is asked.")] = None,
+    label: Annotated[str, typer.Option(metavar="LABEL", help="The label of the nodes.")] = "Entity",
+    dialect: Annotated[
+        Literal["neo4j", "memgraph"] | None, option(help="What the server is; else it is asked.")
+    ] = None,
     vectors: Annotated[bool, typer.Option("--vectors", help="Give each node an embedding of its name.")] = False,
 ) -> None:
     """Keep a copy of the graph in step in Neo4j or Memgraph, to look at it there.

@@ -122,8 +122,9 @@ def page(edges: Iterable[Edge], now: datetime) -> Iterator[str]:
     for found, edge in enumerate(edges, 1):  # noqa: B007 - how many there were
         last.append(edge)
     dots, ties = _drawn(list(last))
-    many = f"{len(ties):,} relations" if len(ties) == found else f"the newest {len(ties):,} of {found:,} relations"
-    yield _page(dots, ties, now, f"{many}, {len(dots):,} entities")
+    many = f"{len(ties):,}" if len(ties) == found else f"the newest {len(ties):,} of {found:,}"
+    relations, entities = "relation" if found == 1 else "relations", "entity" if len(dots) == 1 else "entities"
+    yield _page(dots, ties, now, f"{many} {relations}, {len(dots):,} {entities}")
 
 
 def _drawn(edges: Sequence[Edge]) -> tuple[list[Dot], list[Tie]]:
@@ -150,7 +151,9 @@ def _page(dots: Sequence[Dot], ties: Sequence[Tie], now: datetime, told: str) ->
     stops = stops_of((tie.relation for tie in ties), now)
     d3 = static / "vendor" / "d3"
     return Template((here / "picture.html").read_text("utf-8")).substitute(
+        whose=_whose(ties),
         told=escape(told),
+        legend=_legend(dots),
         empty="" if dots else "hidden",
         licenses="\n".join((d3 / name).read_text("utf-8") for name in ("LICENSE", "LICENSE-ease")).replace("--", "—"),
         style="\n".join((static / "page" / name).read_text("utf-8") for name in ("page.css", "graph.css")),
@@ -159,6 +162,25 @@ def _page(dots: Sequence[Dot], ties: Sequence[Tie], now: datetime, told: str) ->
         data=json.dumps(data_of(dots, ties, stops, now), ensure_ascii=False).replace("<", "\\u003c"),
         last=len(stops) - 1,
         rows="\n".join(_row(tie) for tie in ties),
+    )
+
+
+def _whose(ties: Sequence[Tie]) -> str:
+    scopes = {tie.relation.scope for tie in ties}
+    if len(scopes) != 1:
+        return ""
+    named = (f"{name.removesuffix('_id')} <bdi>{escape(value)}</bdi>" for name, value in scopes.pop().named.items())
+    return f" of {', '.join(named)}"
+
+
+def _legend(dots: Sequence[Dot]) -> str:
+    used = {dot.shape for dot in dots}
+    kinds = [*dict.fromkeys(_KINDS.values()), "thing"]
+    return "\n    ".join(
+        f'<span><svg class="shape {kind}" viewBox="-12 -12 24 24" aria-hidden="true">'
+        f'<use href="#shape-{kind}"/></svg> {"other" if kind == "thing" else kind}</span>'
+        for kind in kinds
+        if kind in used
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
+import os
 import threading
 import time
 from typing import TYPE_CHECKING, Final
@@ -39,15 +41,22 @@ class Following:
         # A daemon: what is missing there is mirrored when the memory is next opened, so no program has to wait for it.
         self._thread = threading.Thread(target=self._work, name="langmem-mirror", daemon=True)
         self._thread.start()
+        self._process = os.getpid()
+        atexit.register(self._end)  # many a program never closes its memory: `test_background.py`
 
     def close(self) -> None:
         """Mirror what is left, unless the server is away, and end; after a few seconds without it."""
+        atexit.unregister(self._end)
         self._stop.set()
         until = time.monotonic() + _PATIENCE
         while self._thread.is_alive() and (left := until - time.monotonic()) > 0:
             self._thread.join(min(left, 1))  # in rounds, so that a Ctrl-C is seen: see `BackgroundWriter`
         if self._thread.is_alive():
             _log.warning("the graph is not mirrored to its end; that is done when the memory is next opened")
+
+    def _end(self) -> None:
+        if os.getpid() == self._process:  # a forked child has no such thread, and its lock may be held for ever
+            self.close()
 
     def _work(self) -> None:
         with self._mirror:

@@ -27,6 +27,8 @@ def test_it_is_drawn_goes_through_time_and_asks_for_nothing(
 
     seen = visit(offline=True)
     seen.page.goto(path.as_uri())
+    expect(seen.page.get_by_role("heading", level=1)).to_have_text("Knowledge graph of user ada")
+    expect(seen.page.locator("figcaption span:has(svg)")).to_have_text(["person", "other", "holds", "ended"])
     names = seen.page.locator("#picture .nodes a > text")
     expect(names).to_have_count(4)
     assert sorted(names.all_text_contents()) == sorted(["ada", "里昂", "Oslo", "</script><script>alert(1…"])
@@ -38,6 +40,8 @@ def test_it_is_drawn_goes_through_time_and_asks_for_nothing(
     expect(rows).to_have_text([hostile, "里昂"], use_inner_text=True)
     seen.page.locator("#picture .nodes a").first.click(force=True)
 
+    seen.page.set_viewport_size({"width": 390, "height": 844})
+    assert seen.page.evaluate("document.querySelector('#ties').scrollWidth <= document.documentElement.clientWidth")
     assert seen.page.url == path.as_uri()
     assert (seen.said, seen.asked) == ([], {"file://"})
     found = Axe().run(seen.page)

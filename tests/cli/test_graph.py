@@ -267,6 +267,12 @@ def test_a_graph_goes_to_a_file_and_comes_back(data: Data, cli: Cli, ada: dict[s
     assert not data("graph", "import", "graph.jsonl", "-u", "bob", code=6)["ok"]
 
 
+def test_an_empty_graph_is_told(cli: Cli, ada: dict[str, str], tmp_path: Path) -> None:
+    assert "there are no relations of user=adda" in cli("graph", "export", "-o", "graph.csv", "-u", "adda").stderr
+    result = cli("graph", "import", "graph.csv", *ADA)
+    assert ("nothing to take in from graph.csv" in result.stderr, result.stdout) == (True, "0\t0\t0\t0\t0\t0\n")
+
+
 def test_lines_that_are_refused_are_named(data: Data, cli: Cli) -> None:
     table = "source,relation,target\nAnna,likes,tea\nAnna,,tea\n"
     envelope = data("graph", "import", "-", "--format", "csv", *ADA, input=table, code=6)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 import time
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -64,6 +66,27 @@ def test_a_server_that_was_away_catches_up(bolt_server: GraphServer, caplog: pyt
         memory.graph.add("Anna", "likes", "jazz", user_id=who)
         following.close()  # the last run comes before the end
     assert likes(bolt_server, who) == {"tea", "jazz"}
+
+
+_NEVER_CLOSED = """
+import os, sys
+from langmem_adapter import Memory
+from langmem_adapter.mirror.background import Following
+
+memory = Memory(":memory:")
+uri, username, password, database = sys.argv[1:]
+Following(memory.graph.mirror(uri, username=username, password=password, database=database), every=1000)
+memory.graph.add("Anna", "likes", "tea", user_id="never closed")
+if child := os.fork():
+    os.waitpid(child, 0)
+"""
+
+
+def test_a_program_that_never_closes_its_memory_mirrors_it_to_the_end(bolt_server: GraphServer) -> None:
+    # A process of its own: a fork that `multiprocessing` makes skips what is to be done at a program's exit.
+    login = bolt_server.uri, bolt_server.username, bolt_server.password, str(bolt_server.database)
+    subprocess.run([sys.executable, "-c", _NEVER_CLOSED, *login], check=True, timeout=100)
+    assert likes(bolt_server, "never closed") == {"tea"}
 
 
 class Broken(HashEmbeddings):
