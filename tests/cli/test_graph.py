@@ -279,10 +279,11 @@ def test_lines_that_are_refused_are_named(data: Data, cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("arguments", "fix"),
     [
-        (("import", "absent.csv"), "cannot open absent.csv"),
+        (("import", "absent.csv"), "cannot read absent.csv"),
         (("import", "graph.xml"), "'jsonl' or 'csv'"),
         (("export", "-o", "graph.xml"), "'graphml'"),
-        (("export", "-o", "nowhere/graph.csv"), "nowhere"),
+        (("export", "-o", "nowhere/graph.csv"), "cannot write nowhere/graph.csv"),
+        (("export", "-o", "/dev/full", "--format", "csv"), "cannot write /dev/full"),
         (("import", "-", "--format", "csv"), "is missing"),
     ],
 )
