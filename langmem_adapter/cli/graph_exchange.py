@@ -53,7 +53,7 @@ def export(
     $ langmem-adapter graph export -o - --format jsonl -u alice | gzip > graph.jsonl.gz
     """
     target: Any = sys.stdout.buffer if file == STDIN else file
-    with call.memory() as memory, _of_files():
+    with call.memory() as memory, _of_file(file, "write"):
         when: dict[str, Any] = {"as_of": as_of, "known_at": known_at, "history": history}
         whose = call.whose(memory.scopes)
         done = memory.graph.export(target, format=format, **when, **whose)
@@ -103,7 +103,7 @@ def import_(
         "progress": lambda read: _count(call, read),
         **call.scope,
     }
-    with call.memory(create=True) as memory, _of_files():
+    with call.memory(create=True) as memory, _of_file(source, "read"):
         if _is_server(source):
             from langmem_adapter.adapters.mem0.graph_import import import_graph
 
@@ -154,10 +154,10 @@ def _count(call: Call, read: int) -> None:
 
 
 @contextmanager
-def _of_files() -> Iterator[None]:
+def _of_file(name: str, what: str) -> Iterator[None]:
     try:
         yield
+    except BrokenPipeError:  # whoever reads has seen enough
+        raise
     except OSError as error:
-        if error.filename is None:
-            raise
-        raise InvalidInputError(f"cannot open {error.filename}: {error.strerror}") from None
+        raise InvalidInputError(f"cannot {what} {name}: {error.strerror}") from None

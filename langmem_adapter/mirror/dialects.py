@@ -39,7 +39,8 @@ def dialect_of(driver: Driver) -> Dialect:
 
 def schema(dialect: Dialect, label: str) -> list[str]:
     """The statements that make constraints and indexes, where they are missing."""
-    names = {"label": identifier(label), "mark": MARK, "prefix": f"langmem_{label.strip('_').lower()}"}
+    # Where a name is taken Neo4j makes no constraint, and does not say so: every label has names of its own.
+    names = {"label": identifier(label), "mark": MARK, "prefix": f"langmem_{label}"}
     return [statement.format(**names) for statement in (_MEMGRAPH if dialect == "memgraph" else _NEO4J)]
 
 

@@ -285,15 +285,16 @@ def test_lines_that_are_refused_are_named(data: Data, cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("arguments", "fix"),
     [
-        (("import", "absent.csv"), "cannot open absent.csv"),
+        (("import", "absent.csv"), "cannot read absent.csv"),
         (("import", "graph.xml"), "'jsonl', 'csv'"),
         (("export", "-o", "graph.xml"), "'graphml'"),
         (("export", "-o", "-"), "a stream tells none"),
         (("import", "-"), "a stream tells none"),
         (("import", "http://localhost:7474"), "bolt://localhost:7687"),
         (("import", "bolt:/localhost"), "bolt://localhost:7687"),
-        (("export", "-o", "nowhere/graph.csv"), "cannot open nowhere: there is no such folder"),
+        (("export", "-o", "nowhere/graph.csv"), "cannot write nowhere/graph.csv"),
         (("import", "-", "--format", "csv"), "missing: source, relation, target"),
+        (("export", "-o", "/dev/full", "--format", "csv"), "cannot write /dev/full"),
     ],
 )
 def test_files_that_cannot_be_used_are_named(

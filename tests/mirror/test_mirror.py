@@ -440,6 +440,15 @@ def test_memgraph_is_told_in_its_own_words() -> None:
     assert "CREATE INDEX ON :`__Entity__`(pk)" in told and not any("IF NOT EXISTS" in each for each in told)
 
 
+def test_no_two_labels_share_a_constraint_or_an_index() -> None:
+    made = [
+        statement.split(" IF NOT")[0]
+        for label in ("Entity", "__Entity__", "entity")
+        for statement in schema("neo4j", label)
+    ]
+    assert len(set(made)) == len(made) == 12
+
+
 def test_the_benchmark_of_the_mirror_runs(bolt_server: GraphServer) -> None:
     told: list[tuple[str, float]] = []
     measure_mirror(lambda name, value, *_: told.append((name, value)), QUICK, bolt_server)
