@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from itertools import groupby
-from operator import add, itemgetter
+from operator import add
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.arguments import bounded
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from langmem_adapter.records.graph import Triple
     from langmem_adapter.records.work import Fact
     from langmem_adapter.storage.database import Database
-    from langmem_adapter.storage.graph.backlog import Unread
+    from langmem_adapter.storage.graph.backlog import Unread, Waiting
     from langmem_adapter.storage.ledger import Ledger
 
 __all__ = ["BackfillReport", "Backfilling", "FailedBatch"]
@@ -176,11 +176,11 @@ class _Backfill:
         """Everything."""
         return Plan(self._found).and_then(lambda found: self._all(found[:limit], len(found), size))
 
-    def _found(self) -> list[tuple[int, int, str | None, int]]:
+    def _found(self) -> list[Waiting]:
         with self.database.read() as connection:
             return backlog.unread(connection, self.scope)
 
-    def _all(self, chosen: Sequence[tuple[int, int, str | None, int]], found: int, size: int) -> Plan[BackfillReport]:
+    def _all(self, chosen: Sequence[Waiting], found: int, size: int) -> Plan[BackfillReport]:
         def told(pks: Sequence[int], report: BackfillReport) -> BackfillReport:
             self.done += len(pks)
             self.progress(self.done, len(chosen))
@@ -238,16 +238,16 @@ class _Backfill:
 # ── batches ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _batches(found: Sequence[tuple[int, int, str | None, int]], size: int) -> Iterator[list[int]]:
+def _batches(found: Sequence[Waiting], size: int) -> Iterator[list[int]]:
     """Pks of memories that are read together: of one exact scope and one point of view, and not too many letters."""
-    for _, alike in groupby(found, key=lambda each: (each[1], _about(each[2]))):
+    for _, alike in groupby(found, key=lambda each: (each.home, _about(each.role))):
         batch, letters = list[int](), 0
-        for pk, length in map(itemgetter(0, 3), alike):
-            if batch and (len(batch) == size or letters + length > _LETTERS):
+        for each in alike:
+            if batch and (len(batch) == size or letters + each.letters > _LETTERS):
                 yield batch
                 batch, letters = [], 0
-            batch.append(pk)
-            letters += length
+            batch.append(each.pk)
+            letters += each.letters
         yield batch
 
 

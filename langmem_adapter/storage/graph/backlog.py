@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.storage.courses import Course
 
-__all__ = ["Unread", "texts", "unread", "was_read"]
+__all__ = ["Unread", "Waiting", "texts", "unread", "was_read"]
 
 _says: Final = exists().where(relation_memories.c.memory_id == memories.c.id, relation_memories.c.dropped_at.is_(None))
 _OPEN: Final = (func.coalesce(memories.c.related, 0) == 0, memories.c.memory_type.is_(None), ~_says)
@@ -37,6 +37,15 @@ _READ: Final = (
     .where(memories.c.pk == bindparam("_pk"), memories.c.seq == bindparam("_seq"), *_OPEN)
     .values(related=1)
 )
+
+
+class Waiting(NamedTuple):
+    """A memory that is to be read: where it stands, who said it, and how many letters it has."""
+
+    pk: int
+    home: int
+    role: str | None
+    letters: int
 
 
 class Unread(NamedTuple):
@@ -56,8 +65,8 @@ class Unread(NamedTuple):
     since: datetime
 
 
-def unread(connection: Connection, scope: Scope) -> list[tuple[int, int, str | None, int]]:
-    """Pk, scope id, role and letters of the facts within *scope* that were not read and say nothing.
+def unread(connection: Connection, scope: Scope) -> list[Waiting]:
+    """The facts within *scope* that were not read and say nothing.
 
     Those of one exact scope and one role stand together, oldest first. Expired ones are left out, and so are records.
     """
@@ -66,7 +75,7 @@ def unread(connection: Connection, scope: Scope) -> list[tuple[int, int, str | N
     whose = home.in_(select(scopes.c.id).where(within(scope)))
     query = select(memories.c.pk, home, memories.c.role, func.length(memories.c.text)).where(whose, lasting, *_OPEN)
     found = connection.execute(query.order_by(home, memories.c.role, memories.c.pk))
-    return [(pk, home_id, role, letters) for pk, home_id, role, letters in found]
+    return [Waiting(*row) for row in found]
 
 
 def texts(connection: Connection, pks: Sequence[int]) -> list[Unread]:
