@@ -31,7 +31,7 @@ The house, from the ground up; a room imports only from the rooms above it in th
     embedding   owns vectors of texts: from a model, or from hashes without one.
     mirror      owns the knowledge graph's copy in a graph database, which follows the change feed.
     search      owns ranking: meaning, words, speakers and time joined into one order.
-    knowledge   owns `Memory.graph`: walks, pictures, evidence for a search, exits, backfill, suggestions what may be one.
+    knowledge   owns `Memory.graph`: walks, pictures, evidence for a search, exports and imports, backfill, suggested merges.
     pipeline    owns the way in: parse, extract, retrieve, decide, apply, as a LangGraph graph.
     engine      owns the wiring of the parts, and the methods of `Memory`, a group of them in each module.
     memory      owns `Memory`, which users hold.

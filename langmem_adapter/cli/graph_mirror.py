@@ -62,7 +62,7 @@ def mirror(
     with ExitStack() as opened:
         database = opened.enter_context(call.database())
         embedder = _embedder(call) if vectors else None
-        kept = opened.enter_context(Mirror(database, address, embedder=embedder, **how, **call.scope))
+        kept = opened.enter_context(Mirror(database, address, embedder=embedder, scope=call.within, **how))
         progress = opened.enter_context(Steps(call.output, what="rows")).show
         if once:
             _show(call, kept.run_once(progress=progress))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from langmem_adapter.arguments import flag
+from langmem_adapter.arguments import flag, scope_if_given
 from langmem_adapter.knowledge.backfill import Backfilling
 from langmem_adapter.knowledge.exchange import Exchange
 from langmem_adapter.knowledge.reading import Reading
@@ -119,9 +119,9 @@ class GraphMemory(Writing, Reading, Exchange, Backfilling, Suggesting):
         """
         from langmem_adapter.mirror.mirror import Mirror  # noqa: PLC0415 - its driver takes a while to import
 
-        whose = {"user_id": user_id, "agent_id": agent_id, "run_id": run_id}
+        scope = scope_if_given(user_id, agent_id, run_id)
         login = {"username": username, "password": password}
         embedder = self._embedder if flag(embeddings, "embeddings") else None
         return Mirror(
-            self._database, driver, name=database, embedder=embedder, dialect=dialect, label=label, **whose, **login
+            self._database, driver, name=database, embedder=embedder, dialect=dialect, label=label, scope=scope, **login
         )

@@ -8,7 +8,7 @@ from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, Self, get_args
 
-from langmem_adapter.arguments import one_of, scope_if_given, seconds
+from langmem_adapter.arguments import one_of, seconds
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.limits import known_errors
 from langmem_adapter.mirror import rows
@@ -87,7 +87,8 @@ class Mirror:
         driver: The target: a `neo4j.Driver`, which stays the caller's to close, or an address like `bolt://localhost:7687`.
         name: The database there; `None` for the server's default.
         embedder: Makes an `embedding` of each name; `None` for none.
-        user_id: This and all else as `GraphMemory.mirror` takes them.
+        scope: Whose graph; `None` for everybody's.
+        username: This and all else as `GraphMemory.mirror` takes them.
 
     Raises:
         InvalidInputError: An argument cannot be used.
@@ -100,9 +101,7 @@ class Mirror:
         driver: Driver | str,
         *,
         name: str | None = None,
-        user_id: str | None = None,
-        agent_id: str | None = None,
-        run_id: str | None = None,
+        scope: Scope | None = None,
         username: str | None = None,
         password: str | None = None,
         embedder: Embedder | None = None,
@@ -110,7 +109,7 @@ class Mirror:
         label: str = "Entity",
     ) -> None:
         self._database = database
-        self._scope = scope_if_given(user_id, agent_id, run_id)
+        self._scope = scope
         self._embedder = embedder
         self._about = f"{_label(label)}/{'' if self._scope is None else key_of(self._scope)}/{embedder is not None}"
         said: Dialect | None = None if dialect is None else one_of(dialect, get_args(Dialect), "dialect")
