@@ -76,7 +76,7 @@ def import_(
         LineFormat | None, option(help="What it holds; else what its ending says.")
     ] = None,
     *,
-    within: ServerDatabase = None,
+    server_database: ServerDatabase = None,
     username: Username = None,
     password_env: PasswordVariable = PASSWORD,
 ) -> None:
@@ -108,7 +108,7 @@ def import_(
             from langmem_adapter.adapters.mem0.graph_import import import_graph
 
             how.update(login(call, username, password_env))
-            done = import_graph(memory, source, database=within, **how)
+            done = import_graph(memory, source, database=server_database, **how)
         else:
             stream: Any = sys.stdin.buffer if source == STDIN else source
             done = memory.graph.load(stream, format=format, **how)

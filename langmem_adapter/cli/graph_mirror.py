@@ -36,7 +36,7 @@ def mirror(
     *,
     once: Annotated[bool, typer.Option("--once", help="Bring it up to date and end; else go on for ever.")] = False,
     every: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="How often to look for changes.")] = 2.0,
-    into: ServerDatabase = None,
+    server_database: ServerDatabase = None,
     username: Username = None,
     password_env: PasswordVariable = PASSWORD,
     label: Annotated[str, typer.Option(metavar="LABEL", help="The label of the nodes.")] = "Entity",
@@ -58,7 +58,12 @@ def mirror(
     """
     from langmem_adapter.mirror.mirror import Mirror
 
-    how: dict[str, Any] = {"name": into, "label": label, "dialect": dialect, **login(call, username, password_env)}
+    how: dict[str, Any] = {
+        "name": server_database,
+        "label": label,
+        "dialect": dialect,
+        **login(call, username, password_env),
+    }
     with ExitStack() as opened:
         database = opened.enter_context(call.database())
         embedder = _embedder(call) if vectors else None

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from langmem_adapter.embedding.embedder import Embedder, UnitVectors
     from langmem_adapter.knowledge.spelling import Written
     from langmem_adapter.storage.database import Database
-    from langmem_adapter.storage.graph.candidates import Edge, MergeCandidates, Named
+    from langmem_adapter.storage.graph.candidates import KnownEdge, MergeCandidates, Named
     from langmem_adapter.storage.graph.spans import Span
 
 __all__ = ["CROWD", "Suggesting"]
@@ -183,7 +183,7 @@ class _Matches:
 class _Told:
     """What is believed, as far as it can tell two apart."""
 
-    def __init__(self, edges: Iterable[Edge]) -> None:
+    def __init__(self, edges: Iterable[KnownEdge]) -> None:
         self._related: set[frozenset[int]] = set()
         self._single: defaultdict[int, dict[str, list[tuple[int, Span]]]] = defaultdict(lambda: defaultdict(list))
         for edge in edges:

@@ -174,8 +174,6 @@ class Ledger:
         write = Write((), scope=scope, within=scope)
         return self._writing(lambda c: Entry(c, write, _books(c, write), Words()).take_in(scope, triples))
 
-    atake_in = awaited(take_in)
-
     @planned
     def end_relation(
         self, relation_id: str, *, at: datetime | None = None, within: Scope | None = None

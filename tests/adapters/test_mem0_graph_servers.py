@@ -269,7 +269,7 @@ def test_the_command_takes_it_in_and_ends_with_6_where_something_was_refused(
     put(kept, "alice", "__", "bob")
     monkeypatch.setenv("NEO4J_USERNAME", kept.username)
     monkeypatch.setenv("NEO4J_PASSWORD", kept.password)
-    where = ["--within", str(kept.database), "--database", str(tmp_path / "m.db")]
+    where = ["--server-database", str(kept.database), "--database", str(tmp_path / "m.db")]
     called = ["graph", "import", kept.uri, *where, "--json"]
     done = CliRunner().invoke(app, called)
     assert done.exit_code == 6, done.output

@@ -36,7 +36,7 @@ def test_once_mirrors_a_scope_and_ends(
 ) -> None:
     for user in ("ada", "bob"):
         cli("graph", "add", "Anna", "lives in", "Lyon", "-u", user)
-    into = "graph", "mirror", bolt_server.uri, "--once", "--into", bolt_server.database
+    into = "graph", "mirror", bolt_server.uri, "--once", "--server-database", bolt_server.database
     [done] = data(*into, "-u", "ada", "--vectors")["data"]
     assert done == {"entities": 2, "relations": 1, "removed": 0, "rebuilt": True, "applied": 6}
     with Memory(database) as memory:
@@ -53,7 +53,7 @@ def test_as_a_service_it_follows_until_it_is_told_to_stop(
     cli: Callable[..., Any], bolt_server: GraphServer, database: Path
 ) -> None:
     cli("graph", "add", "Anna", "lives in", "Lyon", "-u", "ada")
-    into = "graph", "mirror", bolt_server.uri, "--into", bolt_server.database, "--every", "0.1"
+    into = "graph", "mirror", bolt_server.uri, "--server-database", bolt_server.database, "--every", "0.1"
     program = Program(*COMMAND, "-d", str(database), *into)
     with Memory(database) as memory:
         lineage = lineage_of(memory)
@@ -77,8 +77,8 @@ def test_who_is_named_logs_in_with_the_password_of_the_environment(
     monkeypatch.setenv("NEO4J_PASSWORD", bolt_server.password)
     cli("graph", "add", "Anna", "lives in", "Lyon", "-u", "ada")
     named = "--username", bolt_server.username
-    assert data("graph", "mirror", bolt_server.uri, "--once", "--into", bolt_server.database, *named)["ok"]
-    assert data("graph", "import", bolt_server.uri, "--within", bolt_server.database, *named)["ok"]
+    assert data("graph", "mirror", bolt_server.uri, "--once", "--server-database", bolt_server.database, *named)["ok"]
+    assert data("graph", "import", bolt_server.uri, "--server-database", bolt_server.database, *named)["ok"]
     monkeypatch.delenv("NEO4J_PASSWORD")
     for command in ("mirror", "import"):
         assert "NEO4J_PASSWORD" in data("graph", command, bolt_server.uri, *named, code=2)["error"]["hint"]

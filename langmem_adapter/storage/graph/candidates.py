@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.records.scope import Scope
 
-__all__ = ["Edge", "MergeCandidates", "Named", "merge_candidates"]
+__all__ = ["KnownEdge", "MergeCandidates", "Named", "merge_candidates"]
 
 _NAMED: Final = Prepared(
     select(entities.c.pk, entities.c.name, entities.c.type, entities.c.mentions, entity_names.c.name.label("alias"))
@@ -52,7 +52,7 @@ class Named(NamedTuple):
     mentions: int
 
 
-class Edge(NamedTuple):
+class KnownEdge(NamedTuple):
     """What is believed of two."""
 
     source: int
@@ -71,7 +71,7 @@ class MergeCandidates(NamedTuple):
     """
 
     named: list[Named]
-    edges: list[Edge]
+    edges: list[KnownEdge]
     parted: set[frozenset[int]]
 
 
@@ -94,5 +94,5 @@ def merge_candidates(connection: Connection, scope: Scope) -> MergeCandidates:
             mentions=max(known.mentions, row.mentions),
         )
     who = people.who
-    told = [Edge(who(e.source_pk), e.relation, who(e.target_pk), Span(e.valid_from, e.valid_to)) for e in edges]
+    told = [KnownEdge(who(e.source_pk), e.relation, who(e.target_pk), Span(e.valid_from, e.valid_to)) for e in edges]
     return MergeCandidates(list(groups.values()), told, {frozenset(map(who, pair)) for pair in parted})
