@@ -79,22 +79,24 @@ def written(
     return ExportReport(form, counts[Entity], counts[Edge])
 
 
+def _edges(parts: Iterable[Part]) -> Iterator[Edge]:
+    return (part for part in parts if isinstance(part, Edge))
+
+
 # ── lines that an import takes back ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def _jsonl(parts: Iterable[Part], _: datetime) -> Iterator[str]:
-    for part in parts:
-        if not isinstance(part, Entity):
-            yield json.dumps(part.relation.to_json(), ensure_ascii=False) + "\n"
+    for edge in _edges(parts):
+        yield json.dumps(edge.relation.to_json(), ensure_ascii=False) + "\n"
 
 
 def _csv(parts: Iterable[Part], _: datetime) -> Iterator[str]:
     yield _BOM + csv_line(COLUMNS)
-    for part in parts:
-        if not isinstance(part, Entity):
-            told = as_data(part.relation)
-            told["memory_ids"] = " ".join(told["memory_ids"])
-            yield csv_line(told[name] for name in COLUMNS)
+    for edge in _edges(parts):
+        told = as_data(edge.relation)
+        told["memory_ids"] = " ".join(told["memory_ids"])
+        yield csv_line(told[name] for name in COLUMNS)
 
 
 def _csv_nodes(parts: Iterable[Part], _: datetime) -> Iterator[str]:
@@ -144,8 +146,7 @@ def _holds(relation: Relation, moment: datetime) -> bool:
 
 
 def _html(parts: Iterable[Part], _: datetime) -> Iterator[str]:
-    edges = (part for part in parts if not isinstance(part, Entity))
-    return page((edge for edge in edges if edge.relation.retired_at is None), datetime.now(UTC))
+    return page((edge for edge in _edges(parts) if edge.relation.retired_at is None), datetime.now(UTC))
 
 
 _FORMS: Final[dict[ExportFormat, Callable[[Iterable[Part], datetime], Iterator[str]]]] = {

@@ -211,6 +211,7 @@ class _Run:
     start: Mark
     progress: Callable[[int, int], None]
     report: MirrorReport = field(default_factory=MirrorReport)
+    filled: tuple[int, int] | None = None  # rows done and of all, counted once
 
     def carry_out(self) -> MirrorReport:
         while True:
@@ -220,6 +221,7 @@ class _Run:
                     mark = self._fill(mark)
                 applied = self._follow(mark)
             except Overtaken:  # another process is at the same: it goes on from where that is
+                self.filled = None
                 continue
             return replace(self.report, applied=applied)
 
@@ -260,11 +262,13 @@ class _Run:
             return self._clear(mark)
         with self.database.read() as connection:
             batch, last = rows.after(connection, self.scope, mark.phase, mark.place, _ROWS)
-            done, total = rows.progress(connection, self.scope, mark.phase, last)
+            done, total = self.filled or rows.progress(connection, self.scope, mark.phase, mark.place)
         following: Phase = "relations" if mark.phase == "entities" else "follow"
         now = mark.moved(mark.phase, last) if last is not None else mark.moved(following, 0)
         now = self._write(mark, now, batch)
-        self.progress(done, total)
+        done += len(batch.nodes) + batch.ties
+        self.filled = done, max(done, total)  # more may have come since they were counted
+        self.progress(*self.filled)
         return now
 
     def _clear(self, mark: Mark) -> Mark:

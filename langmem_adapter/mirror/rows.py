@@ -86,17 +86,17 @@ def after(connection: Connection, scope: Scope | None, space: str, pk: int, most
     return Batch(relations=_ties(connection, of_them, true())), last
 
 
-def progress(connection: Connection, scope: Scope | None, space: str, last: int | None) -> tuple[int, int]:
+def progress(connection: Connection, scope: Scope | None, space: str, pk: int) -> tuple[int, int]:
     """How many rows come up to one of a space, those of the space before it among them, and how many there are in all."""
-    sizes = {name: _size(connection, kept, scope) for name, kept in _KEPT.items()}
-    done = sizes[space] if last is None else _size(connection, _KEPT[space], scope, last)
-    return done + (sizes[ENTITIES] if space == RELATIONS else 0), sum(sizes.values())
+    sizes = [_size(connection, kept, scope) for kept in _KEPT.values()]
+    done = _size(connection, _KEPT[space], scope, pk) + (sizes[0] if space == RELATIONS else 0)
+    return done, sum(sizes)
 
 
-def _size(connection: Connection, kept: Table, scope: Scope | None, last: int | None = None) -> int:
+def _size(connection: Connection, kept: Table, scope: Scope | None, until: int | None = None) -> int:
     query = select(func.count()).select_from(kept).join(scopes, kept.c.scope_id == scopes.c.id)
-    until = true() if last is None else kept.c.pk <= last
-    return int(connection.execute(query.where(_inside(scope), until)).scalar_one())
+    first = true() if until is None else kept.c.pk <= until
+    return int(connection.execute(query.where(_inside(scope), first)).scalar_one())
 
 
 def _inside(scope: Scope | None) -> ColumnElement[bool]:
