@@ -9,23 +9,24 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from functools import partial, reduce
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from langmem_adapter.records.results import Explanation, Hit
 from langmem_adapter.search import history, question, rerank
+from langmem_adapter.search.evidence import candidates, evidence, led_to, with_leads
+from langmem_adapter.search.hits import explained, raised
 from langmem_adapter.search.neighbours import Neighbourhood, best_that_fit, neighbourhood, room, whole
 from langmem_adapter.search.query import Query
-from langmem_adapter.search.ranking import Evidence, Groups, Ranked, Weights, fuse
+from langmem_adapter.search.ranking import Evidence, Ranked, Weights, fuse
 from langmem_adapter.search.shelves import Shelves, loader
 from langmem_adapter.search.versions import newest_first
 from langmem_adapter.statements.attributes import attributes
 from langmem_adapter.storage import memories
 from langmem_adapter.storage.graph.rivals import rivals
 from langmem_adapter.storage.roll import last_change
-from langmem_adapter.text import ASKS, TELLS_TIME, topics
+from langmem_adapter.text import topics
 from langmem_adapter.tracing import is_heard, shown, stage
 from langmem_adapter.twins import Plan, beside
 
@@ -36,21 +37,19 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from langmem_adapter.embedding.embedder import Embedder
-    from langmem_adapter.index.base import VectorFeed, Vectors, VectorView
+    from langmem_adapter.index.base import VectorFeed, Vectors
     from langmem_adapter.records.graph import Triple
-    from langmem_adapter.records.results import MemoryItem
+    from langmem_adapter.records.results import Hit
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.search.base import EvidenceSource
     from langmem_adapter.search.question import Question
-    from langmem_adapter.search.shelf import Load, Shelf
+    from langmem_adapter.search.shelf import Shelf
     from langmem_adapter.search.shelves import Standing
     from langmem_adapter.storage.database import Database, Reading
     from langmem_adapter.storage.past import Then
 
-__all__ = ["Searcher", "evidence"]
+__all__ = ["Searcher"]
 
-_STRATEGY: Final = "{} cosine + BM25, weighted sum"
-_CANDIDATES: Final = 1_000  # compared in full; a scope up to this size is compared whole
 _SPARE: Final = 4  # times as many as are wanted are ordered
 _LEADING: Final = 20  # best memories that the knowledge graph is asked to lead on from
 _LOOKED_AT: Final = 10  # first hits, among which newer versions are looked for, however many are wanted
@@ -260,13 +259,13 @@ class Searcher:
         if index is None:  # no memory exists yet
             return fuse(evidence(shelf, asked, np.empty(0, np.int64), np.empty(0), words, load, weights), weights)
         allowed = self._allowed(connect, query, shelf)
-        places, meaning, strategy = _candidates(index, vector, standing, words, allowed, 4 * query.k)
+        places, meaning, strategy = candidates(index, vector, standing, words, allowed, 4 * query.k)
         told = evidence(shelf, asked, places, meaning, words, load, weights)
         if leads := self._leads(connect, standing, query, told, weights):
             if places is not None:
-                places, meaning = _more(index, vector, shelf.roll.pks, allowed, places, meaning, leads)
+                places, meaning = with_leads(index, vector, shelf.roll.pks, allowed, places, meaning, leads)
                 told = evidence(shelf, asked, places, meaning, words, load, weights)
-            told = replace(told, graph=_at(told.pks, leads))
+            told = replace(told, graph=led_to(told.pks, leads))
         return fuse(told, weights, most=most, explain=query.explain, strategy=strategy)
 
     def _leads(
@@ -302,7 +301,7 @@ class Searcher:
             items = memories.best(reading, part.pks.tolist())
             if len(items) < len(part):
                 part = part.at([pk in items for pk in part.pks.tolist()])
-            hits += _explained(part, [items[pk] for pk in part.pks.tolist()], ranked if query.explain else None)
+            hits += explained(part, [items[pk] for pk in part.pks.tolist()], ranked if query.explain else None)
             vectors += [] if index is None else [index.vectors(part.pks)]
             if len(hits) >= wanted:
                 break
@@ -313,7 +312,7 @@ class Searcher:
         if self._weights.newest_first and len(hits) > 1:
             first = [hit.item for hit in hits[:_LOOKED_AT]]
             order[:_LOOKED_AT] = newest_first(first, vectors[:_LOOKED_AT], asked.text, asked.language)
-            hits = [_raised(hits[place], hit.score) for place, hit in zip(order, hits, strict=True)]
+            hits = [raised(hits[place], hit.score) for place, hit in zip(order, hits, strict=True)]
         if query.rerank == "mmr":
             return [hits[place] for place in rerank.diverse([hit.score for hit in hits], vectors[order], query.k)]
         return hits
@@ -329,154 +328,11 @@ class Searcher:
             ranked = ranked.at(ranked.meaning >= query.threshold)
         best = ranked.at(slice(0, _wanted(query, self._weights)))
         places = np.searchsorted(then.shelf.roll.pks, best.pks)
-        hits = _explained(best, [then.items[pk] for pk in best.pks.tolist()], ranked if query.explain else None)
+        hits = explained(best, [then.items[pk] for pk in best.pks.tolist()], ranked if query.explain else None)
         return self._ordered(query, asked, hits, then.vectors[places])
-
-
-def evidence(
-    shelf: Shelf,
-    asked: Question,
-    places: NDArray[np.int64] | None,
-    meaning: NDArray[np.floating[Any]],
-    words: NDArray[np.float64],
-    load: Load,
-    weights: Weights,
-) -> Evidence:
-    """What speaks for the memories at some places of a shelf.
-
-    Args:
-        shelf: The memories.
-        asked: The question.
-        places: Which of them, ascending, shape (n,); `None` for all.
-        meaning: Their cosines, shape (n,).
-        words: BM25 scores of all the shelf's memories.
-        load: Reads words that the shelf does not know yet.
-        weights: What does not count is not looked up.
-    """
-    here = slice(None) if places is None else places
-    named = [shelf.names[name] for name in asked.names if name in shelf.names]
-    some = 0 < len(named) < len(shelf.names)
-    return Evidence(
-        pks=shelf.roll.pks[here],
-        meaning=meaning,
-        words=words[here],
-        named=reduce(np.logical_or, named)[here] if some else None,
-        asking=shelf.marked(ASKS, load)[here] if weights.question else None,
-        timed=shelf.marked(TELLS_TIME, load)[here] if asked.when and weights.time else None,
-        conversations=_groups(shelf, places) if weights.conversation else None,
-        recency=shelf.recency[here] if weights.recency else None,
-    )
-
-
-def _groups(shelf: Shelf, places: NDArray[np.int64] | None) -> Groups:
-    return shelf.groups if places is None else Groups.of(shelf.conversations[places])
-
-
-def _candidates(
-    index: VectorView,
-    vector: NDArray[np.float32],
-    standing: Standing,
-    words: NDArray[np.float64],
-    allowed: NDArray[np.bool_] | None,
-    least: int,
-) -> tuple[NDArray[np.int64] | None, NDArray[np.float32], str]:
-    """Places of the memories that are compared, `None` for all of them, with their cosines."""
-    pks, most = standing.shelf.roll.pks, max(least, _CANDIDATES)
-    chosen = None if allowed is None else pks[allowed]
-    near = index.search(vector, most, scopes=standing.scope_ids, pks=chosen, ordered=False)
-    if len(near.pks) == len(pks) and (near.pks == pks).all():  # all of them, in order: so they lie in the index
-        return None, near.scores, near.strategy
-    found = np.searchsorted(pks, near.pks)
-    here = _known(pks, found, near.pks)
-    meaning = np.full(len(pks), np.nan, np.float32)
-    meaning[found[here]] = near.scores[here]
-    if (len(pks) if chosen is None else len(chosen)) > most:
-        told = words if allowed is None else np.where(allowed, words, 0)
-        best = np.flatnonzero(told > 0)
-        if len(best) > most:
-            best = best[np.argpartition(-told[best], most)[:most]]
-        best = best[np.isnan(meaning[best])]
-        meaning[best] = index.scores(vector, pks[best])
-    indexed = ~np.isnan(meaning)  # a memory committed since the pull comes with the next search
-    if indexed.all():
-        return None, meaning, near.strategy
-    places = np.flatnonzero(indexed)
-    return places, meaning[places], near.strategy
-
-
-def _more(
-    index: VectorView,
-    vector: NDArray[np.float32],
-    pks: NDArray[np.int64],
-    allowed: NDArray[np.bool_] | None,
-    places: NDArray[np.int64],
-    meaning: NDArray[np.floating[Any]],
-    leads: Mapping[int, float],
-) -> tuple[NDArray[np.int64], NDArray[np.floating[Any]]]:
-    """The candidates, and the memories that something leads to, with their cosines."""
-    wanted = np.array(sorted(leads), np.int64)
-    found = np.searchsorted(pks, wanted)
-    found = found[_known(pks, found, wanted)]
-    found = np.setdiff1d(found if allowed is None else found[allowed[found]], places)
-    scores = index.scores(vector, pks[found])
-    found, scores = found[~np.isnan(scores)], scores[~np.isnan(scores)]  # the rest comes with the next pull
-    order = np.argsort(np.concatenate([places, found]), kind="stable")
-    return np.concatenate([places, found])[order], np.concatenate([meaning, scores])[order]
-
-
-def _at(pks: NDArray[np.int64], leads: Mapping[int, float]) -> NDArray[np.float64]:
-    """How much is led to each of some memories, which stand in order."""
-    wanted = np.array(sorted(leads), np.int64)
-    places = np.searchsorted(pks, wanted)
-    here = _known(pks, places, wanted)
-    told = np.zeros(len(pks))
-    told[places[here]] = [leads[pk] for pk in wanted[here].tolist()]
-    return told
-
-
-def _known(pks: NDArray[np.int64], places: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.bool_]:
-    here: NDArray[np.bool_] = places < len(pks)
-    here[here] = pks[places[here]] == wanted[here]
-    return here
 
 
 def _wanted(query: Query, weights: Weights) -> int:
     if query.rerank is not None:
         return rerank.pool(query.k)
     return max(query.k, _LOOKED_AT) if weights.newest_first else query.k
-
-
-def _explained(ranked: Ranked, items: Sequence[MemoryItem], among: Ranked | None) -> list[Hit]:
-    scores = ranked.scores.tolist()
-    if among is None:
-        return [Hit(item, score) for item, score in zip(items, scores, strict=True)]
-    ranks = _ranks(among)
-    return [
-        Hit(item, score, _explanation(ranked, place, {name: of[pk] for name, of in ranks.items() if pk in of}))
-        for place, (item, score, pk) in enumerate(zip(items, scores, ranked.pks.tolist(), strict=True))
-    ]
-
-
-def _ranks(ranked: Ranked) -> dict[str, dict[int, int]]:
-    ranks = {}
-    for name, values in (("meaning", ranked.meaning), ("words", ranked.words)):
-        held = np.flatnonzero(values > 0) if name == "words" else np.arange(len(values))
-        order = held[np.argsort(-values[held], kind="stable")]
-        ranks[name] = {pk: rank for rank, pk in enumerate(ranked.pks[order].tolist(), 1)}
-    return ranks
-
-
-def _explanation(ranked: Ranked, place: int, ranks: Mapping[str, int]) -> Explanation:
-    parts = {name: float(values[place]) for name, values in ranked.parts.items()}
-    meaning, words = float(ranked.meaning[place]), float(ranked.words[place])
-    return Explanation(meaning, words, _STRATEGY.format(ranked.strategy), parts, ranks)
-
-
-def _raised(hit: Hit, score: float) -> Hit:
-    """A hit with the score of the place that it moved to, so that scores go on descending; its explanation tells why."""
-    if score == hit.score:
-        return hit
-    if hit.explanation is None:
-        return Hit(hit.item, score)
-    parts = {**hit.explanation.parts, "newer": score - hit.score}
-    return replace(hit, score=score, explanation=replace(hit.explanation, parts=parts))
