@@ -19,6 +19,7 @@ from langmem_adapter.search import history, question, rerank
 from langmem_adapter.search.evidence import candidates, evidence, led_to, with_leads
 from langmem_adapter.search.hits import explained, raised
 from langmem_adapter.search.neighbours import Neighbourhood, best_that_fit, neighbourhood, room, whole
+from langmem_adapter.search.passages import fitting
 from langmem_adapter.search.query import Query
 from langmem_adapter.search.ranking import Evidence, Ranked, Weights, fuse
 from langmem_adapter.search.shelves import Shelves, loader
@@ -87,10 +88,10 @@ class Searcher:
         """The best hits, best first; sees everything that was committed before it began."""
         asked, standing = self._read(query)
         pool = self._finding(query, asked, standing, self._embedder.query(asked.text)).run()
-        if query.rerank is None:
-            return pool
-        best = rerank.reranked(query.rerank, pool, query.text, query.k)
-        return SearchResults(best, abstained=pool.abstained)
+        if query.rerank is not None:
+            best = rerank.reranked(query.rerank, pool, query.text, query.k)
+            pool = SearchResults(best, abstained=pool.abstained)
+        return _within(query, asked, pool)
 
     async def asearch(self, query: Query) -> SearchResults:
         """The async twin of `search`."""
@@ -100,10 +101,10 @@ class Searcher:
         asked, standing = await beside(self._read, query)
         vector = await self._embedder.aquery(asked.text)
         pool = await self._finding(query, asked, standing, vector).arun()
-        if query.rerank is None:
-            return pool
-        best = await rerank.areranked(query.rerank, pool, query.text, query.k)
-        return SearchResults(best, abstained=pool.abstained)
+        if query.rerank is not None:
+            best = await rerank.areranked(query.rerank, pool, query.text, query.k)
+            pool = SearchResults(best, abstained=pool.abstained)
+        return _within(query, asked, pool)
 
     def neighbours(
         self, facts: Sequence[str], scope: Scope, *, tokens: int, stated: Sequence[Triple] = ()
@@ -345,6 +346,14 @@ def _given(query: Query, hits: list[Hit]) -> SearchResults:
     kept = [hit for hit in best if hit.relevance >= query.threshold]
     nearest = max(best, key=lambda hit: hit.relevance)
     return SearchResults(kept, abstained=None if kept else Abstained("below threshold", nearest, query.threshold))
+
+
+def _within(query: Query, asked: Question, found: SearchResults) -> SearchResults:
+    """The hits within the budget of tokens."""
+    if query.max_tokens is None or not found:
+        return found
+    kept = fitting(found, query.text, query.max_tokens, language=asked.language)
+    return SearchResults(kept, abstained=None if kept else Abstained("no room", found[0]))
 
 
 def _wanted(query: Query, weights: Weights) -> int:
