@@ -203,17 +203,19 @@ class Searcher:
         return [[rows[pk] for pk in dict.fromkeys(pks) if pk in rows] for pks in found]
 
     def alike(
-        self, vectors: Vectors, scope: Scope, *, memory_type: str, k: int, threshold: float
+        self, texts: Sequence[str], vectors: Vectors, scope: Scope, *, memory_type: str, k: int, threshold: float
     ) -> list[list[tuple[str, float]]]:
-        """For each vector the memories of a type within *scope* that lie as near as the threshold: ids and cosines, best first.
+        """For each text the memories of a type within *scope* that lie as near as the threshold: ids and likeness, best first.
 
         Args:
-            vectors: Unit vectors of texts (not of questions), shape (n, dimensions).
+            texts: Statements, not questions.
+            vectors: Their unit vectors, shape (n, dimensions).
             scope: Which memories.
             memory_type: The same.
             k: At most so many for each.
-            threshold: Least cosine.
+            threshold: Least likeness: a calibrated cosine, see `calibration.Scale`.
         """
+        scales = [self._calibration.of(text).run() for text in texts]
         version = self._pulled()
         with self._database.read() as connection:
             standing = self._shelves.of(connection, scope, version)
@@ -222,7 +224,8 @@ class Searcher:
             if index is None or not len(allowed):
                 return [[] for _ in vectors]
             near = [index.search(vector, k, scopes=standing.scope_ids, pks=allowed) for vector in vectors]
-            found = [[*zip(each.pks.tolist(), each.scores.tolist(), strict=True)] for each in near]
+            likeness = [scale.likeness(each.scores).tolist() for scale, each in zip(scales, near, strict=True)]
+            found = [[*zip(each.pks.tolist(), like, strict=True)] for each, like in zip(near, likeness, strict=True)]
             ids = {row.pk: row.id for row in memories.texts(connection, {pk for pairs in found for pk, _ in pairs}, 0)}
         return [[(ids[pk], score) for pk, score in pairs if score >= threshold and pk in ids] for pairs in found]
 
