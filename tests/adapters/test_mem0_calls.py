@@ -274,7 +274,8 @@ async def test_a_bound_out_of_range_names_the_argument(memory: Either, bound: di
 
 
 async def test_threshold_cuts_on_the_score_of_the_rows(memory: Either) -> None:
-    await ask(memory, "add", ["Likes tea", "Lives in Oslo"], user_id="a", infer=False)
+    for said in ("Likes tea", "Lives in Oslo"):
+        await ask(memory, "add", said, user_id="a", infer=False)
     every = await ask(memory, "search", "Likes tea", user_id="a")
     assert {row["memory"]: row["score"] >= 0.5 for row in every} == {"Likes tea": True, "Lives in Oslo": False}
     found = await ask(memory, "search", "Likes tea", user_id="a", threshold=0.5)

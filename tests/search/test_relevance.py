@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from langchain_core.messages import HumanMessage
 
 from langmem_adapter import InvalidInputError, Memory
 from langmem_adapter.testing import ScriptedChatModel
@@ -122,4 +123,4 @@ def test_a_middleware_adds_nothing_where_nothing_is_known(memory: Memory) -> Non
     model = ScriptedChatModel(replies=[lambda messages: messages[-1].text] * 3)
     agent = create_agent(model, middleware=[MemoryMiddleware(memory, user_id="alice")])
     for question in (FOREIGN[0], "thank you!"):
-        assert agent.invoke({"messages": [("human", question)]})["messages"][-1].text == question
+        assert agent.invoke({"messages": [HumanMessage(question)]})["messages"][-1].text == question
