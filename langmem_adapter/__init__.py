@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     )
     from langmem_adapter.memory import Memory
     from langmem_adapter.records.graph import Entity, Neighbour, Relation, RelationChange
+    from langmem_adapter.records.ranking import Ranking
     from langmem_adapter.records.results import AddResult, Hit, MemoryItem, Page, Revision
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.records.work import Change
@@ -111,6 +112,7 @@ __all__ = [
     "ModelTimeoutError",
     "Neighbour",
     "Page",
+    "Ranking",
     "Relation",
     "RelationChange",
     "RelationNotFoundError",
@@ -135,6 +137,7 @@ _HOMES: Final = {
     "MemoryMiddleware": "adapters.middleware",
     "Neighbour": "records.graph",
     "Page": "records.results",
+    "Ranking": "records.ranking",
     "Relation": "records.graph",
     "RelationChange": "records.graph",
     "Revision": "records.results",

@@ -211,7 +211,7 @@ def test_an_unknown_name_in_a_file_is_refused_with_what_was_meant(
     monkeypatch.setenv("LANGMEM_ADAPTER_TRUST_FOLDER", "true")
     file: Path = request.getfixturevalue(which)
     file.write_text("[tool]\nx = 1\n")
-    with pytest.raises(InvalidInputError, match=r"unknown setting 'tool'; known are .*api_key.*word_weight"):
+    with pytest.raises(InvalidInputError, match=r"unknown setting 'tool'; known are .*api_key.*ranking"):
         Settings()
     file.write_text("atempts = 3\n")
     with pytest.raises(InvalidInputError, match="unknown setting 'atempts'; did you mean 'attempts'"):
@@ -230,8 +230,8 @@ def test_other_programs_variables_are_none_of_our_business(here: Path, monkeypat
 @pytest.mark.parametrize(
     ("name", "value"),
     [("candidate_tokens", 999), ("candidate_tokens", 100_001), ("candidate_tokens", "many"),
-     ("word_weight", -1), ("word_weight", float("nan")), ("index", "hnsw"),
-     ("word_weight", 2), ("attempts", 0), ("busy_timeout", 0), ("snapshot_every", 0), ("model", None)],
+     ("ranking", '{"words": 2}'), ("index", "hnsw"), ("attempts", 0), ("busy_timeout", 0), ("snapshot_every", 0),
+     ("model", None)],
 )  # fmt: skip
 def test_a_value_out_of_range_is_refused_by_name(
     here: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: Any

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from langmem_adapter.records.ranking import Ranking
 from langmem_adapter.search import history, question, rerank
 from langmem_adapter.search.evidence import candidates, evidence, led_to, with_leads
 from langmem_adapter.search.hits import explained, raised
 from langmem_adapter.search.neighbours import Neighbourhood, best_that_fit, neighbourhood, room, whole
 from langmem_adapter.search.query import Query
-from langmem_adapter.search.ranking import Evidence, Ranked, Weights, fuse
+from langmem_adapter.search.ranking import Evidence, Ranked, fuse
 from langmem_adapter.search.shelves import Shelves, loader
 from langmem_adapter.search.versions import newest_first
 from langmem_adapter.statements.attributes import attributes
@@ -72,7 +73,7 @@ class Searcher:
         indexer: VectorFeed,
         embedder: Embedder,
         *,
-        weights: Weights,
+        weights: Ranking,
         graph: EvidenceSource | None = None,
     ) -> None:
         self._database = database
@@ -140,7 +141,7 @@ class Searcher:
         """Pks by meaning, by words, and by topic, nearest first."""
         language = standing.shelf.language
         asked = question.read(query.text, (), language)
-        weights = Weights(word=self._weights.word)
+        weights = Ranking.plain(self._weights.share)
         ranked = self._rank(lambda: connection, standing, query, asked, vector, weights=weights)
         meant, told = (np.argsort(-values, kind="stable") for values in (ranked.meaning, ranked.words))
         return (
@@ -250,7 +251,7 @@ class Searcher:
         asked: Question,
         vector: NDArray[np.float32],
         *,
-        weights: Weights | None = None,
+        weights: Ranking | None = None,
         most: int | None = None,
     ) -> Ranked:
         index, weights = self._indexer.view(connect), weights or self._weights
@@ -274,7 +275,7 @@ class Searcher:
         standing: Standing,
         query: Query,
         told: Evidence,
-        weights: Weights,
+        weights: Ranking,
     ) -> Mapping[int, float]:
         if self._graph is None or not weights.graph:
             return {}
@@ -332,7 +333,7 @@ class Searcher:
         return self._ordered(query, asked, hits, then.vectors[places])
 
 
-def _wanted(query: Query, weights: Weights) -> int:
+def _wanted(query: Query, weights: Ranking) -> int:
     if query.rerank is not None:
         return rerank.pool(query.k)
     return max(query.k, _LOOKED_AT) if weights.newest_first else query.k
