@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from langmem_adapter.filters import EVERYTHING
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from langmem_adapter.filters import Filter
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.search.rerank import Rerank
+    from langmem_adapter.search.window import Bounds
     from langmem_adapter.storage.past import Then
 
 __all__ = ["Query"]
@@ -32,6 +34,8 @@ class Query:
         rerank: Orders the best hits once more.
         explain: Give the parts of each score.
         max_tokens: Tokens that all hits together may have.
+        bounds: Only memories that were first said within them.
+        reference: When it is asked, which "last week" is told from; `None`: now, or the moment of the past that is searched.
     """
 
     text: str
@@ -45,3 +49,11 @@ class Query:
     rerank: Rerank | None = None
     explain: bool = False
     max_tokens: int | None = None
+    bounds: Bounds | None = None
+    reference: datetime | None = None
+
+    @property
+    def asked_at(self) -> datetime:
+        """When it is asked."""
+        then = None if self.then is None else self.then.as_of or self.then.known_at
+        return self.reference or then or datetime.now(UTC)

@@ -17,7 +17,7 @@ import numpy as np
 from langmem_adapter.records.results import Abstained, SearchResults
 from langmem_adapter.search import history, question, rerank
 from langmem_adapter.search.calibration import RAW
-from langmem_adapter.search.evidence import candidates, evidence, led_to, with_leads
+from langmem_adapter.search.evidence import candidates, evidence, led_to, with_leads, with_window
 from langmem_adapter.search.hits import explained, raised
 from langmem_adapter.search.neighbours import Neighbourhood, best_that_fit, neighbourhood, room, whole
 from langmem_adapter.search.passages import fitting
@@ -26,6 +26,7 @@ from langmem_adapter.search.ranking import Evidence, Ranked, Weights, fuse
 from langmem_adapter.search.relevance import relevance
 from langmem_adapter.search.shelves import Shelves, loader
 from langmem_adapter.search.versions import newest_first
+from langmem_adapter.search.window import lift, names_time
 from langmem_adapter.statements.attributes import attributes
 from langmem_adapter.storage import memories
 from langmem_adapter.storage.graph.rivals import rivals
@@ -282,12 +283,15 @@ class Searcher:
             return fuse(evidence(shelf, asked, np.empty(0, np.int64), np.empty(0), words, load, weights), weights)
         allowed = self._allowed(connect, query, shelf)
         places, cosines, strategy = candidates(index, aim.vector, standing, words, allowed, 4 * query.k)
-        meaning = aim.scale.meaning(cosines)
-        told = evidence(shelf, asked, places, meaning, words, load, weights)
+        lifted = lift(query, shelf, load) if weights.window else None
+        if lifted is not None and places is not None:
+            lying = lifted > 0 if allowed is None else (lifted > 0) & allowed
+            places, cosines = with_window(index, aim.vector, standing, words, lying, 4 * query.k, (places, cosines))
+        told = evidence(shelf, asked, places, aim.scale.meaning(cosines), words, load, weights, lifted=lifted)
         if leads := self._leads(connect, standing, query, told, weights):
             if places is not None:
                 places, cosines = with_leads(index, aim.vector, shelf.roll.pks, allowed, places, cosines, leads)
-                told = evidence(shelf, asked, places, aim.scale.meaning(cosines), words, load, weights)
+                told = evidence(shelf, asked, places, aim.scale.meaning(cosines), words, load, weights, lifted=lifted)
             told = replace(told, graph=led_to(told.pks, leads))
         return fuse(told, weights, most=most, explain=query.explain, strategy=strategy)
 
@@ -307,6 +311,9 @@ class Searcher:
 
     def _allowed(self, connect: Callable[[], Connection], query: Query, shelf: Shelf) -> NDArray[np.bool_] | None:
         allowed = shelf.shown(time.time(), query.memory_type, facts=query.facts)
+        if query.bounds is not None:
+            within = query.bounds.hold(shelf.roll.created)
+            allowed = within if allowed is None else within & allowed
         if not query.filters:
             return allowed
         found = memories.matching(connect(), query.scope, filters=query.filters, memory_type=query.memory_type)
@@ -342,7 +349,7 @@ class Searcher:
 
     def _ordered(self, query: Query, asked: Question, hits: list[Hit], vectors: Vectors) -> list[Hit]:
         order = list(range(len(hits)))
-        if self._weights.newest_first and len(hits) > 1:
+        if self._weights.newest_first and len(hits) > 1 and not names_time(query):
             first = [hit.item for hit in hits[:_LOOKED_AT]]
             order[:_LOOKED_AT] = newest_first(first, vectors[:_LOOKED_AT], asked.text, asked.language)
             hits = [raised(hits[place], hit.score) for place, hit in zip(order, hits, strict=True)]
@@ -354,8 +361,12 @@ class Searcher:
         then = history.read(connection, query, when, self._embedder, asked.language)
         words = then.shelf.words(asked.terms, asked.groups, related=self._weights.related, load=then.load)
         meaning = aim.scale.meaning(then.vectors @ aim.vector)
-        told = evidence(then.shelf, asked, None, meaning, words, then.load, self._weights)
+        lifted = lift(query, then.shelf, then.load) if self._weights.window else None
+        told = evidence(then.shelf, asked, None, meaning, words, then.load, self._weights, lifted=lifted)
         ranked = fuse(told, self._weights, explain=query.explain, strategy="history")
+        if query.bounds is not None:
+            places = np.searchsorted(then.shelf.roll.pks, ranked.pks)
+            ranked = ranked.at(query.bounds.hold(then.shelf.roll.created)[places])
         best = ranked.at(slice(0, _wanted(query, self._weights)))
         places = np.searchsorted(then.shelf.roll.pks, best.pks)
         items = [then.items[pk] for pk in best.pks.tolist()]

@@ -9,6 +9,7 @@ Probabilistic Relevance Framework: BM25 and Beyond"), with the idf that Lucene m
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -238,6 +239,13 @@ class Shelf:
         """How recent each memory's latest statement is among all of them, 0 (oldest) to 1; equal times are equal."""
         times = self.roll.updated
         return np.searchsorted(np.sort(times), times) / max(1, len(times) - 1)
+
+    @cached_property
+    def years(self) -> list[int]:
+        """The years in which memories were said, and those around them, in which what they tell of may lie."""
+        said = np.unique(self.roll.created.astype("datetime64[s]").astype("datetime64[Y]").astype(np.int64) + 1970)
+        around = np.unique(np.concatenate([said - 1, said, said + 1]))
+        return [year for year in around.tolist() if date.min.year < year < date.max.year]
 
     @cached_property
     def groups(self) -> Groups:

@@ -1,12 +1,11 @@
 """Periods that a text names: days, months, seasons, years and parts of them, and what lies before and after them.
 
-English and Chinese. What is told from today ("last week", 上周) is put into dates first (`dates.dated`). A word alone is no time:
-a month is one where a day, a year or a word like "in" stands beside it, so that nobody's "may" or "march" is taken for one.
+English and Chinese. What is told from today ("last week", 上周) is put into dates first (`dates.dated`). A word alone is no
+time: a month is one where a day, a year or a word like "in" stands beside it, so that nobody's "may" or "march" is one.
 """
 
 from __future__ import annotations
 
-import re
 from calendar import monthrange
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
@@ -17,9 +16,10 @@ from langmem_adapter.statements.dates import MONTHS, dated
 from langmem_adapter.statements.tables import patterns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    import re
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-__all__ = ["LONGEST", "Period", "periods"]
+__all__ = ["LONGEST", "Period", "days_over", "days_told", "periods"]
 
 LONGEST: Final = 2_000
 """Letters of a text that are read."""
@@ -30,6 +30,9 @@ _NTH: Final = {"first": 0, "second": 1, "third": 2, "fourth": 3, "last": -1}
 _NTH_CHINESE: Final = {"第一": 0, "第二": 1, "第三": 2, "第四": 3, "最后一": -1}
 _DAYS: Final = {"day": 1, "week": 7, "month": 30, "year": 365}
 _FEW: Final = 7  # days, weeks, months: what "a few" can be
+_SATURDAY: Final = 5
+_WEEK: Final = 7  # days: of a longer time its days are no marks
+_MOST_DAYS: Final = 100  # a season; of a longer time its months are none
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,62 @@ def periods(text: str, today: date) -> list[Period]:
     text = dated_chinese(dated(text, today), today)
     found = [*_read(text, "ENGLISH", _english, today), *_read(text, "CHINESE", _chinese, today)]
     return [period for _, period in sorted(found, key=lambda each: each[0])]
+
+
+# ── as marks of what is kept ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def days_told(text: str, said: date) -> set[str]:
+    """The dates that a text tells of, as marks that no word looks like: years and months, and few days.
+
+    Example:
+        >>> from datetime import date
+        >>> sorted(days_told("I saw her yesterday", date(2025, 5, 1)))
+        ['@2025', '@2025-04', '@2025-04-30']
+    """
+    marks: set[str] = set()
+    for period in periods(text, said):
+        nearest = min(map(period.moved, (0, -1, 1)), key=lambda each: _apart(each, said)) if period.yearly else period
+        if nearest.begins is not None and nearest.ends is not None:
+            marks |= _marks(nearest.begins, nearest.ends)
+    return marks
+
+
+def _apart(period: Period, day: date) -> int:
+    return abs(((period.begins or period.ends or day) - day).days)
+
+
+def _marks(begins: date, ends: date) -> set[str]:
+    days = [begins + timedelta(number) for number in range(min((ends - begins).days, _MOST_DAYS))]
+    if (ends - begins).days > _WEEK:
+        months = {f"@{day:%Y-%m}" for day in days} if len(days) < _MOST_DAYS else set()
+        return months | {f"@{year:04}" for year in {begins.year, (ends - timedelta(1)).year}}
+    return {mark for day in days for mark in (f"@{day:%Y}", f"@{day:%Y-%m}", f"@{day}")}
+
+
+def days_over(begins: date, ends: date, years: Iterable[int]) -> list[str]:
+    """Marks of what is told of the days from *begins* to before *ends*, in some years: whole years, then months, then days.
+
+    Example:
+        >>> from datetime import date
+        >>> days_over(date(2025, 4, 29), date(2025, 6, 1), [2024, 2025])
+        ['@2025-04-29', '@2025-04-30', '@2025-05']
+    """
+    marks: list[str] = []
+    for year in years:
+        day, last = (
+            max(begins, date(year, 1, 1)),
+            min(ends, date(year, 12, 31) + timedelta(1) if year < date.max.year else ends),
+        )
+        if (day, last) == (date(year, 1, 1), date(year + 1, 1, 1)):
+            marks.append(f"@{year:04}")
+            continue
+        while day < last:
+            after = _months(day, 1)
+            whole = day.day == 1 and after <= last
+            marks.append(f"@{day:%Y-%m}" if whole else f"@{day}")
+            day = after if whole else day + timedelta(1)
+    return marks
 
 
 def _read(
@@ -233,8 +292,7 @@ def _counted(whole: Period, begins: date, ends: date, place: int, unit: str) -> 
     if unit == "week":
         first = begins + timedelta(7 * place) if place >= 0 else ends - timedelta(7)
         return replace(whole, begins=first, ends=first + timedelta(7))
-    if place >= 0:
-        first = begins + timedelta((5 - begins.weekday()) % 7 + 7 * place)
-    else:
-        first = ends - timedelta(1) - timedelta((ends - timedelta(1)).weekday() - 5 if (ends - timedelta(1)).weekday() >= 5 else (ends - timedelta(1)).weekday() + 2)
-    return replace(whole, begins=first, ends=first + timedelta(2))
+    saturday = begins + timedelta((_SATURDAY - begins.weekday()) % 7 + 7 * max(place, 0))
+    if place < 0:
+        saturday = ends - timedelta((ends.weekday() - _SATURDAY) % 7 or 7)
+    return replace(whole, begins=saturday, ends=saturday + timedelta(2))
