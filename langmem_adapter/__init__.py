@@ -83,13 +83,14 @@ if TYPE_CHECKING:
     from langmem_adapter.memory import Memory
     from langmem_adapter.records.graph import Entity, Neighbour, Relation, RelationChange
     from langmem_adapter.records.ranking import Ranking
-    from langmem_adapter.records.results import AddResult, Hit, MemoryItem, Page, Revision
+    from langmem_adapter.records.results import Abstained, AddResult, Hit, MemoryItem, Page, Revision, SearchResults
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.records.work import Change
     from langmem_adapter.scoping import MemoryContext
     from langmem_adapter.settings import Settings
 
 __all__ = [
+    "Abstained",
     "AddResult",
     "Change",
     "ConflictError",
@@ -119,6 +120,7 @@ __all__ = [
     "Revision",
     "Scope",
     "ScopeError",
+    "SearchResults",
     "Settings",
     "StorageError",
     "UnknownArgumentError",
@@ -126,6 +128,7 @@ __all__ = [
 ]
 
 _HOMES: Final = {
+    "Abstained": "records.results",
     "AddResult": "records.results",
     "Change": "records.work",
     "Entity": "records.graph",
@@ -142,6 +145,7 @@ _HOMES: Final = {
     "RelationChange": "records.graph",
     "Revision": "records.results",
     "Scope": "records.scope",
+    "SearchResults": "records.results",
     "Settings": "settings",
 }
 _GUESTS: Final = {

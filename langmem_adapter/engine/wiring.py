@@ -28,6 +28,7 @@ from langmem_adapter.pipeline.build import Parts, build_pipeline
 from langmem_adapter.reasoning.models import resolve_model
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.results import AddResult
+from langmem_adapter.search.calibration import Calibration
 from langmem_adapter.search.searcher import Searcher
 from langmem_adapter.settings import Settings, chosen_database
 from langmem_adapter.storage import erasure, meta
@@ -167,6 +168,7 @@ class Engine:
             self.database,
             self.indexer,
             self.embedder,
+            Calibration(self.database, self.embedder, mark),
             weights=self.settings.ranking.suited(mark),
             graph=GraphEvidence() if self.uses_graph else None,
         )

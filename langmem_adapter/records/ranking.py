@@ -34,6 +34,8 @@ class Ranking(BaseModel):
         time: Added to a memory that tells a time, where the question asks for one (LoCoMo's MRR −.01).
         conversation: Added for standing near what answers the question, in the same conversation (LoCoMo −.01; −.05 where the
             question names the wrong person).
+        window: Added to what was said in the time that the question names, or tells of it (LoCoMo −.01, MemoryBank −.06):
+            "what did we talk about on 4 May?" has nothing else to go by.
         graph: Added to a memory that the knowledge graph leads to from what the question names, where there is one.
         newest_first: Show the newer version of a statement before the older one, among the first ten hits.
 
@@ -53,6 +55,7 @@ class Ranking(BaseModel):
     question: _Weight = 0.2
     time: _Weight = 0.2
     conversation: _Weight = 0.8
+    window: _Weight = 1.0
     graph: _Weight = 0.9
     newest_first: bool = True
 
@@ -65,7 +68,9 @@ class Ranking(BaseModel):
     @classmethod
     def plain(cls, words: float) -> Ranking:
         """Meaning and words alone."""
-        return cls(words=words, related=0, speaker=0, question=0, time=0, conversation=0, graph=0, newest_first=False)
+        return cls(
+            words=words, related=0, speaker=0, question=0, time=0, conversation=0, window=0, graph=0, newest_first=False
+        )
 
     @property
     def share(self) -> float:

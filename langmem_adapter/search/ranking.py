@@ -41,6 +41,7 @@ class Evidence:
         told: Where they stand in what was told: two of a conversation are half as near for each 1 between their places; two of
             different ones are `APART`.
         graph: How much the knowledge graph leads to it, 0 to 1.
+        window: How far it lies in the time that the question names, 0 to 1; `None` where it names none.
     """
 
     pks: NDArray[np.int64]
@@ -51,6 +52,7 @@ class Evidence:
     timed: _Bools | None
     told: _Floats | None
     graph: _Floats | None = None
+    window: _Floats | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,6 +119,8 @@ def fuse(
         add("speaker", evidence.named * weights.speaker)
     if evidence.timed is not None and weights.time:
         add("time", evidence.timed * weights.time)
+    if evidence.window is not None and weights.window:
+        add("window", evidence.window * weights.window)
     if evidence.told is not None and weights.conversation:
         add("conversation", unit(nearby(scores, evidence.told), weights.conversation))
     if evidence.graph is not None and weights.graph:

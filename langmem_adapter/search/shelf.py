@@ -9,6 +9,7 @@ Probabilistic Relevance Framework: BM25 and Beyond"), with the idf that Lucene m
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -239,6 +240,13 @@ class Shelf:
     # ── of every memory ─────────────────────────────────────────────────────────────────────────────────────────────
 
     @cached_property
+    def years(self) -> list[int]:
+        """The years in which memories were said, and those around them, in which what they tell of may lie."""
+        said = np.unique(self.roll.created.astype("datetime64[s]").astype("datetime64[Y]").astype(np.int64) + 1970)
+        around = np.unique(np.concatenate([said - 1, said, said + 1]))
+        return [year for year in around.tolist() if date.min.year < year < date.max.year]
+
+    @cached_property
     def names(self) -> dict[str, NDArray[np.bool_]]:
         """Which memories are statements of each speaker who has a name, by the name in small letters."""
         codes = np.unique(self.roll.speakers).tolist()
@@ -294,6 +302,11 @@ class Shelf:
             places, worth = self._scores[group]
             scores[places] += related * worth
         return scores
+
+    def holders(self, terms: Sequence[str], load: Load) -> list[Places]:
+        """For each term the pks of the memories that hold it."""
+        postings = self.postings.of(terms, load)
+        return [postings[term].pks for term in terms]
 
     def marked(self, mark: str, load: Load) -> NDArray[np.bool_]:
         """Which memories bear a mark (`text.marks`)."""

@@ -17,6 +17,7 @@ from langmem_adapter.languages import ENGLISH
 from langmem_adapter.records.cost import tokens_in
 from langmem_adapter.statements.attributes import attributes
 from langmem_adapter.statements.dates import MONTHS
+from langmem_adapter.statements.periods import days_told
 from langmem_adapter.storage.prepared import Prepared, any_of
 from langmem_adapter.storage.tables import memories, scopes, words
 from langmem_adapter.text import marks, text_hash
@@ -126,7 +127,7 @@ def postings(
     time = time.astimezone(UTC)  # as it comes back from the database
     _count(counts, terms_of(f"{time.day} {MONTHS[time.month - 1]} {time.year}", language), _DATE_WEIGHT)
     length = counts.total()
-    counts.update(marks(text, language, own) | attributes(text))
+    counts.update(marks(text, language, own) | attributes(text) | days_told(text, time.date()))
     if tokens > SHORT:
         counts[LONG] = tokens
     return [
