@@ -28,7 +28,7 @@ The house, from the ground up; a room imports only from the rooms above it in th
     storage     owns the truth: tables, transactions, migrations, and the one writer of memories.
     index       owns nearness: vector indexes, always derived from storage and rebuilt from it at any time.
     reasoning   owns judgement: which facts a conversation holds, and what they mean for what is known.
-    embedding   owns vectors of texts: from a model, or from hashes without one.
+    embedding   owns vectors of texts: from a model, or, without one, from a table of word pieces or from hashes.
     mirror      owns the knowledge graph's copy in a graph database, which follows the change feed.
     search      owns ranking: meaning, words, speakers and time joined into one order.
     knowledge   owns `Memory.graph`: walks, pictures, evidence for a search, exports and imports, backfill, suggested merges.
@@ -63,6 +63,7 @@ from langmem_adapter._version import __version__
 if TYPE_CHECKING:
     from langmem_adapter.adapters.middleware import MemoryMiddleware
     from langmem_adapter.embedding.hashing import HashEmbeddings
+    from langmem_adapter.embedding.static import StaticEmbeddings
     from langmem_adapter.errors import (
         ConflictError,
         EmbeddingMismatchError,
@@ -118,6 +119,7 @@ __all__ = [
     "Scope",
     "ScopeError",
     "Settings",
+    "StaticEmbeddings",
     "StorageError",
     "UnknownArgumentError",
     "__version__",
@@ -140,6 +142,7 @@ _HOMES: Final = {
     "Revision": "records.results",
     "Scope": "records.scope",
     "Settings": "settings",
+    "StaticEmbeddings": "embedding.static",
 }
 _GUESTS: Final = {
     "AsyncMemory": "mem0",
