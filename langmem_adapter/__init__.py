@@ -83,13 +83,14 @@ if TYPE_CHECKING:
     )
     from langmem_adapter.memory import Memory
     from langmem_adapter.records.graph import Entity, Neighbour, Relation, RelationChange
-    from langmem_adapter.records.results import AddResult, Hit, MemoryItem, Page, Revision
+    from langmem_adapter.records.results import Abstained, AddResult, Hit, MemoryItem, Page, Revision, SearchResults
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.records.work import Change
     from langmem_adapter.scoping import MemoryContext
     from langmem_adapter.settings import Settings
 
 __all__ = [
+    "Abstained",
     "AddResult",
     "Change",
     "ConflictError",
@@ -118,6 +119,7 @@ __all__ = [
     "Revision",
     "Scope",
     "ScopeError",
+    "SearchResults",
     "Settings",
     "StaticEmbeddings",
     "StorageError",
@@ -126,6 +128,7 @@ __all__ = [
 ]
 
 _HOMES: Final = {
+    "Abstained": "records.results",
     "AddResult": "records.results",
     "Change": "records.work",
     "Entity": "records.graph",
@@ -141,6 +144,7 @@ _HOMES: Final = {
     "RelationChange": "records.graph",
     "Revision": "records.results",
     "Scope": "records.scope",
+    "SearchResults": "records.results",
     "Settings": "settings",
     "StaticEmbeddings": "embedding.static",
 }

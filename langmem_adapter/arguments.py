@@ -22,6 +22,7 @@ __all__ = [
     "memory_id_of",
     "one_of",
     "parse_time",
+    "relevance",
     "scope_if_given",
     "seconds",
 ]
@@ -109,6 +110,17 @@ def seconds(value: object, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
         raise InvalidInputError(f"{name} is a number of seconds from 0, not {quoted(value)}")
     return float(min(value, sys.float_info.max))
+
+
+def relevance(threshold: object) -> float | None:
+    """The least relevance of a hit, from 0 to 1, or `None` for any."""
+    if threshold is None:
+        return None
+    if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
+        raise InvalidInputError(
+            f"threshold is the least relevance of a hit, from 0 to 1 (0 or None keeps every hit), not {quoted(threshold)}"
+        )
+    return float(threshold)
 
 
 def cosine(threshold: object) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from langmem_adapter.arguments import bounded, cosine, filled, flag, memory_id_of, scope_if_given
+from langmem_adapter.arguments import bounded, filled, flag, memory_id_of, relevance, scope_if_given
 from langmem_adapter.engine.wiring import Wired
 from langmem_adapter.filters import parse
 from langmem_adapter.records.results import Page
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from langmem_adapter.records.results import Hit, MemoryItem, Revision
+    from langmem_adapter.records.results import MemoryItem, Revision, SearchResults
     from langmem_adapter.search.rerank import Rerank
 
 __all__ = ["Finding"]
@@ -47,7 +47,7 @@ class Finding(Wired):
         known_at: datetime | str | None = None,
         rerank: Rerank | None = None,
         explain: bool = False,
-    ) -> Plan[list[Hit]]:
+    ) -> Plan[SearchResults]:
         """Find memories by meaning, words, speakers and time; all that anybody committed before the call is searched.
 
         Args:
@@ -57,7 +57,7 @@ class Finding(Wired):
             run_id: The run or session.
             k: At most so many hits, 1 to 10,000.
             filters: Conditions on metadata and on fields of the memory: see `langmem_adapter.filters`.
-            threshold: Least cosine of query and memory, -1 to 1.
+            threshold: Least relevance of a hit, 0 to 1: of the *k* best, those that reach it are given. `None` keeps them all.
             memory_type: Only memories of this type.
             as_of: Search what was true at that moment, by the dates of what was said; datetime or ISO 8601.
             known_at: Search what was known at that moment; with *as_of*, what was then known to have been true. Both read the
@@ -67,7 +67,8 @@ class Finding(Wired):
             explain: Give each hit the parts of its score.
 
         Returns:
-            The hits, best first. `score` orders the hits of this query and compares with no other query's.
+            The hits, best first: a list that also says, in `abstained`, why it is empty. `score` orders the hits of this query
+            and compares with no other query's; `relevance` compares.
 
         Raises:
             ScopeError: No field of the scope is given, or one is blank.
@@ -80,7 +81,7 @@ class Finding(Wired):
             scope=Scope(user_id, agent_id, run_id),
             k=bounded(k),
             filters=parse(filters),
-            threshold=cosine(threshold),
+            threshold=relevance(threshold),
             memory_type=memory_type,
             then=then_of(as_of, known_at),
             rerank=checked(rerank),

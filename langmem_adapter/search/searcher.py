@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from langmem_adapter.records.results import Abstained, SearchResults
 from langmem_adapter.search import history, question, rerank
 from langmem_adapter.search.evidence import candidates, evidence, led_to, with_leads
 from langmem_adapter.search.hits import explained, raised
@@ -82,13 +83,16 @@ class Searcher:
         self._graph = graph
         self._shelves = Shelves()
 
-    def search(self, query: Query) -> list[Hit]:
+    def search(self, query: Query) -> SearchResults:
         """The best hits, best first; sees everything that was committed before it began."""
         asked, standing = self._read(query)
         pool = self._finding(query, asked, standing, self._embedder.query(asked.text)).run()
-        return pool[: query.k] if query.rerank is None else rerank.reranked(query.rerank, pool, query.text, query.k)
+        if query.rerank is None:
+            return pool
+        best = rerank.reranked(query.rerank, pool, query.text, query.k)
+        return SearchResults(best, abstained=pool.abstained)
 
-    async def asearch(self, query: Query) -> list[Hit]:
+    async def asearch(self, query: Query) -> SearchResults:
         """The async twin of `search`."""
         if self._embedder.asks_nobody and query.rerank is None and not is_heard():
             # Once to a thread and back, not twice: under load each way costs a server a tenth of the CPU of a request.
@@ -97,8 +101,9 @@ class Searcher:
         vector = await self._embedder.aquery(asked.text)
         pool = await self._finding(query, asked, standing, vector).arun()
         if query.rerank is None:
-            return pool[: query.k]
-        return await rerank.areranked(query.rerank, pool, query.text, query.k)
+            return pool
+        best = await rerank.areranked(query.rerank, pool, query.text, query.k)
+        return SearchResults(best, abstained=pool.abstained)
 
     def neighbours(
         self, facts: Sequence[str], scope: Scope, *, tokens: int, stated: Sequence[Triple] = ()
@@ -226,21 +231,21 @@ class Searcher:
                 standing = self._shelves.of(connection, query.scope, version)
         return question.read(query.text, standing.shelf.names, standing.shelf.language), standing
 
-    def _finding(self, query: Query, *given: Any) -> Plan[list[Hit]]:
+    def _finding(self, query: Query, *given: Any) -> Plan[SearchResults]:
         return stage(Plan(partial(self._find, query, *given)), "find", inputs={"query": query.text}, shown=shown)
 
-    def _find(self, query: Query, asked: Question, standing: Standing, vector: NDArray[np.float32]) -> list[Hit]:
+    def _find(self, query: Query, asked: Question, standing: Standing, vector: NDArray[np.float32]) -> SearchResults:
         with self._database.reading() as reading:
             if query.then is not None:
-                return self._find_then(reading.connection(), query, query.then, asked, vector)
+                return _given(query, self._find_then(reading.connection(), query, query.then, asked, vector))
             wanted = _wanted(query, self._weights)
-            few = None if query.explain or query.threshold is not None else _SPARE * wanted
+            few = None if query.explain else _SPARE * wanted
             for most in (few, None):
                 ranked = self._rank(reading.connection, standing, query, asked, vector, most=most)
                 hits = self._hits(reading, query, asked, ranked, wanted)
                 if most is None or len(hits) == wanted or len(ranked) < most:
                     break  # else more than the spare ones were deleted this very moment
-            return hits
+            return _given(query, hits)
 
     def _rank(
         self,
@@ -291,8 +296,6 @@ class Searcher:
         return kept if allowed is None else kept & allowed
 
     def _hits(self, reading: Reading, query: Query, asked: Question, ranked: Ranked, wanted: int) -> list[Hit]:
-        if query.threshold is not None:
-            ranked = ranked.at(ranked.meaning >= query.threshold)
         hits: list[Hit] = []
         vectors: list[Vectors] = []
         index = self._indexer.view(reading.connection)
@@ -301,7 +304,8 @@ class Searcher:
             items = memories.best(reading, part.pks.tolist())
             if len(items) < len(part):
                 part = part.at([pk in items for pk in part.pks.tolist()])
-            hits += explained(part, [items[pk] for pk in part.pks.tolist()], ranked if query.explain else None)
+            shown = [items[pk] for pk in part.pks.tolist()]
+            hits += explained(part, shown, np.clip(part.meaning, 0, 1), ranked if query.explain else None)
             vectors += [] if index is None else [index.vectors(part.pks)]
             if len(hits) >= wanted:
                 break
@@ -324,12 +328,23 @@ class Searcher:
         words = then.shelf.words(asked.terms, asked.groups, related=self._weights.related, load=then.load)
         told = evidence(then.shelf, asked, None, then.vectors @ vector, words, then.load, self._weights)
         ranked = fuse(told, self._weights, explain=query.explain, strategy="history")
-        if query.threshold is not None:
-            ranked = ranked.at(ranked.meaning >= query.threshold)
         best = ranked.at(slice(0, _wanted(query, self._weights)))
         places = np.searchsorted(then.shelf.roll.pks, best.pks)
-        hits = explained(best, [then.items[pk] for pk in best.pks.tolist()], ranked if query.explain else None)
+        items = [then.items[pk] for pk in best.pks.tolist()]
+        hits = explained(best, items, np.clip(best.meaning, 0, 1), ranked if query.explain else None)
         return self._ordered(query, asked, hits, then.vectors[places])
+
+
+def _given(query: Query, hits: list[Hit]) -> SearchResults:
+    """The hits that are as relevant as was asked for, or why there are none."""
+    if not hits:
+        return SearchResults(abstained=Abstained("empty"))
+    best = hits[: query.k] if query.rerank is None else hits
+    if query.threshold is None:
+        return SearchResults(best)
+    kept = [hit for hit in best if hit.relevance >= query.threshold]
+    nearest = max(best, key=lambda hit: hit.relevance)
+    return SearchResults(kept, abstained=None if kept else Abstained("below threshold", nearest, query.threshold))
 
 
 def _wanted(query: Query, weights: Weights) -> int:
