@@ -25,11 +25,13 @@ __all__ = [
     "relevance",
     "scope_if_given",
     "seconds",
+    "tokens",
 ]
 
 T = TypeVar("T")
 
 _MOST_HITS: Final = 10_000
+_MOST_TOKENS: Final = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,11 @@ def bounded(k: object, name: str = "k", *, least: int = 1, most: int = _MOST_HIT
     if isinstance(k, bool) or not isinstance(k, int) or not least <= k <= most:
         raise InvalidInputError(f"{name} must be a whole number from {least} to {most:,}, not {quoted(k)}")
     return k
+
+
+def tokens(most: object) -> int | None:
+    """At most how many tokens, or `None` for any number."""
+    return None if most is None else bounded(most, "max_tokens", most=_MOST_TOKENS)
 
 
 def seconds(value: object, name: str) -> float:

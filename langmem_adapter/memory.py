@@ -238,6 +238,7 @@ class Memory(Adding, Finding, Editing):
         filters: Mapping[str, Any] | None = None,
         threshold: float | None = None,
         memory_type: str | None = None,
+        max_tokens: int | None = None,
     ) -> MemoryRetriever:
         """These memories as a LangChain retriever.
 
@@ -249,6 +250,7 @@ class Memory(Adding, Finding, Editing):
             filters: Conditions on metadata and on fields of the memory; see `search`.
             threshold: Least cosine of query and memory, -1 to 1.
             memory_type: Only memories of this type.
+            max_tokens: About how many tokens all texts may have together; see `search`.
 
         Example:
             >>> memory = Memory(":memory:")
@@ -268,6 +270,7 @@ class Memory(Adding, Finding, Editing):
             filters=filters,
             threshold=threshold,
             memory_type=memory_type,
+            max_tokens=max_tokens,
         )
 
     def tools(

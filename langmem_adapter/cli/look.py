@@ -29,6 +29,9 @@ def search(
     *,
     threshold: Annotated[float | None, option(min=-1, max=1, help="Least cosine of query and memory.")] = None,
     memory_type: Annotated[str | None, option("--type", help="Only memories of this type.")] = None,
+    max_tokens: Annotated[
+        int | None, option(min=1, help="About how many tokens all of them may have; long ones are cut.")
+    ] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Say how each score came about; in a pipe as a column of JSON.")
     ] = False,
@@ -49,10 +52,14 @@ def search(
     with call.memory(graph=graph) as memory:
         whose = call.whose(memory.scopes)
         when = {"as_of": as_of, "known_at": known_at}
-        how: dict[str, Any] = {"k": k, "threshold": threshold, "memory_type": memory_type, "explain": explain, **when}
+        how: dict[str, Any] = {"k": k, "threshold": threshold, "memory_type": memory_type, "max_tokens": max_tokens}
+        how |= {"explain": explain, **when}
         hits = memory.search(" ".join(query), **whose, **how)
-        rows = [{**as_data(hit.item), "score": hit.score, **_explained(hit.explanation)} for hit in hits]
-        columns = ("score", "id", "text", *(["explanation"] if explain else []))
+        rows = [
+            {**as_data(hit.item), "score": hit.score, "passage": hit.passage, **_explained(hit.explanation)}
+            for hit in hits
+        ]
+        columns = ("score", "id", "passage" if max_tokens else "text", *(["explanation"] if explain else []))
         if hits or call.output.as_json or not call.output.on_terminal:
             call.output.show(rows, columns=columns, picture=lambda: pictures.hits_table(hits))
         if not hits:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from langmem_adapter.arguments import bounded, filled, flag, memory_id_of, relevance, scope_if_given
+from langmem_adapter.arguments import bounded, filled, flag, memory_id_of, relevance, scope_if_given, tokens
 from langmem_adapter.engine.wiring import Wired
 from langmem_adapter.filters import parse
 from langmem_adapter.records.results import Page
@@ -45,6 +45,7 @@ class Finding(Wired):
         memory_type: str | None = None,
         as_of: datetime | str | None = None,
         known_at: datetime | str | None = None,
+        max_tokens: int | None = None,
         rerank: Rerank | None = None,
         explain: bool = False,
     ) -> Plan[SearchResults]:
@@ -62,6 +63,8 @@ class Finding(Wired):
             as_of: Search what was true at that moment, by the dates of what was said; datetime or ISO 8601.
             known_at: Search what was known at that moment; with *as_of*, what was then known to have been true. Both read the
                 history, and nobody's edits change what it says of the past.
+            max_tokens: About how many tokens the hits may have together, the best first. A long one is cut to the passage that
+                answers (`Hit.passage`; `Hit.cut` tells whether), so that it leaves room for others.
             rerank: A LangChain `BaseDocumentCompressor` that orders the best hits once more, or `"mmr"` for hits that are
                 unlike each other.
             explain: Give each hit the parts of its score.
@@ -86,6 +89,7 @@ class Finding(Wired):
             then=then_of(as_of, known_at),
             rerank=checked(rerank),
             explain=flag(explain, "explain"),
+            max_tokens=tokens(max_tokens),
         )
         plan = Plan.calling(self.engine.searcher.search, self.engine.searcher.asearch, wanted)
         config = run_config("memory.search", wanted.scope, self.engine.reasoner.mode)

@@ -28,6 +28,7 @@ from langmem_adapter.pipeline.build import Parts, build_pipeline
 from langmem_adapter.reasoning.models import resolve_model
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.results import AddResult
+from langmem_adapter.search.calibration import Calibration
 from langmem_adapter.search.ranking import Weights
 from langmem_adapter.search.searcher import Searcher
 from langmem_adapter.settings import Settings, chosen_database
@@ -169,6 +170,7 @@ class Engine:
             self.database,
             self.indexer,
             self.embedder,
+            Calibration(self.database, self.embedder, mark),
             weights=weights,
             graph=GraphEvidence() if self.uses_graph else None,
         )

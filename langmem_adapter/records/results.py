@@ -121,12 +121,15 @@ class Hit:
         score: Orders the hits of one query, higher first; it compares with no other query's.
         relevance: How well it answers the query, 0 to 1; it compares between queries, and `threshold` cuts on it.
         explanation: The parts of the score, where `explain=True`.
+        cut: The passage of its text that answers, with `…` where something is left out; `None` where `max_tokens` had room for
+            all of it.
     """
 
     item: MemoryItem
     score: float
     relevance: float
     explanation: Explanation | None = None
+    cut: str | None = None
 
     @property
     def id(self) -> str:
@@ -135,8 +138,13 @@ class Hit:
 
     @property
     def text(self) -> str:
-        """The memory's text."""
+        """The memory's text, all of it."""
         return self.item.text
+
+    @property
+    def passage(self) -> str:
+        """What is shown of it: its text, or the passage that it was cut to."""
+        return self.item.text if self.cut is None else self.cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +153,12 @@ class Abstained:
 
     Attributes:
         reason: `"empty"`: there was no memory to search; `"small talk"`: the query has no word that asks for anything;
-            `"below threshold"`: what there is answers it too little.
-        nearest: The best hit below the threshold, `None` where there was none.
+            `"below threshold"`: what there is answers it too little; `"no room"`: nothing of any hit fits into `max_tokens`.
+        nearest: The best hit that was not given, `None` where there was none.
         threshold: What it was compared with.
     """
 
-    reason: Literal["empty", "small talk", "below threshold"]
+    reason: Literal["empty", "small talk", "below threshold", "no room"]
     nearest: Hit | None = None
     threshold: float | None = None
 

@@ -31,6 +31,7 @@ class Query:
         then: Search what was true, or known, at a moment.
         rerank: Orders the best hits once more.
         explain: Give the parts of each score.
+        max_tokens: Tokens that all hits together may have.
     """
 
     text: str
@@ -43,3 +44,4 @@ class Query:
     then: Then | None = None
     rerank: Rerank | None = None
     explain: bool = False
+    max_tokens: int | None = None

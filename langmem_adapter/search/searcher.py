@@ -10,17 +10,20 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from langmem_adapter.records.results import Abstained, SearchResults
 from langmem_adapter.search import history, question, rerank
+from langmem_adapter.search.calibration import RAW
 from langmem_adapter.search.evidence import candidates, evidence, led_to, with_leads
 from langmem_adapter.search.hits import explained, raised
 from langmem_adapter.search.neighbours import Neighbourhood, best_that_fit, neighbourhood, room, whole
+from langmem_adapter.search.passages import fitting
 from langmem_adapter.search.query import Query
 from langmem_adapter.search.ranking import Evidence, Ranked, Weights, fuse
+from langmem_adapter.search.relevance import relevance
 from langmem_adapter.search.shelves import Shelves, loader
 from langmem_adapter.search.versions import newest_first
 from langmem_adapter.statements.attributes import attributes
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
     from langmem_adapter.records.results import Hit
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.search.base import EvidenceSource
+    from langmem_adapter.search.calibration import Calibration, Scale
     from langmem_adapter.search.question import Question
     from langmem_adapter.search.shelf import Shelf
     from langmem_adapter.search.shelves import Standing
@@ -56,6 +60,13 @@ _LEADING: Final = 20  # best memories that the knowledge graph is asked to lead 
 _LOOKED_AT: Final = 10  # first hits, among which newer versions are looked for, however many are wanted
 
 
+class _Aim(NamedTuple):
+    """The vector of a question, and what cosines with it mean."""
+
+    vector: NDArray[np.float32]
+    scale: Scale
+
+
 class Searcher:
     """Finds memories by meaning, words, speakers and time.
 
@@ -63,6 +74,7 @@ class Searcher:
         database: The truth.
         indexer: Keeps the vector index up to date.
         embedder: Turns texts into vectors.
+        calibration: What their cosines mean.
         weights: How much each kind of evidence counts.
         graph: Leads to memories from elsewhere.
     """
@@ -72,6 +84,7 @@ class Searcher:
         database: Database,
         indexer: VectorFeed,
         embedder: Embedder,
+        calibration: Calibration,
         *,
         weights: Weights,
         graph: EvidenceSource | None = None,
@@ -79,6 +92,7 @@ class Searcher:
         self._database = database
         self._indexer = indexer
         self._embedder = embedder
+        self._calibration = calibration
         self._weights = weights
         self._graph = graph
         self._shelves = Shelves()
@@ -86,11 +100,13 @@ class Searcher:
     def search(self, query: Query) -> SearchResults:
         """The best hits, best first; sees everything that was committed before it began."""
         asked, standing = self._read(query)
-        pool = self._finding(query, asked, standing, self._embedder.query(asked.text)).run()
-        if query.rerank is None:
-            return pool
-        best = rerank.reranked(query.rerank, pool, query.text, query.k)
-        return SearchResults(best, abstained=pool.abstained)
+        scale = self._calibration.of(asked.text).run()
+        aim = _Aim(self._embedder.query(asked.text), scale)
+        pool = self._finding(query, asked, standing, aim).run()
+        if query.rerank is not None:
+            best = rerank.reranked(query.rerank, pool, query.text, query.k)
+            pool = SearchResults(best, abstained=pool.abstained)
+        return _within(query, asked, pool)
 
     async def asearch(self, query: Query) -> SearchResults:
         """The async twin of `search`."""
@@ -98,12 +114,13 @@ class Searcher:
             # Once to a thread and back, not twice: under load each way costs a server a tenth of the CPU of a request.
             return await beside(self.search, query)
         asked, standing = await beside(self._read, query)
-        vector = await self._embedder.aquery(asked.text)
-        pool = await self._finding(query, asked, standing, vector).arun()
-        if query.rerank is None:
-            return pool
-        best = await rerank.areranked(query.rerank, pool, query.text, query.k)
-        return SearchResults(best, abstained=pool.abstained)
+        scale = await self._calibration.of(asked.text).arun()
+        aim = _Aim(await self._embedder.aquery(asked.text), scale)
+        pool = await self._finding(query, asked, standing, aim).arun()
+        if query.rerank is not None:
+            best = await rerank.areranked(query.rerank, pool, query.text, query.k)
+            pool = SearchResults(best, abstained=pool.abstained)
+        return _within(query, asked, pool)
 
     def neighbours(
         self, facts: Sequence[str], scope: Scope, *, tokens: int, stated: Sequence[Triple] = ()
@@ -146,7 +163,7 @@ class Searcher:
         language = standing.shelf.language
         asked = question.read(query.text, (), language)
         weights = Weights(word=self._weights.word)
-        ranked = self._rank(lambda: connection, standing, query, asked, vector, weights=weights)
+        ranked = self._rank(lambda: connection, standing, query, asked, _Aim(vector, RAW), weights=weights)
         meant, told = (np.argsort(-values, kind="stable") for values in (ranked.meaning, ranked.words))
         return (
             ranked.pks[meant].tolist(),
@@ -234,15 +251,15 @@ class Searcher:
     def _finding(self, query: Query, *given: Any) -> Plan[SearchResults]:
         return stage(Plan(partial(self._find, query, *given)), "find", inputs={"query": query.text}, shown=shown)
 
-    def _find(self, query: Query, asked: Question, standing: Standing, vector: NDArray[np.float32]) -> SearchResults:
+    def _find(self, query: Query, asked: Question, standing: Standing, aim: _Aim) -> SearchResults:
         with self._database.reading() as reading:
             if query.then is not None:
-                return _given(query, self._find_then(reading.connection(), query, query.then, asked, vector))
+                return _given(query, self._find_then(reading.connection(), query, query.then, asked, aim))
             wanted = _wanted(query, self._weights)
             few = None if query.explain else _SPARE * wanted
             for most in (few, None):
-                ranked = self._rank(reading.connection, standing, query, asked, vector, most=most)
-                hits = self._hits(reading, query, asked, ranked, wanted)
+                ranked = self._rank(reading.connection, standing, query, asked, aim, most=most)
+                hits = self._hits(reading, standing, query, asked, ranked, wanted, aim.scale)
                 if most is None or len(hits) == wanted or len(ranked) < most:
                     break  # else more than the spare ones were deleted this very moment
             return _given(query, hits)
@@ -253,7 +270,7 @@ class Searcher:
         standing: Standing,
         query: Query,
         asked: Question,
-        vector: NDArray[np.float32],
+        aim: _Aim,
         *,
         weights: Weights | None = None,
         most: int | None = None,
@@ -264,12 +281,13 @@ class Searcher:
         if index is None:  # no memory exists yet
             return fuse(evidence(shelf, asked, np.empty(0, np.int64), np.empty(0), words, load, weights), weights)
         allowed = self._allowed(connect, query, shelf)
-        places, meaning, strategy = candidates(index, vector, standing, words, allowed, 4 * query.k)
+        places, cosines, strategy = candidates(index, aim.vector, standing, words, allowed, 4 * query.k)
+        meaning = aim.scale.meaning(cosines)
         told = evidence(shelf, asked, places, meaning, words, load, weights)
         if leads := self._leads(connect, standing, query, told, weights):
             if places is not None:
-                places, meaning = with_leads(index, vector, shelf.roll.pks, allowed, places, meaning, leads)
-                told = evidence(shelf, asked, places, meaning, words, load, weights)
+                places, cosines = with_leads(index, aim.vector, shelf.roll.pks, allowed, places, cosines, leads)
+                told = evidence(shelf, asked, places, aim.scale.meaning(cosines), words, load, weights)
             told = replace(told, graph=led_to(told.pks, leads))
         return fuse(told, weights, most=most, explain=query.explain, strategy=strategy)
 
@@ -295,17 +313,28 @@ class Searcher:
         kept: NDArray[np.bool_] = np.isin(shelf.roll.pks, found)
         return kept if allowed is None else kept & allowed
 
-    def _hits(self, reading: Reading, query: Query, asked: Question, ranked: Ranked, wanted: int) -> list[Hit]:
+    def _hits(
+        self,
+        reading: Reading,
+        standing: Standing,
+        query: Query,
+        asked: Question,
+        ranked: Ranked,
+        wanted: int,
+        scale: Scale,
+    ) -> list[Hit]:
         hits: list[Hit] = []
         vectors: list[Vectors] = []
         index = self._indexer.view(reading.connection)
+        load = loader(reading.connection, standing.scope_ids)
         for start in range(0, len(ranked), wanted):  # one round, but for memories deleted this very moment
             part = ranked.at(slice(start, start + wanted))
             items = memories.best(reading, part.pks.tolist())
             if len(items) < len(part):
                 part = part.at([pk in items for pk in part.pks.tolist()])
             shown = [items[pk] for pk in part.pks.tolist()]
-            hits += explained(part, shown, np.clip(part.meaning, 0, 1), ranked if query.explain else None)
+            worth = relevance(part, shown, asked, standing.shelf, load, scale)
+            hits += explained(part, shown, worth, ranked if query.explain else None)
             vectors += [] if index is None else [index.vectors(part.pks)]
             if len(hits) >= wanted:
                 break
@@ -321,17 +350,17 @@ class Searcher:
             return [hits[place] for place in rerank.diverse([hit.score for hit in hits], vectors[order], query.k)]
         return hits
 
-    def _find_then(
-        self, connection: Connection, query: Query, when: Then, asked: Question, vector: NDArray[np.float32]
-    ) -> list[Hit]:
+    def _find_then(self, connection: Connection, query: Query, when: Then, asked: Question, aim: _Aim) -> list[Hit]:
         then = history.read(connection, query, when, self._embedder, asked.language)
         words = then.shelf.words(asked.terms, asked.groups, related=self._weights.related, load=then.load)
-        told = evidence(then.shelf, asked, None, then.vectors @ vector, words, then.load, self._weights)
+        meaning = aim.scale.meaning(then.vectors @ aim.vector)
+        told = evidence(then.shelf, asked, None, meaning, words, then.load, self._weights)
         ranked = fuse(told, self._weights, explain=query.explain, strategy="history")
         best = ranked.at(slice(0, _wanted(query, self._weights)))
         places = np.searchsorted(then.shelf.roll.pks, best.pks)
         items = [then.items[pk] for pk in best.pks.tolist()]
-        hits = explained(best, items, np.clip(best.meaning, 0, 1), ranked if query.explain else None)
+        worth = relevance(best, items, asked, then.shelf, then.load, aim.scale)
+        hits = explained(best, items, worth, ranked if query.explain else None)
         return self._ordered(query, asked, hits, then.vectors[places])
 
 
@@ -345,6 +374,14 @@ def _given(query: Query, hits: list[Hit]) -> SearchResults:
     kept = [hit for hit in best if hit.relevance >= query.threshold]
     nearest = max(best, key=lambda hit: hit.relevance)
     return SearchResults(kept, abstained=None if kept else Abstained("below threshold", nearest, query.threshold))
+
+
+def _within(query: Query, asked: Question, found: SearchResults) -> SearchResults:
+    """The hits within the budget of tokens."""
+    if query.max_tokens is None or not found:
+        return found
+    kept = fitting(found, query.text, query.max_tokens, language=asked.language)
+    return SearchResults(kept, abstained=None if kept else Abstained("no room", found[0]))
 
 
 def _wanted(query: Query, weights: Weights) -> int:

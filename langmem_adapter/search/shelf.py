@@ -311,6 +311,11 @@ class Shelf:
             scores[places] += related * worth
         return scores
 
+    def holders(self, terms: Sequence[str], load: Load) -> list[Places]:
+        """For each term the pks of the memories that hold it."""
+        postings = self.postings.of(terms, load)
+        return [postings[term].pks for term in terms]
+
     def marked(self, mark: str, load: Load) -> NDArray[np.bool_]:
         """Which memories bear a mark (`text.marks`)."""
         if mark not in self._marks:

@@ -19,6 +19,7 @@ from langmem_adapter.index.build import open_index
 from langmem_adapter.index.indexer import Indexer
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import Decision
+from langmem_adapter.search.calibration import Calibration
 from langmem_adapter.search.neighbours import Neighbourhood, room, whole
 from langmem_adapter.search.query import Query
 from langmem_adapter.search.ranking import Weights
@@ -65,7 +66,8 @@ class Desk:
         self.embedder = Embedder(self.embeddings, dimensions=256)
         self.indexer = Interrupted(database, partial(open_index, "faiss"), fingerprint=MARK, dimensions=256)
         weights = Weights(word=word_weight)
-        self.searcher = Searcher(database, self.indexer, self.embedder, weights=weights)
+        calibration = Calibration(database, self.embedder, "test")
+        self.searcher = Searcher(database, self.indexer, self.embedder, calibration, weights=weights)
         self.vectors = HashEmbeddings(256)
 
     def put(self, *texts: str, scope: Scope = ALICE, **fields: Any) -> list[str]:
