@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = [
     "auroc",
     "context_tokens",
-    "fitting",
     "interval",
     "ndcg",
     "percentile",
@@ -92,11 +91,6 @@ def context_tokens(hits: Sequence[Hit]) -> int:
     """
     lines = (f"- {hit.item.created_at:%Y-%m-%d} {hit.item.actor_id or ''}: {hit.text}" for hit in hits)
     return count_tokens_approximately([HumanMessage("\n".join(lines))])
-
-
-def fitting(hits: Sequence[Hit], budget: int) -> int:
-    """How many hits, from the first, are a context of at most *budget* tokens."""
-    return next((n for n in range(len(hits), 0, -1) if context_tokens(hits[:n]) <= budget), 0)
 
 
 def auroc(own: Sequence[float], foreign: Sequence[float]) -> float:

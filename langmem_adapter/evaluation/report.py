@@ -123,13 +123,13 @@ def measured(answer: Answer) -> Measured:
 
     Beside what `metrics` explains: `session recall`, the share of the evidence's sessions among ten hits, and `first session`,
     whether the first hit comes from one of them, where the evidence lies in a conversation; `recall@500 tokens`, the recall of
-    as many hits as fit into so large a context.
+    a search with so small a `max_tokens`.
     """
     question, ten = answer.question, answer.ranks[CONTEXT]
     found = {f"recall@{k}": recall(ranks, question.pieces, k) for k, ranks in sorted(answer.ranks.items())}
     found["mrr"] = reciprocal_rank(ten)
     found[f"ndcg@{CONTEXT}"] = ndcg(ten, question.pieces, CONTEXT)
-    found[f"recall@{BUDGET} tokens"] = recall(answer.ranks[max(answer.ranks)], question.pieces, answer.fitting)
+    found[f"recall@{BUDGET} tokens"] = len(answer.within) / question.pieces
     if question.sessions:
         found["session recall"] = recall(answer.sessions, len(question.sessions), CONTEXT)
         found["first session"] = float(answer.sessions[:1] == (1,))

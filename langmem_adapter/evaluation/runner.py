@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError
-from langmem_adapter.evaluation.metrics import context_tokens, fitting
+from langmem_adapter.evaluation.metrics import context_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,8 @@ CUTS: Final = (5, 10, 20)
 CONTEXT: Final = 10
 """Hits of the search whose order, size and time are measured: what `Memory.search` gives unasked."""
 BUDGET: Final = 500
-"""Tokens of a context that has to do with fewer hits, where these are long."""
+"""Tokens of a smaller context, of which the evidence is measured, too."""
+_MOST: Final = 100  # hits that `BUDGET` tokens may be filled with
 _NAMED: Final = 5  # absent memories in one message
 
 
@@ -51,7 +52,7 @@ class Answer:
         question: The question.
         ranks: For each number of hits asked for, the ranks of the evidence among them; see `metrics`.
         sessions: The same for the sessions that hold the evidence, among ten hits.
-        fitting: How many hits, of the largest number asked for, fit into `BUDGET` tokens.
+        within: The ranks of the evidence among the hits of a search for `BUDGET` tokens.
         relevance: Of the most relevant hit.
         tokens: Tokens of the ten hits as context.
         milliseconds: Time of the search for ten hits, embedding the question included.
@@ -60,7 +61,7 @@ class Answer:
     question: Question
     ranks: Mapping[int, tuple[int, ...]]
     sessions: tuple[int, ...] = ()
-    fitting: int = 0
+    within: tuple[int, ...] = ()
     relevance: float = 0.0
     tokens: int = 0
     milliseconds: float = 0.0
@@ -200,7 +201,7 @@ def _answer(memory: Memory, question: Question, sources: Mapping[str, Source] | 
         question,
         {k: _ranks(_held(question, hits, sources)) for k, hits in lists.items()},
         _ranks([[number in _source(hit, sources).sessions for hit in context] for number in question.sessions]),
-        fitting(lists[max(lists)], BUDGET),
+        _ranks(_held(question, memory.search(question.text, k=_MOST, max_tokens=BUDGET, **whose), sources)),
         best(context),
         context_tokens(context),
         milliseconds,

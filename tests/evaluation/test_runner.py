@@ -176,19 +176,20 @@ def test_a_report_needs_a_question() -> None:
         summarise([])
 
 
-def test_sessions_and_a_budget_are_measured_where_the_evidence_lies_in_a_conversation(memory: Memory) -> None:
-    (first, second) = said(memory, "I live in Oslo", f"I live beside {'the long ' * 300}river")
+def test_sessions_are_measured_where_the_evidence_lies_in_a_conversation(memory: Memory) -> None:
+    (first, second) = said(memory, "I live in Oslo", "The boat is called Sparrow")
     sources = {first: Source({"D1:1"}, {0}), second: Source({"D2:1"}, {1})}
-    asked = [
-        mine("Where is Oslo?", evidence=("D1:1",), sessions=(0,)),
-        mine("Where is Oslo?", evidence=("D1:1", "D2:1"), sessions=(0, 1)),
-        mine("Where is Oslo?", evidence=("D2:1",), sessions=(1,)),
-    ]
+    asked = [mine("Where is Oslo?", evidence=("D1:1",), sessions=wanted) for wanted in ((0,), (0, 1), (1, 2))]
     rows = [measured(each).metrics for each in ask(memory, asked, sources=sources)]
     assert [row["first session"] for row in rows] == [1, 1, 0]
-    assert [row["session recall"] for row in rows] == [1, 1, 1]
-    assert [row["recall@500 tokens"] for row in rows] == [1, 0.5, 0]
+    assert [row["session recall"] for row in rows] == [1, 1, 0.5]
     assert "session recall" not in measured(answer((1,), 1)).metrics
+
+
+def test_a_budget_holds_what_comes_first(memory: Memory) -> None:
+    tea, *oslo = said(memory, "Tea is nice", *(f"House {n} in Oslo has {n} windows, {n + 1} doors" for n in range(60)))
+    asked = [mine("Which house in Oslo has 7 windows?", evidence=(each,)) for each in (oslo[7], tea)]
+    assert [measured(each).metrics["recall@500 tokens"] for each in ask(memory, asked)] == [1, 0]
 
 
 # ── beside another run ────────────────────────────────────────────────────────────────────────────────────────────────
