@@ -38,7 +38,7 @@ The house, from the ground up; a room imports only from the rooms above it in th
     conversation owns what is kept of a talk: logs, roles, summaries, experiences.
     adapters    owns what guests see of it: LangChain's and LangGraph's interfaces, Mem0's and MetaGPT's shapes.
     maintenance owns the care of a database: checkups, a change of the embedding model, tidying.
-    evaluation  owns measurement: data sets, metrics, a run, its report and plot.
+    evaluation  owns measurement: data sets, metrics, a run, its report, another one beside it.
     testing     owns fakes that users may use too.
     server      owns the memory over HTTP: who may call it and how, `/v1`, Mem0's routes, MCP, the page, jobs, log, metrics.
     cli         owns the command `langmem-adapter`.
