@@ -61,7 +61,8 @@ def test_a_date_that_is_none_is_told_with_its_memory(data: Data, database: Path)
 def test_the_distribution_has_one_name_everywhere() -> None:
     assert PROJECT["name"] == DISTRIBUTION == "langchain-langmem-adapter"
     assert PROJECT["optional-dependencies"]["all"] == [
-        f"{DISTRIBUTION}[classic,postgres,redis,server,mcp,metrics,otel,neo4j,static]"
+        f"{DISTRIBUTION}[classic,postgres,redis,server,mcp,metrics,otel,neo4j]",
+        f"{DISTRIBUTION}[static]; platform_machine != 'aarch64'",
     ]
 
 

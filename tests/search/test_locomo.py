@@ -82,11 +82,8 @@ def test_the_file_is_read_whole(conversations: list[Conversation]) -> None:
 def test_ten_hits_hold_the_evidence_and_are_a_small_context(run: Run) -> None:
     floors, found, _ = run
     assert found["overall"].questions == 675
-    assert {
-        metric: found["overall"][metric]
-        for metric in floors.overall
-        if found["overall"][metric] < floors.overall[metric]
-    } == {}
+    for metric, floor in floors.overall.items():
+        assert found["overall"][metric] >= floor, metric
     assert found["adversarial"]["recall@10"] >= floors.adversarial
     assert found.tokens <= 550
 
