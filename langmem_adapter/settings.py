@@ -55,7 +55,8 @@ class Settings(BaseSettings):
     Args:
         database: SQLite path or SQLAlchemy URL; `None` means a file in the user's data directory.
         model: `"offline"` (rules), or a name for LangChain's `init_chat_model`, as `"openai:gpt-5-mini"`.
-        embeddings: `"hash:512"` (offline), or a name for `init_embeddings`, as `"openai:text-embedding-3-small"`.
+        embeddings: `"hash:512"` (offline), `"static"` (offline, too, and better; extra `static`), or a name for
+            `init_embeddings`, as `"openai:text-embedding-3-small"`.
         base_url: An OpenAI-compatible server for both, as `"http://localhost:11434/v1"`; a key is then optional.
         api_key: Its key; never shown, logged or traced.
         model_timeout: Seconds that one call of a chat model or of embeddings may take, all that is asked again included; a

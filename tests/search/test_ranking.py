@@ -22,9 +22,9 @@ ROWS = st.lists(st.tuples(COSINES, BM25), max_size=20)
 WEIGHTS = st.floats(0, 1)
 
 
-def ranked(rows: Sequence[tuple[float, float]], word_weight: float, pks: Sequence[int] | None = None) -> Ranked:
+def ranked(rows: Sequence[tuple[float, float]], words: float, pks: Sequence[int] | None = None) -> Ranked:
     numbers = range(1, len(rows) + 1) if pks is None else pks
-    return fuse(evidence(rows, list(numbers)), Ranking.plain(word_weight))
+    return fuse(evidence(rows, list(numbers)), Ranking.plain(words))
 
 
 def evidence(rows: Sequence[tuple[float, float]], pks: Sequence[int], **more: Any) -> Evidence:
