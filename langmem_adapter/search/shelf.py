@@ -240,6 +240,12 @@ class Shelf:
     # ── of every memory ─────────────────────────────────────────────────────────────────────────────────────────────
 
     @cached_property
+    def recency(self) -> Floats:
+        """How recent each memory's latest statement is among all of them, 0 (oldest) to 1; equal times are equal."""
+        times = self.roll.updated
+        return np.searchsorted(np.sort(times), times) / max(1, len(times) - 1)
+
+    @cached_property
     def years(self) -> list[int]:
         """The years in which memories were said, and those around them, in which what they tell of may lie."""
         said = np.unique(self.roll.created.astype("datetime64[s]").astype("datetime64[Y]").astype(np.int64) + 1970)

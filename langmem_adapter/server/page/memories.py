@@ -54,6 +54,7 @@ _EVIDENCE: Final = {
     "speaker": "the question asks about who said it",
     "time": "the question asks about its time",
     "conversation": "what was said around it answers the question, too",
+    "recency": "how new it is",
     "newer": "it is the newer version of what follows",
     "graph": "the knowledge graph leads to it from who is asked about",
 }
