@@ -13,6 +13,7 @@ import pytest
 from pydantic import SecretStr, ValidationError
 
 from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.records.ranking import Ranking
 from langmem_adapter.settings import Settings, default_database
 
 SECRET = "sk-very-secret"  # noqa: S105 - not one
@@ -242,6 +243,28 @@ def test_a_value_out_of_range_is_refused_by_name(
         monkeypatch.setenv(f"LANGMEM_ADAPTER_{name.upper()}", str(value))
         with pytest.raises(InvalidInputError, match=f"setting '{name}'"):
             Settings()
+
+
+def test_a_ranking_is_put_together_from_all_sources(here: Path, own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own.write_text("[ranking]\nspeaker = 0.1\nwords = 0.2\n")
+    monkeypatch.setenv("LANGMEM_ADAPTER_RANKING", '{"words": 0.3}')
+    assert Settings().ranking == Ranking(speaker=0.1, words=0.3)
+    assert Settings(ranking=Ranking(time=0)).ranking.time == 0
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ('{"words": 2}', "setting 'ranking': weight 'words': Input should be less"),
+        ('{"word_weight": 0.5}', "setting 'ranking': unknown weight 'word_weight'; known are words"),
+        ("words=.5", 'error parsing value for field "ranking".*: write JSON, as LANGMEM_ADAPTER_RANKING='),
+        ("0.5", "setting 'ranking': Input should be a valid dictionary"),
+    ],
+)
+def test_a_ranking_that_cannot_be_is_refused(here: Path, monkeypatch: pytest.MonkeyPatch, said: str, told: str) -> None:
+    monkeypatch.setenv("LANGMEM_ADAPTER_RANKING", said)
+    with pytest.raises(InvalidInputError, match=told):
+        Settings()
 
 
 def test_several_mistakes_are_named_at_once(here: Path) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-import pytest
-
 from langmem_adapter.evaluation.conversations import read_conversations
 from tests.benchmarks import weights
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
 
 def conversation(user: str, answer: str) -> dict[str, object]:
