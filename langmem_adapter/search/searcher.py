@@ -311,7 +311,7 @@ class Searcher:
         order = list(range(len(hits)))
         if self._weights.newest_first and len(hits) > 1:
             first = [hit.item for hit in hits[:_LOOKED_AT]]
-            order[:_LOOKED_AT] = newest_first(first, vectors[:_LOOKED_AT], asked.text, asked.language)
+            order[:_LOOKED_AT] = newest_first(first, asked.text, asked.language)
             hits = [raised(hits[place], hit.score) for place, hit in zip(order, hits, strict=True)]
         if query.rerank == "mmr":
             return [hits[place] for place in rerank.diverse([hit.score for hit in hits], vectors[order], query.k)]
