@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from langmem_adapter.forks import cached_property
 from langmem_adapter.languages import ENGLISH
 from langmem_adapter.statements.attributes import single_valued
+from langmem_adapter.statements.modifiers import leads, owners, sorts
 from langmem_adapter.statements.passages import changed, clauses, over, passage
 from langmem_adapter.statements.questions import Asked, asked, things
 from langmem_adapter.statements.statement import LONGEST
@@ -112,7 +113,7 @@ class _Statement:
         """How surely a later statement of the same speaker is a newer version of this one; 0 where it is none."""
         if not self._single.isdisjoint(newer._single):
             return _SAME_ATTRIBUTE
-        if not self.held:
+        if not self.held or self._of_somebody_else(newer):
             return 0
         if self._wanted.things <= self.held and not self._wanted.kinds and self._ended_by(newer):
             return _GIVEN_ANEW
@@ -134,10 +135,26 @@ class _Statement:
         return bool(value) and over(told) and not value.isdisjoint(things(told, self._language))
 
     def _of_the_same(self, newer: _Statement) -> bool:
-        """Whether a statement is about the same people and things: all of them, or one where it says that something changed."""
-        if self._kin != newer._kin and not (newer._changed and self._kin <= newer._kin):
-            return False
-        return self.held <= newer.held or (newer._changed and not _named(self.held).isdisjoint(newer.held))
+        """Whether a statement names the same things: all of them, or some where it says that something changed."""
+        if self.held <= newer.held:
+            return True
+        shared = _named(self.held) & newer.held
+        others = sorts(newer._text, shared, self._language) - self._known
+        return newer._changed and bool(shared) and not others
+
+    def _of_somebody_else(self, newer: _Statement) -> bool:
+        """Whether a statement is about other people, or about a thing of theirs."""
+        if not newer._leads <= self._kin or not self._kin & self._wanted.things <= newer._kin:
+            return True
+        return not owners(newer._text, self._wanted.things, self._language) <= self._known
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        return subjects(self._text, self._language) | self._wanted.things
+
+    @cached_property
+    def _leads(self) -> frozenset[str]:
+        return leads(self._text, self._language)
 
     def _amount_is_anew(self, newer: _Statement) -> bool:
         mine, other = ({one for one in values(it._text) if one[0] in self._wanted.kinds} for it in (self, newer))
