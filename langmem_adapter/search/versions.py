@@ -14,11 +14,11 @@ from langmem_adapter.forks import cached_property
 from langmem_adapter.languages import ENGLISH
 from langmem_adapter.statements.attributes import single_valued
 from langmem_adapter.statements.modifiers import leads, owners, sorts
-from langmem_adapter.statements.passages import changed, clauses, over, passage
+from langmem_adapter.statements.passages import Clause, changed, clauses, over, passage
 from langmem_adapter.statements.questions import Asked, asked, things
 from langmem_adapter.statements.statement import LONGEST
 from langmem_adapter.statements.values import values
-from langmem_adapter.text import asks, is_cjk, kin, subjects, text_hash
+from langmem_adapter.text import asks, is_cjk, kin, text_hash
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 __all__ = ["newest_first"]
 
 _HALF: Final = 0.5  # of the things that are asked, which both versions name
-_SAME_ATTRIBUTE, _GIVEN_ANEW, _SAID_AGAIN = 3, 2, 1
+_SAME_ATTRIBUTE: Final = 3
+_GIVEN_ANEW: Final = 2
+_SAID_AGAIN: Final = 1
 
 
 def newest_first(items: Sequence[MemoryItem], question: str, language: str = ENGLISH) -> list[int]:
@@ -57,6 +59,8 @@ def newest_first(items: Sequence[MemoryItem], question: str, language: str = ENG
         return order
     told = [_Statement(item, wanted, language) for item in items]
     for older, before in enumerate(told):
+        if not before.answers:
+            continue
         newer = [
             (strength, len(before.held & after.held), after.time, place)
             for place, after in enumerate(told[older + 1 :], older + 1)
@@ -76,28 +80,36 @@ class _Statement:
         self._item, self._wanted, self._language = item, wanted, language
 
     @cached_property
-    def _clauses(self) -> list[str]:
-        return clauses(self._item.text)
+    def _clauses(self) -> tuple[Clause, ...]:
+        return clauses(self._item.text, self._language)
 
     @cached_property
-    def _passage(self) -> list[str]:
-        held = [subjects(clause, self._language) & self._wanted.things for clause in self._clauses]
-        return self._clauses[passage(self._clauses, held)]
+    def _passage(self) -> tuple[Clause, ...]:
+        return passage(self._clauses, self._wanted.things)
 
     @cached_property
     def _text(self) -> str:
-        return " ".join(self._passage)
+        return " ".join(clause.text for clause in self._passage)
 
     @cached_property
     def held(self) -> frozenset[str]:
         """The things asked for that it names."""
-        return subjects(self._text, self._language) & self._wanted.things
+        return self._subjects & self._wanted.things
+
+    @cached_property
+    def _subjects(self) -> frozenset[str]:
+        return frozenset().union(*(clause.subjects for clause in self._passage))
+
+    @cached_property
+    def answers(self) -> bool:
+        """Whether it names half of what is asked."""
+        return bool(self.held) and len(self.held) >= _HALF * len(self._wanted.things)
 
     @cached_property
     def _single(self) -> frozenset[tuple[str, str]]:
         """Subjects and attributes of which it gives the one value."""
         short = len(self._item.text) <= LONGEST
-        read = [clause.strip(" ,;，") for clause in (self._clauses if short else self._passage)]
+        read = [clause.text for clause in (self._clauses if short else self._passage)]
         whole = [self._item.text] if short and not asks(self._item.text) else []
         return frozenset(filter(None, map(single_valued, read + whole)))
 
@@ -111,27 +123,23 @@ class _Statement:
 
     def outdated(self, newer: _Statement) -> int:
         """How surely a later statement of the same speaker is a newer version of this one; 0 where it is none."""
-        if not self._single.isdisjoint(newer._single):
+        if self._single and not self._single.isdisjoint(newer._single):
             return _SAME_ATTRIBUTE
-        if not self.held or self._of_somebody_else(newer):
+        if self._of_somebody_else(newer):
             return 0
         if self._wanted.things <= self.held and not self._wanted.kinds and self._ended_by(newer):
             return _GIVEN_ANEW
-        if not (self._answers and newer._answers and self._of_the_same(newer)):
+        if not (newer.answers and self._of_the_same(newer)):
             return 0
         if self._wanted.kinds:
             return _GIVEN_ANEW if self._amount_is_anew(newer) else 0
         if newer._changed:
             return _GIVEN_ANEW
-        return _SAID_AGAIN if self._wanted.things == self.held else 0
-
-    @property
-    def _answers(self) -> bool:
-        return len(self.held) >= _HALF * len(self._wanted.things)
+        return _SAID_AGAIN if self._wanted.things == self.held and _named(self.held) else 0
 
     def _ended_by(self, newer: _Statement) -> bool:
         value = _named(things(self._text, self._language)) - self._wanted.things
-        told = " ".join(newer._clauses)[:LONGEST]
+        told = " ".join(clause.text for clause in newer._clauses)[:LONGEST]
         return bool(value) and over(told) and not value.isdisjoint(things(told, self._language))
 
     def _of_the_same(self, newer: _Statement) -> bool:
@@ -150,7 +158,7 @@ class _Statement:
 
     @cached_property
     def _known(self) -> frozenset[str]:
-        return subjects(self._text, self._language) | self._wanted.things
+        return self._subjects | self._wanted.things
 
     @cached_property
     def _leads(self) -> frozenset[str]:

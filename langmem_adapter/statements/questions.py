@@ -43,8 +43,7 @@ def asked(question: str, language: str = ENGLISH) -> Asked | None:
         (None, None, None)
     """
     plain = _P["LEAD"].sub("", question)
-    several = _P["SEVERAL"].search(plain) or _P["DONE"].search(plain)
-    if several or _P["THEN"].search(plain) or not (is_cjk(plain) or _of_now(plain)):
+    if not (is_cjk(plain) or _of_now(plain)) or any(_P[name].search(plain) for name in ("THEN", "SEVERAL", "DONE")):
         return None
     return Asked(things(plain, language) - _NO_THING, _kinds(plain))
 
