@@ -18,7 +18,7 @@ from langmem_adapter.statements.passages import Clause, changed, clauses, over, 
 from langmem_adapter.statements.questions import Asked, asked, things
 from langmem_adapter.statements.statement import LONGEST
 from langmem_adapter.statements.values import values
-from langmem_adapter.text import asks, is_cjk, kin, text_hash
+from langmem_adapter.text import asks, is_cjk, kin, subjects, text_hash
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,7 +55,7 @@ def newest_first(items: Sequence[MemoryItem], question: str, language: str = ENG
     """
     order = list(range(len(items)))
     wanted = asked(question, language)
-    if wanted is None:
+    if wanted is None or not wanted.things:
         return order
     told = [_Statement(item, wanted, language) for item in items]
     for older, before in enumerate(told):
@@ -102,8 +102,9 @@ class _Statement:
 
     @cached_property
     def answers(self) -> bool:
-        """Whether it names half of what is asked."""
-        return bool(self.held) and len(self.held) >= _HALF * len(self._wanted.things)
+        """Whether it names half of what is asked; most hits name less anywhere, and need not be parted."""
+        least, things = _HALF * len(self._wanted.things), self._wanted.things
+        return len(subjects(self._item.text, self._language) & things) >= least and len(self.held) >= least
 
     @cached_property
     def _single(self) -> frozenset[tuple[str, str]]:
@@ -135,7 +136,8 @@ class _Statement:
             return _GIVEN_ANEW if self._amount_is_anew(newer) else 0
         if newer._changed:
             return _GIVEN_ANEW
-        return _SAID_AGAIN if self._wanted.things == self.held and _named(self.held) else 0
+        by_name = _named(self.held) or not is_cjk(self._text)  # a Chinese sign may belong to a group by chance: 家 in 大家
+        return _SAID_AGAIN if self._wanted.things == self.held and by_name else 0
 
     def _ended_by(self, newer: _Statement) -> bool:
         value = _named(things(self._text, self._language)) - self._wanted.things

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Clause", "changed", "clauses", "over", "passage"]
 
 _P: Final = patterns("updates", {})
-_READ: Final = 10_000  # letters of a text
+_READ: Final = 4_000  # letters of a text
 _SHORT: Final = 120  # letters of a text whose clauses belong together
 
 
@@ -32,7 +32,7 @@ def clauses(text: str, language: str = ENGLISH) -> tuple[Clause, ...]:
     """The clauses of a text that state something: those of its questions and of its code are left out.
 
     Args:
-        text: Any text; of a long one the first 10,000 letters are read.
+        text: Any text; of a long one the first 4,000 letters are read.
         language: As for `text.words`.
 
     Example:
@@ -42,7 +42,7 @@ def clauses(text: str, language: str = ENGLISH) -> tuple[Clause, ...]:
     return _clauses(text[:_READ], language)
 
 
-@lru_cache(maxsize=1_024)
+@lru_cache(maxsize=2_048)
 def _clauses(text: str, language: str) -> tuple[Clause, ...]:
     plain = text if "```" not in text else _P["FENCED"].sub(" ", text)
     told = (clause for sentence in _P["SENTENCE"].split(plain) for clause in _stating(sentence.strip()))
