@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-__all__ = ["CHANGES", "CHANGES_CJK", "CLITICS", "ELIDED", "IRREGULAR", "KIN", "LIGHT", "RELATED", "STOPWORDS"]
+__all__ = ["CLITICS", "ELIDED", "IRREGULAR", "KIN", "LIGHT", "RELATED", "STOPWORDS"]
 __all__ += ["STOPWORDS_CJK", "TIMES", "TOPICS", "WHEN", "entries"]
 
 
@@ -54,7 +54,3 @@ KIN: Final = frozenset(_LISTS["KIN"].split())
 """Whom a statement may speak of besides the one who makes it."""
 LIGHT: Final = frozenset(_LISTS["LIGHT"].split())
 """Verbs that say little of what a statement is about."""
-CHANGES: Final = frozenset(_LISTS["CHANGES"].split())
-"""English words of statements that something is no longer as it was, as they are written."""
-CHANGES_CJK: Final = tuple(_LISTS["CHANGES_CJK"].split())
-"""The same in Chinese."""

@@ -2,7 +2,7 @@
 
 What was said verbatim stays, also when it was said anew: "I live in Paris", and a year later "I moved to Berlin". Both
 answer the question, and the older one often with more of its words. Similarity alone prefers the stale one more often
-than not (BEAM, Tavakoli et al. 2025, arXiv:2510.27246); nor can it tell a newer version from another matter that is worded alike.
+than not (BEAM, Tavakoli et al. 2025, arXiv:2510.27246); nor can it tell a newer version from another matter in like words.
 What can is structure: who says it, of which thing, and what kind of value is given anew.
 """
 
@@ -128,18 +128,24 @@ class _Statement:
             return _SAME_ATTRIBUTE
         if self._of_somebody_else(newer):
             return 0
-        if self._wanted.things <= self.held and not self._wanted.kinds and self._ended_by(newer):
+        if self._ended_by(newer):
             return _GIVEN_ANEW
-        if not (newer.answers and self._of_the_same(newer)):
-            return 0
+        return self._renewed_by(newer) if newer.answers and self._of_the_same(newer) else 0
+
+    def _renewed_by(self, newer: _Statement) -> int:
         if self._wanted.kinds:
             return _GIVEN_ANEW if self._amount_is_anew(newer) else 0
         if newer._changed:
             return _GIVEN_ANEW
-        by_name = _named(self.held) or not is_cjk(self._text)  # a Chinese sign may belong to a group by chance: 家 in 大家
+        by_name = _named(self.held) or not is_cjk(
+            self._text
+        )  # a Chinese sign may belong to a group by chance: 家 in 大家
         return _SAID_AGAIN if self._wanted.things == self.held and by_name else 0
 
     def _ended_by(self, newer: _Statement) -> bool:
+        """Whether a statement says that what this one answers, an amount aside, is over."""
+        if self._wanted.kinds or not self._wanted.things <= self.held:
+            return False
         value = _named(things(self._text, self._language)) - self._wanted.things
         told = " ".join(clause.text for clause in newer._clauses)[:LONGEST]
         return bool(value) and over(told) and not value.isdisjoint(things(told, self._language))
@@ -166,11 +172,16 @@ class _Statement:
     def _leads(self) -> frozenset[str]:
         return leads(self._text, self._language)
 
+    @cached_property
+    def _amounts(self) -> frozenset[tuple[str, str]]:
+        return frozenset(one for one in values(self._text) if one[0] in self._wanted.kinds)
+
     def _amount_is_anew(self, newer: _Statement) -> bool:
-        mine, other = ({one for one in values(it._text) if one[0] in self._wanted.kinds} for it in (self, newer))
-        if not other - mine:
+        """Whether a statement gives another amount: of the same kind, or the first one where it says that something changed."""
+        if not newer._amounts - self._amounts:
             return False
-        return not {kind for kind, _ in mine}.isdisjoint(kind for kind, _ in other) if mine else newer._changed
+        kinds, others = ({kind for kind, _ in it} for it in (self._amounts, newer._amounts))
+        return not kinds.isdisjoint(others) if kinds else newer._changed
 
 
 def _named(told: frozenset[str]) -> frozenset[str]:

@@ -1,8 +1,9 @@
-"""What tells one thing from another of its kind: whose it is ("Ben's rent", 公司的房租), and of which sort ("the report page")."""
+"""What tells a thing from another of its kind: whose it is ("Ben's rent", 公司的房租), and its sort ("the report page")."""
 
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.languages import ENGLISH
@@ -40,10 +41,11 @@ def owners(text: str, things: frozenset[str], language: str = ENGLISH) -> frozen
         >>> owners("Ben's rent was raised", frozenset({"rent"})), owners("公司的房租涨了", frozenset({"房租"}))
         (frozenset({'ben'}), frozenset({'公司'}))
     """
-    chinese = (found[1] for found in _OWNED.finditer(text) if subjects(found[2], language) & things)
+    chinese = (found[1] for found in _OWNED.finditer(text) if _is(found[2], things, language))
     named = [one for one in chinese if not _MINE.fullmatch(one)]
-    told = _WORD.findall(text.replace("’", "'"))
-    named += [one[:-2] for one, of in zip(told, told[1:], strict=False) if one.endswith("'s") and _is(of, things, language)]
+    if "'s" in (plain := text.replace("’", "'")):
+        told = pairwise(_WORD.findall(plain))
+        named += [one[:-2] for one, of in told if one.endswith("'s") and _is(of, things, language)]
     return frozenset().union(*(subjects(one, language) for one in named))
 
 
@@ -51,7 +53,12 @@ def sorts(text: str, things: frozenset[str], language: str = ENGLISH) -> frozens
     """The words that say which of its kind any of some things is: right before it, or behind "of", "for", "with".
 
     Example:
-        >>> sorted(sorts("The report page now loads slowly, until the deadline for the poster", frozenset({"page", "deadlin"})))
+        >>> sorted(
+        ...     sorts(
+        ...         "The report page now loads slowly, until the deadline for the poster",
+        ...         frozenset({"page", "deadlin"}),
+        ...     )
+        ... )
         ['poster', 'report']
     """
     told = _WORD.findall(text)
