@@ -345,7 +345,7 @@ class Searcher:
     ) -> list[Hit]:
         hits: list[Hit] = []
         vectors: list[Vectors] = []
-        index = self._indexer.view(reading.connection)
+        index = self._indexer.view(reading.connection) if query.rerank == "mmr" else None
         load = loader(reading.connection, standing.scope_ids)
         for start in range(0, len(ranked), wanted):  # one round, but for memories deleted this very moment
             part = ranked.at(slice(start, start + wanted))
@@ -358,15 +358,15 @@ class Searcher:
             vectors += [] if index is None else [index.vectors(part.pks)]
             if len(hits) >= wanted:
                 break
-        return self._ordered(query, asked, hits[:wanted], np.concatenate(vectors)[:wanted]) if hits else []
+        return self._ordered(query, asked, hits[:wanted], np.concatenate(vectors)[:wanted] if vectors else None)
 
-    def _ordered(self, query: Query, asked: Question, hits: list[Hit], vectors: Vectors) -> list[Hit]:
+    def _ordered(self, query: Query, asked: Question, hits: list[Hit], vectors: Vectors | None) -> list[Hit]:
         order = list(range(len(hits)))
         if self._weights.newest_first and len(hits) > 1 and not names_time(query):
             first = [hit.item for hit in hits[:_LOOKED_AT]]
-            order[:_LOOKED_AT] = newest_first(first, vectors[:_LOOKED_AT], asked.text, asked.language)
+            order[:_LOOKED_AT] = newest_first(first, asked.text, asked.language)
             hits = [raised(hits[place], hit.score) for place, hit in zip(order, hits, strict=True)]
-        if query.rerank == "mmr":
+        if query.rerank == "mmr" and vectors is not None:
             return [hits[place] for place in rerank.diverse([hit.score for hit in hits], vectors[order], query.k)]
         return hits
 
