@@ -10,9 +10,8 @@ from langmem_adapter.engine.wiring import Wired
 from langmem_adapter.filters import parse
 from langmem_adapter.records.results import Page
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.search.query import Query
+from langmem_adapter.search.query import Bounds, Query, reference_of
 from langmem_adapter.search.rerank import checked
-from langmem_adapter.search.window import Bounds, reference_of
 from langmem_adapter.storage import memories
 from langmem_adapter.storage.past import page_then, then_of
 from langmem_adapter.telemetry import FOUND, Operation

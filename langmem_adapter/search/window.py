@@ -7,14 +7,12 @@ memory lies in a window by when it was said, first or last, or by a date that it
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from langmem_adapter.arguments import parse_time
-from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.search.query import Bounds
 from langmem_adapter.statements.periods import Period, days_over, periods
 
 if TYPE_CHECKING:
@@ -26,54 +24,7 @@ if TYPE_CHECKING:
     from langmem_adapter.search.query import Query
     from langmem_adapter.search.shelf import Floats, Load, Shelf
 
-__all__ = ["Bounds", "lift", "names_time", "reference_of"]
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """When memories were first said, half-open.
-
-    Attributes:
-        after: From then on; `None` for any time.
-        before: Until then.
-    """
-
-    after: datetime | None = None
-    before: datetime | None = None
-
-    @classmethod
-    def of(cls, after: object, before: object) -> Bounds | None:
-        """What a caller gave; `None` for no bounds.
-
-        Raises:
-            InvalidInputError: One is no time, or nothing lies between them.
-        """
-        begins = None if after is None else parse_time(after, "after")
-        ends = None if before is None else parse_time(before, "before")
-        if begins is not None and ends is not None and ends <= begins:
-            raise InvalidInputError(f"nothing lies between after={begins.isoformat()} and before={ends.isoformat()}")
-        return None if begins is ends is None else cls(begins, ends)
-
-    def hold(self, created: Floats) -> NDArray[np.bool_]:
-        """Which of some moments (Unix seconds) lie within."""
-        begins = -np.inf if self.after is None else self.after.timestamp()
-        ends = np.inf if self.before is None else self.before.timestamp()
-        held: NDArray[np.bool_] = (created >= begins) & (created < ends)
-        return held
-
-
-def reference_of(given: Any) -> datetime | None:
-    """The moment that "last week" is told from, in the zone that the caller's days begin in; without one it is UTC.
-
-    Raises:
-        InvalidInputError: It is no time.
-    """
-    if isinstance(given, str):
-        parse_time(given, "reference_date")
-        given = datetime.fromisoformat(given)
-    if isinstance(given, datetime) and given.tzinfo is not None:
-        return given
-    return None if given is None else parse_time(given, "reference_date")
+__all__ = ["lift", "names_time"]
 
 
 def names_time(query: Query) -> bool:

@@ -69,8 +69,9 @@ def periods(text: str, today: date) -> list[Period]:
 
     Example:
         >>> from datetime import date
-        >>> [str(day) for day in (period := periods("What did I do last month?", date(2025, 5, 1))[0]).begins, period.ends]
-        ['2025-04-01', '2025-05-01']
+        >>> [period] = periods("What did I do last month?", date(2025, 5, 1))
+        >>> str(period.begins), str(period.ends)
+        ('2025-04-01', '2025-05-01')
         >>> periods("May I march to the second house?", date(2025, 5, 1)), periods("2月30日", date(2025, 5, 1))
         ([], [])
     """
@@ -165,8 +166,11 @@ def _read(
 
 def _joined(first: Period, last: Period) -> Period:
     """From the beginning of one to the end of another, which has the year where only one is named."""
-    if first.begins is not None and last.begins is not None and first.yearly and not last.yearly:
-        first = first.moved(last.begins.year - first.begins.year)
+    if first.begins is None or last.begins is None:
+        return last
+    years = last.begins.year - first.begins.year
+    if first.yearly != last.yearly:
+        first, last = (first.moved(years), last) if first.yearly else (first, last.moved(-years))
     return Period(first.begins, last.ends, first.yearly and last.yearly)
 
 
