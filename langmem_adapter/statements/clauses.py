@@ -65,9 +65,9 @@ def passage(told: tuple[Clause, ...], things: frozenset[str]) -> tuple[Clause, .
         things: What is asked.
 
     Example:
-        >>> told = clauses("It rains, and I moved my gym to Mondays, so I'm free, which is nice.")
-        >>> [clause.text for clause in passage(told, frozenset({"gym"}))]
-        ['and I moved my gym to Mondays']
+        >>> told = clauses("It rains, and I moved my meeting to Mondays, which is nice.")
+        >>> [clause.text for clause in passage(told, frozenset({"meet"}))]
+        ['and I moved my meeting to Mondays']
     """
     held = [clause.subjects & things for clause in told]
     best = max(range(len(held)), key=lambda place: len(held[place]), default=0)
