@@ -37,7 +37,6 @@ ASKED = {
     "2022年5月我在哪里散步？": 0,
     "今年一月我在哪里散步？": 1,
     "6月17号我在哪里散步？": 3,
-    "2023年之前我在哪里散步？": 0,
 }
 
 
@@ -101,12 +100,12 @@ def test_a_bound_that_is_none_names_the_fix(memory: Memory, wrong: Any, reason: 
 
 
 def test_in_a_large_scope_the_few_of_a_day_are_found() -> None:
-    said = [{"role": "user", "content": f"Chapter {number} of the novel is done."} for number in range(1_500)]
+    said = [{"role": "user", "content": f"Chapter {number} of the novel is done."} for number in range(1_100)]
     with Memory(":memory:") as memory:
         memory.add(said, user_id="ann", timestamp="2023-05-02", infer=False)
         memory.add("I ate plums.", user_id="ann", timestamp="2023-05-04", infer=False)
         assert memory.search("5月4号我写了什么？", user_id="ann")[0].text == "I ate plums."
-        assert memory.search("Which chapter of the novel was it on May 4th?", user_id="ann", k=1_501)[0].text
+        assert memory.search("Which chapter of the novel was it on May 4th?", user_id="ann", k=1_101)[0].text
 
 
 PLAIN = [
@@ -153,6 +152,11 @@ def test_a_day_that_is_told_lies_in_every_window_around_it(day: date, length: in
     assert days_told(f"It was on {day}.", day).isdisjoint(over) != read
 
 
+def test_of_a_huge_text_the_beginning_is_read() -> None:
+    assert days_told(f"{'Tea. ' * LONGEST}1 May 2023", TODAY) == set()
+    assert days_told("1 May 2023, " * LONGEST, TODAY) == {"@2023", "@2023-05", "@2023-05-01"}
+
+
 @settings(max_examples=80, deadline=None)
 @given(
     st.text(st.sampled_from("0123456789-/ 年月日号前上周末第一个May of before and the last week end"), max_size=60),
@@ -161,7 +165,6 @@ def test_a_day_that_is_told_lies_in_every_window_around_it(day: date, length: in
 def test_no_text_and_no_clock_breaks_it(text: str, today: date) -> None:
     for period in periods(text, today):
         assert period.begins is not None or period.ends is not None
-    assert len(days_told("1 May 2023, " * LONGEST, today)) < 10
 
 
 def test_a_wrong_clock_does_no_harm() -> None:
