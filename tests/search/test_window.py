@@ -57,6 +57,28 @@ def test_what_was_said_then_or_tells_of_it_comes_first(memory: Memory, question:
     assert first(memory, question) == WALKS[place][1]
 
 
+HOMES = [
+    ("2022-03-05", "The neighbours play drums at night."),
+    ("2022-09-01", "We moved to the house in Brook Street."),
+    ("2022-12-12", "The neighbours brought us jam."),
+    ("2023-05-05", "The neighbours have a new cat, and the cat likes the neighbours of the neighbours."),
+]
+
+
+def test_an_event_parts_what_was_said_before_it_from_what_was_said_after(memory: Memory) -> None:
+    for day, text in HOMES:
+        memory.add(text, user_id="bea", timestamp=f"{day}T12:00", infer=False)
+    places = {text: place for place, (_, text) in enumerate(HOMES)}
+    asked = {
+        "What about the neighbours before we moved?": {0, 1},
+        "What about the neighbours after we moved?": {1, 2, 3},
+    }
+    for question, first_ones in asked.items():
+        hits = memory.search(question, user_id="bea")
+        assert {places[hit.text] for hit in hits[: len(first_ones)]} == first_ones
+    assert len(memory.search("What about the neighbours before the war?", user_id="bea")) == len(HOMES)
+
+
 def test_it_lifts_and_cuts_nothing_off(memory: Memory) -> None:
     hits = memory.search("Where did I walk last week?", user_id="ann", reference_date=NOW, explain=True)
     assert len(hits) == len(WALKS)
