@@ -59,7 +59,8 @@ class Memory(Adding, Finding, Editing):
             failing that a file in the user's data directory.
         model: A LangChain chat model, a name for `init_chat_model` like `"openai:gpt-5-mini"`, or `"offline"` (rules in
             place of a model, English and Chinese); `None` takes the setting.
-        embeddings: LangChain `Embeddings`, a name for `init_embeddings`, or `"hash:512"` (offline); `None`: the setting.
+        embeddings: LangChain `Embeddings`, a name for `init_embeddings`, or, offline, `"static"` (extra `static`) or
+            `"hash:512"`; `None`: the setting.
         index: `"faiss"` (in this process), `"exact"` (the same in plain numpy), `"pgvector"` (inside Postgres), or any
             LangChain `VectorStore`, which is fed from the database; `None` takes the setting.
         graph: Keep a knowledge graph as well: entities and relations, found in the same call as the facts (see `Memory.graph`);

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from langmem_adapter.search.ranking import Evidence, Groups
-from langmem_adapter.text import ASKS, TELLS_TIME
+from langmem_adapter.search.ranking import Evidence
+from langmem_adapter.text import TELLS_TIME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langmem_adapter.index.base import VectorView
+    from langmem_adapter.records.ranking import Ranking
     from langmem_adapter.search.question import Question
-    from langmem_adapter.search.ranking import Weights
     from langmem_adapter.search.shelf import Load, Shelf
     from langmem_adapter.search.shelves import Standing
 
@@ -33,7 +33,7 @@ def evidence(  # noqa: PLR0913 - what each kind of evidence is read from
     meaning: NDArray[np.floating[Any]],
     words: NDArray[np.float64],
     load: Load,
-    weights: Weights,
+    weights: Ranking,
     *,
     lifted: NDArray[np.float64] | None = None,
 ) -> Evidence:
@@ -57,16 +57,11 @@ def evidence(  # noqa: PLR0913 - what each kind of evidence is read from
         meaning=meaning,
         words=words[here],
         named=reduce(np.logical_or, named)[here] if some else None,
-        asking=shelf.marked(ASKS, load)[here] if weights.question else None,
+        asking=shelf.asking(load)[here] if weights.question else None,
         timed=shelf.marked(TELLS_TIME, load)[here] if asked.when and weights.time else None,
-        conversations=_groups(shelf, places) if weights.conversation else None,
-        recency=shelf.recency[here] if weights.recency else None,
+        told=shelf.told(load)[here] if weights.conversation else None,
         window=None if lifted is None else lifted[here],
     )
-
-
-def _groups(shelf: Shelf, places: NDArray[np.int64] | None) -> Groups:
-    return shelf.groups if places is None else Groups.of(shelf.conversations[places])
 
 
 def candidates(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from langmem_adapter.records.ranking import Ranking
 from langmem_adapter.records.results import Abstained, SearchResults
 from langmem_adapter.search import history, question, rerank
 from langmem_adapter.search.calibration import RAW
@@ -22,9 +23,10 @@ from langmem_adapter.search.hits import explained, raised
 from langmem_adapter.search.neighbours import Neighbourhood, best_that_fit, neighbourhood, room, whole
 from langmem_adapter.search.passages import fitting
 from langmem_adapter.search.query import Query
-from langmem_adapter.search.ranking import Evidence, Ranked, Weights, fuse
+from langmem_adapter.search.ranking import Evidence, Ranked, fuse
 from langmem_adapter.search.relevance import relevance
 from langmem_adapter.search.shelves import Shelves, loader
+from langmem_adapter.search.smalltalk import asks_for, newest
 from langmem_adapter.search.versions import newest_first
 from langmem_adapter.search.window import lift, names_time
 from langmem_adapter.statements.attributes import attributes
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.search.base import EvidenceSource
     from langmem_adapter.search.calibration import Calibration, Scale
+    from langmem_adapter.search.history import Past
     from langmem_adapter.search.question import Question
     from langmem_adapter.search.shelf import Shelf
     from langmem_adapter.search.shelves import Standing
@@ -87,7 +90,7 @@ class Searcher:
         embedder: Embedder,
         calibration: Calibration,
         *,
-        weights: Weights,
+        weights: Ranking,
         graph: EvidenceSource | None = None,
     ) -> None:
         self._database = database
@@ -101,8 +104,10 @@ class Searcher:
     def search(self, query: Query) -> SearchResults:
         """The best hits, best first; sees everything that was committed before it began."""
         asked, standing = self._read(query)
-        scale = self._calibration.of(asked.text).run()
-        aim = _Aim(self._embedder.query(asked.text), scale)
+        wanted = asks_for(query.text, asked.language)
+        if wanted == "nothing":
+            return SearchResults(abstained=Abstained("small talk"))
+        aim = self._aim(asked).run() if wanted == "something" else None
         pool = self._finding(query, asked, standing, aim).run()
         if query.rerank is not None:
             best = rerank.reranked(query.rerank, pool, query.text, query.k)
@@ -115,8 +120,10 @@ class Searcher:
             # Once to a thread and back, not twice: under load each way costs a server a tenth of the CPU of a request.
             return await beside(self.search, query)
         asked, standing = await beside(self._read, query)
-        scale = await self._calibration.of(asked.text).arun()
-        aim = _Aim(await self._embedder.aquery(asked.text), scale)
+        wanted = asks_for(query.text, asked.language)
+        if wanted == "nothing":
+            return SearchResults(abstained=Abstained("small talk"))
+        aim = await self._aim(asked).arun() if wanted == "something" else None
         pool = await self._finding(query, asked, standing, aim).arun()
         if query.rerank is not None:
             best = await rerank.areranked(query.rerank, pool, query.text, query.k)
@@ -163,7 +170,7 @@ class Searcher:
         """Pks by meaning, by words, and by topic, nearest first."""
         language = standing.shelf.language
         asked = question.read(query.text, (), language)
-        weights = Weights(word=self._weights.word)
+        weights = Ranking.plain(self._weights.share)
         ranked = self._rank(lambda: connection, standing, query, asked, _Aim(vector, RAW), weights=weights)
         meant, told = (np.argsort(-values, kind="stable") for values in (ranked.meaning, ranked.words))
         return (
@@ -249,10 +256,14 @@ class Searcher:
                 standing = self._shelves.of(connection, query.scope, version)
         return question.read(query.text, standing.shelf.names, standing.shelf.language), standing
 
+    def _aim(self, asked: Question) -> Plan[_Aim]:
+        vector = Plan.calling(self._embedder.query, self._embedder.aquery, asked.text)
+        return vector.and_then(lambda known: self._calibration.of(asked.text).then(partial(_Aim, known)))
+
     def _finding(self, query: Query, *given: Any) -> Plan[SearchResults]:
         return stage(Plan(partial(self._find, query, *given)), "find", inputs={"query": query.text}, shown=shown)
 
-    def _find(self, query: Query, asked: Question, standing: Standing, aim: _Aim) -> SearchResults:
+    def _find(self, query: Query, asked: Question, standing: Standing, aim: _Aim | None) -> SearchResults:
         with self._database.reading() as reading:
             if query.then is not None:
                 return _given(query, self._find_then(reading.connection(), query, query.then, asked, aim))
@@ -260,7 +271,7 @@ class Searcher:
             few = None if query.explain else _SPARE * wanted
             for most in (few, None):
                 ranked = self._rank(reading.connection, standing, query, asked, aim, most=most)
-                hits = self._hits(reading, standing, query, asked, ranked, wanted, aim.scale)
+                hits = self._hits(reading, standing, query, asked, ranked, wanted, aim)
                 if most is None or len(hits) == wanted or len(ranked) < most:
                     break  # else more than the spare ones were deleted this very moment
             return _given(query, hits)
@@ -271,9 +282,9 @@ class Searcher:
         standing: Standing,
         query: Query,
         asked: Question,
-        aim: _Aim,
+        aim: _Aim | None,
         *,
-        weights: Weights | None = None,
+        weights: Ranking | None = None,
         most: int | None = None,
     ) -> Ranked:
         index, weights = self._indexer.view(connect), weights or self._weights
@@ -282,6 +293,8 @@ class Searcher:
         if index is None:  # no memory exists yet
             return fuse(evidence(shelf, asked, np.empty(0, np.int64), np.empty(0), words, load, weights), weights)
         allowed = self._allowed(connect, query, shelf)
+        if aim is None:
+            return newest(shelf, allowed)
         places, cosines, strategy = candidates(index, aim.vector, standing, words, allowed, 4 * query.k)
         lifted = lift(query, shelf, load) if weights.window else None
         if lifted is not None and places is not None:
@@ -301,7 +314,7 @@ class Searcher:
         standing: Standing,
         query: Query,
         told: Evidence,
-        weights: Weights,
+        weights: Ranking,
     ) -> Mapping[int, float]:
         if self._graph is None or not weights.graph:
             return {}
@@ -328,11 +341,11 @@ class Searcher:
         asked: Question,
         ranked: Ranked,
         wanted: int,
-        scale: Scale,
+        aim: _Aim | None,
     ) -> list[Hit]:
         hits: list[Hit] = []
         vectors: list[Vectors] = []
-        index = self._indexer.view(reading.connection)
+        index = self._indexer.view(reading.connection) if query.rerank == "mmr" else None
         load = loader(reading.connection, standing.scope_ids)
         for start in range(0, len(ranked), wanted):  # one round, but for memories deleted this very moment
             part = ranked.at(slice(start, start + wanted))
@@ -340,39 +353,44 @@ class Searcher:
             if len(items) < len(part):
                 part = part.at([pk in items for pk in part.pks.tolist()])
             shown = [items[pk] for pk in part.pks.tolist()]
-            worth = relevance(part, shown, asked, standing.shelf, load, scale)
+            worth = relevance(part, shown, asked, standing.shelf, load, None if aim is None else aim.scale)
             hits += explained(part, shown, worth, ranked if query.explain else None)
             vectors += [] if index is None else [index.vectors(part.pks)]
             if len(hits) >= wanted:
                 break
-        return self._ordered(query, asked, hits[:wanted], np.concatenate(vectors)[:wanted]) if hits else []
+        return self._ordered(query, asked, hits[:wanted], np.concatenate(vectors)[:wanted] if vectors else None)
 
-    def _ordered(self, query: Query, asked: Question, hits: list[Hit], vectors: Vectors) -> list[Hit]:
+    def _ordered(self, query: Query, asked: Question, hits: list[Hit], vectors: Vectors | None) -> list[Hit]:
         order = list(range(len(hits)))
         if self._weights.newest_first and len(hits) > 1 and not names_time(query):
             first = [hit.item for hit in hits[:_LOOKED_AT]]
-            order[:_LOOKED_AT] = newest_first(first, vectors[:_LOOKED_AT], asked.text, asked.language)
+            order[:_LOOKED_AT] = newest_first(first, asked.text, asked.language)
             hits = [raised(hits[place], hit.score) for place, hit in zip(order, hits, strict=True)]
-        if query.rerank == "mmr":
+        if query.rerank == "mmr" and vectors is not None:
             return [hits[place] for place in rerank.diverse([hit.score for hit in hits], vectors[order], query.k)]
         return hits
 
-    def _find_then(self, connection: Connection, query: Query, when: Then, asked: Question, aim: _Aim) -> list[Hit]:
+    def _find_then(
+        self, connection: Connection, query: Query, when: Then, asked: Question, aim: _Aim | None
+    ) -> list[Hit]:
         then = history.read(connection, query, when, self._embedder, asked.language)
-        words = then.shelf.words(asked.terms, asked.groups, related=self._weights.related, load=then.load)
-        meaning = aim.scale.meaning(then.vectors @ aim.vector)
-        lifted = lift(query, then.shelf, then.load) if self._weights.window else None
-        told = evidence(then.shelf, asked, None, meaning, words, then.load, self._weights, lifted=lifted)
-        ranked = fuse(told, self._weights, explain=query.explain, strategy="history")
+        ranked = newest(then.shelf, None) if aim is None else self._rank_then(query, then, asked, aim)
         if query.bounds is not None:
             places = np.searchsorted(then.shelf.roll.pks, ranked.pks)
             ranked = ranked.at(query.bounds.hold(then.shelf.roll.created)[places])
         best = ranked.at(slice(0, _wanted(query, self._weights)))
         places = np.searchsorted(then.shelf.roll.pks, best.pks)
         items = [then.items[pk] for pk in best.pks.tolist()]
-        worth = relevance(best, items, asked, then.shelf, then.load, aim.scale)
+        worth = relevance(best, items, asked, then.shelf, then.load, None if aim is None else aim.scale)
         hits = explained(best, items, worth, ranked if query.explain else None)
         return self._ordered(query, asked, hits, then.vectors[places])
+
+    def _rank_then(self, query: Query, then: Past, asked: Question, aim: _Aim) -> Ranked:
+        words = then.shelf.words(asked.terms, asked.groups, related=self._weights.related, load=then.load)
+        meaning = aim.scale.meaning(then.vectors @ aim.vector)
+        lifted = lift(query, then.shelf, then.load) if self._weights.window else None
+        told = evidence(then.shelf, asked, None, meaning, words, then.load, self._weights, lifted=lifted)
+        return fuse(told, self._weights, explain=query.explain, strategy="history")
 
 
 def _given(query: Query, hits: list[Hit]) -> SearchResults:
@@ -395,7 +413,7 @@ def _within(query: Query, asked: Question, found: SearchResults) -> SearchResult
     return SearchResults(kept, abstained=None if kept else Abstained("no room", found[0]))
 
 
-def _wanted(query: Query, weights: Weights) -> int:
+def _wanted(query: Query, weights: Ranking) -> int:
     if query.rerank is not None:
         return rerank.pool(query.k)
     return max(query.k, _LOOKED_AT) if weights.newest_first else query.k
