@@ -66,6 +66,8 @@ class Ranked:
         words: BM25 score.
         parts: What each kind of evidence added to the score, by name, where that was asked for.
         strategy: How the vectors were searched.
+        window: How far each lies in the times that the question names, where it names any.
+        graph: How much the knowledge graph leads to it, where there is one.
     """
 
     pks: NDArray[np.int64]
@@ -74,6 +76,8 @@ class Ranked:
     words: _Floats
     parts: dict[str, NDArray[np.floating[Any]]]
     strategy: str = "exact"
+    window: _Floats | None = None
+    graph: _Floats | None = None
 
     def __len__(self) -> int:
         """How many memories."""
@@ -88,6 +92,8 @@ class Ranked:
             self.words[places],
             {name: values[places] for name, values in self.parts.items()},
             self.strategy,
+            None if self.window is None else self.window[places],
+            None if self.graph is None else self.graph[places],
         )
 
 
@@ -126,7 +132,8 @@ def fuse(
     if evidence.graph is not None and weights.graph:
         add("graph", evidence.graph * weights.graph)
     order = _first(scores, len(scores) if most is None else most)
-    return Ranked(evidence.pks, scores, evidence.meaning, evidence.words, parts, strategy).at(order)
+    held = evidence.pks, scores, evidence.meaning, evidence.words
+    return Ranked(*held, parts, strategy, evidence.window, evidence.graph).at(order)
 
 
 def _first(scores: _Floats, most: int) -> NDArray[np.int64]:

@@ -205,17 +205,19 @@ class Searcher:
         return [[rows[pk] for pk in dict.fromkeys(pks) if pk in rows] for pks in found]
 
     def alike(
-        self, vectors: Vectors, scope: Scope, *, memory_type: str, k: int, threshold: float
+        self, texts: Sequence[str], vectors: Vectors, scope: Scope, *, memory_type: str, k: int, threshold: float
     ) -> list[list[tuple[str, float]]]:
-        """For each vector the memories of a type within *scope* that lie as near as the threshold: ids and cosines, best first.
+        """For each text the memories of a type within *scope* that lie as near as the threshold: ids and likeness, best first.
 
         Args:
-            vectors: Unit vectors of texts (not of questions), shape (n, dimensions).
+            texts: Statements, not questions.
+            vectors: Their unit vectors, shape (n, dimensions).
             scope: Which memories.
             memory_type: The same.
             k: At most so many for each.
-            threshold: Least cosine.
+            threshold: Least likeness: a calibrated cosine, see `calibration.Scale`.
         """
+        scales = [self._calibration.of(text).run() for text in texts]
         version = self._pulled()
         with self._database.read() as connection:
             standing = self._shelves.of(connection, scope, version)
@@ -224,7 +226,8 @@ class Searcher:
             if index is None or not len(allowed):
                 return [[] for _ in vectors]
             near = [index.search(vector, k, scopes=standing.scope_ids, pks=allowed) for vector in vectors]
-            found = [[*zip(each.pks.tolist(), each.scores.tolist(), strict=True)] for each in near]
+            likeness = [scale.likeness(each.scores).tolist() for scale, each in zip(scales, near, strict=True)]
+            found = [[*zip(each.pks.tolist(), like, strict=True)] for each, like in zip(near, likeness, strict=True)]
             ids = {row.pk: row.id for row in memories.texts(connection, {pk for pairs in found for pk, _ in pairs}, 0)}
         return [[(ids[pk], score) for pk, score in pairs if score >= threshold and pk in ids] for pairs in found]
 
@@ -358,16 +361,19 @@ class Searcher:
             vectors += [] if index is None else [index.vectors(part.pks)]
             if len(hits) >= wanted:
                 break
-        return self._ordered(query, asked, hits[:wanted], np.concatenate(vectors)[:wanted] if vectors else None)
+        return self._ordered(query, asked, aim, hits[:wanted], np.concatenate(vectors)[:wanted] if vectors else None)
 
-    def _ordered(self, query: Query, asked: Question, hits: list[Hit], vectors: Vectors | None) -> list[Hit]:
+    def _ordered(
+        self, query: Query, asked: Question, aim: _Aim | None, hits: list[Hit], vectors: Vectors | None
+    ) -> list[Hit]:
         order = list(range(len(hits)))
         if self._weights.newest_first and len(hits) > 1 and not names_time(query):
             first = [hit.item for hit in hits[:_LOOKED_AT]]
             order[:_LOOKED_AT] = newest_first(first, asked.text, asked.language)
             hits = [raised(hits[place], hit.score) for place, hit in zip(order, hits, strict=True)]
         if query.rerank == "mmr" and vectors is not None:
-            return [hits[place] for place in rerank.diverse([hit.score for hit in hits], vectors[order], query.k)]
+            scale, scores = RAW if aim is None else aim.scale, [hit.score for hit in hits]
+            return [hits[place] for place in rerank.diverse(scores, vectors[order], query.k, scale)]
         return hits
 
     def _find_then(
@@ -383,7 +389,7 @@ class Searcher:
         items = [then.items[pk] for pk in best.pks.tolist()]
         worth = relevance(best, items, asked, then.shelf, then.load, None if aim is None else aim.scale)
         hits = explained(best, items, worth, ranked if query.explain else None)
-        return self._ordered(query, asked, hits, then.vectors[places])
+        return self._ordered(query, asked, aim, hits, then.vectors[places])
 
     def _rank_then(self, query: Query, then: Past, asked: Question, aim: _Aim) -> Ranked:
         words = then.shelf.words(asked.terms, asked.groups, related=self._weights.related, load=then.load)

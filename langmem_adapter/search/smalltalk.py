@@ -69,6 +69,7 @@ _ASKED_CJK: Final = re.compile(
     "谁|(?<!没)什么|啥|哪|多少|几|怎样|怎么看|如何|介绍|总结|概括|描述|形容|评价|列|记录|(?:知道|记得|了解|认识|忘|印象).*[吗么?？]"
     "|[说讲聊](?:[说讲聊]|一下|一[说讲])"
 )
+_VERBS: Final = frozenset({"like"})  # a function word everywhere else
 _DRAWN_OUT: Final = re.compile(r"([^\W\d])\1{2,}|\b([^\W\d]{1,2}?)\2{2,}\b")
 
 
@@ -113,7 +114,7 @@ def _of_oneself(plain: str) -> bool:
 
 def _content(told: list[str], plain: str, language: str, *, about: bool) -> bool:
     """Whether any of the words asks for something."""
-    rest = meaningful(told, language)
+    rest = meaningful(told, language) | _VERBS.intersection(told)
     if not reads_english(language):
         return bool(rest)
     rest -= _stems("TALK")

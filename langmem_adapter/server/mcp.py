@@ -15,6 +15,7 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
+from langmem_adapter.adapters.talk import bearing
 from langmem_adapter.addresses import cleaned
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import LangmemAdapterError, MissingDependencyError, ScopeError
@@ -173,7 +174,8 @@ def _add_tools(server: FastMCP[Any], memory: Memory, who: Who, *, infer: bool) -
         with _Told():
             how: dict[str, Any] = {"k": k, "max_tokens": max_tokens, "after": after, "before": before}
             hits = await memory.asearch(query, **how, **_whose(who, context, "read"))
-        return [{**_shown(hit.item), "text": hit.passage, "score": hit.score} for hit in hits]
+        best = bearing(hits, k=k, threshold=None)
+        return [{**_shown(hit.item), "text": hit.passage, "relevance": hit.relevance} for hit in best]
 
     @server.tool(annotations=_ADDS)
     async def add_memory(text: Said, context: Call) -> list[dict[str, Any]]:
