@@ -6,17 +6,17 @@ time: a month is one where a day, a year or a word like "in" stands beside it, s
 
 from __future__ import annotations
 
+import re
 from calendar import monthrange
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.statements.chinese_dates import chinese_number, dated_chinese
-from langmem_adapter.statements.dates import MONTHS, dated
+from langmem_adapter.statements.dates import MONTHS, SHORT_DAYS, dated
 from langmem_adapter.statements.tables import patterns
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
 __all__ = ["LONGEST", "Period", "days_over", "days_told", "periods"]
@@ -33,6 +33,14 @@ _FEW: Final = 7  # days, weeks, months: what "a few" can be
 _SATURDAY: Final = 5
 _WEEK: Final = 7  # days: of a longer time its days are no marks
 _MOST_DAYS: Final = 100  # a season; of a longer time its months are none
+
+
+_WORD: Final = re.compile("[a-z]+")
+_A_YEAR: Final = re.compile(r"(?:19|20)\d\d")
+_NAMES: Final = frozenset(name for month in MONTHS for name in (month.lower(), month[:3].lower())) | {*_SEASONS, "sept"}
+_NEAR: Final = frozenset("yesterday today tonight tomorrow ago".split())
+_STEPS: Final = frozenset("last next this".split())
+_STEPPED: Final = _NAMES | {*SHORT_DAYS, *"week weekend month year night morning afternoon evening".split()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +84,16 @@ def periods(text: str, today: date) -> list[Period]:
         ([], [])
     """
     text = text[:LONGEST]
-    if not _P["ANY"].search(text):
-        return []
-    text = dated_chinese(dated(text, today), today)
-    found = [*_read(text, "ENGLISH", _english, today), *_read(text, "CHINESE", _chinese, today)]
+    told = frozenset(_WORD.findall(text.lower()))
+    # The patterns take longer than all else that is done with a text: most need none of them.
+    if not told.isdisjoint(_NEAR) or not (told.isdisjoint(_STEPS) or told.isdisjoint(_STEPPED)):
+        text = dated(text, today)
+    found: list[tuple[int, Period]] = []
+    if not text.isascii():
+        text = dated_chinese(text, today)
+        found += _read(text, "CHINESE", _chinese, today)
+    if not told.isdisjoint(_NAMES) or _A_YEAR.search(text):
+        found += _read(text, "ENGLISH", _english, today)
     return [period for _, period in sorted(found, key=lambda each: each[0])]
 
 
