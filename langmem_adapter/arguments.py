@@ -15,10 +15,10 @@ from langmem_adapter.records.scope import Scope
 __all__ = [
     "Longest",
     "bounded",
-    "cosine",
     "each_of",
     "filled",
     "flag",
+    "likeness",
     "memory_id_of",
     "one_of",
     "parse_time",
@@ -121,22 +121,19 @@ def seconds(value: object, name: str) -> float:
 
 def relevance(threshold: object) -> float | None:
     """The least relevance of a hit, from 0 to 1, or `None` for any."""
-    if threshold is None:
-        return None
-    if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
-        raise InvalidInputError(
-            f"threshold is the least relevance of a hit, from 0 to 1 (0 or None keeps every hit), not {quoted(threshold)}"
-        )
-    return float(threshold)
+    what = "threshold is the least relevance of a hit, from 0 to 1, and no cosine any more (None keeps every hit)"
+    return None if threshold is None else _share(threshold, what)
 
 
-def cosine(threshold: object) -> float | None:
-    """A cosine from -1 to 1, or `None`."""
-    if threshold is None:
-        return None
-    if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not -1 <= threshold <= 1:
-        raise InvalidInputError(f"threshold is a cosine from -1 to 1, not {quoted(threshold)}")
-    return float(threshold)
+def likeness(threshold: object) -> float:
+    """The least likeness of two texts, from 0 to 1."""
+    return _share(threshold, "threshold is a calibrated cosine from 0 (nothing in common) to 1 (the same)")
+
+
+def _share(value: object, what: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise InvalidInputError(f"{what}, not {quoted(value)}")
+    return float(value)
 
 
 def parse_time(value: object, name: str) -> datetime:

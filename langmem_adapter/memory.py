@@ -202,6 +202,7 @@ class Memory(Adding, Finding, Editing):
         agent_id: str | None = None,
         run_id: str | None = None,
         k: int = 10,
+        threshold: float | None = None,
         max_tokens: int | None = 1_000,
     ) -> Runnable[Any, dict[str, Any]]:
         """The first step of a chain: its input, and beside it what is known about it, as text.
@@ -213,6 +214,7 @@ class Memory(Adding, Finding, Editing):
             agent_id: The agent.
             run_id: The run or session.
             k: At most so many.
+            threshold: Least relevance of a memory, 0 to 1; `None`: .3 where there are *k* and more, any where all fit in.
             max_tokens: About how long the text may be; `None` for any length.
         """
         from langmem_adapter.adapters.retriever import recall  # noqa: PLC0415 - a guest, above this floor
@@ -225,6 +227,7 @@ class Memory(Adding, Finding, Editing):
             agent_id=agent_id,
             run_id=run_id,
             k=k,
+            threshold=threshold,
             max_tokens=max_tokens,
         )
 
@@ -248,7 +251,7 @@ class Memory(Adding, Finding, Editing):
             run_id: The run or session.
             k: At most so many.
             filters: Conditions on metadata and on fields of the memory; see `search`.
-            threshold: Least cosine of query and memory, -1 to 1.
+            threshold: Least relevance of a memory, 0 to 1; `None` keeps the *k* best whatever they are.
             memory_type: Only memories of this type.
             max_tokens: About how many tokens all texts may have together; see `search`.
 
@@ -282,6 +285,7 @@ class Memory(Adding, Finding, Editing):
         agent_id: str | None = None,
         run_id: str | None = None,
         k: int = 5,
+        threshold: float | None = None,
         infer: bool = False,
     ) -> list[BaseTool]:
         """Tools with which a model searches, saves, updates and forgets memories by itself.
@@ -293,6 +297,7 @@ class Memory(Adding, Finding, Editing):
             agent_id: The agent.
             run_id: The run or session.
             k: At most so many memories a search.
+            threshold: Least relevance of a memory, 0 to 1; `None`: .3 where there are *k* and more, any where all fit in.
             infer: `False` saves the model's statement as it stands, once; `True` sends it through the pipeline.
 
         Raises:
@@ -307,7 +312,15 @@ class Memory(Adding, Finding, Editing):
         from langmem_adapter.adapters.tools import create_memory_tools  # noqa: PLC0415 - a guest, above this floor
 
         return create_memory_tools(
-            self, tools=tools, names=names, user_id=user_id, agent_id=agent_id, run_id=run_id, k=k, infer=infer
+            self,
+            tools=tools,
+            names=names,
+            user_id=user_id,
+            agent_id=agent_id,
+            run_id=run_id,
+            k=k,
+            threshold=threshold,
+            infer=infer,
         )
 
     # ── looking after it ────────────────────────────────────────────────────────────────────────────────────────────

@@ -117,7 +117,9 @@ class OneRun(Runnable[Q, R], Generic[Q, R]):
 
 def shown(hits: Sequence[Hit]) -> dict[str, Any]:
     """What a run shows of memories that were found."""
-    return {"memories": [{"id": hit.id, "text": hit.text, "score": hit.score} for hit in hits]}
+    return {
+        "memories": [{"id": hit.id, "text": hit.text, "score": hit.score, "relevance": hit.relevance} for hit in hits]
+    }
 
 
 def _recorded(

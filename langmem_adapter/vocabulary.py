@@ -11,8 +11,20 @@ import re
 from pathlib import Path
 from typing import Final
 
-__all__ = ["CHANGES", "CHANGES_CJK", "CLITICS", "ELIDED", "IRREGULAR", "KIN", "LIGHT", "RELATED", "STOPWORDS"]
-__all__ += ["STOPWORDS_CJK", "TIMES", "TOPICS", "WHEN", "entries"]
+__all__ = [
+    "ABOUT",
+    "ABOUT_CJK",
+    "CHANGES",
+    "CHANGES_CJK",
+    "CLITICS",
+    "ELIDED",
+    "IRREGULAR",
+    "KIN",
+    "LIGHT",
+    "RELATED",
+    "STOPWORDS",
+]
+__all__ += ["PHRASE", "STOPWORDS_CJK", "TALK", "TALK_CJK", "TIMES", "TOPICS", "WHEN", "entries"]
 
 
 def entries(file: Path) -> dict[str, str]:
@@ -58,3 +70,13 @@ CHANGES: Final = frozenset(_LISTS["CHANGES"].split())
 """English words of statements that something is no longer as it was, as they are written."""
 CHANGES_CJK: Final = tuple(_LISTS["CHANGES_CJK"].split())
 """The same in Chinese."""
+TALK: Final = frozenset(_LISTS["TALK"].split())
+"""English words of talk that ask for nothing, also when they stand alone."""
+PHRASE: Final = frozenset(_LISTS["PHRASE"].split())
+"""Those that ask for nothing in a phrase ("have a nice day"), and for something when they stand alone ("day")."""
+ABOUT: Final = frozenset(_LISTS["ABOUT"].split())
+"""Those with which people ask what is known."""
+TALK_CJK: Final = frozenset(_LISTS["TALK_CJK"].split())
+"""Chinese words of talk that ask for nothing."""
+ABOUT_CJK: Final = frozenset(_LISTS["ABOUT_CJK"].split())
+"""Those with which people ask what is known."""

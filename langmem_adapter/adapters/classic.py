@@ -76,6 +76,7 @@ class ConversationMemory(BaseMemory):
         human_prefix: Who speaks in the text.
         ai_prefix: Who answers in the text.
         k: At most so many facts; 0 neither looks up nor remembers any.
+        threshold: Least relevance of a fact, 0 to 1; `None`: .3 where there are *k* and more, any where all fit in.
         last: At most so many messages as they are, whether those before are summed up or not; 0 neither reads nor keeps any,
             `None` shows all that are not summed up.
         max_tokens: At most so many tokens of facts, summary and messages together; `None`: a million.
@@ -110,6 +111,7 @@ class ConversationMemory(BaseMemory):
     human_prefix: str = "Human"
     ai_prefix: str = "AI"
     k: int = Field(default=10, ge=0, le=10_000)
+    threshold: float | None = Field(default=None, ge=0, le=1)
     last: int | None = Field(default=None, ge=0, le=10_000)
     max_tokens: int | None = Field(default=4_000, ge=_LEAST, le=_MOST)
     count_tokens: CountTokens = about_tokens
@@ -207,7 +209,8 @@ class ConversationMemory(BaseMemory):
             return Plan(str)
         share = self.max_tokens if self.last == 0 or self.max_tokens is None else self.max_tokens // 4
         shown = listing(share, lambda lines: self._tokens(self._told(lines[0].text)))
-        return looked_up(self.memory, asked(self._question(inputs)), scope, k=self.k, shown=shown)
+        said = asked(self._question(inputs))
+        return looked_up(self.memory, said, scope, k=self.k, threshold=self.threshold, shown=shown)
 
     def _remembering(self, said: Sequence[BaseMessage], call: Mapping[str, Any], scope: Scope) -> Plan[Any]:
         if not self.k:

@@ -18,7 +18,7 @@ from typing_extensions import TypedDict
 from langmem_adapter.adapters.calls import OnError, forgiving
 from langmem_adapter.adapters.talk import answers, asked, latest_turn, listing, looked_up, remembered
 from langmem_adapter.adapters.tools import create_memory_tools
-from langmem_adapter.arguments import flag, one_of
+from langmem_adapter.arguments import flag, one_of, relevance
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import ScopeError
 from langmem_adapter.pipeline.background import BackgroundWriter
@@ -95,6 +95,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         agent_id: The agent, in the same way; it completes the user that comes with the call.
         run_id: The run or session, in the same way.
         k: At most so many memories are recalled.
+        threshold: Least relevance of a memory, 0 to 1; `None`: .3 where there are *k* and more, any where all fit in.
         max_tokens: At most so many tokens of them; the best are taken first.
         about: `"user"` remembers facts about the user; `"agent"` (which needs an agent_id) facts that the agent tells about
             itself.
@@ -136,6 +137,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         agent_id: str | None = None,
         run_id: str | None = None,
         k: int = 10,
+        threshold: float | None = None,
         max_tokens: int | None = 1_000,
         about: Literal["user", "agent"] = "user",
         background: bool | BackgroundWriter = False,
@@ -152,6 +154,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         self._memory = memory
         self._default = MemoryContext(user_id, agent_id, run_id)
         self._k = k
+        self._threshold = relevance(threshold)
         self._listed = listing(max_tokens, count_tokens)
         self._about = about
         self._on_error: OnError = on_error
@@ -202,7 +205,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         said = asked(turn)
         new = said if turn == said else []  # answered before: the agent goes on with a thread, nobody said anything
         place, scope = said[-1].id if said else None, self._scope(runtime)
-        found = looked_up(self._memory, turn, scope, k=self._k, shown=self._listed)
+        found = looked_up(self._memory, turn, scope, k=self._k, threshold=self._threshold, shown=self._listed)
         return forgiving(found, "", on_error=self._on_error, doing="recall").then(
             lambda text: {
                 "memory_asked": new,

@@ -14,6 +14,7 @@ from langchain_core.runnables.base import coerce_to_runnable
 
 from langmem_adapter.adapters.calls import Node, part_of_state, scope_of_call
 from langmem_adapter.adapters.talk import latest_turn, listing, looked_up, parted, remembered
+from langmem_adapter.arguments import relevance
 from langmem_adapter.conversation.experience import ExperienceMemory
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError
@@ -46,6 +47,7 @@ def recall_node(  # noqa: PLR0913 - each is a knob of its own
     agent_id: str | None = None,
     run_id: str | None = None,
     k: int = 10,
+    threshold: float | None = None,
     max_tokens: int | None = 1_000,
     count_tokens: CountTokens = count_tokens_approximately,
 ) -> Runnable[Any, Update]:
@@ -65,6 +67,7 @@ def recall_node(  # noqa: PLR0913 - each is a knob of its own
         agent_id: The agent, in the same way.
         run_id: The run or session, in the same way.
         k: At most so many memories.
+        threshold: Least relevance of a memory, 0 to 1; `None`: .3 where there are *k* and more, any where all fit in.
         max_tokens: At most so many tokens of them.
         count_tokens: Counts them.
 
@@ -92,11 +95,11 @@ def recall_node(  # noqa: PLR0913 - each is a knob of its own
     engine_of(memory, "recall_node")
     check_text(messages_key, "messages_key")
     check_text(output_key, "output_key")
-    shown = listing(max_tokens, count_tokens)
+    shown, least = listing(max_tokens, count_tokens), relevance(threshold)
 
     def plan(state: Any, scope: Scope) -> Plan[Update]:
         turn = latest_turn(part_of_state(state, messages_key, "messages_key"))
-        return looked_up(memory, turn, scope, k=k, shown=shown).then(lambda text: {output_key: text})
+        return looked_up(memory, turn, scope, k=k, threshold=least, shown=shown).then(lambda text: {output_key: text})
 
     return _for_its_scope(plan, MemoryContext(user_id, agent_id, run_id))
 

@@ -14,6 +14,7 @@ from pydantic import ConfigDict, Field
 
 from langmem_adapter.adapters.calls import making, scope_of_call
 from langmem_adapter.adapters.talk import latest_turn, listing, looked_up
+from langmem_adapter.arguments import relevance
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory import Memory  # noqa: TC001 - pydantic reads the annotation of a field
@@ -46,7 +47,7 @@ class MemoryRetriever(BaseRetriever):
         run_id: The run or session, in the same way.
         k: At most so many.
         filters: Conditions on metadata and on fields of the memory; see `Memory.search`.
-        threshold: Least cosine of query and memory, -1 to 1.
+        threshold: Least relevance of a memory, 0 to 1; `None` keeps the *k* best whatever they are.
         memory_type: Only memories of this type.
         max_tokens: About how many tokens all texts may have together; a long one is cut to the passage that answers.
 
@@ -69,7 +70,7 @@ class MemoryRetriever(BaseRetriever):
     run_id: str | None = None
     k: int = Field(default=10, ge=1, le=10_000)
     filters: Mapping[str, Any] | None = None
-    threshold: float | None = None
+    threshold: float | None = Field(default=None, ge=0, le=1)
     memory_type: str | None = None
     max_tokens: int | None = Field(default=None, ge=1)
 
@@ -124,6 +125,7 @@ def recall(  # noqa: PLR0913 - each is a knob of its own
     agent_id: str | None = None,
     run_id: str | None = None,
     k: int = 10,
+    threshold: float | None = None,
     max_tokens: int | None = 1_000,
     count_tokens: CountTokens = count_tokens_approximately,
 ) -> Runnable[Any, dict[str, Any]]:
@@ -140,6 +142,7 @@ def recall(  # noqa: PLR0913 - each is a knob of its own
         agent_id: The agent, in the same way.
         run_id: The run or session, in the same way.
         k: At most so many memories.
+        threshold: Least relevance of a memory, 0 to 1; `None`: .3 where there are *k* and more, any where all fit in.
         max_tokens: At most so many tokens of them.
         count_tokens: Counts them.
 
@@ -157,12 +160,12 @@ def recall(  # noqa: PLR0913 - each is a knob of its own
     check_text(key, "key")
     check_text(output_key, "output_key")
     default = MemoryContext(user_id, agent_id, run_id)
-    shown = listing(max_tokens, count_tokens)
+    shown, least = listing(max_tokens, count_tokens), relevance(threshold)
 
     def plan(given: Any, config: RunnableConfig) -> Plan[dict[str, Any]]:
         inputs = given if isinstance(given, Mapping) else {key: given}
         turn = latest_turn(_question(inputs, key))
-        found = looked_up(memory, turn, scope_of_call(default, config), k=k, shown=shown)
+        found = looked_up(memory, turn, scope_of_call(default, config), k=k, threshold=least, shown=shown)
         return found.then(lambda text: {**inputs, output_key: text})
 
     def run(given: Any, config: RunnableConfig) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import BaseModel, Field
 
 from langmem_adapter.adapters.calls import scope_of_call
-from langmem_adapter.adapters.talk import told
-from langmem_adapter.arguments import bounded, each_of, filled, flag, tokens
+from langmem_adapter.adapters.talk import bearing, told
+from langmem_adapter.arguments import bounded, each_of, filled, flag, relevance, tokens
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import (
     ConflictError,
@@ -101,6 +101,7 @@ def create_memory_tools(  # noqa: PLR0913 - each is a knob of its own
     agent_id: str | None = None,
     run_id: str | None = None,
     k: int = 5,
+    threshold: float | None = None,
     max_tokens: int | None = 1_000,
     infer: bool = False,
 ) -> list[BaseTool]:
@@ -120,6 +121,7 @@ def create_memory_tools(  # noqa: PLR0913 - each is a knob of its own
         agent_id: The agent, in the same way.
         run_id: The run or session, in the same way.
         k: At most so many memories a search.
+        threshold: Least relevance of a memory, 0 to 1; `None`: .3 where there are *k* and more, any where all fit in.
         max_tokens: About how many tokens they may have together; a long one is cut to the passage that answers.
         infer: `False` saves the model's statement as it stands, once. `True` sends it through the pipeline, which compares
             it with what is known, at the cost of its own model calls.
@@ -143,7 +145,7 @@ def create_memory_tools(  # noqa: PLR0913 - each is a knob of its own
     """
     engine, default = engine_of(memory, "create_memory_tools"), MemoryContext(user_id, agent_id, run_id)
     acts: Mapping[MemoryTool, _Act] = {
-        "search": partial(_search, memory, k=bounded(k), max_tokens=tokens(max_tokens)),
+        "search": partial(_search, memory, k=bounded(k), threshold=relevance(threshold), max_tokens=tokens(max_tokens)),
         "save": partial(_infer if flag(infer, "infer") else _save, memory),
         "update": partial(_update, memory),
         "forget": partial(_forget, memory),
@@ -204,8 +206,12 @@ def _told_to_the_model() -> Iterator[None]:
 # ── what they do ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _search(memory: Memory, scope: Scope, query: str, *, k: int, max_tokens: int | None) -> Plan[str]:
-    return _looked_up(memory, scope, query, k=k, max_tokens=max_tokens).then(
+def _search(
+    memory: Memory, scope: Scope, query: str, *, k: int, threshold: float | None, max_tokens: int | None
+) -> Plan[str]:
+    found = _looked_up(memory, scope, query, k=k, max_tokens=max_tokens)
+    best = found.then(partial(bearing, k=k, threshold=threshold))
+    return best.then(
         lambda hits: "\n".join(_line(hit.id, told(hit)) for hit in hits) or "Nothing is remembered about that."
     )
 

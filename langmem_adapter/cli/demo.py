@@ -21,6 +21,7 @@ from langmem_adapter.cli.output import visible
 from langmem_adapter.records.graph import SELF
 from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.results import AddResult, Hit, Revision
+from langmem_adapter.search.relevance import RELEVANT
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -43,7 +44,6 @@ _MESSAGES: Final = (
 )
 _QUESTIONS: Final = ("Where does she live?", "她喜欢吃什么？")
 _RELATIONS: Final = 20
-_LEAST: Final = 0.1  # cosine of an answer; below it there is nothing in common
 _WIDEST: Final = 108
 _INDENT: Final = 4
 
@@ -83,9 +83,12 @@ def _play(stage: "_Stage", memory: "Memory", whose: dict[str, Any], number: int)
 
 
 def _ask(stage: "_Stage", memory: "Memory", whose: dict[str, Any], question: str) -> dict[str, Any]:
-    hits = memory.search(question, k=2, threshold=_LEAST, explain=True, **whose)
+    hits = memory.search(question, k=2, threshold=RELEVANT, explain=True, **whose)
     stage.question(question, hits)
-    return {"question": question, "hits": [{"text": hit.text, "score": hit.score} for hit in hits]}
+    return {
+        "question": question,
+        "hits": [{"text": hit.text, "score": hit.score, "relevance": hit.relevance} for hit in hits],
+    }
 
 
 def _life(stage: "_Stage", memory: "Memory", told: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -204,7 +207,9 @@ class _Stage:
 
 def _why(hit: Hit) -> Text:
     told = hit.explanation
-    parts = "" if told is None else f"meaning {told.meaning:.2f} · words {told.words:.2f}"
+    parts = (
+        "" if told is None else f"relevance {hit.relevance:.2f} · meaning {told.meaning:.2f} · words {told.words:.2f}"
+    )
     return Text(parts, style="dim")
 
 

@@ -27,7 +27,7 @@ def search(
     query: Annotated[list[str], typer.Argument(metavar="QUERY", help="What to look for; quotes are not needed.")],
     k: Limit = 10,
     *,
-    threshold: Annotated[float | None, option(min=-1, max=1, help="Least cosine of query and memory.")] = None,
+    threshold: Annotated[float | None, option(min=0, max=1, help="Least relevance of a hit.")] = None,
     memory_type: Annotated[str | None, option("--type", help="Only memories of this type.")] = None,
     max_tokens: Annotated[
         int | None, option(min=1, help="About how many tokens all of them may have; long ones are cut.")
@@ -56,16 +56,29 @@ def search(
         how |= {"explain": explain, **when}
         hits = memory.search(" ".join(query), **whose, **how)
         rows = [
-            {**as_data(hit.item), "score": hit.score, "passage": hit.passage, **_explained(hit.explanation)}
+            {
+                **as_data(hit.item),
+                "score": hit.score,
+                "relevance": hit.relevance,
+                "passage": hit.passage,
+                **_explained(hit.explanation),
+            }
             for hit in hits
         ]
-        columns = ("score", "id", "passage" if max_tokens else "text", *(["explanation"] if explain else []))
+        columns = (
+            "score",
+            "relevance",
+            "id",
+            "passage" if max_tokens else "text",
+            *(["explanation"] if explain else []),
+        )
         if hits or call.output.as_json or not call.output.on_terminal:
             call.output.show(rows, columns=columns, picture=lambda: pictures.hits_table(hits))
+        if hits.abstained is not None:
+            empty = known_scopes(memory.scopes()) or "the database is empty"
+            why = empty if hits.abstained.reason == "empty" else str(hits.abstained)
+            call.output.note(f"nothing found for {named(whose)}; {why}")
         if not hits:
-            call.output.note(
-                f"nothing found for {named(whose)}; {known_scopes(memory.scopes()) or 'the database is empty'}"
-            )
             raise typer.Exit(ExitCode.NOTHING_FOUND)
 
 

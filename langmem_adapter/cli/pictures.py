@@ -106,13 +106,13 @@ def items_table(items: Iterable[MemoryItem]) -> Table:
 
 def hits_table(hits: Iterable[Hit]) -> Table:
     """Search results, best first, with the parts of the score where they were asked for."""
-    table = plain_table("score", "memory", "updated (UTC)")
+    table = plain_table("score", "relevance", "memory", "updated (UTC)")
     for hit in hits:
         told = _with_id(hit.item, hit.passage)
         if hit.explanation is not None:
             told.append(f"\n{_reasons(hit.explanation)}", style="dim italic")
         updated = Text(moment(hit.item.updated_at), style="dim", no_wrap=True)
-        table.add_row(Text(f"{hit.score:.2f}", style="cyan"), told, updated)
+        table.add_row(Text(f"{hit.score:.2f}", style="cyan"), Text(f"{hit.relevance:.2f}", style="cyan"), told, updated)
     return table
 
 

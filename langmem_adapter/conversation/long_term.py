@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, HumanMessage
 
-from langmem_adapter.arguments import bounded, cosine, each_of, filled
+from langmem_adapter.arguments import bounded, each_of, filled, likeness
 from langmem_adapter.conversation.working import WorkingMemory, causes_of, named_drafts, number_of
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError
@@ -67,7 +67,7 @@ class Similar(NamedTuple):
 
     Attributes:
         message: The message.
-        cosine: Of its vector and that of what was asked, -1 to 1.
+        cosine: Calibrated, of its vector and that of what was asked: 0 where they have nothing in common, 1 if equal.
     """
 
     message: BaseMessage
@@ -129,14 +129,14 @@ class LongTermMemory(WorkingMemory):
         memory: Where it is kept.
         role_id: Whose memory; `None` until `recover_memory` says it.
         watch: Causes whose messages are remembered for good: names or classes; `None`: whatever people and models say.
-        threshold: Least cosine at which two messages are similar. MetaGPT's .1 (squared distance) is .95.
+        threshold: Least calibrated cosine, 0 to 1, at which two messages are similar. MetaGPT's .1 (squared distance) is .95.
         ttl: How long a memory is found; `None` for ever. The log keeps the message.
         ignore_id: See `WorkingMemory`.
         user_id: Whose role it is.
         run_id: The run; each has a log and memories of its own.
 
     Raises:
-        InvalidInputError: *threshold* is no cosine, or *ttl* no length of time.
+        InvalidInputError: *threshold* is not from 0 to 1, or *ttl* no length of time.
         ScopeError: A field of the scope is blank.
 
     Example:
@@ -174,7 +174,7 @@ class LongTermMemory(WorkingMemory):
             )
         self._engine = engine_of(memory, "LongTermMemory")
         self._memory = memory
-        self._threshold = cosine(threshold) or 0.0
+        self._threshold = likeness(threshold)
         self._ttl = ttl
         self._whose = partial(Scope, user_id=user_id, run_id=run_id)
         self._role: Scope | None = None
@@ -380,7 +380,9 @@ class LongTermMemory(WorkingMemory):
         scope = self._scope
 
         def look_up(vectors: Any, most: int = k) -> list[list[Similar]]:
-            found = self._engine.searcher.alike(vectors, scope, memory_type=MESSAGE, k=most, threshold=self._threshold)
+            found = self._engine.searcher.alike(
+                texts, vectors, scope, memory_type=MESSAGE, k=most, threshold=self._threshold
+            )
             said = self._said({memory_id for near in found for memory_id, _ in near})
             mine = [[Similar(said[each], score) for each, score in near if each in said][:k] for near in found]
             # What other scopes within this one remember, or nobody's log holds any more, must not take the places of its own.

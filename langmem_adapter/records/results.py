@@ -96,7 +96,8 @@ class Explanation:
     """Why a hit stands where it stands.
 
     Attributes:
-        meaning: Cosine of query and memory, -1 to 1.
+        meaning: Calibrated cosine of query and memory, whichever embedding model it is: 0 where they have nothing to do with
+            each other, 1 where they are the same.
         words: BM25 score of the words they share, 0 or more, not bounded.
         strategy: How the lists were searched and joined.
         parts: What each kind of evidence added to the score: meaning, words, speaker, question, time, conversation, recency,

@@ -19,10 +19,14 @@ import numpy as np
 from langmem_adapter.errors import StorageError
 from langmem_adapter.storage import meta
 from langmem_adapter.text import is_cjk
+from langmem_adapter.tracing import stage
 from langmem_adapter.twins import Plan
 from langmem_adapter.vocabulary import entries
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from langchain_core.embeddings import Embeddings
     from numpy.typing import NDArray
     from sqlalchemy import Connection
 
@@ -114,41 +118,52 @@ class Calibration:
         name = "CHINESE" if is_cjk(text) else "ENGLISH"
         if name in self._known:
             return Plan.known(self._known[name])
-        return Plan(lambda: self._kept(name)).and_then(
-            lambda kept: self._learning(name) if kept is None else Plan.known(kept)
-        )
+        if self._embedder.asks_nobody:
+            return Plan(lambda: self._knowing(name, _measured(self._embedder.embeddings, *_pairs(name))))
+        kept = Plan(lambda: self._kept(name))
+        return kept.and_then(lambda scale: self._asking(name) if scale is None else Plan.known(scale))
 
     def _key(self, name: str) -> str:
         digest = blake2b(self._fingerprint.encode(), digest_size=16).hexdigest()
         return f"calibration/{_VERSION}/{name[:2]}/{digest}"
 
     def _kept(self, name: str) -> Scale | None:
-        if self._embedder.asks_nobody:
-            return None
         with self._database.read() as connection:
             kept = meta.get(connection, self._key(name))
         return None if kept is None else self._knowing(name, _read(kept))
 
-    def _learning(self, name: str) -> Plan[Scale]:
+    def _asking(self, name: str) -> Plan[Scale]:
         questions, answers = _pairs(name)
-        asked = Plan.each(lambda text: Plan.calling(self._embedder.query, self._embedder.aquery, text), questions)
+        each = Plan.each(lambda text: Plan.calling(self._embedder.query, self._embedder.aquery, text), questions)
         told = Plan.calling(self._embedder.vectors, self._embedder.avectors, answers)
-        measured = asked.and_then(lambda vectors: told.then(lambda others: scale_of(np.stack(vectors), others)))
-        return measured.and_then(lambda scale: Plan(lambda: self._keeping(name, scale)))
+        measured = each.and_then(lambda asked: told.then(lambda others: scale_of(np.stack(asked), others)))
+        calls = stage(measured, "calibrate", inputs={"language": name.lower()}, shown=asdict)
+        return calls.and_then(lambda scale: Plan(lambda: self._keeping(name, scale)))
 
     def _keeping(self, name: str, scale: Scale) -> Scale:
-        if not self._embedder.asks_nobody:
-            # Contract: of processes that measure at once all go by the scale that was written first, so that relevance is
-            # the same in each. `test_all_processes_go_by_the_scale_that_was_kept_first`
-            try:
-                scale = self._database.write(lambda connection: _first(connection, self._key(name), scale))
-            except StorageError:  # a database that takes nothing can still be searched
-                return self._knowing(name, scale)
+        # Contract: of processes that measure at once all go by the scale that was written first, so that relevance is the
+        # same in each. `test_all_processes_go_by_the_scale_that_was_kept_first`
+        try:
+            scale = self._database.write(lambda connection: _first(connection, self._key(name), scale))
+        except StorageError:  # where nothing can be written, there can still be searched
+            return self._knowing(name, scale)
         return self._knowing(name, scale)
 
     def _knowing(self, name: str, scale: Scale) -> Scale:
         self._known[name] = scale
         return scale
+
+
+def _measured(embeddings: Embeddings, questions: Sequence[str], answers: Sequence[str]) -> Scale:
+    return scale_of(
+        _units([embeddings.embed_query(text) for text in questions]), _units(embeddings.embed_documents([*answers]))
+    )
+
+
+def _units(vectors: Sequence[Sequence[float]]) -> UnitVectors:
+    matrix = np.array(vectors, np.float32)
+    units: UnitVectors = matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
+    return units
 
 
 def _first(connection: Connection, key: str, scale: Scale) -> Scale:

@@ -34,7 +34,7 @@ _BY_ANOTHER: Final = 0.8  # of what is said neither by nor of somebody whom the 
 
 
 def relevance(
-    ranked: Ranked, items: Sequence[MemoryItem], asked: Question, shelf: Shelf, load: Load, scale: Scale
+    ranked: Ranked, items: Sequence[MemoryItem], asked: Question, shelf: Shelf, load: Load, scale: Scale | None
 ) -> NDArray[np.float64]:
     """How well each of some memories answers a question.
 
@@ -44,11 +44,13 @@ def relevance(
         asked: The question.
         shelf: All memories of their scope.
         load: Reads words that the shelf does not know yet.
-        scale: Of the embedding model.
+        scale: Of the embedding model; `None` for who asks what is known of them: everything answers that.
 
     Returns:
         Shape (n,), 0 to 1.
     """
+    if scale is None:
+        return np.ones(len(ranked))
     near = np.clip(ranked.meaning / scale.answering, 0, 1)
     told = _WORDS * _answered(ranked.pks, asked, shelf, load) + (1 - _WORDS) * near
     worth: NDArray[np.float64] = np.where(_concerned(ranked.pks, items, asked, shelf), told, _BY_ANOTHER * told)

@@ -25,6 +25,7 @@ from langmem_adapter.search.query import Query
 from langmem_adapter.search.ranking import Evidence, Ranked, Weights, fuse
 from langmem_adapter.search.relevance import relevance
 from langmem_adapter.search.shelves import Shelves, loader
+from langmem_adapter.search.smalltalk import asks_for, newest
 from langmem_adapter.search.versions import newest_first
 from langmem_adapter.statements.attributes import attributes
 from langmem_adapter.storage import memories
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.search.base import EvidenceSource
     from langmem_adapter.search.calibration import Calibration, Scale
+    from langmem_adapter.search.history import Past
     from langmem_adapter.search.question import Question
     from langmem_adapter.search.shelf import Shelf
     from langmem_adapter.search.shelves import Standing
@@ -100,8 +102,10 @@ class Searcher:
     def search(self, query: Query) -> SearchResults:
         """The best hits, best first; sees everything that was committed before it began."""
         asked, standing = self._read(query)
-        scale = self._calibration.of(asked.text).run()
-        aim = _Aim(self._embedder.query(asked.text), scale)
+        wanted = asks_for(query.text, asked.language)
+        if wanted == "nothing":
+            return SearchResults(abstained=Abstained("small talk"))
+        aim = self._aim(asked).run() if wanted == "something" else None
         pool = self._finding(query, asked, standing, aim).run()
         if query.rerank is not None:
             best = rerank.reranked(query.rerank, pool, query.text, query.k)
@@ -114,8 +118,10 @@ class Searcher:
             # Once to a thread and back, not twice: under load each way costs a server a tenth of the CPU of a request.
             return await beside(self.search, query)
         asked, standing = await beside(self._read, query)
-        scale = await self._calibration.of(asked.text).arun()
-        aim = _Aim(await self._embedder.aquery(asked.text), scale)
+        wanted = asks_for(query.text, asked.language)
+        if wanted == "nothing":
+            return SearchResults(abstained=Abstained("small talk"))
+        aim = await self._aim(asked).arun() if wanted == "something" else None
         pool = await self._finding(query, asked, standing, aim).arun()
         if query.rerank is not None:
             best = await rerank.areranked(query.rerank, pool, query.text, query.k)
@@ -197,17 +203,19 @@ class Searcher:
         return [[rows[pk] for pk in dict.fromkeys(pks) if pk in rows] for pks in found]
 
     def alike(
-        self, vectors: Vectors, scope: Scope, *, memory_type: str, k: int, threshold: float
+        self, texts: Sequence[str], vectors: Vectors, scope: Scope, *, memory_type: str, k: int, threshold: float
     ) -> list[list[tuple[str, float]]]:
-        """For each vector the memories of a type within *scope* that lie as near as the threshold: ids and cosines, best first.
+        """For each text the memories of a type within *scope* that lie as near as the threshold: ids and likeness, best first.
 
         Args:
-            vectors: Unit vectors of texts (not of questions), shape (n, dimensions).
+            texts: Statements, not questions.
+            vectors: Their unit vectors, shape (n, dimensions).
             scope: Which memories.
             memory_type: The same.
             k: At most so many for each.
-            threshold: Least cosine.
+            threshold: Least likeness: a calibrated cosine, see `calibration.Scale`.
         """
+        scales = [self._calibration.of(text).run() for text in texts]
         version = self._pulled()
         with self._database.read() as connection:
             standing = self._shelves.of(connection, scope, version)
@@ -216,7 +224,8 @@ class Searcher:
             if index is None or not len(allowed):
                 return [[] for _ in vectors]
             near = [index.search(vector, k, scopes=standing.scope_ids, pks=allowed) for vector in vectors]
-            found = [[*zip(each.pks.tolist(), each.scores.tolist(), strict=True)] for each in near]
+            likeness = [scale.likeness(each.scores).tolist() for scale, each in zip(scales, near, strict=True)]
+            found = [[*zip(each.pks.tolist(), like, strict=True)] for each, like in zip(near, likeness, strict=True)]
             ids = {row.pk: row.id for row in memories.texts(connection, {pk for pairs in found for pk, _ in pairs}, 0)}
         return [[(ids[pk], score) for pk, score in pairs if score >= threshold and pk in ids] for pairs in found]
 
@@ -248,10 +257,14 @@ class Searcher:
                 standing = self._shelves.of(connection, query.scope, version)
         return question.read(query.text, standing.shelf.names, standing.shelf.language), standing
 
+    def _aim(self, asked: Question) -> Plan[_Aim]:
+        vector = Plan.calling(self._embedder.query, self._embedder.aquery, asked.text)
+        return vector.and_then(lambda known: self._calibration.of(asked.text).then(partial(_Aim, known)))
+
     def _finding(self, query: Query, *given: Any) -> Plan[SearchResults]:
         return stage(Plan(partial(self._find, query, *given)), "find", inputs={"query": query.text}, shown=shown)
 
-    def _find(self, query: Query, asked: Question, standing: Standing, aim: _Aim) -> SearchResults:
+    def _find(self, query: Query, asked: Question, standing: Standing, aim: _Aim | None) -> SearchResults:
         with self._database.reading() as reading:
             if query.then is not None:
                 return _given(query, self._find_then(reading.connection(), query, query.then, asked, aim))
@@ -259,7 +272,7 @@ class Searcher:
             few = None if query.explain else _SPARE * wanted
             for most in (few, None):
                 ranked = self._rank(reading.connection, standing, query, asked, aim, most=most)
-                hits = self._hits(reading, standing, query, asked, ranked, wanted, aim.scale)
+                hits = self._hits(reading, standing, query, asked, ranked, wanted, aim)
                 if most is None or len(hits) == wanted or len(ranked) < most:
                     break  # else more than the spare ones were deleted this very moment
             return _given(query, hits)
@@ -270,7 +283,7 @@ class Searcher:
         standing: Standing,
         query: Query,
         asked: Question,
-        aim: _Aim,
+        aim: _Aim | None,
         *,
         weights: Weights | None = None,
         most: int | None = None,
@@ -281,6 +294,8 @@ class Searcher:
         if index is None:  # no memory exists yet
             return fuse(evidence(shelf, asked, np.empty(0, np.int64), np.empty(0), words, load, weights), weights)
         allowed = self._allowed(connect, query, shelf)
+        if aim is None:
+            return newest(shelf, allowed)
         places, cosines, strategy = candidates(index, aim.vector, standing, words, allowed, 4 * query.k)
         meaning = aim.scale.meaning(cosines)
         told = evidence(shelf, asked, places, meaning, words, load, weights)
@@ -321,7 +336,7 @@ class Searcher:
         asked: Question,
         ranked: Ranked,
         wanted: int,
-        scale: Scale,
+        aim: _Aim | None,
     ) -> list[Hit]:
         hits: list[Hit] = []
         vectors: list[Vectors] = []
@@ -333,7 +348,7 @@ class Searcher:
             if len(items) < len(part):
                 part = part.at([pk in items for pk in part.pks.tolist()])
             shown = [items[pk] for pk in part.pks.tolist()]
-            worth = relevance(part, shown, asked, standing.shelf, load, scale)
+            worth = relevance(part, shown, asked, standing.shelf, load, None if aim is None else aim.scale)
             hits += explained(part, shown, worth, ranked if query.explain else None)
             vectors += [] if index is None else [index.vectors(part.pks)]
             if len(hits) >= wanted:
@@ -350,18 +365,23 @@ class Searcher:
             return [hits[place] for place in rerank.diverse([hit.score for hit in hits], vectors[order], query.k)]
         return hits
 
-    def _find_then(self, connection: Connection, query: Query, when: Then, asked: Question, aim: _Aim) -> list[Hit]:
+    def _find_then(
+        self, connection: Connection, query: Query, when: Then, asked: Question, aim: _Aim | None
+    ) -> list[Hit]:
         then = history.read(connection, query, when, self._embedder, asked.language)
-        words = then.shelf.words(asked.terms, asked.groups, related=self._weights.related, load=then.load)
-        meaning = aim.scale.meaning(then.vectors @ aim.vector)
-        told = evidence(then.shelf, asked, None, meaning, words, then.load, self._weights)
-        ranked = fuse(told, self._weights, explain=query.explain, strategy="history")
+        ranked = newest(then.shelf, None) if aim is None else self._rank_then(query, then, asked, aim)
         best = ranked.at(slice(0, _wanted(query, self._weights)))
         places = np.searchsorted(then.shelf.roll.pks, best.pks)
         items = [then.items[pk] for pk in best.pks.tolist()]
-        worth = relevance(best, items, asked, then.shelf, then.load, aim.scale)
+        worth = relevance(best, items, asked, then.shelf, then.load, None if aim is None else aim.scale)
         hits = explained(best, items, worth, ranked if query.explain else None)
         return self._ordered(query, asked, hits, then.vectors[places])
+
+    def _rank_then(self, query: Query, then: Past, asked: Question, aim: _Aim) -> Ranked:
+        words = then.shelf.words(asked.terms, asked.groups, related=self._weights.related, load=then.load)
+        meaning = aim.scale.meaning(then.vectors @ aim.vector)
+        told = evidence(then.shelf, asked, None, meaning, words, then.load, self._weights)
+        return fuse(told, self._weights, explain=query.explain, strategy="history")
 
 
 def _given(query: Query, hits: list[Hit]) -> SearchResults:

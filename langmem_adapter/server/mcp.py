@@ -15,6 +15,7 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
+from langmem_adapter.adapters.talk import bearing
 from langmem_adapter.addresses import cleaned
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import LangmemAdapterError, MissingDependencyError, ScopeError
@@ -164,7 +165,8 @@ def _add_tools(server: FastMCP[Any], memory: Memory, who: Who, *, infer: bool) -
         """Search what is remembered about the user, best match first, each with its id; `…` marks what is left out."""
         with _Told():
             hits = await memory.asearch(query, k=k, max_tokens=max_tokens, **_whose(who, context, "read"))
-        return [{**_shown(hit.item), "text": hit.passage, "score": hit.score} for hit in hits]
+        best = bearing(hits, k=k, threshold=None)
+        return [{**_shown(hit.item), "text": hit.passage, "relevance": hit.relevance} for hit in best]
 
     @server.tool(annotations=_ADDS)
     async def add_memory(text: Said, context: Call) -> list[dict[str, Any]]:

@@ -136,7 +136,7 @@ class _Search(_Ids):
     query: str
     filters: dict[str, Any] | None = Field(None, description="On ids, metadata and fields; AND, OR and NOT join them.")
     top_k: int | None = Field(None, ge=0, le=_MOST, description="At most so many; 100 where nothing is said.")
-    threshold: float | None = Field(None, description="Least cosine of query and memory.")
+    threshold: float | None = Field(None, ge=0, le=1, description="Least relevance, which is the score of a row.")
     explain: bool | None = Field(None, description="Give each row the parts of its score.")
     show_expired: bool | None = None
 

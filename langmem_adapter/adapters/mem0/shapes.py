@@ -137,7 +137,7 @@ def listed(items: Iterable[MemoryItem]) -> list[Row]:
 
 def found(hits: Iterable[Hit], *, threshold: float | None = None) -> list[Row]:
     """Memories as `search` shows them, best first; with the parts of the score where they were asked for."""
-    return [_row(hit.item, {"score": hit.score, **_details(hit, threshold)}) for hit in hits]
+    return [_row(hit.item, {"score": hit.relevance, **_details(hit, threshold)}) for hit in hits]
 
 
 def _details(hit: Hit, threshold: float | None) -> dict[str, Any]:

@@ -167,7 +167,7 @@ async def _searched(memory: Memory, asked: _Asked, fields: dict[str, Any]) -> _F
     how: dict[str, Any] = {"memory_type": asked.type, "as_of": asked.as_of, "explain": True}
     hits = await memory.asearch(asked.q or "", **fields, **how, k=_HITS)
     most = max((hit.score for hit in hits), default=0.0)
-    return _Found([_Row(hit.item, hit.score, tuple(_parts(hit, most))) for hit in hits])
+    return _Found([_Row(hit.item, hit.relevance, tuple(_parts(hit, most))) for hit in hits])
 
 
 def _parts(hit: Hit, most: float) -> list[_Part]:

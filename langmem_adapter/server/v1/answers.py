@@ -114,14 +114,24 @@ class HitShown(MemoryShown):
     """A memory that answers a question."""
 
     score: float
+    relevance: float
     passage: str
     explanation: _Explanation | None
 
 
+class Abstained(_Answer):
+    """Why nothing was given, with the best hit that was not."""
+
+    reason: Literal["empty", "small talk", "below threshold", "no room"]
+    threshold: float | None
+    nearest: HitShown | None
+
+
 class SearchResults(_Answer):
-    """What was found, best first."""
+    """What was found, best first, or why nothing was."""
 
     results: list[HitShown]
+    abstained: Abstained | None
 
 
 class _RelationShown(_OfScope):

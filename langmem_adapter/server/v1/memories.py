@@ -68,4 +68,4 @@ async def restore(call: Writes, memory_id: str, body: requests.Restore) -> Any:
 async def search(call: Reads, body: requests.Search) -> Any:
     """Find memories by meaning, words, speakers and time."""
     found = await call.memory.asearch(**{**body.model_dump(), **call.whose(body)})
-    return {"results": [telling.hit(hit) for hit in found]}
+    return telling.found(found)

@@ -129,7 +129,7 @@ class Search(Whose, _Moments):
     query: str = Field(description="A question or statement.")
     k: int = Field(10, ge=1, le=_MOST_OF_PAGE, description="At most so many hits.")
     filters: dict[str, Any] | None = Field(None, description="Conditions on metadata and on fields of the memory.")
-    threshold: float | None = Field(None, ge=-1, le=1, description="Least cosine of query and memory.")
+    threshold: float | None = Field(None, ge=0, le=1, description="Least relevance of a hit.")
     memory_type: str | None = Field(None, description="Only memories of this type.")
     max_tokens: int | None = Field(None, ge=1, description="About how many tokens all hits may have together.")
     explain: bool = Field(default=False, description="Give each hit the parts of its score.")

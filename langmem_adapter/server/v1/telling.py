@@ -9,7 +9,7 @@ from langmem_adapter.records.plain import as_data
 
 if TYPE_CHECKING:
     from langmem_adapter.records.graph import Neighbour, Relation, RelationChange
-    from langmem_adapter.records.results import AddResult, Hit
+    from langmem_adapter.records.results import AddResult, Hit, SearchResults
     from langmem_adapter.records.work import Change
     from langmem_adapter.storage.conversations import ConversationInfo, StoredTurn
 
@@ -45,7 +45,16 @@ def added(result: AddResult) -> dict[str, Any]:
 def hit(found: Hit) -> dict[str, Any]:
     """A hit: its memory, with the score and what is shown of its text."""
     why = None if found.explanation is None else as_data(found.explanation)
-    return {**as_data(found.item), "score": found.score, "passage": found.passage, "explanation": why}
+    told = {"score": found.score, "relevance": found.relevance, "passage": found.passage, "explanation": why}
+    return {**as_data(found.item), **told}
+
+
+def found(hits: SearchResults) -> dict[str, Any]:
+    """What a search gave, or why it gave nothing."""
+    why = hits.abstained
+    nearest = None if why is None or why.nearest is None else hit(why.nearest)
+    abstained = None if why is None else {"reason": why.reason, "threshold": why.threshold, "nearest": nearest}
+    return {"results": [hit(each) for each in hits], "abstained": abstained}
 
 
 def conversation(info: ConversationInfo) -> dict[str, Any]:
