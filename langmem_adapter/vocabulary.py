@@ -11,20 +11,8 @@ import re
 from pathlib import Path
 from typing import Final
 
-__all__ = [
-    "ABOUT",
-    "ABOUT_CJK",
-    "CHANGES",
-    "CHANGES_CJK",
-    "CLITICS",
-    "ELIDED",
-    "IRREGULAR",
-    "KIN",
-    "LIGHT",
-    "RELATED",
-    "STOPWORDS",
-]
-__all__ += ["PHRASE", "STOPWORDS_CJK", "TALK", "TALK_CJK", "TIMES", "TOPICS", "WHEN", "entries"]
+__all__ = ["ABOUT", "ABOUT_CJK", "CHANGES", "CHANGES_CJK", "CLITICS", "ELIDED", "IRREGULAR", "KIN", "LIGHT"]
+__all__ += ["PHRASE", "RELATED", "STOPWORDS", "STOPWORDS_CJK", "TALK", "TALK_CJK", "TIMES", "TOPICS", "WHEN", "entries"]
 
 
 def entries(file: Path) -> dict[str, str]:

@@ -21,7 +21,6 @@ from langmem_adapter.cli.output import visible
 from langmem_adapter.records.graph import SELF
 from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.results import AddResult, Hit, Revision
-from langmem_adapter.search.relevance import RELEVANT
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -83,6 +82,8 @@ def _play(stage: "_Stage", memory: "Memory", whose: dict[str, Any], number: int)
 
 
 def _ask(stage: "_Stage", memory: "Memory", whose: dict[str, Any], question: str) -> dict[str, Any]:
+    from langmem_adapter.search.relevance import RELEVANT
+
     hits = memory.search(question, k=2, threshold=RELEVANT, explain=True, **whose)
     stage.question(question, hits)
     return {

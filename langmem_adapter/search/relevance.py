@@ -51,10 +51,10 @@ def relevance(
     """
     if scale is None:
         return np.ones(len(ranked))
-    near = np.clip(ranked.meaning / scale.answering, 0, 1)
+    near = np.clip(ranked.meaning / scale.answering, 0.0, 1.0)
     told = _WORDS * _answered(ranked.pks, asked, shelf, load) + (1 - _WORDS) * near
     worth: NDArray[np.float64] = np.where(_concerned(ranked.pks, items, asked, shelf), told, _BY_ANOTHER * told)
-    return worth
+    return np.minimum(worth, 1.0)
 
 
 def _answered(pks: NDArray[np.int64], asked: Question, shelf: Shelf, load: Load) -> NDArray[np.float64]:

@@ -235,7 +235,7 @@ def test_facts_alone_and_turns_alone(small: Memory) -> None:
         each.save_context({"input": "I like tea."}, {"output": "Ah."})
     assert only_facts.memory_variables == ["facts"]
     assert only_turns.load_memory_variables({"input": "?"}) == {"history": "Human: I like tea.\nAI: Ah."}
-    assert set(only_facts.load_memory_variables({"input": "?"})["facts"].splitlines()) == {
+    assert set(only_facts.load_memory_variables({"input": "What do you know about me?"})["facts"].splitlines()) == {
         "- Is vegetarian",
         "- Likes tea",
     }

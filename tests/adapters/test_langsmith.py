@@ -195,7 +195,7 @@ async def test_a_failing_search_shows_its_error(langsmith: LangSmith, trace: Any
 
         def search() -> None:
             with pytest.raises(ConnectionError):
-                failing.search("Where?", user_id="alice")
+                failing.search("Where does she live?", user_id="alice")
 
         await trace(search)
     for path in (("memory.search",), ("memory.search", "embed")):

@@ -273,10 +273,15 @@ async def test_a_bound_out_of_range_names_the_argument(memory: Either, bound: di
         await ask(memory, "get_all", user_id="a", limit=1, top_k=2)
 
 
-async def test_threshold_is_a_cosine(memory: Either) -> None:
-    await ask(memory, "add", ["Likes tea", "Lives in Oslo"], user_id="a", infer=False)
-    found = await ask(memory, "search", "Likes tea", user_id="a", threshold=0.9)
-    assert [row["memory"] for row in found] == ["Likes tea"]
+async def test_threshold_cuts_on_the_score_of_the_rows(memory: Either) -> None:
+    for said in ("Likes tea", "Lives in Oslo"):
+        await ask(memory, "add", said, user_id="a", infer=False)
+    every = await ask(memory, "search", "Likes tea", user_id="a")
+    assert {row["memory"]: row["score"] >= 0.5 for row in every} == {"Likes tea": True, "Lives in Oslo": False}
+    found = await ask(memory, "search", "Likes tea", user_id="a", threshold=0.5)
+    assert found == [row for row in every if row["score"] >= 0.5]
+    with pytest.raises(InvalidInputError, match="relevance of a hit, from 0 to 1"):
+        await ask(memory, "search", "Likes tea", user_id="a", threshold=-0.2)
 
 
 # ── filters ───────────────────────────────────────────────────────────────────────────────────────────────────────────

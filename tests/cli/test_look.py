@@ -123,9 +123,9 @@ def test_a_pipe_gets_everything_about_a_memory_in_the_order_of_the_help(cli: Cli
 
 def test_a_pipe_gets_the_parts_of_a_score_as_a_column(cli: Cli, alice: list[str]) -> None:
     for line in cli("search", "Kyoto", "-u", "alice", "--explain").stdout.splitlines():
-        score, _, _, why = line.split("\t")
+        score, _, _, _, why = line.split("\t")
         assert sum(json.loads(why)["parts"].values()) == pytest.approx(float(score))
-    assert all(line.count("\t") == 2 for line in cli("search", "Kyoto", "-u", "alice").stdout.splitlines())
+    assert all(line.count("\t") == 3 for line in cli("search", "Kyoto", "-u", "alice").stdout.splitlines())
 
 
 def test_history_tells_every_revision_also_of_a_deleted_memory(data: Data, alice: list[str]) -> None:

@@ -17,6 +17,7 @@ from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.filters import parse
 from langmem_adapter.index.build import open_index
 from langmem_adapter.index.indexer import Indexer
+from langmem_adapter.records.results import Abstained
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import Decision
 from langmem_adapter.search.calibration import Calibration
@@ -35,7 +36,7 @@ from langmem_adapter.testing.fakes import CountingEmbeddings
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from langmem_adapter.records.results import Hit
+    from langmem_adapter.records.results import SearchResults
 
 ALICE, BOB = Scope(user_id="alice"), Scope(user_id="bob")
 MARK = "hash:256/2"
@@ -89,7 +90,7 @@ class Desk:
     def find(self, text: str, scope: Scope = ALICE, **options: Any) -> list[str]:
         return [hit.text for hit in self.hits(text, scope, **options)]
 
-    def hits(self, text: str, scope: Scope = ALICE, **options: Any) -> list[Hit]:
+    def hits(self, text: str, scope: Scope = ALICE, **options: Any) -> SearchResults:
         return self.searcher.search(Query(text, scope, **options))
 
 
@@ -194,23 +195,24 @@ def test_a_filter_narrows_what_is_searched(desk: Desk) -> None:
     assert desk.find("green tea", filters=parse({"kind": "one", "n": True})) == []
 
 
-def test_a_threshold_is_a_cosine(desk: Desk) -> None:
+def test_a_threshold_cuts_on_relevance(desk: Desk) -> None:
     desk.put("Likes green tea", "Likes tea", "Owns a bicycle")
-    told = [
-        (hit.text, hit.explanation.meaning) for hit in desk.hits("Likes green tea", explain=True) if hit.explanation
-    ]
-    assert told[0][0] == "Likes green tea"
-    for text, meaning in told:
-        vector = desk.vectors.vector("Likes green tea") @ desk.vectors.vector(text)
-        assert meaning == pytest.approx(float(vector), abs=1e-6)
-    for least in (-1.0, 0.1, 0.5, 0.99):
-        expected = {text for text, meaning in told if meaning >= least}
-        assert set(desk.find("Likes green tea", threshold=least)) == expected
+    told = {hit.text: hit.relevance for hit in desk.hits("green tea")}
+    assert 0 <= told["Owns a bicycle"] < 0.1 < told["Likes tea"] < told["Likes green tea"] <= 1
+    for least in (0.0, 0.1, 0.5, 0.99):
+        found = desk.hits("green tea", threshold=least)
+        assert {hit.text for hit in found} == {text for text, relevance in told.items() if relevance >= least}
+        assert (found.abstained is None) == bool(found)
 
 
-def test_a_query_without_a_single_word_still_finds_by_meaning(desk: Desk) -> None:
-    desk.put("Likes tea")
-    assert desk.find("???") == ["Likes tea"]
+def test_who_finds_nothing_is_told_why_and_what_was_nearest(desk: Desk) -> None:
+    assert desk.hits("green tea").abstained == Abstained("empty")
+    desk.put("Likes tea", "Owns a bicycle")
+    why = desk.hits("green tea", threshold=0.9).abstained
+    assert why is not None and why.nearest is not None
+    assert (why.reason, why.threshold, why.nearest.text) == ("below threshold", 0.9, "Likes tea")
+    assert str(why) == f"nothing above 0.9; nearest ({why.nearest.relevance:.2f}): Likes tea"
+    assert desk.hits("👍 ???").abstained == Abstained("small talk")
 
 
 def test_a_read_within_fewer_fields_sees_more(desk: Desk) -> None:
@@ -240,8 +242,8 @@ def crowd() -> Iterator[Desk]:
     database.close()
 
 
-WORDS = st.lists(st.sampled_from(["tea", "green", "pot", "3", "zebra", "OR", '"']), min_size=1, max_size=4).map(
-    " ".join
+WORDS = st.lists(st.sampled_from(["tea", "green", "pot", "3", "zebra", "OR", '"']), max_size=3).map(
+    lambda words: " ".join(["cup", *words])
 )
 
 

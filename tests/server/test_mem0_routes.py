@@ -177,7 +177,7 @@ def test_top_k_expired_ones_and_everybody(http: TestClient) -> None:
 def test_metadata_filters_and_an_explained_score(http: TestClient) -> None:
     added(http, "The hotel was 120 euros", metadata={"euros": 120})
     added(http, "The tram was 9 euros", metadata={"euros": 9})
-    body = {"query": "what was it?", "filters": {"user_id": "alice", "euros": {"gte": 100}}, "explain": True}
+    body = {"query": "What did it cost?", "filters": {"user_id": "alice", "euros": {"gte": 100}}, "explain": True}
     (row,) = http.post("/search", json=body).json()["results"]
     assert row["memory"] == "The hotel was 120 euros"
     assert set(row["score_details"]) >= {"semantic_score", "bm25_score", "final_score", "threshold"}

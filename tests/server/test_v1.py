@@ -297,7 +297,7 @@ def test_a_key_names_its_scope_by_itself_and_no_other(memory: Memory, keyed: Tes
     hers, his = key(memory), key(memory, Scope(user_id="bob"))
     change = keyed.post("/v1/memories", json={"messages": "I like tea."}, headers=hers).json()["results"][0]
     assert memory.get(change["id"]).scope == ALICE
-    assert keyed.post("/v1/search", json={"query": "tea"}, headers=his).json() == {"results": []}
+    assert keyed.post("/v1/search", json={"query": "tea"}, headers=his).json()["results"] == []
     foreign = [
         keyed.post("/v1/search", json={"query": "tea", "user_id": "alice"}, headers=his),
         keyed.get("/v1/memories?user_id=alice", headers=his),

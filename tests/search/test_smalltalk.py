@@ -1,0 +1,72 @@
+"""What a query asks for: small talk gets nothing, a question about oneself whatever is known, the rest what answers it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from langmem_adapter import Memory
+from langmem_adapter.search.smalltalk import asks_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NOTHING = """
+hi|hello there|hey, how are you?|thanks!|thank you so much|okay, got it|sounds good|great, thanks|see you tomorrow
+good morning!|have a nice weekend|haha that's funny|no problem|you're welcome|bye bye|yes please|let me think
+I agree|that makes sense|what's up?|how's it going?|👍|...|ok 👍|are you there?|sooo good|hahahaha|heyyy|me too
+can you help me?|你好|谢谢|好的|嗯嗯|哈哈哈|好的谢谢|早上好|晚安|再见|知道了|在吗|你好吗？|我很好|最近怎么样？|太好了
+没关系|我知道了|明天见|那先这样|👌|好吧那就这样|我也是|你能帮我吗？
+"""
+ONESELF = """
+What do you know about me?|Who am I?|Tell me about myself|What have I told you so far?|Do you remember me?|Describe me
+Summarize what you know about me|what kind of person am I?|What's your impression of me so far?
+How well do you know me?|what's in my profile?|你知道我什么？|我是谁？|你还记得我吗？|介绍一下我自己|你对我了解多少？
+我跟你说过什么？|你记得关于我的哪些事？|在你眼里我是什么样的人
+"""
+SOMETHING = """
+Where do I live?|morning|last week|the weekend|my birthday|Where do I work?|Who is Anna?|What did I say about work?
+note|tea|when is the next meeting?|What do you know about my dog?|Do you remember my name?|what should I do tomorrow?
+problem with the car|Did she call?|What time should we meet?|我住在哪里？|我喜欢什么？|茶|我老家在哪里
+你记得我的生日吗|你了解我的工作吗|你还记得我喜欢什么吗|周末几点上班|你知道我的名字吗|上周我看了什么电影
+"""
+
+
+def lines(text: str) -> Iterator[str]:
+    return (line for row in text.strip().splitlines() for line in row.split("|"))
+
+
+def test_what_a_query_asks_for() -> None:
+    wanted = {"nothing": NOTHING, "oneself": ONESELF, "something": SOMETHING}
+    told = [(line, asked) for asked, text in wanted.items() for line in lines(text)]
+    wrong = [(line, asked, asks_for(line)) for line, asked in told if asks_for(line) != asked]
+    assert not wrong
+
+
+@pytest.fixture(scope="module")
+def memory() -> Iterator[Memory]:
+    with Memory(":memory:") as memory:
+        for year, said in enumerate(("I live in Lyon.", "I like tea.", "我养了两只猫。"), 2020):
+            memory.add(said, user_id="alice", timestamp=f"{year}-05-01", infer=False)
+        yield memory
+
+
+@pytest.mark.parametrize("moment", [{}, {"as_of": "2022-01-01"}])
+async def test_small_talk_is_answered_by_silence(memory: Memory, moment: dict[str, Any]) -> None:
+    for found in (
+        memory.search("thanks!", user_id="alice", **moment),
+        await memory.asearch("好的", user_id="alice", **moment),
+    ):
+        assert found == [] and found.abstained is not None and str(found.abstained) == "nothing is asked"
+    assert memory.recall(user_id="alice").invoke("hello :)")["memories"] == ""
+
+
+async def test_who_asks_about_themselves_gets_what_is_known_the_newest_first(memory: Memory) -> None:
+    newest = ["我养了两只猫。", "I like tea.", "I live in Lyon."]
+    for question in ("What do you know about me?", "我是谁？"):
+        found = memory.search(question, user_id="alice", threshold=0.9)
+        assert [hit.text for hit in found] == newest and found == await memory.asearch(question, user_id="alice")
+        assert [hit.text for hit in memory.search(question, user_id="alice", as_of="2021-06-01")] == newest[1:]
+        assert [hit.text for hit in memory.search(question, user_id="alice", k=1)] == newest[:1]
+    assert memory.search("Who am I?", user_id="bob").abstained is not None
