@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     )
     from langmem_adapter.memory import Memory
     from langmem_adapter.records.graph import Entity, Neighbour, Relation, RelationChange
+    from langmem_adapter.records.ranking import Ranking
     from langmem_adapter.records.results import Abstained, AddResult, Hit, MemoryItem, Page, Revision, SearchResults
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.records.work import Change
@@ -113,6 +114,7 @@ __all__ = [
     "ModelTimeoutError",
     "Neighbour",
     "Page",
+    "Ranking",
     "Relation",
     "RelationChange",
     "RelationNotFoundError",
@@ -140,6 +142,7 @@ _HOMES: Final = {
     "MemoryMiddleware": "adapters.middleware",
     "Neighbour": "records.graph",
     "Page": "records.results",
+    "Ranking": "records.ranking",
     "Relation": "records.graph",
     "RelationChange": "records.graph",
     "Revision": "records.results",

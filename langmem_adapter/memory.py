@@ -22,6 +22,7 @@ from langmem_adapter.twins import Plan, awaited, beside, planned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
     from pathlib import Path
     from types import TracebackType
 
@@ -241,6 +242,8 @@ class Memory(Adding, Finding, Editing):
         filters: Mapping[str, Any] | None = None,
         threshold: float | None = None,
         memory_type: str | None = None,
+        after: datetime | str | None = None,
+        before: datetime | str | None = None,
         max_tokens: int | None = None,
     ) -> MemoryRetriever:
         """These memories as a LangChain retriever.
@@ -253,6 +256,8 @@ class Memory(Adding, Finding, Editing):
             filters: Conditions on metadata and on fields of the memory; see `search`.
             threshold: Least relevance of a memory, 0 to 1; `None` keeps the *k* best whatever they are.
             memory_type: Only memories of this type.
+            after: Only what was first said at that moment or later; see `search`.
+            before: Only what was first said before that moment.
             max_tokens: About how many tokens all texts may have together; see `search`.
 
         Example:
@@ -273,6 +278,8 @@ class Memory(Adding, Finding, Editing):
             filters=filters,
             threshold=threshold,
             memory_type=memory_type,
+            after=after,
+            before=before,
             max_tokens=max_tokens,
         )
 
@@ -286,6 +293,7 @@ class Memory(Adding, Finding, Editing):
         run_id: str | None = None,
         k: int = 5,
         threshold: float | None = None,
+        max_tokens: int | None = 1_000,
         infer: bool = False,
     ) -> list[BaseTool]:
         """Tools with which a model searches, saves, updates and forgets memories by itself.
@@ -298,6 +306,7 @@ class Memory(Adding, Finding, Editing):
             run_id: The run or session.
             k: At most so many memories a search.
             threshold: Least relevance of a memory, 0 to 1; `None`: .3 where there are *k* and more, any where all fit in.
+            max_tokens: About how many tokens they may have together.
             infer: `False` saves the model's statement as it stands, once; `True` sends it through the pipeline.
 
         Raises:
@@ -311,16 +320,9 @@ class Memory(Adding, Finding, Editing):
         """
         from langmem_adapter.adapters.tools import create_memory_tools  # noqa: PLC0415 - a guest, above this floor
 
+        whose: dict[str, Any] = {"user_id": user_id, "agent_id": agent_id, "run_id": run_id}
         return create_memory_tools(
-            self,
-            tools=tools,
-            names=names,
-            user_id=user_id,
-            agent_id=agent_id,
-            run_id=run_id,
-            k=k,
-            threshold=threshold,
-            infer=infer,
+            self, tools=tools, names=names, **whose, k=k, threshold=threshold, max_tokens=max_tokens, infer=infer
         )
 
     # ── looking after it ────────────────────────────────────────────────────────────────────────────────────────────

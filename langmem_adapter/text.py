@@ -21,8 +21,6 @@ from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.languages import ENGLISH, LONGEST, folded, reads_english, stemmer
 from langmem_adapter.vocabulary import (
-    CHANGES,
-    CHANGES_CJK,
     KIN,
     LIGHT,
     RELATED,
@@ -53,13 +51,12 @@ __all__ = [
     "refers_back",
     "signed_words",
     "subjects",
-    "tells_change",
     "text_hash",
     "topics",
     "words",
 ]
 
-TOKENIZER: Final = "4"
+TOKENIZER: Final = "5"
 """Version of the rules of `words`, `marks` and `text_hash`; raise it with every change that gives others for the same text."""
 
 # Chinese, Japanese and Korean letters, and their signs of repetition.
@@ -264,18 +261,6 @@ def subjects(text: str, language: str = ENGLISH) -> frozenset[str]:
 def kin(text: str, language: str = ENGLISH) -> frozenset[str]:
     """The words for people and animals in a text."""
     return subjects(text, language) & _lists(language).kin
-
-
-@lru_cache(maxsize=16_384)
-def tells_change(text: str) -> bool:
-    """Whether a statement says that something is no longer as it was.
-
-    Example:
-        >>> tells_change("I moved to Berlin."), tells_change("我不吃肉了"), tells_change("I live in Paris.")
-        (True, True, False)
-    """
-    plain = folded(text)
-    return not CHANGES.isdisjoint(_PIECE.findall(plain)) or any(word in plain for word in CHANGES_CJK)
 
 
 # ── when two texts say the same ─────────────────────────────────────────────────────────────────────────────────────────

@@ -11,8 +11,8 @@ import re
 from pathlib import Path
 from typing import Final
 
-__all__ = ["ABOUT", "ABOUT_CJK", "CHANGES", "CHANGES_CJK", "CLITICS", "ELIDED", "IRREGULAR", "KIN", "LIGHT"]
-__all__ += ["PHRASE", "RELATED", "STOPWORDS", "STOPWORDS_CJK", "TALK", "TALK_CJK", "TIMES", "TOPICS", "WHEN", "entries"]
+__all__ = ["ABOUT", "ABOUT_CJK", "CLITICS", "ELIDED", "IRREGULAR", "KIN", "LIGHT", "PHRASE", "RELATED", "STOPWORDS"]
+__all__ += ["STOPWORDS_CJK", "TALK", "TALK_CJK", "TIMES", "TOPICS", "WHEN", "entries"]
 
 
 def entries(file: Path) -> dict[str, str]:
@@ -54,10 +54,6 @@ KIN: Final = frozenset(_LISTS["KIN"].split())
 """Whom a statement may speak of besides the one who makes it."""
 LIGHT: Final = frozenset(_LISTS["LIGHT"].split())
 """Verbs that say little of what a statement is about."""
-CHANGES: Final = frozenset(_LISTS["CHANGES"].split())
-"""English words of statements that something is no longer as it was, as they are written."""
-CHANGES_CJK: Final = tuple(_LISTS["CHANGES_CJK"].split())
-"""The same in Chinese."""
 TALK: Final = frozenset(_LISTS["TALK"].split())
 """English words of talk that ask for nothing, also when they stand alone."""
 PHRASE: Final = frozenset(_LISTS["PHRASE"].split())

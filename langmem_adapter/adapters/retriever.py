@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from datetime import datetime  # noqa: TC003 - pydantic reads the annotation of a field
+from typing import TYPE_CHECKING, Any, Final
 
 from langchain_core.documents import Document
 from langchain_core.messages.utils import count_tokens_approximately
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 __all__ = ["MemoryRetriever", "recall"]
 
 
+_HOW: Final = ("k", "filters", "threshold", "memory_type", "after", "before", "max_tokens")
+
+
 class MemoryRetriever(BaseRetriever):
     """Finds memories as LangChain documents, best first.
 
@@ -49,6 +53,8 @@ class MemoryRetriever(BaseRetriever):
         filters: Conditions on metadata and on fields of the memory; see `Memory.search`.
         threshold: Least relevance of a memory, 0 to 1; `None` keeps the *k* best whatever they are.
         memory_type: Only memories of this type.
+        after: Only what was first said at that moment or later; datetime or ISO 8601.
+        before: Only what was first said before that moment.
         max_tokens: About how many tokens all texts may have together; a long one is cut to the passage that answers.
 
     Raises:
@@ -72,6 +78,8 @@ class MemoryRetriever(BaseRetriever):
     filters: Mapping[str, Any] | None = None
     threshold: float | None = Field(default=None, ge=0, le=1)
     memory_type: str | None = None
+    after: datetime | str | None = None
+    before: datetime | str | None = None
     max_tokens: int | None = Field(default=None, ge=1)
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -110,7 +118,7 @@ class MemoryRetriever(BaseRetriever):
         return await self._found(query, **given).arun()
 
     def _found(self, query: str, *, scope: Scope, **given: Any) -> Plan[list[Document]]:
-        own = {name: getattr(self, name) for name in ("k", "filters", "threshold", "memory_type", "max_tokens")}
+        own = {name: getattr(self, name) for name in _HOW}
         wanted: dict[str, Any] = {**own, **given, **scope.named}
         found = Plan.calling(self.memory.search, self.memory.asearch, query, **wanted)
         return found.then(lambda hits: [_document(hit) for hit in hits])

@@ -56,6 +56,8 @@ class _Search(BaseModel):
     """Search what is remembered from earlier conversations. Gives each memory with its id, best match first."""
 
     query: str = Field(description="A question or statement, in natural language.")
+    after: str | None = Field(None, description="Only what was said on that day or later, like 2026-05-01.")
+    before: str | None = Field(None, description="Only what was said before that day.")
 
 
 class _Save(BaseModel):
@@ -175,7 +177,9 @@ def _checked_kind(kind: MemoryTool) -> MemoryTool:
 def _tool(name: str, arguments: type[BaseModel], act: _Act, default: MemoryContext) -> BaseTool:
     def plan(given: Sequence[Any], named: Mapping[str, Any]) -> Plan[str]:
         texts = {**dict(zip(arguments.model_fields, given, strict=False)), **named}
-        return act(scope_of_call(default), **{argument: check_text(text, argument) for argument, text in texts.items()})
+        return act(
+            scope_of_call(default), **{name: check_text(text, name) for name, text in texts.items() if text is not None}
+        )
 
     def run(*given: Any, **named: Any) -> str:
         with _told_to_the_model():
@@ -206,11 +210,8 @@ def _told_to_the_model() -> Iterator[None]:
 # ── what they do ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _search(
-    memory: Memory, scope: Scope, query: str, *, k: int, threshold: float | None, max_tokens: int | None
-) -> Plan[str]:
-    found = _looked_up(memory, scope, query, k=k, max_tokens=max_tokens)
-    best = found.then(partial(bearing, k=k, threshold=threshold))
+def _search(memory: Memory, scope: Scope, query: str, *, k: int, threshold: float | None, **how: Any) -> Plan[str]:
+    best = _looked_up(memory, scope, query, k=k, **how).then(partial(bearing, k=k, threshold=threshold))
     return best.then(
         lambda hits: "\n".join(_line(hit.id, told(hit)) for hit in hits) or "Nothing is remembered about that."
     )

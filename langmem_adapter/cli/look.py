@@ -29,6 +29,11 @@ def search(
     *,
     threshold: Annotated[float | None, option(min=0, max=1, help="Least relevance of a hit.")] = None,
     memory_type: Annotated[str | None, option("--type", help="Only memories of this type.")] = None,
+    after: Annotated[str | None, option(metavar="TIME", help="Only what was first said then or later.")] = None,
+    before: Annotated[str | None, option(metavar="TIME", help="Only what was first said before.")] = None,
+    reference_date: Annotated[
+        str | None, option(metavar="TIME", help='When it is asked, which "last week" is told from.')
+    ] = None,
     max_tokens: Annotated[
         int | None, option(min=1, help="About how many tokens all of them may have; long ones are cut.")
     ] = None,
@@ -47,11 +52,13 @@ def search(
     $ langmem-adapter search where does she live -u alice
     $ langmem-adapter search "favourite food" -u alice -k 3 --explain
     $ langmem-adapter search home -u alice --as-of 2020-05-01
+    $ langmem-adapter search what did we do last week -u alice --max-tokens 300
     $ langmem-adapter search lyon -u alice --json | jq '.data\[].text'
     """
     with call.memory(graph=graph) as memory:
         whose = call.whose(memory.scopes)
-        when = {"as_of": as_of, "known_at": known_at}
+        when = {"as_of": as_of, "known_at": known_at, "after": after, "before": before}
+        when |= {"reference_date": reference_date}
         how: dict[str, Any] = {"k": k, "threshold": threshold, "memory_type": memory_type, "max_tokens": max_tokens}
         how |= {"explain": explain, **when}
         hits = memory.search(" ".join(query), **whose, **how)

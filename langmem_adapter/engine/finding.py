@@ -10,7 +10,7 @@ from langmem_adapter.engine.wiring import Wired
 from langmem_adapter.filters import parse
 from langmem_adapter.records.results import Page
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.search.query import Query
+from langmem_adapter.search.query import Bounds, Query, reference_of
 from langmem_adapter.search.rerank import checked
 from langmem_adapter.storage import memories
 from langmem_adapter.storage.past import page_then, then_of
@@ -45,6 +45,9 @@ class Finding(Wired):
         memory_type: str | None = None,
         as_of: datetime | str | None = None,
         known_at: datetime | str | None = None,
+        after: datetime | str | None = None,
+        before: datetime | str | None = None,
+        reference_date: datetime | str | None = None,
         max_tokens: int | None = None,
         rerank: Rerank | None = None,
         explain: bool = False,
@@ -63,6 +66,10 @@ class Finding(Wired):
             as_of: Search what was true at that moment, by the dates of what was said; datetime or ISO 8601.
             known_at: Search what was known at that moment; with *as_of*, what was then known to have been true. Both read the
                 history, and nobody's edits change what it says of the past.
+            after: Only what was first said (`created_at`) at that moment or later; datetime or ISO 8601.
+            before: Only what was first said before that moment. A time that the query itself names ("last week", "in May 2023",
+                上周) cuts nothing off: it lifts what was said then, or tells of it.
+            reference_date: When it is asked, which "last week" is told from: by default now, and of a search in the past, then.
             max_tokens: About how many tokens the hits may have together, the best first. A long one is cut to the passage that
                 answers (`Hit.passage`; `Hit.cut` tells whether), so that it leaves room for others.
             rerank: A LangChain `BaseDocumentCompressor` that orders the best hits once more, or `"mmr"` for hits that are
@@ -90,6 +97,8 @@ class Finding(Wired):
             rerank=checked(rerank),
             explain=flag(explain, "explain"),
             max_tokens=tokens(max_tokens),
+            bounds=Bounds.of(after, before),
+            reference=reference_of(reference_date),
         )
         plan = Plan.calling(self.engine.searcher.search, self.engine.searcher.asearch, wanted)
         config = run_config("memory.search", wanted.scope, self.engine.reasoner.mode)

@@ -52,18 +52,20 @@ def relevance(
     if scale is None:
         return np.ones(len(ranked))
     near = np.clip(ranked.meaning / scale.answering, 0.0, 1.0)
-    told = _WORDS * _answered(ranked.pks, asked, shelf, load) + (1 - _WORDS) * near
+    told = _WORDS * _answered(ranked, asked, shelf, load) + (1 - _WORDS) * near
     worth: NDArray[np.float64] = np.where(_concerned(ranked.pks, items, asked, shelf), told, _BY_ANOTHER * told)
     return np.minimum(worth, 1.0)
 
 
-def _answered(pks: NDArray[np.int64], asked: Question, shelf: Shelf, load: Load) -> NDArray[np.float64]:
-    """The share of the question's words, by weight, that each memory holds."""
+def _answered(ranked: Ranked, asked: Question, shelf: Shelf, load: Load) -> NDArray[np.float64]:
+    """The share of what is asked that each memory answers: the question's words, by weight, and the time that it names."""
     holders = shelf.holders(sorted(asked.terms), load)
     weights = [1 / (1 + _COMMON * np.log1p(len(held))) for held in holders]
-    held = [weight * np.isin(pks, these) for weight, these in zip(weights, holders, strict=True)]
-    share: NDArray[np.float64] = np.sum(held, axis=0) / max(sum(weights), 1e-9)
-    return np.broadcast_to(share, len(pks))
+    held: Any = sum(weight * np.isin(ranked.pks, these) for weight, these in zip(weights, holders, strict=True))
+    if ranked.window is not None:
+        weights, held = [*weights, 1.0], held + ranked.window
+    share: NDArray[np.float64] = held / max(sum(weights), 1e-9)
+    return share if ranked.graph is None else np.maximum(share, ranked.graph)
 
 
 def _concerned(pks: NDArray[np.int64], items: Sequence[MemoryItem], asked: Question, shelf: Shelf) -> Any:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langmem_adapter.records.results import Hit
+    from langmem_adapter.search.calibration import Scale
 
 __all__ = ["Rerank", "areranked", "checked", "diverse", "pool", "reranked"]
 
@@ -61,24 +62,25 @@ async def areranked(rerank: Rerank, hits: Sequence[Hit], query: str, k: int) -> 
     return _chosen(hits, await rerank.acompress_documents(_documents(hits), query))[:k]
 
 
-def diverse(scores: Sequence[float], vectors: NDArray[np.float32], k: int) -> list[int]:
+def diverse(scores: Sequence[float], vectors: NDArray[np.float32], k: int, scale: Scale) -> list[int]:
     """Indexes of hits that are good and unlike each other.
 
     Args:
         scores: Of the hits, best first.
         vectors: Their unit vectors, shape (n, dimensions).
         k: How many.
+        scale: Of the embedding model.
     """
     if not scores:
         return []
     matrix, worth = np.asarray(vectors), np.asarray(scores)
     worth = (worth - worth.min()) / max(float(np.ptp(worth)), 1e-9)
-    chosen, likeness = [0], matrix @ matrix[0]
+    chosen, likeness = [0], scale.likeness(matrix @ matrix[0])
     while len(chosen) < min(k, len(scores)):
         gain = (1 - _DIVERSITY) * worth - _DIVERSITY * likeness
         gain[chosen] = -np.inf
         chosen.append(int(np.argmax(gain)))
-        likeness = np.maximum(likeness, matrix @ matrix[chosen[-1]])
+        likeness = np.maximum(likeness, scale.likeness(matrix @ matrix[chosen[-1]]))
     return chosen
 
 

@@ -14,19 +14,21 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from langmem_adapter.records.ranking import Ranking
 from langmem_adapter.records.results import Abstained, SearchResults
 from langmem_adapter.search import history, question, rerank
 from langmem_adapter.search.calibration import RAW
-from langmem_adapter.search.evidence import candidates, evidence, led_to, with_leads
+from langmem_adapter.search.evidence import candidates, evidence, led_to, with_leads, with_window
 from langmem_adapter.search.hits import explained, raised
 from langmem_adapter.search.neighbours import Neighbourhood, best_that_fit, neighbourhood, room, whole
 from langmem_adapter.search.passages import fitting
 from langmem_adapter.search.query import Query
-from langmem_adapter.search.ranking import Evidence, Ranked, Weights, fuse
+from langmem_adapter.search.ranking import Evidence, Ranked, fuse
 from langmem_adapter.search.relevance import relevance
 from langmem_adapter.search.shelves import Shelves, loader
 from langmem_adapter.search.smalltalk import asks_for, newest
 from langmem_adapter.search.versions import newest_first
+from langmem_adapter.search.window import lift, names_time
 from langmem_adapter.statements.attributes import attributes
 from langmem_adapter.storage import memories
 from langmem_adapter.storage.graph.rivals import rivals
@@ -88,7 +90,7 @@ class Searcher:
         embedder: Embedder,
         calibration: Calibration,
         *,
-        weights: Weights,
+        weights: Ranking,
         graph: EvidenceSource | None = None,
     ) -> None:
         self._database = database
@@ -168,7 +170,7 @@ class Searcher:
         """Pks by meaning, by words, and by topic, nearest first."""
         language = standing.shelf.language
         asked = question.read(query.text, (), language)
-        weights = Weights(word=self._weights.word)
+        weights = Ranking.plain(self._weights.share)
         ranked = self._rank(lambda: connection, standing, query, asked, _Aim(vector, RAW), weights=weights)
         meant, told = (np.argsort(-values, kind="stable") for values in (ranked.meaning, ranked.words))
         return (
@@ -285,7 +287,7 @@ class Searcher:
         asked: Question,
         aim: _Aim | None,
         *,
-        weights: Weights | None = None,
+        weights: Ranking | None = None,
         most: int | None = None,
     ) -> Ranked:
         index, weights = self._indexer.view(connect), weights or self._weights
@@ -297,12 +299,15 @@ class Searcher:
         if aim is None:
             return newest(shelf, allowed)
         places, cosines, strategy = candidates(index, aim.vector, standing, words, allowed, 4 * query.k)
-        meaning = aim.scale.meaning(cosines)
-        told = evidence(shelf, asked, places, meaning, words, load, weights)
+        lifted = lift(query, shelf, load) if weights.window else None
+        if lifted is not None and places is not None:
+            lying = lifted > 0 if allowed is None else (lifted > 0) & allowed
+            places, cosines = with_window(index, aim.vector, standing, words, lying, 4 * query.k, (places, cosines))
+        told = evidence(shelf, asked, places, aim.scale.meaning(cosines), words, load, weights, lifted=lifted)
         if leads := self._leads(connect, standing, query, told, weights):
             if places is not None:
                 places, cosines = with_leads(index, aim.vector, shelf.roll.pks, allowed, places, cosines, leads)
-                told = evidence(shelf, asked, places, aim.scale.meaning(cosines), words, load, weights)
+                told = evidence(shelf, asked, places, aim.scale.meaning(cosines), words, load, weights, lifted=lifted)
             told = replace(told, graph=led_to(told.pks, leads))
         return fuse(told, weights, most=most, explain=query.explain, strategy=strategy)
 
@@ -312,7 +317,7 @@ class Searcher:
         standing: Standing,
         query: Query,
         told: Evidence,
-        weights: Weights,
+        weights: Ranking,
     ) -> Mapping[int, float]:
         if self._graph is None or not weights.graph:
             return {}
@@ -322,6 +327,9 @@ class Searcher:
 
     def _allowed(self, connect: Callable[[], Connection], query: Query, shelf: Shelf) -> NDArray[np.bool_] | None:
         allowed = shelf.shown(time.time(), query.memory_type, facts=query.facts)
+        if query.bounds is not None:
+            within = query.bounds.hold(shelf.roll.created)
+            allowed = within if allowed is None else within & allowed
         if not query.filters:
             return allowed
         found = memories.matching(connect(), query.scope, filters=query.filters, memory_type=query.memory_type)
@@ -340,7 +348,7 @@ class Searcher:
     ) -> list[Hit]:
         hits: list[Hit] = []
         vectors: list[Vectors] = []
-        index = self._indexer.view(reading.connection)
+        index = self._indexer.view(reading.connection) if query.rerank == "mmr" else None
         load = loader(reading.connection, standing.scope_ids)
         for start in range(0, len(ranked), wanted):  # one round, but for memories deleted this very moment
             part = ranked.at(slice(start, start + wanted))
@@ -353,16 +361,19 @@ class Searcher:
             vectors += [] if index is None else [index.vectors(part.pks)]
             if len(hits) >= wanted:
                 break
-        return self._ordered(query, asked, hits[:wanted], np.concatenate(vectors)[:wanted]) if hits else []
+        return self._ordered(query, asked, aim, hits[:wanted], np.concatenate(vectors)[:wanted] if vectors else None)
 
-    def _ordered(self, query: Query, asked: Question, hits: list[Hit], vectors: Vectors) -> list[Hit]:
+    def _ordered(
+        self, query: Query, asked: Question, aim: _Aim | None, hits: list[Hit], vectors: Vectors | None
+    ) -> list[Hit]:
         order = list(range(len(hits)))
-        if self._weights.newest_first and len(hits) > 1:
+        if self._weights.newest_first and len(hits) > 1 and not names_time(query):
             first = [hit.item for hit in hits[:_LOOKED_AT]]
-            order[:_LOOKED_AT] = newest_first(first, vectors[:_LOOKED_AT], asked.text, asked.language)
+            order[:_LOOKED_AT] = newest_first(first, asked.text, asked.language)
             hits = [raised(hits[place], hit.score) for place, hit in zip(order, hits, strict=True)]
-        if query.rerank == "mmr":
-            return [hits[place] for place in rerank.diverse([hit.score for hit in hits], vectors[order], query.k)]
+        if query.rerank == "mmr" and vectors is not None:
+            scale, scores = RAW if aim is None else aim.scale, [hit.score for hit in hits]
+            return [hits[place] for place in rerank.diverse(scores, vectors[order], query.k, scale)]
         return hits
 
     def _find_then(
@@ -370,17 +381,21 @@ class Searcher:
     ) -> list[Hit]:
         then = history.read(connection, query, when, self._embedder, asked.language)
         ranked = newest(then.shelf, None) if aim is None else self._rank_then(query, then, asked, aim)
+        if query.bounds is not None:
+            places = np.searchsorted(then.shelf.roll.pks, ranked.pks)
+            ranked = ranked.at(query.bounds.hold(then.shelf.roll.created)[places])
         best = ranked.at(slice(0, _wanted(query, self._weights)))
         places = np.searchsorted(then.shelf.roll.pks, best.pks)
         items = [then.items[pk] for pk in best.pks.tolist()]
         worth = relevance(best, items, asked, then.shelf, then.load, None if aim is None else aim.scale)
         hits = explained(best, items, worth, ranked if query.explain else None)
-        return self._ordered(query, asked, hits, then.vectors[places])
+        return self._ordered(query, asked, aim, hits, then.vectors[places])
 
     def _rank_then(self, query: Query, then: Past, asked: Question, aim: _Aim) -> Ranked:
         words = then.shelf.words(asked.terms, asked.groups, related=self._weights.related, load=then.load)
         meaning = aim.scale.meaning(then.vectors @ aim.vector)
-        told = evidence(then.shelf, asked, None, meaning, words, then.load, self._weights)
+        lifted = lift(query, then.shelf, then.load) if self._weights.window else None
+        told = evidence(then.shelf, asked, None, meaning, words, then.load, self._weights, lifted=lifted)
         return fuse(told, self._weights, explain=query.explain, strategy="history")
 
 
@@ -404,7 +419,7 @@ def _within(query: Query, asked: Question, found: SearchResults) -> SearchResult
     return SearchResults(kept, abstained=None if kept else Abstained("no room", found[0]))
 
 
-def _wanted(query: Query, weights: Weights) -> int:
+def _wanted(query: Query, weights: Ranking) -> int:
     if query.rerank is not None:
         return rerank.pool(query.k)
     return max(query.k, _LOOKED_AT) if weights.newest_first else query.k

@@ -54,6 +54,9 @@ Said: TypeAlias = Annotated[
 Instead: TypeAlias = Annotated[str, Field(description="The new statement, in full.")]
 Id: TypeAlias = Annotated[str, Field(description="The memory's id, as the search gives it.")]
 Name: TypeAlias = Annotated[str | None, Field(description="Only what concerns this name.")]
+Day: TypeAlias = Annotated[
+    str | None, Field(description="Bounds what was said: on that day or later, or before it; like 2026-05-01.")
+]
 Tokens: TypeAlias = Annotated[int, Field(description="About how many tokens all of them may have.", ge=1, le=100_000)]
 Most: TypeAlias = Annotated[int, Field(description="At most so many.", ge=1, le=100)]
 
@@ -160,11 +163,17 @@ def _caller(request: Any) -> Principal:
 def _add_tools(server: FastMCP[Any], memory: Memory, who: Who, *, infer: bool) -> None:
     @server.tool(annotations=_LOOKS)
     async def search_memories(
-        query: Query, context: Call, k: Most = 5, max_tokens: Tokens = 1_000
+        query: Query,
+        context: Call,
+        k: Most = 5,
+        max_tokens: Tokens = 1_000,
+        after: Day = None,
+        before: Day = None,
     ) -> list[dict[str, Any]]:
         """Search what is remembered about the user, best match first, each with its id; `…` marks what is left out."""
         with _Told():
-            hits = await memory.asearch(query, k=k, max_tokens=max_tokens, **_whose(who, context, "read"))
+            how: dict[str, Any] = {"k": k, "max_tokens": max_tokens, "after": after, "before": before}
+            hits = await memory.asearch(query, **how, **_whose(who, context, "read"))
         best = bearing(hits, k=k, threshold=None)
         return [{**_shown(hit.item), "text": hit.passage, "relevance": hit.relevance} for hit in best]
 
