@@ -28,7 +28,7 @@ The house, from the ground up; a room imports only from the rooms above it in th
     storage     owns the truth: tables, transactions, migrations, and the one writer of memories.
     index       owns nearness: vector indexes, always derived from storage and rebuilt from it at any time.
     reasoning   owns judgement: which facts a conversation holds, and what they mean for what is known.
-    embedding   owns vectors of texts: from a model, or from hashes without one.
+    embedding   owns vectors of texts: from a model, or, without one, from a table of word pieces or from hashes.
     mirror      owns the knowledge graph's copy in a graph database, which follows the change feed.
     search      owns ranking: meaning, words, speakers and time joined into one order.
     knowledge   owns `Memory.graph`: walks, pictures, evidence for a search, exports and imports, backfill, suggested merges.
@@ -38,7 +38,7 @@ The house, from the ground up; a room imports only from the rooms above it in th
     conversation owns what is kept of a talk: logs, roles, summaries, experiences.
     adapters    owns what guests see of it: LangChain's and LangGraph's interfaces, Mem0's and MetaGPT's shapes.
     maintenance owns the care of a database: checkups, a change of the embedding model, tidying.
-    evaluation  owns measurement: data sets, metrics, a run, its report and plot.
+    evaluation  owns measurement: data sets, metrics, a run, its report, another one beside it.
     testing     owns fakes that users may use too.
     server      owns the memory over HTTP: who may call it and how, `/v1`, Mem0's routes, MCP, the page, jobs, log, metrics.
     cli         owns the command `langmem-adapter`.
@@ -63,6 +63,7 @@ from langmem_adapter._version import __version__
 if TYPE_CHECKING:
     from langmem_adapter.adapters.middleware import MemoryMiddleware
     from langmem_adapter.embedding.hashing import HashEmbeddings
+    from langmem_adapter.embedding.static import StaticEmbeddings
     from langmem_adapter.errors import (
         ConflictError,
         EmbeddingMismatchError,
@@ -82,13 +83,15 @@ if TYPE_CHECKING:
     )
     from langmem_adapter.memory import Memory
     from langmem_adapter.records.graph import Entity, Neighbour, Relation, RelationChange
-    from langmem_adapter.records.results import AddResult, Hit, MemoryItem, Page, Revision
+    from langmem_adapter.records.ranking import Ranking
+    from langmem_adapter.records.results import Abstained, AddResult, Hit, MemoryItem, Page, Revision, SearchResults
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.records.work import Change
     from langmem_adapter.scoping import MemoryContext
     from langmem_adapter.settings import Settings
 
 __all__ = [
+    "Abstained",
     "AddResult",
     "Change",
     "ConflictError",
@@ -111,19 +114,23 @@ __all__ = [
     "ModelTimeoutError",
     "Neighbour",
     "Page",
+    "Ranking",
     "Relation",
     "RelationChange",
     "RelationNotFoundError",
     "Revision",
     "Scope",
     "ScopeError",
+    "SearchResults",
     "Settings",
+    "StaticEmbeddings",
     "StorageError",
     "UnknownArgumentError",
     "__version__",
 ]
 
 _HOMES: Final = {
+    "Abstained": "records.results",
     "AddResult": "records.results",
     "Change": "records.work",
     "Entity": "records.graph",
@@ -135,11 +142,14 @@ _HOMES: Final = {
     "MemoryMiddleware": "adapters.middleware",
     "Neighbour": "records.graph",
     "Page": "records.results",
+    "Ranking": "records.ranking",
     "Relation": "records.graph",
     "RelationChange": "records.graph",
     "Revision": "records.results",
     "Scope": "records.scope",
+    "SearchResults": "records.results",
     "Settings": "settings",
+    "StaticEmbeddings": "embedding.static",
 }
 _GUESTS: Final = {
     "AsyncMemory": "mem0",

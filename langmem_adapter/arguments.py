@@ -22,13 +22,16 @@ __all__ = [
     "memory_id_of",
     "one_of",
     "parse_time",
+    "relevance",
     "scope_if_given",
     "seconds",
+    "tokens",
 ]
 
 T = TypeVar("T")
 
 _MOST_HITS: Final = 10_000
+_MOST_TOKENS: Final = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +107,27 @@ def bounded(k: object, name: str = "k", *, least: int = 1, most: int = _MOST_HIT
     return k
 
 
+def tokens(most: object) -> int | None:
+    """At most how many tokens, or `None` for any number."""
+    return None if most is None else bounded(most, "max_tokens", most=_MOST_TOKENS)
+
+
 def seconds(value: object, name: str) -> float:
     """Seconds from 0, infinity among them; *name* is what they are called in the error."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
         raise InvalidInputError(f"{name} is a number of seconds from 0, not {quoted(value)}")
     return float(min(value, sys.float_info.max))
+
+
+def relevance(threshold: object) -> float | None:
+    """The least relevance of a hit, from 0 to 1, or `None` for any."""
+    if threshold is None:
+        return None
+    if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
+        raise InvalidInputError(
+            f"threshold is the least relevance of a hit, from 0 to 1 (0 or None keeps every hit), not {quoted(threshold)}"
+        )
+    return float(threshold)
 
 
 def cosine(threshold: object) -> float | None:

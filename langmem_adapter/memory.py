@@ -22,6 +22,7 @@ from langmem_adapter.twins import Plan, awaited, beside, planned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
     from pathlib import Path
     from types import TracebackType
 
@@ -58,7 +59,8 @@ class Memory(Adding, Finding, Editing):
             failing that a file in the user's data directory.
         model: A LangChain chat model, a name for `init_chat_model` like `"openai:gpt-5-mini"`, or `"offline"` (rules in
             place of a model, English and Chinese); `None` takes the setting.
-        embeddings: LangChain `Embeddings`, a name for `init_embeddings`, or `"hash:512"` (offline); `None`: the setting.
+        embeddings: LangChain `Embeddings`, a name for `init_embeddings`, or, offline, `"static"` (extra `static`) or
+            `"hash:512"`; `None`: the setting.
         index: `"faiss"` (in this process), `"exact"` (the same in plain numpy), `"pgvector"` (inside Postgres), or any
             LangChain `VectorStore`, which is fed from the database; `None` takes the setting.
         graph: Keep a knowledge graph as well: entities and relations, found in the same call as the facts (see `Memory.graph`);
@@ -237,6 +239,9 @@ class Memory(Adding, Finding, Editing):
         filters: Mapping[str, Any] | None = None,
         threshold: float | None = None,
         memory_type: str | None = None,
+        after: datetime | str | None = None,
+        before: datetime | str | None = None,
+        max_tokens: int | None = None,
     ) -> MemoryRetriever:
         """These memories as a LangChain retriever.
 
@@ -248,6 +253,9 @@ class Memory(Adding, Finding, Editing):
             filters: Conditions on metadata and on fields of the memory; see `search`.
             threshold: Least cosine of query and memory, -1 to 1.
             memory_type: Only memories of this type.
+            after: Only what was first said at that moment or later; see `search`.
+            before: Only what was first said before that moment.
+            max_tokens: About how many tokens all texts may have together; see `search`.
 
         Example:
             >>> memory = Memory(":memory:")
@@ -267,6 +275,9 @@ class Memory(Adding, Finding, Editing):
             filters=filters,
             threshold=threshold,
             memory_type=memory_type,
+            after=after,
+            before=before,
+            max_tokens=max_tokens,
         )
 
     def tools(
@@ -278,6 +289,7 @@ class Memory(Adding, Finding, Editing):
         agent_id: str | None = None,
         run_id: str | None = None,
         k: int = 5,
+        max_tokens: int | None = 1_000,
         infer: bool = False,
     ) -> list[BaseTool]:
         """Tools with which a model searches, saves, updates and forgets memories by itself.
@@ -289,6 +301,7 @@ class Memory(Adding, Finding, Editing):
             agent_id: The agent.
             run_id: The run or session.
             k: At most so many memories a search.
+            max_tokens: About how many tokens they may have together.
             infer: `False` saves the model's statement as it stands, once; `True` sends it through the pipeline.
 
         Raises:
@@ -302,9 +315,8 @@ class Memory(Adding, Finding, Editing):
         """
         from langmem_adapter.adapters.tools import create_memory_tools  # noqa: PLC0415 - a guest, above this floor
 
-        return create_memory_tools(
-            self, tools=tools, names=names, user_id=user_id, agent_id=agent_id, run_id=run_id, k=k, infer=infer
-        )
+        whose: dict[str, Any] = {"user_id": user_id, "agent_id": agent_id, "run_id": run_id}
+        return create_memory_tools(self, tools=tools, names=names, **whose, k=k, max_tokens=max_tokens, infer=infer)
 
     # ── looking after it ────────────────────────────────────────────────────────────────────────────────────────────
 

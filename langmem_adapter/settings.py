@@ -15,6 +15,7 @@ from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
+    SettingsError,
     TomlConfigSettingsSource,
 )
 
@@ -22,6 +23,7 @@ from langmem_adapter.addresses import check_server, shown
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.forks import cached_property
 from langmem_adapter.languages import checked
+from langmem_adapter.records.ranking import Ranking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -34,6 +36,7 @@ Origin: TypeAlias = Literal["argument", "environment", "file", "default"]
 _PREFIX: Final = "LANGMEM_ADAPTER_"
 _NAME: Final = "langmem_adapter"
 _CLI_VARIABLES: Final = frozenset({"user"})  # read by the command line: whose memory, where no flag says so
+_RANKING: Final = """LANGMEM_ADAPTER_RANKING='{"words": 0.8}'"""
 _TRUST: Final = "trust_folder"
 _CONTENT: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
@@ -52,7 +55,8 @@ class Settings(BaseSettings):
     Args:
         database: SQLite path or SQLAlchemy URL; `None` means a file in the user's data directory.
         model: `"offline"` (rules), or a name for LangChain's `init_chat_model`, as `"openai:gpt-5-mini"`.
-        embeddings: `"hash:512"` (offline), or a name for `init_embeddings`, as `"openai:text-embedding-3-small"`.
+        embeddings: `"hash:512"` (offline), `"static"` (offline, too, and better; extra `static`), or a name for
+            `init_embeddings`, as `"openai:text-embedding-3-small"`.
         base_url: An OpenAI-compatible server for both, as `"http://localhost:11434/v1"`; a key is then optional.
         api_key: Its key; never shown, logged or traced.
         model_timeout: Seconds that one call of a chat model or of embeddings may take, all that is asked again included; a
@@ -72,20 +76,8 @@ class Settings(BaseSettings):
             scope where they fit, else the best that fit in three fifths (the newest, the nearest by meaning, words and topic,
             those with another value of the same relation; of long texts the first 400 letters, and these are not rewritten).
             Up to ten facts of one add share them; each ten more have as many again, up to fifty.
-        word_weight: Share of the words in a search score, 0 to 1; the rest is meaning. Hash embeddings would like .8 (.801 of
-            the evidence on LoCoMo, see below), MiniLM .5 (.836).
-        related_weight: What a related word counts beside the word itself ("moved" for "live"). It hardly matters where
-            question and memory use each other's words (0: .796).
-        speaker_weight: Added to what somebody said whom the question names (0: .768).
-        question_weight: Taken from a memory that is itself a question (0: .784).
-        time_weight: Added to a memory that tells a time, where the question asks for one (0: .790).
-        conversation_weight: Added for standing in a conversation that is about the question (0: .778).
-        recency_weight: Added to the most recent memory, proportionally less to older ones (0: .797; it is there for what
-            changes).
-        graph_weight: Added to a memory that the knowledge graph leads to from what the question names, where there is one.
-        newest_first: Show the newer version of a statement before the older one, among the first ten hits, where the question
-            asks how something is now. With it the newer one comes first in 97 of 100 pairs, without it in 9; the mean
-            reciprocal rank on LoCoMo, MemoryBank and BEAM stays the same (each within .002).
+        ranking: How much each kind of evidence counts in a search, as `Ranking(words=0.8)`; in a file a table `[ranking]`, in
+            the environment JSON: `LANGMEM_ADAPTER_RANKING='{"words": 0.8}'`. What is not named keeps its default.
         max_text: Letters that the text of a memory may have; a longer one is refused.
         max_message: Letters that a message may have from which facts are found; a longer one is refused.
         attempts: How often an add starts over when others change the same memories meanwhile.
@@ -100,9 +92,6 @@ class Settings(BaseSettings):
             `gen_ai.conversation.id`).
         trust_folder: Whether `./langmem_adapter.toml` is read. It counts as an argument, in the environment, and in the user's
             own file.
-
-    What the weights of a search are good for was measured on four conversations of LoCoMo, categories 1–4, by the share of the
-    evidence among ten hits: .795 with all of them at their defaults and offline embeddings; in brackets, with one changed.
 
     Raises:
         InvalidInputError: A value does not fit, or a name is unknown; the message says where and what was meant.
@@ -128,15 +117,7 @@ class Settings(BaseSettings):
     facts_from_tools: bool = False
     language: str | None = None
     candidate_tokens: int = Field(default=2_000, ge=1_000, le=100_000)
-    word_weight: float = Field(default=0.65, ge=0, le=1)
-    related_weight: float = Field(default=0.4, ge=0, le=1)
-    speaker_weight: float = Field(default=0.2, ge=0, le=1)
-    question_weight: float = Field(default=0.15, ge=0, le=1)
-    time_weight: float = Field(default=0.1, ge=0, le=1)
-    conversation_weight: float = Field(default=0.5, ge=0, le=1)
-    recency_weight: float = Field(default=0.05, ge=0, le=1)
-    graph_weight: float = Field(default=0.5, ge=0, le=1)
-    newest_first: bool = True
+    ranking: Ranking = Ranking()
     max_text: int = Field(default=100_000, ge=1)
     max_message: int = Field(default=1_000_000, ge=1)
     attempts: int = Field(default=20, ge=1, le=1000)
@@ -164,6 +145,8 @@ class Settings(BaseSettings):
             super().__init__(**values)
         except ValidationError as error:
             raise InvalidInputError(_explain(error)) from None
+        except SettingsError as error:  # a value of several parts that is no JSON
+            raise InvalidInputError(f"{error}: write JSON, as {_RANKING}") from None
         self.__dict__["origins"] = self._origins(values)
 
     @cached_property
@@ -299,7 +282,7 @@ def _explain(error: ValidationError) -> str:
 def _explain_one(name: str, kind: str, message: str) -> str:
     if kind == "extra_forbidden":
         return f"unknown setting {name!r}{_meant(name)}"
-    return f"setting {name!r}: {message}"
+    return f"setting {name!r}: {message.removeprefix('Value error, ')}"
 
 
 def _meant(name: str) -> str:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from opentelemetry.trace import Span, Tracer, TracerProvider
 
-    from langmem_adapter.records.results import AddResult, Hit
+    from langmem_adapter.records.results import AddResult, Hit, SearchResults
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.records.work import Change
 
@@ -260,7 +260,7 @@ ADDED_EACH: Final[Outcome[list[AddResult | Exception]]] = Outcome(
     usage=_together,
 )
 """Of `add_many`."""
-FOUND: Final[Outcome[list[Hit]]] = Outcome(count=len, records=_of_hits)
+FOUND: Final[Outcome[SearchResults]] = Outcome(count=len, records=_of_hits)
 """Of `search`."""
 CHANGED: Final[Outcome[Change]] = Outcome(count=lambda _: 1, records=lambda change: _of_changes([change]))
 """Of an edit."""

@@ -11,8 +11,8 @@ import re
 from pathlib import Path
 from typing import Final
 
-__all__ = ["CLITICS", "ELIDED", "IRREGULAR", "KIN", "LIGHT", "RELATED", "STOPWORDS"]
-__all__ += ["STOPWORDS_CJK", "TIMES", "TOPICS", "WHEN", "entries"]
+__all__ = ["ABOUT", "ABOUT_CJK", "CLITICS", "ELIDED", "IRREGULAR", "KIN", "LIGHT", "PHRASE", "RELATED", "STOPWORDS"]
+__all__ += ["STOPWORDS_CJK", "TALK", "TALK_CJK", "TIMES", "TOPICS", "WHEN", "entries"]
 
 
 def entries(file: Path) -> dict[str, str]:
@@ -54,3 +54,13 @@ KIN: Final = frozenset(_LISTS["KIN"].split())
 """Whom a statement may speak of besides the one who makes it."""
 LIGHT: Final = frozenset(_LISTS["LIGHT"].split())
 """Verbs that say little of what a statement is about."""
+TALK: Final = frozenset(_LISTS["TALK"].split())
+"""English words of talk that ask for nothing, also when they stand alone."""
+PHRASE: Final = frozenset(_LISTS["PHRASE"].split())
+"""Those that ask for nothing in a phrase ("have a nice day"), and for something when they stand alone ("day")."""
+ABOUT: Final = frozenset(_LISTS["ABOUT"].split())
+"""Those with which people ask what is known."""
+TALK_CJK: Final = frozenset(_LISTS["TALK_CJK"].split())
+"""Chinese words of talk that ask for nothing."""
+ABOUT_CJK: Final = frozenset(_LISTS["ABOUT_CJK"].split())
+"""Those with which people ask what is known."""

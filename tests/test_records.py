@@ -222,5 +222,5 @@ def test_a_page_is_a_sequence() -> None:
 
 def test_a_hit_reads_through_to_its_memory() -> None:
     time = datetime(2024, 5, 1, tzinfo=UTC)
-    hit = Hit(MemoryItem("4711", "Likes tea", Scope("a"), {}, None, None, None, time, time, None, 1, ""), 0.5)
+    hit = Hit(MemoryItem("4711", "Likes tea", Scope("a"), {}, None, None, None, time, time, None, 1, ""), 0.5, 0.5)
     assert (hit.id, hit.text) == ("4711", "Likes tea")

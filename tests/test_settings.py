@@ -13,6 +13,7 @@ import pytest
 from pydantic import SecretStr, ValidationError
 
 from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.records.ranking import Ranking
 from langmem_adapter.settings import Settings, default_database
 
 SECRET = "sk-very-secret"  # noqa: S105 - not one
@@ -211,7 +212,7 @@ def test_an_unknown_name_in_a_file_is_refused_with_what_was_meant(
     monkeypatch.setenv("LANGMEM_ADAPTER_TRUST_FOLDER", "true")
     file: Path = request.getfixturevalue(which)
     file.write_text("[tool]\nx = 1\n")
-    with pytest.raises(InvalidInputError, match=r"unknown setting 'tool'; known are .*api_key.*word_weight"):
+    with pytest.raises(InvalidInputError, match=r"unknown setting 'tool'; known are .*api_key.*ranking"):
         Settings()
     file.write_text("atempts = 3\n")
     with pytest.raises(InvalidInputError, match="unknown setting 'atempts'; did you mean 'attempts'"):
@@ -230,8 +231,8 @@ def test_other_programs_variables_are_none_of_our_business(here: Path, monkeypat
 @pytest.mark.parametrize(
     ("name", "value"),
     [("candidate_tokens", 999), ("candidate_tokens", 100_001), ("candidate_tokens", "many"),
-     ("word_weight", -1), ("word_weight", float("nan")), ("index", "hnsw"),
-     ("word_weight", 2), ("attempts", 0), ("busy_timeout", 0), ("snapshot_every", 0), ("model", None)],
+     ("ranking", '{"words": 2}'), ("index", "hnsw"), ("attempts", 0), ("busy_timeout", 0), ("snapshot_every", 0),
+     ("model", None)],
 )  # fmt: skip
 def test_a_value_out_of_range_is_refused_by_name(
     here: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: Any
@@ -242,6 +243,28 @@ def test_a_value_out_of_range_is_refused_by_name(
         monkeypatch.setenv(f"LANGMEM_ADAPTER_{name.upper()}", str(value))
         with pytest.raises(InvalidInputError, match=f"setting '{name}'"):
             Settings()
+
+
+def test_a_ranking_is_put_together_from_all_sources(here: Path, own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own.write_text("[ranking]\nspeaker = 0.1\nwords = 0.2\n")
+    monkeypatch.setenv("LANGMEM_ADAPTER_RANKING", '{"words": 0.3}')
+    assert Settings().ranking == Ranking(speaker=0.1, words=0.3)
+    assert Settings(ranking=Ranking(time=0)).ranking.time == 0
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ('{"words": 2}', "setting 'ranking': weight 'words': Input should be less"),
+        ('{"word_weight": 0.5}', "setting 'ranking': unknown weight 'word_weight'; known are words"),
+        ("words=.5", 'error parsing value for field "ranking".*: write JSON, as LANGMEM_ADAPTER_RANKING='),
+        ("0.5", "setting 'ranking': Input should be a valid dictionary"),
+    ],
+)
+def test_a_ranking_that_cannot_be_is_refused(here: Path, monkeypatch: pytest.MonkeyPatch, said: str, told: str) -> None:
+    monkeypatch.setenv("LANGMEM_ADAPTER_RANKING", said)
+    with pytest.raises(InvalidInputError, match=told):
+        Settings()
 
 
 def test_several_mistakes_are_named_at_once(here: Path) -> None:

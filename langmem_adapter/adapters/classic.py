@@ -206,8 +206,8 @@ class ConversationMemory(BaseMemory):
         if not self.k or not inputs:
             return Plan(str)
         share = self.max_tokens if self.last == 0 or self.max_tokens is None else self.max_tokens // 4
-        found = looked_up(self.memory, asked(self._question(inputs)), scope, k=self.k)
-        return found.then(listing(share, lambda lines: self._tokens(self._told(lines[0].text))))
+        shown = listing(share, lambda lines: self._tokens(self._told(lines[0].text)))
+        return looked_up(self.memory, asked(self._question(inputs)), scope, k=self.k, shown=shown)
 
     def _remembering(self, said: Sequence[BaseMessage], call: Mapping[str, Any], scope: Scope) -> Plan[Any]:
         if not self.k:

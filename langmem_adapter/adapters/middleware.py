@@ -202,7 +202,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         said = asked(turn)
         new = said if turn == said else []  # answered before: the agent goes on with a thread, nobody said anything
         place, scope = said[-1].id if said else None, self._scope(runtime)
-        found = looked_up(self._memory, turn, scope, k=self._k).then(self._listed)
+        found = looked_up(self._memory, turn, scope, k=self._k, shown=self._listed)
         return forgiving(found, "", on_error=self._on_error, doing="recall").then(
             lambda text: {
                 "memory_asked": new,

@@ -95,8 +95,8 @@ def recall_node(  # noqa: PLR0913 - each is a knob of its own
     shown = listing(max_tokens, count_tokens)
 
     def plan(state: Any, scope: Scope) -> Plan[Update]:
-        found = looked_up(memory, latest_turn(part_of_state(state, messages_key, "messages_key")), scope, k=k)
-        return found.then(lambda hits: {output_key: shown(hits)})
+        turn = latest_turn(part_of_state(state, messages_key, "messages_key"))
+        return looked_up(memory, turn, scope, k=k, shown=shown).then(lambda text: {output_key: text})
 
     return _for_its_scope(plan, MemoryContext(user_id, agent_id, run_id))
 

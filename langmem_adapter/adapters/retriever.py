@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from datetime import datetime  # noqa: TC003 - pydantic reads the annotation of a field
+from typing import TYPE_CHECKING, Any, Final
 
 from langchain_core.documents import Document
 from langchain_core.messages.utils import count_tokens_approximately
@@ -31,12 +32,16 @@ if TYPE_CHECKING:
 __all__ = ["MemoryRetriever", "recall"]
 
 
+_HOW: Final = ("k", "filters", "threshold", "memory_type", "after", "before", "max_tokens")
+
+
 class MemoryRetriever(BaseRetriever):
     """Finds memories as LangChain documents, best first.
 
     A document's `page_content` is the memory's text and its `id` the memory's; its metadata is the memory's, with `score`,
-    `revision`, `created_at`, `updated_at` and the fields of its scope. Whose memories are searched comes with the call; see
-    `resolve_scope`. `k`, `filters`, `threshold`, `memory_type`, `user_id`, `agent_id` may be given to `invoke` as well.
+    `revision`, `created_at`, `updated_at` and the fields of its scope. Of a text that was cut, `page_content` is the passage
+    that answers, and `text` in the metadata is all of it. Whose memories are searched comes with the call; see `resolve_scope`.
+    What `Memory.search` takes may be given to `invoke` as well.
 
     Args:
         memory: The memory.
@@ -47,6 +52,9 @@ class MemoryRetriever(BaseRetriever):
         filters: Conditions on metadata and on fields of the memory; see `Memory.search`.
         threshold: Least cosine of query and memory, -1 to 1.
         memory_type: Only memories of this type.
+        after: Only what was first said at that moment or later; datetime or ISO 8601.
+        before: Only what was first said before that moment.
+        max_tokens: About how many tokens all texts may have together; a long one is cut to the passage that answers.
 
     Raises:
         InvalidInputError: *memory* is none, or a field cannot be used; the text names it.
@@ -69,6 +77,9 @@ class MemoryRetriever(BaseRetriever):
     filters: Mapping[str, Any] | None = None
     threshold: float | None = None
     memory_type: str | None = None
+    after: datetime | str | None = None
+    before: datetime | str | None = None
+    max_tokens: int | None = Field(default=None, ge=1)
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
@@ -106,7 +117,7 @@ class MemoryRetriever(BaseRetriever):
         return await self._found(query, **given).arun()
 
     def _found(self, query: str, *, scope: Scope, **given: Any) -> Plan[list[Document]]:
-        own = {name: getattr(self, name) for name in ("k", "filters", "threshold", "memory_type")}
+        own = {name: getattr(self, name) for name in _HOW}
         wanted: dict[str, Any] = {**own, **given, **scope.named}
         found = Plan.calling(self.memory.search, self.memory.asearch, query, **wanted)
         return found.then(lambda hits: [_document(hit) for hit in hits])
@@ -158,8 +169,9 @@ def recall(  # noqa: PLR0913 - each is a knob of its own
 
     def plan(given: Any, config: RunnableConfig) -> Plan[dict[str, Any]]:
         inputs = given if isinstance(given, Mapping) else {key: given}
-        found = looked_up(memory, latest_turn(_question(inputs, key)), scope_of_call(default, config), k=k)
-        return found.then(lambda hits: {**inputs, output_key: shown(hits)})
+        turn = latest_turn(_question(inputs, key))
+        found = looked_up(memory, turn, scope_of_call(default, config), k=k, shown=shown)
+        return found.then(lambda text: {**inputs, output_key: text})
 
     def run(given: Any, config: RunnableConfig) -> dict[str, Any]:
         return plan(given, config).run()
@@ -180,7 +192,8 @@ def _document(hit: Hit) -> Document:
         **item.scope.named,
     }
     why = {} if hit.explanation is None else {"explanation": asdict(hit.explanation)}
-    return Document(id=hit.id, page_content=hit.text, metadata={**item.metadata, **about, **why})
+    whole = {} if hit.cut is None else {"text": hit.text}
+    return Document(id=hit.id, page_content=hit.passage, metadata={**item.metadata, **about, **whole, **why})
 
 
 def _question(inputs: Mapping[str, Any], key: str) -> Any:

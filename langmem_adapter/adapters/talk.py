@@ -19,6 +19,7 @@ from langmem_adapter.names import with_speaker
 from langmem_adapter.pipeline.parse import MOST_BEFORE, as_list, message_of, turns_before
 from langmem_adapter.pipeline.tool_calls import results_apart
 from langmem_adapter.records.checks import quoted
+from langmem_adapter.search.passages import fitting
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ __all__ = ["CountTokens", "answers", "asked", "latest_turn", "listing", "looked_
 
 CountTokens: TypeAlias = Callable[[Sequence[BaseMessage]], int]
 """Tokens of some messages: `count_tokens_approximately`, or a model's `get_num_tokens_from_messages`."""
+
+Listing: TypeAlias = "Callable[[Sequence[Hit], str], str]"
 
 _SOURCE: Final = "lc_source"  # LangChain's mark on what a program writes in a person's name: summaries, skills, notices
 
@@ -84,16 +87,16 @@ def answers(messages: Sequence[BaseMessage], *, tools: bool = False) -> list[Bas
     return [message for message in messages if isinstance(message, heard) and message.text.strip()]
 
 
-def listing(max_tokens: int | None, count_tokens: CountTokens) -> Callable[[Sequence[Hit]], str]:
+def listing(max_tokens: int | None, count_tokens: CountTokens) -> Listing:
     """How memories become a list for a prompt.
 
     Args:
-        max_tokens: Most tokens of the list; a memory that does not fit makes room for the next that does. `None`: no limit.
+        max_tokens: Most tokens of the list, see `search.passages.fitting`. `None`: no limit.
         count_tokens: Counts them.
 
     Returns:
-        A function of what was found, best first: a line `- …` for each (`- Nate: …` where a named speaker said it);
-        empty where there is none.
+        A function of what was found, best first, and what was asked: a line `- …` for each (`- Nate: …` where a named speaker
+        said it); empty where there is none.
 
     Raises:
         InvalidInputError: *max_tokens* is no number.
@@ -101,30 +104,39 @@ def listing(max_tokens: int | None, count_tokens: CountTokens) -> Callable[[Sequ
     if not isinstance(max_tokens, int | float | None):
         raise InvalidInputError(f"max_tokens is a number of tokens, or None for any, not {quoted(max_tokens)}")
 
-    def listed(hits: Sequence[Hit]) -> str:
-        lines: list[str] = []
-        for hit in hits:
-            line = f"- {told(hit)}"
-            if max_tokens is None or count_tokens([HumanMessage("\n".join([*lines, line]))]) <= max_tokens:
-                lines.append(line)
-        return "\n".join(lines)
+    def count(text: str) -> int:
+        return count_tokens([HumanMessage(text)])
+
+    def listed(hits: Sequence[Hit], question: str) -> str:
+        if max_tokens is None or not hits:
+            return "\n".join(map(_line, hits))
+        frame = 2 * count("- a") - count("- a\n- a")  # what a message has around its lines
+        kept = fitting(hits, question, int(max_tokens) - frame, cost=lambda line: count(line) - frame, line=_line)
+        while kept and count("\n".join(map(_line, kept))) > max_tokens:  # lines together may have more than one by one
+            kept.pop()
+        return "\n".join(map(_line, kept))
 
     return listed
+
+
+def _line(hit: Hit) -> str:
+    return f"- {told(hit)}"
 
 
 def told(hit: Hit) -> str:
     """A memory on one line, so that it cannot pass for the prompt around it; what a named speaker said begins with the name."""
     item = hit.item
-    return " ".join(with_speaker(item.text, item.actor_id, item.role, item.scope).split())
+    return " ".join(with_speaker(hit.passage, item.actor_id, item.role, item.scope).split())
 
 
-def looked_up(memory: Memory, turn: Sequence[BaseMessage], scope: Scope, *, k: int) -> Plan[list[Hit]]:
-    """Search for what bears on what people said in a turn; nothing is searched where they sent pictures only."""
+def looked_up(memory: Memory, turn: Sequence[BaseMessage], scope: Scope, *, k: int, shown: Listing) -> Plan[str]:
+    """Search for what bears on what people said in a turn, and list it; nothing is searched where they sent pictures only."""
     question = "\n".join(message.text for message in asked(turn)).strip()
     given: dict[str, Any] = {"k": k, **scope.named}
     if not question:
-        return Plan(list)
-    return Plan.calling(memory.search, memory.asearch, question, **given)
+        return Plan(str)
+    found = Plan.calling(memory.search, memory.asearch, question, **given)
+    return found.then(lambda hits: shown(hits, question))
 
 
 def remembered(

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 
 from langmem_adapter.adapters.calls import scope_of_call
 from langmem_adapter.adapters.talk import told
-from langmem_adapter.arguments import bounded, each_of, filled, flag
+from langmem_adapter.arguments import bounded, each_of, filled, flag, tokens
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import (
     ConflictError,
@@ -56,6 +56,8 @@ class _Search(BaseModel):
     """Search what is remembered from earlier conversations. Gives each memory with its id, best match first."""
 
     query: str = Field(description="A question or statement, in natural language.")
+    after: str | None = Field(None, description="Only what was said on that day or later, like 2026-05-01.")
+    before: str | None = Field(None, description="Only what was said before that day.")
 
 
 class _Save(BaseModel):
@@ -101,6 +103,7 @@ def create_memory_tools(  # noqa: PLR0913 - each is a knob of its own
     agent_id: str | None = None,
     run_id: str | None = None,
     k: int = 5,
+    max_tokens: int | None = 1_000,
     infer: bool = False,
 ) -> list[BaseTool]:
     """Tools with which a model uses a memory: `search_memory`, `save_memory`, `update_memory`, `forget_memory`.
@@ -119,6 +122,7 @@ def create_memory_tools(  # noqa: PLR0913 - each is a knob of its own
         agent_id: The agent, in the same way.
         run_id: The run or session, in the same way.
         k: At most so many memories a search.
+        max_tokens: About how many tokens they may have together; a long one is cut to the passage that answers.
         infer: `False` saves the model's statement as it stands, once. `True` sends it through the pipeline, which compares
             it with what is known, at the cost of its own model calls.
 
@@ -141,7 +145,7 @@ def create_memory_tools(  # noqa: PLR0913 - each is a knob of its own
     """
     engine, default = engine_of(memory, "create_memory_tools"), MemoryContext(user_id, agent_id, run_id)
     acts: Mapping[MemoryTool, _Act] = {
-        "search": partial(_search, memory, k=bounded(k)),
+        "search": partial(_search, memory, k=bounded(k), max_tokens=tokens(max_tokens)),
         "save": partial(_infer if flag(infer, "infer") else _save, memory),
         "update": partial(_update, memory),
         "forget": partial(_forget, memory),
@@ -171,7 +175,9 @@ def _checked_kind(kind: MemoryTool) -> MemoryTool:
 def _tool(name: str, arguments: type[BaseModel], act: _Act, default: MemoryContext) -> BaseTool:
     def plan(given: Sequence[Any], named: Mapping[str, Any]) -> Plan[str]:
         texts = {**dict(zip(arguments.model_fields, given, strict=False)), **named}
-        return act(scope_of_call(default), **{argument: check_text(text, argument) for argument, text in texts.items()})
+        return act(
+            scope_of_call(default), **{name: check_text(text, name) for name, text in texts.items() if text is not None}
+        )
 
     def run(*given: Any, **named: Any) -> str:
         with _told_to_the_model():
@@ -202,8 +208,8 @@ def _told_to_the_model() -> Iterator[None]:
 # ── what they do ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _search(memory: Memory, scope: Scope, query: str, *, k: int) -> Plan[str]:
-    return _looked_up(memory, scope, query, k=k).then(
+def _search(memory: Memory, scope: Scope, query: str, **how: Any) -> Plan[str]:
+    return _looked_up(memory, scope, query, **how).then(
         lambda hits: "\n".join(_line(hit.id, told(hit)) for hit in hits) or "Nothing is remembered about that."
     )
 
@@ -248,10 +254,8 @@ def _forget(memory: Memory, scope: Scope, memory_id: str) -> Plan[str]:
     return Plan.calling(memory.delete, memory.adelete, memory_id, **given).then(_told)
 
 
-def _looked_up(
-    memory: Memory, scope: Scope, query: str, *, k: int, filters: Mapping[str, Any] | None = None
-) -> Plan[list[Hit]]:
-    wanted: dict[str, Any] = {"k": k, "filters": filters, **scope.named}
+def _looked_up(memory: Memory, scope: Scope, query: str, **how: Any) -> Plan[list[Hit]]:
+    wanted: dict[str, Any] = {**how, **scope.named}
     return Plan.calling(memory.search, memory.asearch, query, **wanted)
 
 

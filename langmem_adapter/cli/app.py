@@ -14,7 +14,7 @@ from langmem_adapter.cli.add import add
 from langmem_adapter.cli.change import delete, update
 from langmem_adapter.cli.demo import demo
 from langmem_adapter.cli.doctor import doctor
-from langmem_adapter.cli.evaluate import locomo, questions
+from langmem_adapter.cli.evaluate import conversations, questions
 from langmem_adapter.cli.failures import ExitCode, Failure, failure_of, known_errors
 from langmem_adapter.cli.graph_mirror import mirror
 from langmem_adapter.cli.look import history, list_, search, show
@@ -74,7 +74,7 @@ _COMMANDS: Final = _named(
     demo, add, search, list_, show, history, trace, update, delete, purge, reindex, doctor, prompts, serve, mcp
 )
 _KEYS: Final = _named(keys.create, keys.list_, keys.revoke)
-_EVALUATIONS: Final = _named(locomo, questions)
+_EVALUATIONS: Final = _named(conversations, questions)
 _GRAPH: Final = _named(
     graph.show,
     graph.entities,
@@ -97,7 +97,7 @@ _GROUPS: Final = {
     "eval": (_EVALUATIONS, "Measure how well memories are found."),
 }
 _KINDS: Final = {"graph": graph.GraphGroup}
-_NOBODYS: Final = (doctor, prompts, reindex, locomo, serve, keys.list_, keys.revoke)  # they are about no scope
+_NOBODYS: Final = (doctor, prompts, reindex, conversations, serve, keys.list_, keys.revoke)  # they are about no scope
 
 
 def _put_together(group: typer.Typer, commands: Mapping[str, Callable[..., None]]) -> typer.Typer:

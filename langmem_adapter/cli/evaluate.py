@@ -1,12 +1,11 @@
-"""Commands that measure what is found: `eval locomo` and `eval questions`."""
+"""Commands that measure what is found: `eval conversations` and `eval questions`."""
 
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
-from rich.bar import Bar
 from rich.text import Text
 
 from langmem_adapter.cli.failures import CommandError, ExitCode
@@ -21,70 +20,79 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from langmem_adapter.evaluation.datasets import Conversation, Question
-    from langmem_adapter.evaluation.report import Report, Scores
-    from langmem_adapter.evaluation.runner import Answer
+    from langmem_adapter.evaluation.conversations import Conversation
+    from langmem_adapter.evaluation.questions import Question
+    from langmem_adapter.evaluation.report import Measured, Report
+    from langmem_adapter.evaluation.runner import Answer, Source
+    from langmem_adapter.evaluation.silence import Silence
     from langmem_adapter.memory import Memory
 
-__all__ = ["locomo", "questions"]
+__all__ = ["conversations", "questions"]
 
-_CONTEXT: Final = 10  # hits of a search that nobody gives a number; `evaluation.runner` is imported when it runs
-_BAR: Final = 14
 _NAMED: Final = 10  # missed questions that a terminal gets to see
 _MOST: Final = 1_000
+_SHORT: Final = {"mrr": "MRR", "recall@500 tokens": "r@500t", "session recall": "session", "first session": "first"}
+"""What a terminal shows beside recall by number of hits; `--json` has all."""
 
 CutsOption = Annotated[str, typer.Option("-k", "--k", metavar="N,N,…", help="Numbers of hits to measure recall at.")]
-PlotOption = Annotated[Path | None, option(metavar="FILE.svg", help="Draw the numbers into this file.")]
+AgainstOption = Annotated[
+    Path | None, option(metavar="FILE.json", help="Compare, question by question, with an earlier run's --json.")
+]
 
 
-def locomo(
+def conversations(
     call: Call,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="locomo10.json, or a part of it.", show_default=False)],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON: LoCoMo's, or plain.", show_default=False)],
+    *,
     infer: Annotated[bool, typer.Option("--infer", help="Extract facts; else turns are kept word for word.")] = False,
+    user_turns: Annotated[bool, typer.Option("--user-turns", help="Leave out what the assistant said.")] = False,
     limit: Annotated[int | None, option(metavar="N", min=1, help="Only the first N conversations.")] = None,
-    categories: Annotated[str, typer.Option(metavar="N,N,…", help="Only these kinds of questions.")] = "1,2,3,4,5",
+    categories: Annotated[str | None, option(metavar="NAME,NAME,…", help="Only these kinds of questions.")] = None,
+    others: Annotated[int, typer.Option(metavar="N", min=0, help="Others to ask each question of.")] = 3,
     k: CutsOption = "5,10,20",
-    plot: PlotOption = None,
+    against: AgainstOption = None,
 ) -> None:
-    """Measure on LoCoMo: is the turn that answers a question among the hits?
+    """Measure on conversations: is the turn that answers among the hits?
 
-    FILE is LoCoMo's locomo10.json or a part of it; it is CC BY-NC 4.0 and not
-    shipped with this package (github.com/snap-research/locomo). Kinds: 1
-    multi-hop, 2 temporal, 3 open-domain, 4 single-hop, 5 (adversarial), which
-    is not counted in the overall numbers. Works in a database of its own that is
-    removed afterwards; with -d it stays. The time of a search includes the
-    embedding of the question.
+    FILE is LoCoMo's locomo10.json or a part of it (CC BY-NC 4.0, not shipped
+    with this package: github.com/snap-research/locomo), or a JSON list of
+    {"user", "sessions": [{"time", "turns": [{"id", "role", "text"}]}],
+    "questions": [{"question", "gold": [ids of turns], "cat"}]}. The adversarial
+    kind is not counted in the overall numbers.
+
+    Each question is asked of other conversations, too: how well does the
+    relevance of the best hit tell that nothing is known there? Works in a
+    database of its own that is removed afterwards; with -d it stays. The time
+    of a search includes the embedding of the question.
 
     [bold]Examples[/bold]
-    $ langmem-adapter eval locomo locomo10.json
-    $ langmem-adapter eval locomo locomo10.json --infer --limit 1 --plot out.svg
-    $ langmem-adapter eval locomo locomo10.json --json --embeddings NAME
+    $ langmem-adapter eval conversations locomo10.json --json > hash.json
+    $ export LANGMEM_ADAPTER_EMBEDDINGS=static
+    $ langmem-adapter eval conversations locomo10.json --against hash.json
+    $ langmem-adapter eval conversations beam.json --user-turns --limit 1
     """
     from langmem_adapter.evaluation import runner
-    from langmem_adapter.evaluation.datasets import CATEGORIES, read_locomo
+    from langmem_adapter.evaluation.conversations import read_conversations
 
-    cuts, kinds = _numbers(k, "-k", most=_MOST), _numbers(categories, "--categories", most=len(CATEGORIES))
-    _refuse_plot(plot)
-    conversations = read_locomo(file)[:limit]
-    wanted = {CATEGORIES[kind] for kind in kinds}
-    asked = [question for talk in conversations for question in talk.questions if question.category in wanted]
-    if not asked:
-        raise InvalidInputError(f"{file} has no question of these kinds that names a turn")
-    turns = sum(talk.turns for talk in conversations)
+    cuts, before = _numbers(k, "-k", most=_MOST), _earlier(against)
+    talks = read_conversations(file, roles=("user",) if user_turns else ("user", "assistant"))[:limit]
+    asked = _wanted([question for talk in talks for question in talk.questions], categories, file)
+    turns = sum(talk.turns for talk in talks)
     with _bench(call) as memory:
         with Steps(call.output, turns, what="turns") as steps:
-            sources = runner.ingest(memory, conversations, infer=infer, progress=steps.advance)
+            sources = runner.ingest(memory, talks, infer=infer, progress=steps.advance)
         answers = _ask(call, memory, asked, cuts, sources)
+        silences = _foreign(call, memory, talks, answers, others)
         how = "facts extracted" if infer else "turns kept word for word"
-        extra = {"conversations": len(conversations), "turns": turns, "infer": infer}
-        _report(call, memory, answers, title=f"LoCoMo, {how}", plot=plot, **extra, **_left_out(call, conversations))
+        extra = {"turns": turns, "infer": infer, **_left_out(call, talks)}
+        _report(call, memory, answers, title=f"{file.name}, {how}", before=before, silences=silences, **extra)
 
 
 def questions(
     call: Call,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON lines, in UTF-8.", show_default=False)],
     k: CutsOption = "5,10,20",
-    plot: PlotOption = None,
+    against: AgainstOption = None,
 ) -> None:
     """Measure with questions of your own on your own memories.
 
@@ -96,21 +104,20 @@ def questions(
 
     [bold]Examples[/bold]
     $ langmem-adapter eval questions mine.jsonl -u alice
-    $ langmem-adapter eval questions mine.jsonl -u alice -k 1,3,10 --plot out.svg
-    $ langmem-adapter eval questions mine.jsonl --json | jq .missed
+    $ langmem-adapter eval questions mine.jsonl -u alice -k 1,3,10
+    $ langmem-adapter eval questions mine.jsonl --json > before.json
+    $ langmem-adapter eval questions mine.jsonl --against before.json
     """
-    from langmem_adapter.evaluation.datasets import read_questions
+    from langmem_adapter.evaluation.questions import read_questions
     from langmem_adapter.evaluation.runner import check
 
-    cuts = _numbers(k, "-k", most=_MOST)
-    _refuse_plot(plot)
+    cuts, before = _numbers(k, "-k", most=_MOST), _earlier(against)
     asked = read_questions(file, call.scope)
     with call.memory() as memory:
         _refuse_nobody(memory, asked)
         check(memory, asked)
         answers = _ask(call, memory, asked, cuts)
-        _report(call, memory, answers, title=file.name, plot=plot)
-        _name_missed(call, answers)
+        _name_missed(call, _report(call, memory, answers, title=file.name, before=before))
 
 
 # ── before ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -123,14 +130,21 @@ def _numbers(text: str, option: str, *, most: int) -> list[int]:
     return sorted({int(part) for part in parts})
 
 
-def _refuse_plot(plot: Path | None) -> None:
-    # Before the work begins: nobody wants to hear it after an hour.
-    if plot is None:
-        return
-    if plot.suffix.lower() != ".svg":
-        raise InvalidInputError(f"--plot writes SVG; name the file {plot.with_suffix('.svg')}")
-    if not plot.parent.is_dir():
-        raise InvalidInputError(f"--plot: there is no folder {plot.parent}")
+def _earlier(against: Path | None) -> "list[Measured] | None":
+    # Before the work begins: nobody wants to hear after an hour that it cannot be read.
+    from langmem_adapter.evaluation.report import read_run
+
+    return None if against is None else read_run(against)
+
+
+def _wanted(asked: "list[Question]", categories: str | None, file: Path) -> "list[Question]":
+    known = sorted({question.category for question in asked} - {""})
+    names = known if categories is None else [name.strip() for name in categories.split(",")]
+    if unknown := sorted({*names} - {*known}):
+        raise InvalidInputError(f"--categories: {file} has no {', '.join(unknown)}; it has {', '.join(known)}")
+    if not asked:
+        raise InvalidInputError(f"{file} has no question that names a turn")
+    return asked if categories is None else [question for question in asked if question.category in names]
 
 
 def _refuse_nobody(memory: "Memory", asked: "Sequence[Question]") -> None:
@@ -162,7 +176,7 @@ def _ask(
     memory: "Memory",
     asked: "Sequence[Question]",
     cuts: "Sequence[int]",
-    sources: dict[str, set[str]] | None = None,
+    sources: "dict[str, Source] | None" = None,
 ) -> "list[Answer]":
     from langmem_adapter.evaluation.runner import ask
 
@@ -170,53 +184,71 @@ def _ask(
         return ask(memory, asked, sources=sources, cuts=cuts, progress=steps.advance)
 
 
+def _foreign(
+    call: Call, memory: "Memory", talks: "Sequence[Conversation]", answers: "Sequence[Answer]", others: int
+) -> "list[Silence]":
+    from langmem_adapter.evaluation.silence import silence
+
+    with Steps(call.output, what="foreign questions") as steps:
+        return silence(memory, talks, answers, others=others, progress=steps.show)
+
+
 # ── what it gave ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _report(
-    call: Call, memory: "Memory", answers: "Sequence[Answer]", *, title: str, plot: Path | None, **extra: object
-) -> None:
-    from langmem_adapter.evaluation.report import missed, summarise
+    call: Call,
+    memory: "Memory",
+    answers: "Sequence[Answer]",
+    *,
+    title: str,
+    before: "list[Measured] | None",
+    silences: "Sequence[Silence]" = (),
+    **extra: object,
+) -> "Report":
+    from langmem_adapter.evaluation.report import differences, summarise
 
     report = summarise(answers)
-    rows = [scores.to_json() for scores in report.scores]
-    embeddings = memory.engine.fingerprint
-    if plot is not None:
-        _draw(plot, report, title, f"{embeddings} · {memory.mode}")
-    more = {**report.cost(), "embeddings": embeddings, "missed": missed(answers), **extra}
+    changed = [] if before is None else differences(report.questions, before)
+    rows, embeddings = [scores.to_json() for scores in report.scores], memory.engine.fingerprint
+    more = {**report.to_json(), "silence": [each.to_json() for each in silences], "against": changed, **extra}
     columns = [column for column in rows[0] if column != "apart"]
-    call.output.show(rows, columns=columns, picture=lambda: _picture(report, f"{title} · {embeddings}"), **more)
+    picture = f"{title} · {embeddings}"
+    call.output.show(rows, columns=columns, picture=lambda: _picture(report, picture), embeddings=embeddings, **more)
     if not call.output.as_json:
-        cost = f"context of ten hits {report.tokens:.0f} tokens (approximate)"
-        call.output.note(f"{cost} · a search {report.p50:.1f} ms, 95 % within {report.p95:.1f} ms")
+        for line in _notes(report, silences, changed):
+            call.output.note(line)
+    return report
 
 
-def _draw(plot: Path, report: "Report", title: str, below: str) -> None:
-    from langmem_adapter.evaluation.plot import svg
-
-    try:
-        plot.write_text(svg(report, title, below=below), encoding="utf-8")
-    except OSError as error:
-        raise InvalidInputError(f"cannot write {plot}: {error.strerror}") from None
+def _notes(report: "Report", silences: "Sequence[Silence]", changed: "Sequence[dict[str, Any]]") -> "Iterator[str]":
+    yield f"context of ten hits {report.tokens:.0f} tokens (approximate)"
+    yield f"a search {report.p50:.1f} ms, 95 % within {report.p95:.1f} ms"
+    for metric, (low, high) in report.intervals.items():
+        spread = [scores[metric] for scores in report.conversations]
+        yield f"{metric} {low:.3f} to {high:.3f} (95 %), {min(spread):.3f} to {max(spread):.3f} by conversation"
+    for each in silences:
+        yield (
+            f"foreign questions, names {each.names}: AUROC {each.auroc:.3f}; {each.silent:.3f} of {each.foreign:,} silent "
+            f"at relevance {each.threshold:.2f}, where .95 of its own are answered"
+        )
+    for row in changed:
+        yield f"{row['metric']} {row['difference']:+.3f} ({row['low']:+.3f} to {row['high']:+.3f}) against the earlier run"
 
 
 def _picture(report: "Report", title: str) -> "Table":
-    cuts = tuple(report.scores[0].recall)
-    table = plain_table("questions", "n", *(f"r@{k}" for k in cuts), "MRR", f"nDCG@{_CONTEXT}", f"r@{_CONTEXT}")
+    shown = [
+        metric for metric in report.scores[0].means if metric in _SHORT or metric.removeprefix("recall@").isdecimal()
+    ]
+    table = plain_table("questions", "n", *(_SHORT.get(metric, metric.replace("recall", "r")) for metric in shown))
     table.title = Text(visible(title))
     table.expand = False
     for scores in report.scores:
-        _add(table, scores)
+        style = "bold" if scores.category == "overall" else "dim" if scores.apart else ""
+        name = f"({scores.category})" if scores.apart else scores.category
+        cells = (name, f"{scores.questions:,}", *(f"{scores[metric]:.3f}" for metric in shown))
+        table.add_row(*(Text(visible(cell), style=style) for cell in cells))
     return table
-
-
-def _add(table: "Table", scores: "Scores") -> None:
-    style = "bold" if scores.category == "overall" else "dim" if scores.apart else ""
-    name = f"({scores.category})" if scores.apart else scores.category
-    numbers = (*scores.recall.values(), scores.mrr, scores.ndcg)
-    shares = (Text(f"{number:.3f}", style=style) for number in numbers)
-    bar = Bar(1, 0, scores.recall[_CONTEXT], width=_BAR)
-    table.add_row(Text(visible(name), style=style), Text(f"{scores.questions:,}", style=style), *shares, bar)
 
 
 def _left_out(call: Call, conversations: "Sequence[Conversation]") -> dict[str, list[str]]:
@@ -230,16 +262,14 @@ def _left_out(call: Call, conversations: "Sequence[Conversation]") -> dict[str, 
     return {"left_out": left_out, "unusable": unusable}
 
 
-def _name_missed(call: Call, answers: "Sequence[Answer]") -> None:
-    from langmem_adapter.evaluation.report import missed
-
-    lines = [
-        f"{row['where']}: {len(row['ranks'])} of {row['pieces']} found · {row['question']}" for row in missed(answers)
-    ]
-    if call.output.as_json or not lines:
+def _name_missed(call: Call, report: "Report") -> None:
+    missed = [each for each in report.questions if each.missed]
+    if call.output.as_json or not missed:
         return
-    call.output.note(f"{len(lines)} of {len(answers)} questions did not find everything within ten hits", "yellow")
-    for line in lines[:_NAMED]:
-        call.output.note(line)
-    if len(lines) > _NAMED:
-        call.output.note(f"and {len(lines) - _NAMED} more; --json names all")
+    call.output.note(
+        f"{len(missed)} of {len(report.questions)} questions did not find everything within ten hits", "yellow"
+    )
+    for each in missed[:_NAMED]:
+        call.output.note(f"{each.where}: {len(each.ranks)} of {each.pieces} found · {each.question}")
+    if len(missed) > _NAMED:
+        call.output.note(f"and {len(missed) - _NAMED} more; --json names all")

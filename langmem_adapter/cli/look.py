@@ -29,6 +29,14 @@ def search(
     *,
     threshold: Annotated[float | None, option(min=-1, max=1, help="Least cosine of query and memory.")] = None,
     memory_type: Annotated[str | None, option("--type", help="Only memories of this type.")] = None,
+    after: Annotated[str | None, option(metavar="TIME", help="Only what was first said then or later.")] = None,
+    before: Annotated[str | None, option(metavar="TIME", help="Only what was first said before.")] = None,
+    reference_date: Annotated[
+        str | None, option(metavar="TIME", help='When it is asked, which "last week" is told from.')
+    ] = None,
+    max_tokens: Annotated[
+        int | None, option(min=1, help="About how many tokens all of them may have; long ones are cut.")
+    ] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Say how each score came about; in a pipe as a column of JSON.")
     ] = False,
@@ -44,15 +52,21 @@ def search(
     $ langmem-adapter search where does she live -u alice
     $ langmem-adapter search "favourite food" -u alice -k 3 --explain
     $ langmem-adapter search home -u alice --as-of 2020-05-01
+    $ langmem-adapter search what did we do last week -u alice --max-tokens 300
     $ langmem-adapter search lyon -u alice --json | jq '.data\[].text'
     """
     with call.memory(graph=graph) as memory:
         whose = call.whose(memory.scopes)
-        when = {"as_of": as_of, "known_at": known_at}
-        how: dict[str, Any] = {"k": k, "threshold": threshold, "memory_type": memory_type, "explain": explain, **when}
+        when = {"as_of": as_of, "known_at": known_at, "after": after, "before": before}
+        when |= {"reference_date": reference_date}
+        how: dict[str, Any] = {"k": k, "threshold": threshold, "memory_type": memory_type, "max_tokens": max_tokens}
+        how |= {"explain": explain, **when}
         hits = memory.search(" ".join(query), **whose, **how)
-        rows = [{**as_data(hit.item), "score": hit.score, **_explained(hit.explanation)} for hit in hits]
-        columns = ("score", "id", "text", *(["explanation"] if explain else []))
+        rows = [
+            {**as_data(hit.item), "score": hit.score, "passage": hit.passage, **_explained(hit.explanation)}
+            for hit in hits
+        ]
+        columns = ("score", "id", "passage" if max_tokens else "text", *(["explanation"] if explain else []))
         if hits or call.output.as_json or not call.output.on_terminal:
             call.output.show(rows, columns=columns, picture=lambda: pictures.hits_table(hits))
         if not hits:

@@ -62,7 +62,7 @@ DatabaseOption = Annotated[
     str | None, _how("--database", "-d", metavar="PATH", help="SQLite file, or an SQLAlchemy URL.")
 ]
 ModelOption = Annotated[str | None, _how(metavar="NAME", help="Chat model, as openai:gpt-5-mini; or offline.")]
-EmbeddingsOption = Annotated[str | None, _how(metavar="NAME", help="Embedding model; or hash:512, offline.")]
+EmbeddingsOption = Annotated[str | None, _how(metavar="NAME", help="Embedding model; or static, hash:512: offline.")]
 TrustOption = Annotated[bool, _how("--trust-folder", help="Read ./langmem_adapter.toml, too.")]
 JsonOption = Annotated[bool, _how("--json", help="One JSON envelope on stdout.")]
 GraphOption = Annotated[

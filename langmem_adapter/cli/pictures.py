@@ -108,7 +108,7 @@ def hits_table(hits: Iterable[Hit]) -> Table:
     """Search results, best first, with the parts of the score where they were asked for."""
     table = plain_table("score", "memory", "updated (UTC)")
     for hit in hits:
-        told = _with_id(hit.item)
+        told = _with_id(hit.item, hit.passage)
         if hit.explanation is not None:
             told.append(f"\n{_reasons(hit.explanation)}", style="dim italic")
         updated = Text(moment(hit.item.updated_at), style="dim", no_wrap=True)
@@ -230,8 +230,10 @@ def _stem(last: bool) -> Text:
     return Text(" " if last else "│", style="dim")
 
 
-def _with_id(item: MemoryItem) -> Text:
-    return Text.assemble(visible(item.text), "\n", (f"{item.id}  {visible(_scope(item))}", "dim"))
+def _with_id(item: MemoryItem, shown: str | None = None) -> Text:
+    return Text.assemble(
+        visible(item.text if shown is None else shown), "\n", (f"{item.id}  {visible(_scope(item))}", "dim")
+    )
 
 
 def _scope(item: MemoryItem) -> str:

@@ -1,1 +1,1 @@
-"""How texts become vectors: offline hash embeddings, any LangChain `Embeddings`, and the cache of the run."""
+"""How texts become vectors: any LangChain `Embeddings`, two that work offline (static, hash), and the cache of the run."""

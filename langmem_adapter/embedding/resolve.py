@@ -10,6 +10,7 @@ from langchain_core.embeddings import Embeddings
 
 from langmem_adapter.addresses import shown
 from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.embedding.static import StaticEmbeddings
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.limits import Limits, limits_of
 from langmem_adapter.providers import is_openai, patiently_made, provider_errors, server_options
@@ -20,19 +21,19 @@ if TYPE_CHECKING:
 __all__ = ["embedding_limits", "fingerprint", "resolve_embeddings"]
 
 _HASH: Final = re.compile(r"hash(?::(\d{1,6}))?")
-_FORMS: Final = "write 'hash:512', or 'provider:name' as in 'openai:text-embedding-3-small'"
+_FORMS: Final = "write 'static', 'hash:512', or 'provider:name' as in 'openai:text-embedding-3-small'"
 
 
 def resolve_embeddings(spec: str | Embeddings, settings: Settings) -> Embeddings:
     """The embeddings for a name.
 
     Args:
-        spec: `"hash"`, `"hash:512"`, a name for LangChain's `init_embeddings`, or embeddings, used as they are.
+        spec: `"static"`, `"hash"`, `"hash:512"`, a name for LangChain's `init_embeddings`, or embeddings, used as they are.
         settings: `base_url` and `api_key` for a name.
 
     Raises:
         InvalidInputError: The name is not understood, or the key is missing.
-        MissingDependencyError: The provider's package is not installed.
+        MissingDependencyError: The provider's package, or the extra `static`, is not installed.
 
     Example:
         >>> from langmem_adapter.settings import Settings
@@ -43,6 +44,8 @@ def resolve_embeddings(spec: str | Embeddings, settings: Settings) -> Embeddings
         return spec
     if not isinstance(spec, str):
         raise InvalidInputError(f"embeddings must be a name or LangChain Embeddings, not {type(spec).__name__}")
+    if spec == "static":
+        return StaticEmbeddings()
     hashed = _HASH.fullmatch(spec)
     if hashed is not None:
         return HashEmbeddings(int(hashed[1])) if hashed[1] else HashEmbeddings()
@@ -50,14 +53,14 @@ def resolve_embeddings(spec: str | Embeddings, settings: Settings) -> Embeddings
 
 
 def embedding_limits(spec: object, embeddings: Embeddings, settings: Settings) -> Limits | None:
-    """The limits for embeddings; hash embeddings ask nobody and need none.
+    """The limits for embeddings; those made in this process need none.
 
     Args:
         spec: What the user said: a name, or the embeddings themselves.
         embeddings: What `resolve_embeddings` made of it.
         settings: `model_timeout` and `model_retries`.
     """
-    return None if isinstance(embeddings, HashEmbeddings) else limits_of(spec, embeddings, settings)
+    return None if isinstance(embeddings, HashEmbeddings | StaticEmbeddings) else limits_of(spec, embeddings, settings)
 
 
 def fingerprint(embeddings: Embeddings) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from langmem_adapter.arguments import bounded, cosine, filled, flag, memory_id_of, scope_if_given
+from langmem_adapter.arguments import bounded, filled, flag, memory_id_of, relevance, scope_if_given, tokens
 from langmem_adapter.engine.wiring import Wired
 from langmem_adapter.filters import parse
 from langmem_adapter.records.results import Page
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.search.query import Query
+from langmem_adapter.search.query import Bounds, Query, reference_of
 from langmem_adapter.search.rerank import checked
 from langmem_adapter.storage import memories
 from langmem_adapter.storage.past import page_then, then_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from langmem_adapter.records.results import Hit, MemoryItem, Revision
+    from langmem_adapter.records.results import MemoryItem, Revision, SearchResults
     from langmem_adapter.search.rerank import Rerank
 
 __all__ = ["Finding"]
@@ -45,9 +45,13 @@ class Finding(Wired):
         memory_type: str | None = None,
         as_of: datetime | str | None = None,
         known_at: datetime | str | None = None,
+        after: datetime | str | None = None,
+        before: datetime | str | None = None,
+        reference_date: datetime | str | None = None,
+        max_tokens: int | None = None,
         rerank: Rerank | None = None,
         explain: bool = False,
-    ) -> Plan[list[Hit]]:
+    ) -> Plan[SearchResults]:
         """Find memories by meaning, words, speakers and time; all that anybody committed before the call is searched.
 
         Args:
@@ -57,17 +61,24 @@ class Finding(Wired):
             run_id: The run or session.
             k: At most so many hits, 1 to 10,000.
             filters: Conditions on metadata and on fields of the memory: see `langmem_adapter.filters`.
-            threshold: Least cosine of query and memory, -1 to 1.
+            threshold: Least relevance of a hit, 0 to 1: of the *k* best, those that reach it are given. `None` keeps them all.
             memory_type: Only memories of this type.
             as_of: Search what was true at that moment, by the dates of what was said; datetime or ISO 8601.
             known_at: Search what was known at that moment; with *as_of*, what was then known to have been true. Both read the
                 history, and nobody's edits change what it says of the past.
+            after: Only what was first said (`created_at`) at that moment or later; datetime or ISO 8601.
+            before: Only what was first said before that moment. A time that the query itself names ("last week", "in May 2023",
+                上周) cuts nothing off: it lifts what was said then, or tells of it.
+            reference_date: When it is asked, which "last week" is told from: by default now, and of a search in the past, then.
+            max_tokens: About how many tokens the hits may have together, the best first. A long one is cut to the passage that
+                answers (`Hit.passage`; `Hit.cut` tells whether), so that it leaves room for others.
             rerank: A LangChain `BaseDocumentCompressor` that orders the best hits once more, or `"mmr"` for hits that are
                 unlike each other.
             explain: Give each hit the parts of its score.
 
         Returns:
-            The hits, best first. `score` orders the hits of this query and compares with no other query's.
+            The hits, best first: a list that also says, in `abstained`, why it is empty. `score` orders the hits of this query
+            and compares with no other query's; `relevance` compares.
 
         Raises:
             ScopeError: No field of the scope is given, or one is blank.
@@ -80,11 +91,14 @@ class Finding(Wired):
             scope=Scope(user_id, agent_id, run_id),
             k=bounded(k),
             filters=parse(filters),
-            threshold=cosine(threshold),
+            threshold=relevance(threshold),
             memory_type=memory_type,
             then=then_of(as_of, known_at),
             rerank=checked(rerank),
             explain=flag(explain, "explain"),
+            max_tokens=tokens(max_tokens),
+            bounds=Bounds.of(after, before),
+            reference=reference_of(reference_date),
         )
         plan = Plan.calling(self.engine.searcher.search, self.engine.searcher.asearch, wanted)
         config = run_config("memory.search", wanted.scope, self.engine.reasoner.mode)

@@ -20,8 +20,9 @@ _KEYS: Final = {
 }
 
 _HASHED: Final = (
-    "a chat model decides, but memories are found by hash embeddings: these see common words, no meaning; choose others with "
-    'Memory(embeddings="openai:text-embedding-3-small") or LANGMEM_ADAPTER_EMBEDDINGS, or say "hash:512" to keep them'
+    "a chat model decides, but memories are found by hash embeddings: these see common words, no meaning; choose "
+    'others with Memory(embeddings="openai:text-embedding-3-small"), "static" (offline) or LANGMEM_ADAPTER_EMBEDDINGS, or '
+    'say "hash:512" to keep them'
 )
 
 

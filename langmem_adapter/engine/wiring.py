@@ -28,7 +28,7 @@ from langmem_adapter.pipeline.build import Parts, build_pipeline
 from langmem_adapter.reasoning.models import resolve_model
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.results import AddResult
-from langmem_adapter.search.ranking import Weights
+from langmem_adapter.search.calibration import Calibration
 from langmem_adapter.search.searcher import Searcher
 from langmem_adapter.settings import Settings, chosen_database
 from langmem_adapter.storage import erasure, meta
@@ -164,12 +164,12 @@ class Engine:
             dimensions=dimensions,
             snapshot_every=self.settings.snapshot_every,
         )
-        weights = Weights.of(self.settings)
         self.searcher = Searcher(
             self.database,
             self.indexer,
             self.embedder,
-            weights=weights,
+            Calibration(self.database, self.embedder, mark),
+            weights=self.settings.ranking.suited(mark),
             graph=GraphEvidence() if self.uses_graph else None,
         )
 

@@ -1,1 +1,1 @@
-"""What a memory finds, measured: data sets, metrics, a run, its report and plot."""
+"""What a memory finds, measured: data sets, metrics, a run, its report, another one beside it."""

@@ -1,49 +1,80 @@
-"""What a run measured: scores of each kind of question and of all, the size of the context, the time of a search."""
+"""What a run measured: means of each kind of question, of each conversation and of all, and what differs from another run."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.evaluation.datasets import OVERALL
-from langmem_adapter.evaluation.metrics import ndcg, percentile, recall, reciprocal_rank
-from langmem_adapter.evaluation.runner import CONTEXT
+from langmem_adapter.evaluation.metrics import interval, ndcg, percentile, recall, reciprocal_rank
+from langmem_adapter.evaluation.questions import OVERALL, read_text
+from langmem_adapter.evaluation.runner import BUDGET, CONTEXT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from langmem_adapter.evaluation.runner import Answer
 
-__all__ = ["Report", "Scores", "missed", "summarise"]
+__all__ = ["Measured", "Report", "Scores", "differences", "measured", "read_run", "summarise"]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One question, and how good what it found was.
+
+    Attributes:
+        where: Where it stands in its file.
+        question: Its text.
+        whose: Whose memories were searched.
+        category: Its kind.
+        apart: Not counted in the overall numbers.
+        pieces: How many pieces of evidence there are.
+        ranks: The ranks of those among ten hits.
+        metrics: By name; see `measured`.
+    """
+
+    where: str
+    question: str
+    whose: str
+    category: str
+    apart: bool
+    pieces: int
+    ranks: tuple[int, ...]
+    metrics: Mapping[str, float]
+
+    @property
+    def missed(self) -> bool:
+        """Whether some of the evidence is not among ten hits."""
+        return len(self.ranks) < self.pieces
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Means over questions of one kind.
+    """Means over questions that belong together.
 
     Attributes:
-        category: Which kind.
+        category: Which kind they are, or whose memories were searched.
         questions: How many.
-        recall: Recall by number of hits, in ascending order.
-        mrr: Mean reciprocal rank among ten hits.
-        ndcg: nDCG@10.
+        means: By the name of the metric.
         apart: Not counted in the overall numbers.
     """
 
     category: str
     questions: int
-    recall: Mapping[int, float]
-    mrr: float
-    ndcg: float
+    means: Mapping[str, float]
     apart: bool = False
+
+    def __getitem__(self, metric: str) -> float:
+        """The mean of one metric."""
+        return self.means[metric]
 
     def to_json(self) -> dict[str, Any]:
         """As one flat row."""
-        shares = {f"recall@{k}": round(value, 4) for k, value in self.recall.items()}
-        measured = {**shares, "mrr": round(self.mrr, 4), f"ndcg@{CONTEXT}": round(self.ndcg, 4)}
-        return {"category": self.category, "questions": self.questions, **measured, "apart": self.apart}
+        means = {metric: round(mean, 4) for metric, mean in self.means.items()}
+        return {"category": self.category, "questions": self.questions, **means, "apart": self.apart}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +82,19 @@ class Report:
     """What a run measured.
 
     Attributes:
+        questions: One by one.
         scores: By kind of question, then overall, then the kinds that are not counted in it.
+        conversations: By whose memories were searched; of the questions that are counted.
+        intervals: Where each overall mean lies with 95 % confidence.
         tokens: Tokens of ten hits as context, on average.
         p50: Median time of a search in milliseconds, embedding the question included.
         p95: Time that 95 of 100 searches stay within.
     """
 
+    questions: tuple[Measured, ...]
     scores: tuple[Scores, ...]
+    conversations: tuple[Scores, ...]
+    intervals: Mapping[str, tuple[float, float]]
     tokens: float
     p50: float
     p95: float
@@ -69,9 +106,37 @@ class Report:
                 return scores
         raise KeyError(category)
 
-    def cost(self) -> dict[str, float]:
-        """Context and time, as plain JSON types."""
-        return {"context_tokens": round(self.tokens, 1), "p50_ms": round(self.p50, 2), "p95_ms": round(self.p95, 2)}
+    def to_json(self) -> dict[str, Any]:
+        """All but the scores, as plain JSON types."""
+        return {
+            "intervals": {metric: [round(end, 4) for end in ends] for metric, ends in self.intervals.items()},
+            "conversations": [scores.to_json() for scores in self.conversations],
+            "context_tokens": round(self.tokens, 1),
+            "p50_ms": round(self.p50, 2),
+            "p95_ms": round(self.p95, 2),
+            "questions": [asdict(question) for question in self.questions],
+        }
+
+
+def measured(answer: Answer) -> Measured:
+    """How good an answer is.
+
+    Beside what `metrics` explains: `session recall`, the share of the evidence's sessions among ten hits, and `first session`,
+    whether the first hit comes from one of them, where the evidence lies in a conversation; `recall@500 tokens`, the recall of
+    a search with so small a `max_tokens`.
+    """
+    question, ten = answer.question, answer.ranks[CONTEXT]
+    found = {f"recall@{k}": recall(ranks, question.pieces, k) for k, ranks in sorted(answer.ranks.items())}
+    found["mrr"] = reciprocal_rank(ten)
+    found[f"ndcg@{CONTEXT}"] = ndcg(ten, question.pieces, CONTEXT)
+    found[f"recall@{BUDGET} tokens"] = len(answer.within) / question.pieces
+    if question.sessions:
+        found["session recall"] = recall(answer.sessions, len(question.sessions), CONTEXT)
+        found["first session"] = float(answer.sessions[:1] == (1,))
+    whose = " ".join(question.scope.named.values())
+    return Measured(
+        question.where, question.text, whose, question.category, question.apart, question.pieces, ten, found
+    )
 
 
 def summarise(answers: Sequence[Answer]) -> Report:
@@ -82,46 +147,91 @@ def summarise(answers: Sequence[Answer]) -> Report:
     """
     if not answers:
         raise InvalidInputError("there is no question to measure with")
+    questions = tuple(map(measured, answers))
+    together = [question for question in questions if not question.apart]
     times = [answer.milliseconds for answer in answers]
-    tokens = fmean(answer.tokens for answer in answers)
-    return Report(tuple(_scores(answers)), tokens, percentile(times, 0.5), percentile(times, 0.95))
-
-
-def missed(answers: Iterable[Answer]) -> list[dict[str, Any]]:
-    """Questions whose evidence is not all among ten hits, as plain JSON types."""
-    return [
-        {
-            "where": answer.question.where,
-            "question": answer.question.text,
-            "category": answer.question.category,
-            "pieces": answer.question.pieces,
-            "ranks": list(answer.ranks[CONTEXT]),
-        }
-        for answer in answers
-        if len(answer.ranks[CONTEXT]) < answer.question.pieces
-    ]
-
-
-def _scores(answers: Sequence[Answer]) -> Iterator[Scores]:
-    together = [answer for answer in answers if not answer.question.apart]
-    yield from _by_category(together)
-    if together:
-        yield _mean(OVERALL, together)
-    yield from _by_category([answer for answer in answers if answer.question.apart])
-
-
-def _by_category(answers: Sequence[Answer]) -> Iterator[Scores]:
-    for category in sorted({answer.question.category for answer in answers} - {""}):
-        yield _mean(category, [answer for answer in answers if answer.question.category == category])
-
-
-def _mean(category: str, answers: Sequence[Answer]) -> Scores:
-    of = [(answer.ranks, answer.question.pieces) for answer in answers]
-    return Scores(
-        category=category,
-        questions=len(answers),
-        recall={k: fmean(recall(ranks[k], pieces, k) for ranks, pieces in of) for k in sorted(answers[0].ranks)},
-        mrr=fmean(reciprocal_rank(ranks[CONTEXT]) for ranks, _ in of),
-        ndcg=fmean(ndcg(ranks[CONTEXT], pieces, CONTEXT) for ranks, pieces in of),
-        apart=answers[0].question.apart,
+    return Report(
+        questions,
+        tuple(_scores(questions)),
+        tuple(_grouped(together, lambda question: question.whose)),
+        {metric: interval(values) for metric, values in _columns(together).items()},
+        fmean(answer.tokens for answer in answers),
+        percentile(times, 0.5),
+        percentile(times, 0.95),
     )
+
+
+def _scores(questions: Sequence[Measured]) -> Iterator[Scores]:
+    together = [question for question in questions if not question.apart]
+    yield from _grouped(together, lambda question: question.category)
+    if together:
+        yield _means(OVERALL, together)
+    yield from _grouped([question for question in questions if question.apart], lambda question: question.category)
+
+
+def _grouped(questions: Sequence[Measured], group: Callable[[Measured], str]) -> Iterator[Scores]:
+    for name in sorted({group(question) for question in questions} - {""}):
+        yield _means(name, [question for question in questions if group(question) == name])
+
+
+def _means(name: str, questions: Sequence[Measured]) -> Scores:
+    means = {metric: fmean(values) for metric, values in _columns(questions).items()}
+    return Scores(name, len(questions), means, questions[0].apart)
+
+
+def _columns(questions: Sequence[Measured]) -> dict[str, list[float]]:
+    """The values of each metric that all have."""
+    shared = (
+        [metric for metric in questions[0].metrics if all(metric in each.metrics for each in questions)]
+        if questions
+        else []
+    )
+    return {metric: [each.metrics[metric] for each in questions] for metric in shared}
+
+
+# ── beside another run ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def read_run(path: Path) -> list[Measured]:
+    """The questions of an earlier run, from what it said with `--json`.
+
+    Raises:
+        InvalidInputError: The file is none of these.
+    """
+    text = read_text(path)
+    try:
+        rows = json.loads(text)["questions"]
+        return [Measured(**{**row, "ranks": tuple(row["ranks"])}) for row in rows]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise InvalidInputError(
+            f"{path} is no earlier run: write it with `langmem-adapter eval … --json > {path}`"
+        ) from error
+
+
+def differences(now: Sequence[Measured], before: Sequence[Measured]) -> list[dict[str, Any]]:
+    """How much better each metric is than in an earlier run: the mean over the questions that both asked, question by question.
+
+    Args:
+        now: The questions of this run; those apart do not count.
+        before: Those of the earlier one.
+
+    Returns:
+        Rows with `metric`, `difference`, and `low` and `high`, between which it lies with 95 % confidence.
+
+    Raises:
+        InvalidInputError: The two have no question in common.
+    """
+    earlier = {(each.whose, each.question): each for each in before}
+    counted = [each for each in now if not each.apart]
+    pairs = [(each, earlier[key]) for each in counted if (key := (each.whose, each.question)) in earlier]
+    if not pairs:
+        raise InvalidInputError("the two runs have no question in common; measure on the same file")
+    then = _columns([old for _, old in pairs])
+    columns = {metric: values for metric, values in _columns([new for new, _ in pairs]).items() if metric in then}
+    return [_difference(metric, values, then[metric]) for metric, values in columns.items()]
+
+
+def _difference(metric: str, now: Sequence[float], before: Sequence[float]) -> dict[str, Any]:
+    change = [value - old for value, old in zip(now, before, strict=True)]
+    numbers = dict(zip(("difference", "low", "high"), (fmean(change), *interval(change)), strict=True))
+    return {"metric": metric, "questions": len(change), **{key: round(number, 4) for key, number in numbers.items()}}

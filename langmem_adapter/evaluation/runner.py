@@ -5,27 +5,43 @@ from __future__ import annotations
 import time
 import unicodedata
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError
 from langmem_adapter.evaluation.metrics import context_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
+    from collections.abc import Callable, Mapping, Sequence
 
-    from langmem_adapter.evaluation.datasets import Conversation, Question, Session
+    from langmem_adapter.evaluation.conversations import Conversation, Session, Utterance
+    from langmem_adapter.evaluation.questions import Question
     from langmem_adapter.memory import Memory
     from langmem_adapter.records.results import Hit
 
-__all__ = ["CONTEXT", "CUTS", "Answer", "ask", "check", "ingest"]
+__all__ = ["BUDGET", "CONTEXT", "CUTS", "Answer", "Source", "ask", "best", "check", "ingest"]
 
 CUTS: Final = (5, 10, 20)
 """Numbers of hits at which recall is measured."""
 CONTEXT: Final = 10
 """Hits of the search whose order, size and time are measured: what `Memory.search` gives unasked."""
+BUDGET: Final = 500
+"""Tokens of a smaller context, of which the evidence is measured, too."""
+_MOST: Final = 100  # hits that `BUDGET` tokens may be filled with
 _NAMED: Final = 5  # absent memories in one message
+
+
+@dataclass(slots=True)
+class Source:
+    """Where a memory comes from.
+
+    Attributes:
+        turns: Ids of the turns that it stands for.
+        sessions: Numbers of their sessions.
+    """
+
+    turns: set[str] = field(default_factory=set)
+    sessions: set[int] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +51,20 @@ class Answer:
     Attributes:
         question: The question.
         ranks: For each number of hits asked for, the ranks of the evidence among them; see `metrics`.
+        sessions: The same for the sessions that hold the evidence, among ten hits.
+        within: The ranks of the evidence among the hits of a search for `BUDGET` tokens.
+        relevance: Of the most relevant hit.
         tokens: Tokens of the ten hits as context.
         milliseconds: Time of the search for ten hits, embedding the question included.
     """
 
     question: Question
     ranks: Mapping[int, tuple[int, ...]]
-    tokens: int
-    milliseconds: float
+    sessions: tuple[int, ...] = ()
+    within: tuple[int, ...] = ()
+    relevance: float = 0.0
+    tokens: int = 0
+    milliseconds: float = 0.0
 
 
 def ingest(
@@ -51,7 +73,7 @@ def ingest(
     *,
     infer: bool = False,
     progress: Callable[[int], object] | None = None,
-) -> dict[str, set[str]]:
+) -> dict[str, Source]:
     """Put conversations into a memory, one add per session; the conversation is the user, the speakers are actors.
 
     Args:
@@ -61,7 +83,7 @@ def ingest(
         progress: Called with the number of turns that were taken in since the last call.
 
     Returns:
-        For each memory the ids of the turns that it comes from. With *infer* a fact counts for the turn that it was found
+        For each memory where it comes from. With *infer* a fact counts for the turn that it was found
         in, and for every later turn that says the same again. An update counts for the turn that brought it, no longer for
         those whose text it replaced: where it joined both, the measured recall is a lower bound.
 
@@ -69,20 +91,20 @@ def ingest(
         InvalidInputError: The memory knows one of the users, or *infer* is given to a memory that keeps no traces.
     """
     _refuse_known(memory, conversations)
-    sources: dict[str, set[str]] = defaultdict(set)
+    sources: dict[str, Source] = defaultdict(Source)
     for conversation in conversations:
-        for session in conversation.sessions:
+        for number, session in enumerate(conversation.sessions):
             result = memory.add(
-                [{"role": "user", "name": turn.speaker, "content": turn.text} for turn in session.turns],
+                [_message(turn) for turn in session.turns],
                 user_id=conversation.id,
                 timestamp=session.time,
                 infer=infer,
             )
             if infer:
-                _trace(memory, result.trace_id, session, sources)
+                _trace(memory, result.trace_id, (number, session), sources)
             else:
                 for change, turn in zip(result.results, session.turns, strict=True):
-                    sources[str(change.id)] = {turn.id}
+                    sources[str(change.id)] = Source({turn.id}, {number})
             if progress is not None:
                 progress(len(session.turns))
     return dict(sources)
@@ -97,18 +119,21 @@ def _refuse_known(memory: Memory, conversations: Sequence[Conversation]) -> None
             )
 
 
-def _trace(memory: Memory, trace_id: str | None, session: Session, sources: dict[str, set[str]]) -> None:
+def _message(turn: Utterance) -> dict[str, str]:
+    return {"role": turn.role, "content": turn.text} | ({"name": turn.speaker} if turn.speaker else {})
+
+
+def _trace(memory: Memory, trace_id: str | None, told: tuple[int, Session], sources: dict[str, Source]) -> None:
     if trace_id is None:
         raise InvalidInputError("without traces nobody knows which turn a fact comes from; set trace_days above 0")
-    trace = memory.trace(trace_id)
+    trace, (number, session) = memory.trace(trace_id), told
     for decision, change in zip(trace.decisions, trace.result.results, strict=True):
         if change.id is None or decision.fact is None:
             continue
-        turn = session.turns[trace.facts[decision.fact].turn].id
-        if change.event == "NONE":
-            sources[change.id].add(turn)
-        else:
-            sources[change.id] = {turn}
+        if change.event != "NONE":
+            sources[change.id] = Source()
+        sources[change.id].turns.add(session.turns[trace.facts[decision.fact].turn].id)
+        sources[change.id].sessions.add(number)
 
 
 def check(memory: Memory, questions: Sequence[Question]) -> None:
@@ -140,7 +165,7 @@ def ask(
     memory: Memory,
     questions: Sequence[Question],
     *,
-    sources: Mapping[str, AbstractSet[str]] | None = None,
+    sources: Mapping[str, Source] | None = None,
     cuts: Sequence[int] = CUTS,
     progress: Callable[[int], object] | None = None,
 ) -> list[Answer]:
@@ -161,24 +186,42 @@ def ask(
     return answers
 
 
-def _answer(
-    memory: Memory, question: Question, sources: Mapping[str, AbstractSet[str]] | None, cuts: Sequence[int]
-) -> Answer:
+def best(hits: Sequence[Hit]) -> float:
+    """The relevance of the most relevant hit: a threshold above it would have silenced all; 0 where there is none."""
+    return max((hit.relevance for hit in hits), default=0.0)
+
+
+def _answer(memory: Memory, question: Question, sources: Mapping[str, Source] | None, cuts: Sequence[int]) -> Answer:
     whose: dict[str, Any] = question.scope.named
     began = time.perf_counter()
     context = memory.search(question.text, k=CONTEXT, **whose)
     milliseconds = (time.perf_counter() - began) * 1_000
     lists = {k: context if k == CONTEXT else memory.search(question.text, k=k, **whose) for k in {*cuts, CONTEXT}}
-    ranks = {k: tuple(sorted(_ranks(question, hits, sources))) for k, hits in lists.items()}
-    return Answer(question, ranks, context_tokens(context), milliseconds)
+    return Answer(
+        question,
+        {k: _ranks(_held(question, hits, sources)) for k, hits in lists.items()},
+        _ranks([[number in _source(hit, sources).sessions for hit in context] for number in question.sessions]),
+        _ranks(_held(question, memory.search(question.text, k=_MOST, max_tokens=BUDGET, **whose), sources)),
+        best(context),
+        context_tokens(context),
+        milliseconds,
+    )
 
 
-def _ranks(question: Question, hits: Sequence[Hit], sources: Mapping[str, AbstractSet[str]] | None) -> Iterator[int]:
-    brought = [{hit.id} if sources is None else sources.get(hit.id, set()) for hit in hits]
+def _held(question: Question, hits: Sequence[Hit], sources: Mapping[str, Source] | None) -> list[list[bool]]:
+    """For each piece of evidence, whether each hit brings it."""
+    brought = [_source(hit, sources).turns for hit in hits]
     told = [_folded(hit.text) for hit in hits] if question.contains else []
-    holding = [[piece in ids for ids in brought] for piece in question.evidence]
-    holding += [[_folded(piece) in text for text in told] for piece in question.contains]
-    return (held.index(True) + 1 for held in holding if True in held)
+    held = [[piece in turns for turns in brought] for piece in question.evidence]
+    return held + [[_folded(piece) in text for text in told] for piece in question.contains]
+
+
+def _source(hit: Hit, sources: Mapping[str, Source] | None) -> Source:
+    return Source({hit.id}) if sources is None else sources.get(hit.id, Source())
+
+
+def _ranks(held: Sequence[Sequence[bool]]) -> tuple[int, ...]:
+    return tuple(sorted(list(each).index(True) + 1 for each in held if True in each))
 
 
 def _folded(text: str) -> str:

@@ -89,7 +89,7 @@ def reindex(
 
     Args:
         database: As for `Memory`.
-        embeddings: The new model: LangChain `Embeddings`, or a name as in `"openai:text-embedding-3-small"`, `"hash:512"`.
+        embeddings: The new model: LangChain `Embeddings`, or a name as in `"openai:text-embedding-3-small"`, `"static"`.
         batch: Texts embedded in one call, and kept in one transaction; 1 to 10,000.
         progress: Called after each batch with the number of memories done and of all.
         settings: `base_url`, `api_key` and the rest; `None` reads environment and configuration files.

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.graph import Entity, GraphChanges, Relation
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
 
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.records.work import Change, Event
 
-__all__ = ["AddResult", "EntityPage", "Explanation", "Hit", "MemoryItem", "Page", "Paged", "RelationPage", "Revision"]
+__all__ = ["Abstained", "AddResult", "EntityPage", "Explanation", "Hit", "MemoryItem", "Page", "Paged", "RelationPage"]
+__all__ += ["Revision", "SearchResults"]
 
 T = TypeVar("T")
 
@@ -97,7 +99,7 @@ class Explanation:
         meaning: Cosine of query and memory, -1 to 1.
         words: BM25 score of the words they share, 0 or more, not bounded.
         strategy: How the lists were searched and joined.
-        parts: What each kind of evidence added to the score: meaning, words, speaker, question, time, conversation, recency,
+        parts: What each kind of evidence added to the score: meaning, words, speaker, question, time, conversation, graph,
             newer (than the version of it that follows). They sum up to the score.
         ranks: Its rank among those that were compared, from 1, by "meaning" and by "words" alone; the latter only where it
             shares a word.
@@ -117,12 +119,17 @@ class Hit:
     Attributes:
         item: The memory.
         score: Orders the hits of one query, higher first; it compares with no other query's.
+        relevance: How well it answers the query, 0 to 1; it compares between queries, and `threshold` cuts on it.
         explanation: The parts of the score, where `explain=True`.
+        cut: The passage of its text that answers, with `…` where something is left out; `None` where `max_tokens` had room for
+            all of it.
     """
 
     item: MemoryItem
     score: float
+    relevance: float
     explanation: Explanation | None = None
+    cut: str | None = None
 
     @property
     def id(self) -> str:
@@ -131,8 +138,63 @@ class Hit:
 
     @property
     def text(self) -> str:
-        """The memory's text."""
+        """The memory's text, all of it."""
         return self.item.text
+
+    @property
+    def passage(self) -> str:
+        """What is shown of it: its text, or the passage that it was cut to."""
+        return self.item.text if self.cut is None else self.cut
+
+
+@dataclass(frozen=True, slots=True)
+class Abstained:
+    """Why a search gave nothing.
+
+    Attributes:
+        reason: `"empty"`: there was no memory to search; `"small talk"`: the query has no word that asks for anything;
+            `"below threshold"`: what there is answers it too little; `"no room"`: nothing of any hit fits into `max_tokens`.
+        nearest: The best hit that was not given, `None` where there was none.
+        threshold: What it was compared with.
+    """
+
+    reason: Literal["empty", "small talk", "below threshold", "no room"]
+    nearest: Hit | None = None
+    threshold: float | None = None
+
+    def __str__(self) -> str:
+        """The same for a reader, as in "nothing above 0.35; nearest (0.21): Lives in Lyon"."""
+        if self.nearest is None or self.threshold is None:
+            return {"empty": "no memory to search", "small talk": "nothing is asked"}.get(self.reason, self.reason)
+        return f"nothing above {self.threshold:g}; nearest ({self.nearest.relevance:.2f}): {self.nearest.text}"
+
+
+class SearchResults(list[Hit]):
+    """The hits of a search, best first: a list, and where it is empty, why.
+
+    Args:
+        hits: The hits.
+        abstained: Why there are none.
+
+    Attributes:
+        abstained: Why nothing was given; `None` where something was.
+
+    Example:
+        >>> from langmem_adapter import Memory
+        >>> memory = Memory(":memory:")
+        >>> added = memory.add("I live in Lyon.", user_id="alice")
+        >>> memory.search("thanks!", user_id="alice").abstained.reason
+        'small talk'
+        >>> memory.search("Where do I live?", user_id="alice").abstained is None
+        True
+        >>> memory.close()
+    """
+
+    __slots__ = ("abstained",)
+
+    def __init__(self, hits: Iterable[Hit] = (), *, abstained: Abstained | None = None) -> None:
+        super().__init__(hits)
+        self.abstained = abstained
 
 
 @dataclass(frozen=True, slots=True)

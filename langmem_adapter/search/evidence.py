@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from langmem_adapter.search.ranking import Evidence, Groups
-from langmem_adapter.text import ASKS, TELLS_TIME
+from langmem_adapter.search.ranking import Evidence
+from langmem_adapter.text import TELLS_TIME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,24 +16,26 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langmem_adapter.index.base import VectorView
+    from langmem_adapter.records.ranking import Ranking
     from langmem_adapter.search.question import Question
-    from langmem_adapter.search.ranking import Weights
     from langmem_adapter.search.shelf import Load, Shelf
     from langmem_adapter.search.shelves import Standing
 
-__all__ = ["candidates", "evidence", "led_to", "with_leads"]
+__all__ = ["candidates", "evidence", "led_to", "with_leads", "with_window"]
 
 _CANDIDATES: Final = 1_000  # compared in full; a scope up to this size is compared whole
 
 
-def evidence(
+def evidence(  # noqa: PLR0913 - what each kind of evidence is read from
     shelf: Shelf,
     asked: Question,
     places: NDArray[np.int64] | None,
     meaning: NDArray[np.floating[Any]],
     words: NDArray[np.float64],
     load: Load,
-    weights: Weights,
+    weights: Ranking,
+    *,
+    lifted: NDArray[np.float64] | None = None,
 ) -> Evidence:
     """What speaks for the memories at some places of a shelf.
 
@@ -45,6 +47,7 @@ def evidence(
         words: BM25 scores of all the shelf's memories.
         load: Reads words that the shelf does not know yet.
         weights: What does not count is not looked up.
+        lifted: How far all the shelf's memories lie in the time that the question names (`window.lift`).
     """
     here = slice(None) if places is None else places
     named = [shelf.names[name] for name in asked.names if name in shelf.names]
@@ -54,15 +57,11 @@ def evidence(
         meaning=meaning,
         words=words[here],
         named=reduce(np.logical_or, named)[here] if some else None,
-        asking=shelf.marked(ASKS, load)[here] if weights.question else None,
+        asking=shelf.asking(load)[here] if weights.question else None,
         timed=shelf.marked(TELLS_TIME, load)[here] if asked.when and weights.time else None,
-        conversations=_groups(shelf, places) if weights.conversation else None,
-        recency=shelf.recency[here] if weights.recency else None,
+        told=shelf.told(load)[here] if weights.conversation else None,
+        window=None if lifted is None else lifted[here],
     )
-
-
-def _groups(shelf: Shelf, places: NDArray[np.int64] | None) -> Groups:
-    return shelf.groups if places is None else Groups.of(shelf.conversations[places])
 
 
 def candidates(
@@ -115,6 +114,22 @@ def with_leads(
     found, scores = found[~np.isnan(scores)], scores[~np.isnan(scores)]  # the rest comes with the next pull
     order = np.argsort(np.concatenate([places, found]), kind="stable")
     return np.concatenate([places, found])[order], np.concatenate([meaning, scores])[order]
+
+
+def with_window(
+    index: VectorView,
+    vector: NDArray[np.float32],
+    standing: Standing,
+    words: NDArray[np.float64],
+    lying: NDArray[np.bool_],
+    least: int,
+    found: tuple[NDArray[np.int64], NDArray[np.floating[Any]]],
+) -> tuple[NDArray[np.int64], NDArray[np.floating[Any]]]:
+    """The candidates, and the best of the memories that lie in a window of time, with their cosines."""
+    places, scores, _ = candidates(index, vector, standing, words, lying, least)
+    more = np.arange(len(scores)) if places is None else places
+    places, first = np.unique(np.concatenate([found[0], more]), return_index=True)
+    return places, np.concatenate([found[1], scores])[first]
 
 
 def led_to(pks: NDArray[np.int64], leads: Mapping[int, float]) -> NDArray[np.float64]:

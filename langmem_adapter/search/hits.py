@@ -12,6 +12,8 @@ from langmem_adapter.records.results import Explanation, Hit
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from langmem_adapter.records.results import MemoryItem
     from langmem_adapter.search.ranking import Ranked
 
@@ -20,21 +22,24 @@ __all__ = ["explained", "raised"]
 _STRATEGY: Final = "{} cosine + BM25, weighted sum"
 
 
-def explained(ranked: Ranked, items: Sequence[MemoryItem], among: Ranked | None) -> list[Hit]:
+def explained(
+    ranked: Ranked, items: Sequence[MemoryItem], relevance: NDArray[np.float64], among: Ranked | None
+) -> list[Hit]:
     """Hits, in the order of *ranked*.
 
     Args:
         ranked: The memories that are shown, best first.
         items: The same, fetched.
+        relevance: Of each, shape (n,).
         among: All that they were ranked among, for the explanations; `None` for none.
     """
-    scores = ranked.scores.tolist()
+    found = list(map(Hit, items, ranked.scores.tolist(), relevance.tolist()))
     if among is None:
-        return [Hit(item, score) for item, score in zip(items, scores, strict=True)]
+        return found
     ranks = _ranks(among)
     return [
-        Hit(item, score, _explanation(ranked, place, {name: of[pk] for name, of in ranks.items() if pk in of}))
-        for place, (item, score, pk) in enumerate(zip(items, scores, ranked.pks.tolist(), strict=True))
+        replace(hit, explanation=_explanation(ranked, place, {name: of[pk] for name, of in ranks.items() if pk in of}))
+        for place, (hit, pk) in enumerate(zip(found, ranked.pks.tolist(), strict=True))
     ]
 
 
@@ -58,6 +63,6 @@ def raised(hit: Hit, score: float) -> Hit:
     if score == hit.score:
         return hit
     if hit.explanation is None:
-        return Hit(hit.item, score)
+        return replace(hit, score=score)
     parts = {**hit.explanation.parts, "newer": score - hit.score}
     return replace(hit, score=score, explanation=replace(hit.explanation, parts=parts))

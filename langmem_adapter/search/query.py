@@ -1,19 +1,75 @@
-"""What to look for, and where."""
+"""What to look for, where and when."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from langmem_adapter.arguments import parse_time
+from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.filters import EVERYTHING
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from langmem_adapter.filters import Filter
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.search.rerank import Rerank
+    from langmem_adapter.search.shelf import Floats
     from langmem_adapter.storage.past import Then
 
-__all__ = ["Query"]
+__all__ = ["Bounds", "Query", "reference_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """When memories were first said, half-open.
+
+    Attributes:
+        after: From then on; `None` for any time.
+        before: Until then.
+    """
+
+    after: datetime | None = None
+    before: datetime | None = None
+
+    @classmethod
+    def of(cls, after: object, before: object) -> Bounds | None:
+        """What a caller gave; `None` for no bounds.
+
+        Raises:
+            InvalidInputError: One is no time, or nothing lies between them.
+        """
+        begins = None if after is None else parse_time(after, "after")
+        ends = None if before is None else parse_time(before, "before")
+        if begins is not None and ends is not None and ends <= begins:
+            raise InvalidInputError(f"nothing lies between after={begins.isoformat()} and before={ends.isoformat()}")
+        return None if begins is ends is None else cls(begins, ends)
+
+    def hold(self, created: Floats) -> NDArray[np.bool_]:
+        """Which of some moments (Unix seconds) lie within."""
+        begins = -np.inf if self.after is None else self.after.timestamp()
+        ends = np.inf if self.before is None else self.before.timestamp()
+        held: NDArray[np.bool_] = (created >= begins) & (created < ends)
+        return held
+
+
+def reference_of(given: object) -> datetime | None:
+    """The moment that "last week" is told from, in the zone that the caller's days begin in; without one it is UTC.
+
+    Raises:
+        InvalidInputError: It is no time.
+    """
+    if given is None:
+        return None
+    if isinstance(given, date) and not isinstance(given, datetime):
+        given = datetime.combine(given, time(), UTC)
+    moment = parse_time(given, "reference_date")
+    said = datetime.fromisoformat(given) if isinstance(given, str) else given
+    return said if isinstance(said, datetime) and said.tzinfo is not None else moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +81,15 @@ class Query:
         scope: Whose memories.
         k: At most so many hits.
         filters: What the memories must be like.
-        threshold: Least cosine of a hit, -1 to 1.
+        threshold: Least relevance of a hit, 0 to 1.
         memory_type: Only memories of this type.
         facts: Only facts: memories without a type.
         then: Search what was true, or known, at a moment.
         rerank: Orders the best hits once more.
         explain: Give the parts of each score.
+        max_tokens: Tokens that all hits together may have.
+        bounds: Only memories that were first said within them.
+        reference: When it is asked, which "last week" is told from; `None`: now, or the moment of the past that is searched.
     """
 
     text: str
@@ -43,3 +102,12 @@ class Query:
     then: Then | None = None
     rerank: Rerank | None = None
     explain: bool = False
+    max_tokens: int | None = None
+    bounds: Bounds | None = None
+    reference: datetime | None = None
+
+    @property
+    def asked_at(self) -> datetime:
+        """When it is asked."""
+        then = None if self.then is None else self.then.as_of or self.then.known_at
+        return self.reference or then or datetime.now(UTC)

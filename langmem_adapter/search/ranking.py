@@ -2,103 +2,29 @@
 
 Meaning and words are each brought to 0–1 and summed by weight. On dialogue retrieval this beats reciprocal rank
 fusion clearly, since it keeps how much better the first hit is than the second. What else speaks for a memory is added:
-who said it, whether it tells the time that was asked for, the conversation that it stands in, how recent it is.
+who said it, whether it tells the time that was asked for, whether what stands around it answers the question.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from langmem_adapter.settings import Settings
+    from langmem_adapter.records.ranking import Ranking
 
-__all__ = ["Evidence", "Groups", "Ranked", "Weights", "fuse", "unit"]
+__all__ = ["APART", "Evidence", "Ranked", "fuse", "nearby", "unit"]
 
 _Bools: TypeAlias = NDArray[np.bool_]
 _Floats: TypeAlias = NDArray[np.float64]
 
-
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """How much each kind of evidence counts; see the settings of these names for what each was measured to give.
-
-    Attributes:
-        word: Share of the words, 0 to 1; meaning has the rest.
-        related: Of a group of related words, beside a word of the question.
-        speaker: Of being said by somebody whom the question names.
-        question: What a memory that is itself a question loses.
-        time: Of telling a time, where the question asks for one.
-        conversation: Of standing in a conversation that is about the question.
-        recency: Of being the most recent of all.
-        graph: Of what the knowledge graph leads to.
-        newest_first: Whether a newer version of a statement goes before the older one.
-    """
-
-    word: float = 0.65
-    related: float = 0.0
-    speaker: float = 0.0
-    question: float = 0.0
-    time: float = 0.0
-    conversation: float = 0.0
-    recency: float = 0.0
-    graph: float = 0.0
-    newest_first: bool = False
-
-    @classmethod
-    def of(cls, settings: Settings) -> Weights:
-        """Those of the settings."""
-        return cls(
-            word=settings.word_weight,
-            related=settings.related_weight,
-            speaker=settings.speaker_weight,
-            question=settings.question_weight,
-            time=settings.time_weight,
-            conversation=settings.conversation_weight,
-            recency=settings.recency_weight,
-            graph=settings.graph_weight,
-            newest_first=settings.newest_first,
-        )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Groups:
-    """Memories by the conversation that they stand in.
-
-    Attributes:
-        order: Places of the memories, those of a conversation beside each other, shape (n,).
-        starts: Where in *order* each conversation begins, shape (m,).
-        numbers: Which of them each memory stands in, 0 to m - 1, shape (n,).
-    """
-
-    order: NDArray[np.int64]
-    starts: NDArray[np.int64]
-    numbers: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, conversations: NDArray[np.int64]) -> Groups:
-        """From the number of each memory's conversation, shape (n,)."""
-        order = np.argsort(conversations, kind="stable")
-        held = conversations[order]
-        begins = np.concatenate([[True], held[1:] != held[:-1]])[: len(held)]
-        numbers = np.empty(len(held), np.int64)
-        numbers[order] = np.cumsum(begins) - 1
-        return cls(order, np.flatnonzero(begins), numbers)
-
-    def best(self, scores: _Floats) -> _Floats:
-        """For each memory the best score of its conversation.
-
-        Example:
-            >>> Groups.of(np.array([1, 1, 2])).best(np.array([0.2, 0.8, 0.1])).tolist()
-            [0.8, 0.8, 0.1]
-        """
-        if not len(scores):
-            return scores
-        best: _Floats = np.maximum.reduceat(scores[self.order], self.starts)
-        return best[self.numbers]
+APART: Final = 64.0
+"""Places between two conversations: nothing is left of a score on its way from one to the other."""
+_NOTHING: Final = 2.0**-APART
+_DECIMALS: Final = 6  # of a score from nearby, so that equals stay equals wherever they stand
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,22 +36,23 @@ class Evidence:
         meaning: Cosine of query and memory.
         words: BM25 score, 0 where no word is shared.
         named: Said by somebody whom the question names; `None` where it names nobody, or everybody.
-        asking: The memory is itself a question.
+        asking: How much the memory is itself a question, 0 to 1.
         timed: It tells a time, and the question asks for one; `None` where it does not.
-        conversations: The conversations that they stand in.
-        recency: 0 (the oldest of the scope) to 1.
+        told: Where they stand in what was told: two of a conversation are half as near for each 1 between their places; two of
+            different ones are `APART`.
         graph: How much the knowledge graph leads to it, 0 to 1.
+        window: How far it lies in the time that the question names, 0 to 1; `None` where it names none.
     """
 
     pks: NDArray[np.int64]
     meaning: NDArray[np.floating[Any]]
     words: _Floats
     named: _Bools | None
-    asking: _Bools | None
+    asking: _Floats | None
     timed: _Bools | None
-    conversations: Groups | None
-    recency: _Floats | None
+    told: _Floats | None
     graph: _Floats | None = None
+    window: _Floats | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,7 +92,7 @@ class Ranked:
 
 
 def fuse(
-    evidence: Evidence, weights: Weights, *, most: int | None = None, explain: bool = False, strategy: str = "exact"
+    evidence: Evidence, weights: Ranking, *, most: int | None = None, explain: bool = False, strategy: str = "exact"
 ) -> Ranked:
     """Order memories by all that speaks for them; ties by age, the older first.
 
@@ -184,18 +111,18 @@ def fuse(
         if explain:
             parts[name] = part
 
-    add("meaning", unit(evidence.meaning, 1 - weights.word))
-    add("words", unit(evidence.words, weights.word))
+    add("meaning", unit(evidence.meaning, 1 - weights.share))
+    add("words", unit(evidence.words, weights.share))
     if evidence.asking is not None and weights.question:
         add("question", 0.0 - evidence.asking * weights.question)
     if evidence.named is not None and weights.speaker:
         add("speaker", evidence.named * weights.speaker)
     if evidence.timed is not None and weights.time:
         add("time", evidence.timed * weights.time)
-    if evidence.conversations is not None and weights.conversation:
-        add("conversation", unit(evidence.conversations.best(scores), weights.conversation))
-    if evidence.recency is not None and weights.recency:
-        add("recency", evidence.recency * weights.recency)
+    if evidence.window is not None and weights.window:
+        add("window", evidence.window * weights.window)
+    if evidence.told is not None and weights.conversation:
+        add("conversation", unit(nearby(scores, evidence.told), weights.conversation))
     if evidence.graph is not None and weights.graph:
         add("graph", evidence.graph * weights.graph)
     order = _first(scores, len(scores) if most is None else most)
@@ -209,6 +136,26 @@ def _first(scores: _Floats, most: int) -> NDArray[np.int64]:
     least = np.partition(scores, last)[last]
     best = np.flatnonzero(scores >= least)  # with every tie of the last place, so that the older one wins it
     return best[np.argsort(-scores[best], kind="stable")][:most]
+
+
+def nearby(scores: NDArray[np.floating[Any]], told: NDArray[np.floating[Any]]) -> _Floats:
+    """For each memory the best score near it, its own or another's, halved for each 1 between their places.
+
+    Args:
+        scores: Theirs; what is below 0 counts as 0.
+        told: Their places, in any order.
+
+    Example:
+        >>> nearby(np.array([0.8, 0.1, 0.0, 0.0]), np.array([0.0, 1.0, 3.0, 90.0])).tolist()
+        [0.8, 0.4, 0.1, 0.0]
+    """
+    order = np.argsort(told, kind="stable")
+    places, worth = told[order], np.log2(np.maximum(scores[order], _NOTHING))
+    before = np.maximum.accumulate(worth + places) - places
+    after = np.maximum.accumulate((worth - places)[::-1])[::-1] + places
+    best = np.empty(len(scores))
+    best[order] = np.exp2(np.maximum(before, after))
+    return np.round(best, _DECIMALS)
 
 
 def unit(values: NDArray[np.floating[Any]], most: float = 1.0) -> _Floats:

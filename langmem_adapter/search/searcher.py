@@ -10,18 +10,25 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from langmem_adapter.records.ranking import Ranking
+from langmem_adapter.records.results import Abstained, SearchResults
 from langmem_adapter.search import history, question, rerank
-from langmem_adapter.search.evidence import candidates, evidence, led_to, with_leads
+from langmem_adapter.search.calibration import RAW
+from langmem_adapter.search.evidence import candidates, evidence, led_to, with_leads, with_window
 from langmem_adapter.search.hits import explained, raised
 from langmem_adapter.search.neighbours import Neighbourhood, best_that_fit, neighbourhood, room, whole
+from langmem_adapter.search.passages import fitting
 from langmem_adapter.search.query import Query
-from langmem_adapter.search.ranking import Evidence, Ranked, Weights, fuse
+from langmem_adapter.search.ranking import Evidence, Ranked, fuse
+from langmem_adapter.search.relevance import relevance
 from langmem_adapter.search.shelves import Shelves, loader
+from langmem_adapter.search.smalltalk import asks_for, newest
 from langmem_adapter.search.versions import newest_first
+from langmem_adapter.search.window import lift, names_time
 from langmem_adapter.statements.attributes import attributes
 from langmem_adapter.storage import memories
 from langmem_adapter.storage.graph.rivals import rivals
@@ -42,6 +49,8 @@ if TYPE_CHECKING:
     from langmem_adapter.records.results import Hit
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.search.base import EvidenceSource
+    from langmem_adapter.search.calibration import Calibration, Scale
+    from langmem_adapter.search.history import Past
     from langmem_adapter.search.question import Question
     from langmem_adapter.search.shelf import Shelf
     from langmem_adapter.search.shelves import Standing
@@ -55,6 +64,13 @@ _LEADING: Final = 20  # best memories that the knowledge graph is asked to lead 
 _LOOKED_AT: Final = 10  # first hits, among which newer versions are looked for, however many are wanted
 
 
+class _Aim(NamedTuple):
+    """The vector of a question, and what cosines with it mean."""
+
+    vector: NDArray[np.float32]
+    scale: Scale
+
+
 class Searcher:
     """Finds memories by meaning, words, speakers and time.
 
@@ -62,6 +78,7 @@ class Searcher:
         database: The truth.
         indexer: Keeps the vector index up to date.
         embedder: Turns texts into vectors.
+        calibration: What their cosines mean.
         weights: How much each kind of evidence counts.
         graph: Leads to memories from elsewhere.
     """
@@ -71,34 +88,47 @@ class Searcher:
         database: Database,
         indexer: VectorFeed,
         embedder: Embedder,
+        calibration: Calibration,
         *,
-        weights: Weights,
+        weights: Ranking,
         graph: EvidenceSource | None = None,
     ) -> None:
         self._database = database
         self._indexer = indexer
         self._embedder = embedder
+        self._calibration = calibration
         self._weights = weights
         self._graph = graph
         self._shelves = Shelves()
 
-    def search(self, query: Query) -> list[Hit]:
+    def search(self, query: Query) -> SearchResults:
         """The best hits, best first; sees everything that was committed before it began."""
         asked, standing = self._read(query)
-        pool = self._finding(query, asked, standing, self._embedder.query(asked.text)).run()
-        return pool[: query.k] if query.rerank is None else rerank.reranked(query.rerank, pool, query.text, query.k)
+        wanted = asks_for(query.text, asked.language)
+        if wanted == "nothing":
+            return SearchResults(abstained=Abstained("small talk"))
+        aim = self._aim(asked).run() if wanted == "something" else None
+        pool = self._finding(query, asked, standing, aim).run()
+        if query.rerank is not None:
+            best = rerank.reranked(query.rerank, pool, query.text, query.k)
+            pool = SearchResults(best, abstained=pool.abstained)
+        return _within(query, asked, pool)
 
-    async def asearch(self, query: Query) -> list[Hit]:
+    async def asearch(self, query: Query) -> SearchResults:
         """The async twin of `search`."""
         if self._embedder.asks_nobody and query.rerank is None and not is_heard():
             # Once to a thread and back, not twice: under load each way costs a server a tenth of the CPU of a request.
             return await beside(self.search, query)
         asked, standing = await beside(self._read, query)
-        vector = await self._embedder.aquery(asked.text)
-        pool = await self._finding(query, asked, standing, vector).arun()
-        if query.rerank is None:
-            return pool[: query.k]
-        return await rerank.areranked(query.rerank, pool, query.text, query.k)
+        wanted = asks_for(query.text, asked.language)
+        if wanted == "nothing":
+            return SearchResults(abstained=Abstained("small talk"))
+        aim = await self._aim(asked).arun() if wanted == "something" else None
+        pool = await self._finding(query, asked, standing, aim).arun()
+        if query.rerank is not None:
+            best = await rerank.areranked(query.rerank, pool, query.text, query.k)
+            pool = SearchResults(best, abstained=pool.abstained)
+        return _within(query, asked, pool)
 
     def neighbours(
         self, facts: Sequence[str], scope: Scope, *, tokens: int, stated: Sequence[Triple] = ()
@@ -140,8 +170,8 @@ class Searcher:
         """Pks by meaning, by words, and by topic, nearest first."""
         language = standing.shelf.language
         asked = question.read(query.text, (), language)
-        weights = Weights(word=self._weights.word)
-        ranked = self._rank(lambda: connection, standing, query, asked, vector, weights=weights)
+        weights = Ranking.plain(self._weights.share)
+        ranked = self._rank(lambda: connection, standing, query, asked, _Aim(vector, RAW), weights=weights)
         meant, told = (np.argsort(-values, kind="stable") for values in (ranked.meaning, ranked.words))
         return (
             ranked.pks[meant].tolist(),
@@ -226,21 +256,25 @@ class Searcher:
                 standing = self._shelves.of(connection, query.scope, version)
         return question.read(query.text, standing.shelf.names, standing.shelf.language), standing
 
-    def _finding(self, query: Query, *given: Any) -> Plan[list[Hit]]:
+    def _aim(self, asked: Question) -> Plan[_Aim]:
+        vector = Plan.calling(self._embedder.query, self._embedder.aquery, asked.text)
+        return vector.and_then(lambda known: self._calibration.of(asked.text).then(partial(_Aim, known)))
+
+    def _finding(self, query: Query, *given: Any) -> Plan[SearchResults]:
         return stage(Plan(partial(self._find, query, *given)), "find", inputs={"query": query.text}, shown=shown)
 
-    def _find(self, query: Query, asked: Question, standing: Standing, vector: NDArray[np.float32]) -> list[Hit]:
+    def _find(self, query: Query, asked: Question, standing: Standing, aim: _Aim | None) -> SearchResults:
         with self._database.reading() as reading:
             if query.then is not None:
-                return self._find_then(reading.connection(), query, query.then, asked, vector)
+                return _given(query, self._find_then(reading.connection(), query, query.then, asked, aim))
             wanted = _wanted(query, self._weights)
-            few = None if query.explain or query.threshold is not None else _SPARE * wanted
+            few = None if query.explain else _SPARE * wanted
             for most in (few, None):
-                ranked = self._rank(reading.connection, standing, query, asked, vector, most=most)
-                hits = self._hits(reading, query, asked, ranked, wanted)
+                ranked = self._rank(reading.connection, standing, query, asked, aim, most=most)
+                hits = self._hits(reading, standing, query, asked, ranked, wanted, aim)
                 if most is None or len(hits) == wanted or len(ranked) < most:
                     break  # else more than the spare ones were deleted this very moment
-            return hits
+            return _given(query, hits)
 
     def _rank(
         self,
@@ -248,9 +282,9 @@ class Searcher:
         standing: Standing,
         query: Query,
         asked: Question,
-        vector: NDArray[np.float32],
+        aim: _Aim | None,
         *,
-        weights: Weights | None = None,
+        weights: Ranking | None = None,
         most: int | None = None,
     ) -> Ranked:
         index, weights = self._indexer.view(connect), weights or self._weights
@@ -259,12 +293,18 @@ class Searcher:
         if index is None:  # no memory exists yet
             return fuse(evidence(shelf, asked, np.empty(0, np.int64), np.empty(0), words, load, weights), weights)
         allowed = self._allowed(connect, query, shelf)
-        places, meaning, strategy = candidates(index, vector, standing, words, allowed, 4 * query.k)
-        told = evidence(shelf, asked, places, meaning, words, load, weights)
+        if aim is None:
+            return newest(shelf, allowed)
+        places, cosines, strategy = candidates(index, aim.vector, standing, words, allowed, 4 * query.k)
+        lifted = lift(query, shelf, load) if weights.window else None
+        if lifted is not None and places is not None:
+            lying = lifted > 0 if allowed is None else (lifted > 0) & allowed
+            places, cosines = with_window(index, aim.vector, standing, words, lying, 4 * query.k, (places, cosines))
+        told = evidence(shelf, asked, places, aim.scale.meaning(cosines), words, load, weights, lifted=lifted)
         if leads := self._leads(connect, standing, query, told, weights):
             if places is not None:
-                places, meaning = with_leads(index, vector, shelf.roll.pks, allowed, places, meaning, leads)
-                told = evidence(shelf, asked, places, meaning, words, load, weights)
+                places, cosines = with_leads(index, aim.vector, shelf.roll.pks, allowed, places, cosines, leads)
+                told = evidence(shelf, asked, places, aim.scale.meaning(cosines), words, load, weights, lifted=lifted)
             told = replace(told, graph=led_to(told.pks, leads))
         return fuse(told, weights, most=most, explain=query.explain, strategy=strategy)
 
@@ -274,7 +314,7 @@ class Searcher:
         standing: Standing,
         query: Query,
         told: Evidence,
-        weights: Weights,
+        weights: Ranking,
     ) -> Mapping[int, float]:
         if self._graph is None or not weights.graph:
             return {}
@@ -284,24 +324,37 @@ class Searcher:
 
     def _allowed(self, connect: Callable[[], Connection], query: Query, shelf: Shelf) -> NDArray[np.bool_] | None:
         allowed = shelf.shown(time.time(), query.memory_type, facts=query.facts)
+        if query.bounds is not None:
+            within = query.bounds.hold(shelf.roll.created)
+            allowed = within if allowed is None else within & allowed
         if not query.filters:
             return allowed
         found = memories.matching(connect(), query.scope, filters=query.filters, memory_type=query.memory_type)
         kept: NDArray[np.bool_] = np.isin(shelf.roll.pks, found)
         return kept if allowed is None else kept & allowed
 
-    def _hits(self, reading: Reading, query: Query, asked: Question, ranked: Ranked, wanted: int) -> list[Hit]:
-        if query.threshold is not None:
-            ranked = ranked.at(ranked.meaning >= query.threshold)
+    def _hits(
+        self,
+        reading: Reading,
+        standing: Standing,
+        query: Query,
+        asked: Question,
+        ranked: Ranked,
+        wanted: int,
+        aim: _Aim | None,
+    ) -> list[Hit]:
         hits: list[Hit] = []
         vectors: list[Vectors] = []
         index = self._indexer.view(reading.connection) if query.rerank == "mmr" else None
+        load = loader(reading.connection, standing.scope_ids)
         for start in range(0, len(ranked), wanted):  # one round, but for memories deleted this very moment
             part = ranked.at(slice(start, start + wanted))
             items = memories.best(reading, part.pks.tolist())
             if len(items) < len(part):
                 part = part.at([pk in items for pk in part.pks.tolist()])
-            hits += explained(part, [items[pk] for pk in part.pks.tolist()], ranked if query.explain else None)
+            shown = [items[pk] for pk in part.pks.tolist()]
+            worth = relevance(part, shown, asked, standing.shelf, load, None if aim is None else aim.scale)
+            hits += explained(part, shown, worth, ranked if query.explain else None)
             vectors += [] if index is None else [index.vectors(part.pks)]
             if len(hits) >= wanted:
                 break
@@ -309,7 +362,7 @@ class Searcher:
 
     def _ordered(self, query: Query, asked: Question, hits: list[Hit], vectors: Vectors | None) -> list[Hit]:
         order = list(range(len(hits)))
-        if self._weights.newest_first and len(hits) > 1:
+        if self._weights.newest_first and len(hits) > 1 and not names_time(query):
             first = [hit.item for hit in hits[:_LOOKED_AT]]
             order[:_LOOKED_AT] = newest_first(first, asked.text, asked.language)
             hits = [raised(hits[place], hit.score) for place, hit in zip(order, hits, strict=True)]
@@ -318,21 +371,49 @@ class Searcher:
         return hits
 
     def _find_then(
-        self, connection: Connection, query: Query, when: Then, asked: Question, vector: NDArray[np.float32]
+        self, connection: Connection, query: Query, when: Then, asked: Question, aim: _Aim | None
     ) -> list[Hit]:
         then = history.read(connection, query, when, self._embedder, asked.language)
-        words = then.shelf.words(asked.terms, asked.groups, related=self._weights.related, load=then.load)
-        told = evidence(then.shelf, asked, None, then.vectors @ vector, words, then.load, self._weights)
-        ranked = fuse(told, self._weights, explain=query.explain, strategy="history")
-        if query.threshold is not None:
-            ranked = ranked.at(ranked.meaning >= query.threshold)
+        ranked = newest(then.shelf, None) if aim is None else self._rank_then(query, then, asked, aim)
+        if query.bounds is not None:
+            places = np.searchsorted(then.shelf.roll.pks, ranked.pks)
+            ranked = ranked.at(query.bounds.hold(then.shelf.roll.created)[places])
         best = ranked.at(slice(0, _wanted(query, self._weights)))
         places = np.searchsorted(then.shelf.roll.pks, best.pks)
-        hits = explained(best, [then.items[pk] for pk in best.pks.tolist()], ranked if query.explain else None)
+        items = [then.items[pk] for pk in best.pks.tolist()]
+        worth = relevance(best, items, asked, then.shelf, then.load, None if aim is None else aim.scale)
+        hits = explained(best, items, worth, ranked if query.explain else None)
         return self._ordered(query, asked, hits, then.vectors[places])
 
+    def _rank_then(self, query: Query, then: Past, asked: Question, aim: _Aim) -> Ranked:
+        words = then.shelf.words(asked.terms, asked.groups, related=self._weights.related, load=then.load)
+        meaning = aim.scale.meaning(then.vectors @ aim.vector)
+        lifted = lift(query, then.shelf, then.load) if self._weights.window else None
+        told = evidence(then.shelf, asked, None, meaning, words, then.load, self._weights, lifted=lifted)
+        return fuse(told, self._weights, explain=query.explain, strategy="history")
 
-def _wanted(query: Query, weights: Weights) -> int:
+
+def _given(query: Query, hits: list[Hit]) -> SearchResults:
+    """The hits that are as relevant as was asked for, or why there are none."""
+    if not hits:
+        return SearchResults(abstained=Abstained("empty"))
+    best = hits[: query.k] if query.rerank is None else hits
+    if query.threshold is None:
+        return SearchResults(best)
+    kept = [hit for hit in best if hit.relevance >= query.threshold]
+    nearest = max(best, key=lambda hit: hit.relevance)
+    return SearchResults(kept, abstained=None if kept else Abstained("below threshold", nearest, query.threshold))
+
+
+def _within(query: Query, asked: Question, found: SearchResults) -> SearchResults:
+    """The hits within the budget of tokens."""
+    if query.max_tokens is None or not found:
+        return found
+    kept = fitting(found, query.text, query.max_tokens, language=asked.language)
+    return SearchResults(kept, abstained=None if kept else Abstained("no room", found[0]))
+
+
+def _wanted(query: Query, weights: Ranking) -> int:
     if query.rerank is not None:
         return rerank.pool(query.k)
     return max(query.k, _LOOKED_AT) if weights.newest_first else query.k

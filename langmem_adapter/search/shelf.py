@@ -9,6 +9,7 @@ Probabilistic Relevance Framework: BM25 and Beyond"), with the idf that Lucene m
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -17,8 +18,9 @@ from numpy.typing import NDArray
 
 from langmem_adapter.forks import cached_property
 from langmem_adapter.languages import ENGLISH
-from langmem_adapter.search.ranking import Groups
-from langmem_adapter.text import members
+from langmem_adapter.search.ranking import APART
+from langmem_adapter.storage.lexical import LONG, SHORT, WEIGHT
+from langmem_adapter.text import ASKS, members
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -30,8 +32,9 @@ Floats: TypeAlias = NDArray[np.float64]
 Load: TypeAlias = "Callable[[Sequence[str]], list[Any]]"
 """Reads the rows (term, memory_pk, count, length) of some terms."""
 
-_K1: Final = 1.2
-_B: Final = 0.4  # short facts: length says little (measured on dialogue turns)
+_K1: Final = 0.75 * WEIGHT
+_B: Final = 0.75
+_HALVED: Final = 800.0  # tokens between two statements of a conversation that make them half as near
 _PAUSE: Final = 30 * 60.0  # seconds of silence after which a conversation is another one
 _NEVER: Final = np.inf
 _NOBODY: Final = frozenset({"user", "assistant", "human", "ai", "system", "tool"})  # roles, no names
@@ -221,6 +224,9 @@ class Shelf:
         self._average: Final = max(1.0, words / max(1, len(roll.pks)))
         self._scores: dict[str, tuple[Places, Floats]] = {}
         self._marks: dict[str, NDArray[np.bool_]] = {}
+        self._tokens: Floats | None = None
+        self._asking: Floats | None = None
+        self._told: Floats | None = None
 
     def __len__(self) -> int:
         """How many memories."""
@@ -229,7 +235,7 @@ class Shelf:
     @property
     def size(self) -> int:
         """About how many numbers it holds."""
-        return 8 * len(self) + 6 * len(self.postings)
+        return 11 * len(self) + 6 * len(self.postings)
 
     # ── of every memory ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -240,19 +246,11 @@ class Shelf:
         return np.searchsorted(np.sort(times), times) / max(1, len(times) - 1)
 
     @cached_property
-    def groups(self) -> Groups:
-        """All memories by conversation."""
-        return Groups.of(self.conversations)
-
-    @cached_property
-    def conversations(self) -> Places:
-        """The number of the conversation that each memory was told in: one scope, no long silence."""
-        order = np.lexsort((self.roll.created, self.roll.scopes))
-        breaks = (np.diff(self.roll.scopes[order]) != 0) | (np.diff(self.roll.created[order]) > _PAUSE)
-        numbers = np.empty(len(order), np.int64)
-        numbers[order[:1]] = 0
-        numbers[order[1:]] = np.cumsum(breaks)
-        return numbers
+    def years(self) -> list[int]:
+        """The years in which memories were said, and those around them, in which what they tell of may lie."""
+        said = np.unique(self.roll.created.astype("datetime64[s]").astype("datetime64[Y]").astype(np.int64) + 1970)
+        around = np.unique(np.concatenate([said - 1, said, said + 1]))
+        return [year for year in around.tolist() if date.min.year < year < date.max.year]
 
     @cached_property
     def names(self) -> dict[str, NDArray[np.bool_]]:
@@ -311,6 +309,11 @@ class Shelf:
             scores[places] += related * worth
         return scores
 
+    def holders(self, terms: Sequence[str], load: Load) -> list[Places]:
+        """For each term the pks of the memories that hold it."""
+        postings = self.postings.of(terms, load)
+        return [postings[term].pks for term in terms]
+
     def marked(self, mark: str, load: Load) -> NDArray[np.bool_]:
         """Which memories bear a mark (`text.marks`)."""
         if mark not in self._marks:
@@ -328,11 +331,46 @@ class Shelf:
             )
             self._scores[term] = self._scored(held)
 
-    def _scored(self, held: Posting) -> tuple[Places, Floats]:
+    # ── how long they are, and where they stand in what was told ────────────────────────────────────────────────────────
+
+    def tokens(self, load: Load) -> Floats:
+        """About how many tokens each memory has; all short ones count alike."""
+        if self._tokens is None:
+            held = self.postings.of([LONG], load)[LONG]
+            places, here = self._placed(held)
+            tokens = np.full(len(self), float(SHORT))
+            tokens[places] = held.counts[here]
+            self._tokens = tokens
+        return self._tokens
+
+    def asking(self, load: Load) -> Floats:
+        """How much each memory is itself a question: all of a short one, the less of a long one that ends with one."""
+        if self._asking is None:
+            self._asking = self.marked(ASKS, load) * (SHORT / self.tokens(load))
+        return self._asking
+
+    def told(self, load: Load) -> Floats:
+        """Where each memory stands in what was told (see `Evidence.told`); a conversation is one scope, no long silence."""
+        if self._told is None:
+            order = np.lexsort((self.roll.created, self.roll.scopes))
+            tokens = self.tokens(load)[order]
+            breaks = (np.diff(self.roll.scopes[order]) != 0) | (np.diff(self.roll.created[order]) > _PAUSE)
+            told = np.empty(len(order))
+            told[order] = (np.cumsum(tokens) - tokens / 2) / _HALVED
+            told[order[1:]] += APART * np.cumsum(breaks)
+            self._told = told
+        return self._told
+
+    def _placed(self, held: Posting) -> tuple[Places, NDArray[np.bool_]]:
+        """The places of those who hold a term, and which of them are here: another thread may know newer ones already."""
         places = np.searchsorted(self.roll.pks, held.pks)
         here = places < len(self)
-        here[here] = self.roll.pks[places[here]] == held.pks[here]  # another thread may know newer memories already
-        places, counts, lengths = places[here], held.counts[here], held.lengths[here]
+        here[here] = self.roll.pks[places[here]] == held.pks[here]
+        return places[here], here
+
+    def _scored(self, held: Posting) -> tuple[Places, Floats]:
+        places, here = self._placed(held)
+        counts, lengths = held.counts[here], held.lengths[here]
         idf = np.log1p((len(self) - len(places) + 0.5) / (len(places) + 0.5))
         return places, idf * counts * (_K1 + 1) / (counts + _K1 * (1 - _B + _B * lengths / self._average))
 

@@ -53,6 +53,10 @@ Said: TypeAlias = Annotated[
 Instead: TypeAlias = Annotated[str, Field(description="The new statement, in full.")]
 Id: TypeAlias = Annotated[str, Field(description="The memory's id, as the search gives it.")]
 Name: TypeAlias = Annotated[str | None, Field(description="Only what concerns this name.")]
+Day: TypeAlias = Annotated[
+    str | None, Field(description="Bounds what was said: on that day or later, or before it; like 2026-05-01.")
+]
+Tokens: TypeAlias = Annotated[int, Field(description="About how many tokens all of them may have.", ge=1, le=100_000)]
 Most: TypeAlias = Annotated[int, Field(description="At most so many.", ge=1, le=100)]
 
 _LOOKS: Final = ToolAnnotations(readOnlyHint=True, openWorldHint=False)
@@ -157,11 +161,19 @@ def _caller(request: Any) -> Principal:
 
 def _add_tools(server: FastMCP[Any], memory: Memory, who: Who, *, infer: bool) -> None:
     @server.tool(annotations=_LOOKS)
-    async def search_memories(query: Query, context: Call, k: Most = 5) -> list[dict[str, Any]]:
-        """Search what is remembered about the user, best match first, each with its id."""
+    async def search_memories(
+        query: Query,
+        context: Call,
+        k: Most = 5,
+        max_tokens: Tokens = 1_000,
+        after: Day = None,
+        before: Day = None,
+    ) -> list[dict[str, Any]]:
+        """Search what is remembered about the user, best match first, each with its id; `…` marks what is left out."""
         with _Told():
-            hits = await memory.asearch(query, k=k, **_whose(who, context, "read"))
-        return [{**_shown(hit.item), "score": hit.score} for hit in hits]
+            how: dict[str, Any] = {"k": k, "max_tokens": max_tokens, "after": after, "before": before}
+            hits = await memory.asearch(query, **how, **_whose(who, context, "read"))
+        return [{**_shown(hit.item), "text": hit.passage, "score": hit.score} for hit in hits]
 
     @server.tool(annotations=_ADDS)
     async def add_memory(text: Said, context: Call) -> list[dict[str, Any]]:

@@ -1,7 +1,8 @@
 """The words of memories as rows: what is written beside each memory, and read back term by term.
 
 A memory is found by its own words, by those of the turns around it (the words that it came from, or what was asked right
-before it), and by its date. The rows say how much each counts; who searches makes scores of them (`search.shelf`).
+before it), and by its date. The rows say how much each counts; who searches makes scores of them (`search.shelf`). A long
+message speaks for itself: the turns around it count the less, the longer it is.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from langmem_adapter.languages import ENGLISH
+from langmem_adapter.records.cost import tokens_in
 from langmem_adapter.statements.attributes import attributes
 from langmem_adapter.statements.dates import MONTHS
+from langmem_adapter.statements.periods import days_told
 from langmem_adapter.storage.prepared import Prepared, any_of
 from langmem_adapter.storage.tables import memories, scopes, words
 from langmem_adapter.text import marks, text_hash
@@ -26,7 +29,20 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-__all__ = ["INSERT_WORDS", "Words", "forget", "joined", "of_memories", "of_terms", "parted", "postings", "rebuild"]
+__all__ = [
+    "INSERT_WORDS",
+    "LONG",
+    "SHORT",
+    "WEIGHT",
+    "Words",
+    "forget",
+    "joined",
+    "of_memories",
+    "of_terms",
+    "parted",
+    "postings",
+    "rebuild",
+]
 
 INSERT_WORDS: Final = Prepared(insert(words))
 
@@ -41,10 +57,15 @@ _POSTING: Final = select(words.c.term, words.c.memory_pk, words.c["count"], word
 _OF_TERMS: Final = Prepared(_POSTING.where(any_of(words.c.scope_id, "scopes"), any_of(words.c.term, "terms")))
 _OF_MEMORIES: Final = Prepared(_POSTING.where(any_of(words.c.memory_pk, "pks")))
 
-# How much a word counts (measured on dialogue turns, see `Settings.word_weight`): its own, then those around it, nearest first.
-_TEXT_WEIGHT: Final = 4
-_AROUND_WEIGHTS: Final = (2, 1)
-_DATE_WEIGHT: Final = 1
+# How much a word counts (measured together with the weights of `records.ranking`).
+WEIGHT: Final = 8
+"""Of a word of the text itself."""
+_AROUND_WEIGHTS: Final = (8, 4)  # nearest first
+_DATE_WEIGHT: Final = 6
+SHORT: Final = 40
+"""Tokens up to which a message is short: the turns around it count in full, and so does that it is a question."""
+LONG: Final = "?long"
+"""The mark of a text that is longer; it counts as often as the text has tokens."""
 _BETWEEN: Final = "\x1e"  # the record separator, which no keyboard has
 
 
@@ -91,21 +112,24 @@ def postings(
         scope_id: Its scope.
         pk: Its number.
         text: Its words count most.
-        context: From `joined`.
+        context: From `joined`; of a long text it counts less.
         time: When it was said; its day, month and year are words as well.
         language: Of the database (`meta.language_of`).
         words: Those that are known already.
     """
     split = (words or Words()).of
     counts: Counter[str] = Counter()
+    tokens = max(SHORT, tokens_in(text))
     for around, weight in zip(context.split(_BETWEEN), _AROUND_WEIGHTS, strict=False):
-        _count(counts, split(around, language), weight)
+        _count(counts, split(around, language), round(weight * SHORT / tokens))
     own = split(text, language)
-    _count(counts, own, _TEXT_WEIGHT)
+    _count(counts, own, WEIGHT)
     time = time.astimezone(UTC)  # as it comes back from the database
     _count(counts, terms_of(f"{time.day} {MONTHS[time.month - 1]} {time.year}", language), _DATE_WEIGHT)
     length = counts.total()
-    counts.update(marks(text, language, own) | attributes(text))
+    counts.update(marks(text, language, own) | attributes(text) | days_told(text, time.date()))
+    if tokens > SHORT:
+        counts[LONG] = tokens
     return [
         {"scope_id": scope_id, "term": term, "memory_pk": pk, "count": count, "length": length}
         for term, count in counts.items()
@@ -155,5 +179,5 @@ def rebuild(connection: Connection, language: str = ENGLISH) -> int:
 
 
 def _count(counts: Counter[str], terms: Iterable[str], weight: int) -> None:
-    for term in terms:
+    for term in terms if weight else ():
         counts[term] += weight

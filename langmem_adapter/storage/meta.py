@@ -49,7 +49,7 @@ EMBEDDINGS: Final = VECTORS.model
 LANGUAGE: Final = "language"
 """Key of the language by whose rules the words were stemmed."""
 _TOKENIZER: Final = "tokenizer"
-_HASH: Final = re.compile(r"^(hash:\d+)/\d+$")
+_OURS: Final = re.compile(r"^(hash:\d+|static)/\w+$")
 _CLASS: Final = re.compile(
     r"^langchain_(\w+)\.(\w+):(?=[^:]+(?::\D[^:]*)?$)"
 )  # a length behind it cannot be written there
@@ -185,7 +185,7 @@ def spelled(*fingerprints: str) -> list[str]:
         >>> spelled("hash:512/1", "hash:512/2")
         ['hash:512/1', 'hash:512/2']
     """
-    names = [_CLASS.sub(_provider, _HASH.sub(r"\1", mark)) for mark in fingerprints]
+    names = [_CLASS.sub(_provider, _OURS.sub(r"\1", mark)) for mark in fingerprints]
     return names if len({*names}) == len({*fingerprints}) else [*fingerprints]
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages.utils import count_tokens_approximately
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableLambda
 from langgraph.graph import END, START, StateGraph
@@ -198,7 +199,10 @@ def test_where_nothing_is_known_or_asked_the_text_is_empty(small: Memory) -> Non
 def test_a_memory_is_one_line_and_the_budget_is_kept(small: Memory) -> None:
     small.add("first\n- second", user_id="carl", infer=False)
     small.add("word " * 400, user_id="carl", infer=False)
-    assert recall(small, max_tokens=50).invoke("second", as_user("carl"))["memories"] == "- first - second"
+    first, cut = recall(small, max_tokens=50).invoke("second", as_user("carl"))["memories"].split("\n")
+    assert first == "- first - second"
+    assert set(cut.split()) == {"-", "word", "…"}
+    assert count_tokens_approximately([HumanMessage(f"{first}\n{cut}")]) <= 50
 
 
 @pytest.mark.parametrize(

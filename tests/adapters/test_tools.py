@@ -133,7 +133,7 @@ def test_no_scope_stands_in_any_schema(small: Memory) -> None:
     for tool in create_memory_tools(small):
         schema = convert_to_openai_tool(tool)
         properties = schema["function"]["parameters"]["properties"]
-        assert set(properties) <= {"query", "content", "memory_id"}
+        assert set(properties) <= {"query", "content", "memory_id", "after", "before"}
         assert all(part["description"] for part in properties.values())
         assert schema["function"]["description"]
         for word in ("user_id", "agent_id", "run_id", "config", "runtime"):

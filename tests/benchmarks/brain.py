@@ -17,7 +17,7 @@ from langgraph.graph import START, StateGraph
 
 from langmem_adapter.conversation import BrainMemory
 from langmem_adapter.conversation.summaries import about_tokens
-from langmem_adapter.evaluation.datasets import read_locomo
+from langmem_adapter.evaluation.conversations import read_conversations
 from langmem_adapter.memory import Memory
 from langmem_adapter.testing.fakes import ScriptedChatModel
 
@@ -76,7 +76,7 @@ def _agent(brain: BrainMemory, model: ScriptedChatModel) -> Any:
 def _said() -> list[str]:
     if not _LOCOMO.exists():
         return [f"In week {number} I saw {number} herons at the lake, and then it rained." for number in range(_TURNS)]
-    sessions = chain.from_iterable(conversation.sessions for conversation in read_locomo(_LOCOMO))
+    sessions = chain.from_iterable(conversation.sessions for conversation in read_conversations(_LOCOMO))
     return [f"{one.speaker}: {one.text}" for session in sessions for one in session.turns]
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from langmem_adapter.memory import Memory
 from langmem_adapter.records.graph import Triple
+from langmem_adapter.records.ranking import Ranking
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.settings import Settings
 from langmem_adapter.storage.database import Database
@@ -36,7 +37,7 @@ def bench_graph(report: Callable[..., None], size: Size) -> None:
     told = families(strangers=min(150, size.memories))
     with tempfile.TemporaryDirectory(prefix="langmem-bench-") as folder:
         path = Path(folder) / "m.db"
-        plain = Settings(graph_weight=0, sweep_minutes=0)
+        plain = Settings(ranking=Ranking(graph=0), sweep_minutes=0)
         with Memory(path, graph=True) as memory:
             remember(memory, _ANN, told)
         with Memory(path, graph=True) as graph, Memory(path, settings=plain) as words:

@@ -269,7 +269,7 @@ class Plain:
 
     def _best(self, question: str) -> list[int]:
         meaning, words = self._vectors @ self._embed(question), self._words(content_words(question))
-        scores = 0.35 * meaning / max(meaning.max(), 1e-9) + 0.65 * words / max(words.max(), 1e-9)
+        scores = 0.3 * meaning / max(meaning.max(), 1e-9) + 0.7 * words / max(words.max(), 1e-9)
         best: list[int] = self._pks[np.argpartition(-scores, K)[:K]].tolist()
         return best
 
@@ -277,7 +277,7 @@ class Plain:
         scores = np.zeros(self._count)
         for places, counts, lengths in (self._postings[term] for term in terms if term in self._postings):
             idf = np.log1p((self._count - len(places) + 0.5) / (len(places) + 0.5))
-            scores[places] += idf * counts * 2.2 / (counts + 1.2 * (0.6 + 0.4 * lengths / self._average))
+            scores[places] += idf * counts * 7 / (counts + 6 * (0.25 + 0.75 * lengths / self._average))
         return scores
 
     def _posting(self, rows: list[Any]) -> tuple[Places, Floats, Floats]:

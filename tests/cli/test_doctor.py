@@ -61,7 +61,8 @@ def test_a_date_that_is_none_is_told_with_its_memory(data: Data, database: Path)
 def test_the_distribution_has_one_name_everywhere() -> None:
     assert PROJECT["name"] == DISTRIBUTION == "langchain-langmem-adapter"
     assert PROJECT["optional-dependencies"]["all"] == [
-        f"{DISTRIBUTION}[classic,postgres,redis,server,mcp,metrics,otel,neo4j]"
+        f"{DISTRIBUTION}[classic,postgres,redis,server,mcp,metrics,otel,neo4j]",
+        f"{DISTRIBUTION}[static]; platform_machine != 'aarch64'",
     ]
 
 
@@ -78,6 +79,15 @@ def test_what_does_not_fit_is_installed_by_its_own_name(
     install(tmp_path / "other", monkeypatch, name=DISTRIBUTION, wanted=["rich", wanted])
     checks = data("doctor", code=4 if "absent" in wanted else 0)["data"]
     assert next(check["fix"] for check in checks if check["name"] == "packages") == fix
+
+
+def test_the_doctor_says_what_static_embeddings_would_gain(data: Data) -> None:
+    def told(*options: str) -> str:
+        (detail,) = (check["detail"] for check in data("doctor", *options)["data"] if check["name"] == "embeddings")
+        return str(detail)
+
+    assert f"pip install '{DISTRIBUTION}[static]'" in told()
+    assert told("--embeddings", "static") == "static: a vector of 256 numbers"
 
 
 def test_the_doctor_makes_no_database(data: Data, database: Path) -> None:

@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any, TypeAlias
-from xml.etree import ElementTree as ET
 
 import pytest
 from typer.testing import CliRunner
@@ -30,6 +29,20 @@ TURNS = {
 
 
 @pytest.fixture
+def measure(tmp_path: Path) -> Data:
+    """Runs `eval conversations`, each time in a database of its own."""
+
+    def run(*arguments: object) -> dict[str, Any]:
+        result = CliRunner().invoke(app, ["eval", "conversations", *map(str, arguments), "--json"])
+        assert result.exit_code == 0, result.output
+        (tmp_path / "run.json").write_text(result.stdout, encoding="utf-8")
+        envelope: dict[str, Any] = json.loads(result.stdout)
+        return envelope
+
+    return run
+
+
+@pytest.fixture
 def talk(tmp_path: Path) -> Path:
     """A tiny conversation in LoCoMo's format, written for these tests."""
     turns = [{"speaker": "Mira", "dia_id": f"D1:{n}", "text": text} for n, text in enumerate(TURNS, 1)]
@@ -50,29 +63,32 @@ def write(file: Path, *rows: dict[str, Any]) -> Path:
     return file
 
 
-# ── eval locomo ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── eval conversations ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_locomo_is_measured(data: Data, talk: Path) -> None:
-    envelope = data("eval", "locomo", talk)
-    assert envelope["command"] == "eval locomo"
+def test_conversations_are_measured(data: Data, talk: Path) -> None:
+    envelope = data("eval", "conversations", talk)
+    assert envelope["command"] == "eval conversations"
     rows = {row["category"]: row for row in envelope["data"]}
     assert list(rows) == ["multi-hop", "single-hop", "overall", "adversarial"]
     assert rows["overall"]["questions"] == 4
     assert rows["overall"]["recall@5"] == rows["overall"]["recall@20"] == 1  # there are only three turns
     assert 0.5 <= rows["overall"]["mrr"] <= rows["overall"]["ndcg@10"] <= 1
     assert rows["adversarial"]["apart"]
-    assert (envelope["conversations"], envelope["turns"], envelope["infer"]) == (2, 6, False)
+    assert (envelope["turns"], envelope["infer"]) == (6, False)
     assert (envelope["mode"], envelope["embeddings"].split("/")[0]) == ("offline", "hash:512")
     assert envelope["context_tokens"] > 0
     assert envelope["p95_ms"] >= envelope["p50_ms"] > 0
-    assert envelope["missed"] == []
+    assert [row["ranks"] for row in envelope["questions"] if not row["apart"]] == [[1]] * 4
+    assert rows["overall"]["session recall"] == rows["overall"]["first session"] == 1
+    assert envelope["intervals"]["recall@10"] == [1, 1]
+    assert [row["category"] for row in envelope["conversations"]] == ["talk-1", "talk-2"]
     assert envelope["left_out"] == [f"question 4 of talk-{n} names no turn: Who is the aunt?" for n in (1, 2)]
 
 
 def test_conversations_kinds_and_numbers_of_hits_can_be_chosen(data: Data, talk: Path) -> None:
-    envelope = data("eval", "locomo", talk, "--limit", 1, "--categories", "4,5", "-k", "1,2")
-    assert envelope["conversations"] == 1
+    envelope = data("eval", "conversations", talk, "--limit", 1, "--categories", "single-hop,adversarial", "-k", "1,2")
+    assert [row["category"] for row in envelope["conversations"]] == ["talk-1"]
     assert [row["category"] for row in envelope["data"]] == ["single-hop", "overall", "adversarial"]
     assert {"recall@1", "recall@2", "recall@10"} <= envelope["data"][0].keys()
 
@@ -81,24 +97,24 @@ def test_the_database_is_removed_unless_it_is_named(
     talk: Path, tmp_path: Path, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LANGMEM_ADAPTER_DATABASE", str(tmp_path / "mine.db"))
-    assert CliRunner().invoke(app, ["eval", "locomo", str(talk)]).exit_code == 0
+    assert CliRunner().invoke(app, ["eval", "conversations", str(talk)]).exit_code == 0
     assert list(tmp_path.rglob("*.db")) == []
-    assert CliRunner().invoke(app, ["eval", "locomo", str(talk), "-d", str(database)]).exit_code == 0
+    assert CliRunner().invoke(app, ["eval", "conversations", str(talk), "-d", str(database)]).exit_code == 0
     assert database.exists()
-    again = CliRunner().invoke(app, ["eval", "locomo", str(talk), "-d", str(database), "--json"])
+    again = CliRunner().invoke(app, ["eval", "conversations", str(talk), "-d", str(database), "--json"])
     assert again.exit_code == 2
     assert "has memories of talk-1 already" in json.loads(again.stdout)["error"]["message"]
 
 
 def test_extracted_facts_are_measured(data: Data, talk: Path) -> None:
-    envelope = data("eval", "locomo", talk, "--infer", "--limit", "1", "--categories", "4")
+    envelope = data("eval", "conversations", talk, "--infer", "--limit", "1", "--categories", "single-hop")
     assert envelope["infer"]
     assert envelope["data"][-1]["recall@10"] == 1
     assert envelope["turns"] == 3
 
 
 def test_in_a_pipe_the_rows_are_tab_separated_and_the_rest_goes_to_stderr(cli: Cli, talk: Path) -> None:
-    result = cli("eval", "locomo", talk)
+    result = cli("eval", "conversations", talk)
     assert [line.split("\t")[:2] for line in result.stdout.splitlines()] == [
         ["multi-hop", "2"],
         ["single-hop", "2"],
@@ -109,38 +125,61 @@ def test_in_a_pipe_the_rows_are_tab_separated_and_the_rest_goes_to_stderr(cli: C
     assert "context of ten hits" in result.stderr
 
 
-def test_a_terminal_gets_a_table_with_bars(cli: Cli, talk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_gets_a_table(cli: Cli, talk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("langmem_adapter.cli.output.Output.on_terminal", True)
-    shown = cli("eval", "locomo", talk).stdout
-    assert "LoCoMo, turns kept word for word · hash:512" in shown
+    shown = cli("eval", "conversations", talk).stdout
+    assert "talk.json, turns kept word for word · hash:512" in shown
     assert "(adversarial)" in shown
-    assert "█" in shown
+    assert "session" in shown and "r@500t" in shown
     assert all(len(line.rstrip()) <= 80 for line in shown.splitlines())
 
 
-def test_numbers_are_drawn(cli: Cli, talk: Path, tmp_path: Path) -> None:
-    cli("eval", "locomo", talk, "--plot", tmp_path / "out.svg")
-    root = ET.fromstring((tmp_path / "out.svg").read_text(encoding="utf-8"))  # noqa: S314 - our own text
-    assert root.tag.endswith("svg")
+def test_what_stays_silent_is_measured_on_other_conversations(measure: Data, cli: Cli, talk: Path) -> None:
+    (asked, replaced) = measure(talk)["silence"]
+    assert (asked["names"], replaced["names"]) == ("as asked", "replaced")
+    assert asked["own"] == asked["foreign"] == 4
+    assert asked["auroc"] == replaced["auroc"] == 0.5  # both conversations say the same
+    assert measure(talk, "--others", "0")["silence"] == []
+    assert "foreign questions, names as asked: AUROC 0.500" in cli("eval", "conversations", talk).stderr
+
+
+def test_a_run_is_compared_with_an_earlier_one(measure: Data, cli: Cli, talk: Path, tmp_path: Path) -> None:
+    measure(talk, "--limit", "1")
+    compared = ("--against", tmp_path / "run.json")
+    assert (
+        "mrr +0.000 (+0.000 to +0.000) against the earlier run" in cli("eval", "conversations", talk, *compared).stderr
+    )
+    (row,) = (row for row in measure(talk, *compared)["against"] if row["metric"] == "mrr")
+    assert row == {"metric": "mrr", "questions": 2, "difference": 0, "low": 0, "high": 0}
+
+
+def test_user_turns_alone_may_be_measured(measure: Data, tmp_path: Path) -> None:
+    turns = [{"id": "1", "text": "I live in Oslo."}, {"id": "2", "role": "assistant", "text": "Oslo is lovely."}]
+    asked = [{"question": "Where do I live?", "gold": ["1"]}, {"question": "What is lovely?", "gold": ["2"]}]
+    file = tmp_path / "plain.json"
+    talk = {"user": "ada", "sessions": [{"time": None, "turns": turns}], "questions": asked}
+    file.write_text(json.dumps([talk]), encoding="utf-8")
+    assert measure(file)["turns"] == 2
+    envelope = measure(file, "--user-turns")
+    assert (envelope["turns"], envelope["data"][0]["questions"], envelope["silence"]) == (1, 1, [])
+    assert envelope["left_out"] == ["question 2 of ada names no turn: What is lovely?"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--plot", "out.png"], "name the file out.svg"),
-        (["--plot", "nowhere/out.svg"], "there is no folder nowhere"),
+        (["--against", "absent.json"], "cannot read absent.json"),
         (["-k", "0"], "-k takes numbers from 1 to 1,000"),
         (["-k", "5;10"], "-k takes numbers"),
-        (["--categories", "6"], "--categories takes numbers from 1 to 5"),
-        (["--categories", "2"], "no question of these kinds"),
+        (["--categories", "temporal"], "has no temporal; it has adversarial, multi-hop, single-hop"),
     ],
 )
 def test_wrong_options_are_refused(data: Data, talk: Path, arguments: list[str], told: str) -> None:
-    assert told in data("eval", "locomo", talk, *arguments, code=2)["error"]["message"]
+    assert told in data("eval", "conversations", talk, *arguments, code=2)["error"]["message"]
 
 
-def test_a_file_that_is_no_locomo_is_refused(data: Data, tmp_path: Path) -> None:
-    assert "cannot read" in data("eval", "locomo", tmp_path / "absent.json", code=2)["error"]["message"]
+def test_a_file_that_cannot_be_read_is_refused(data: Data, tmp_path: Path) -> None:
+    assert "cannot read" in data("eval", "conversations", tmp_path / "absent.json", code=2)["error"]["message"]
 
 
 # ── eval questions ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -165,7 +204,7 @@ def test_own_questions_are_measured_on_own_memories(data: Data, known: list[str]
     assert [(row["category"], row["questions"]) for row in envelope["data"]] == [("place", 1), ("overall", 3)]
     assert envelope["data"][0]["recall@1"] == 1
     assert envelope["data"][1]["recall@10"] == pytest.approx(2.5 / 3, abs=1e-4)
-    assert [row["where"] for row in envelope["missed"]] == ["line 3"]
+    assert [row["where"] for row in envelope["questions"] if len(row["ranks"]) < row["pieces"]] == ["line 3"]
 
 
 def test_nothing_is_written(data: Data, known: list[str], tmp_path: Path) -> None:
@@ -215,7 +254,7 @@ def test_no_database_is_an_error_of_its_own(data: Data, tmp_path: Path) -> None:
 # ── the group ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("command", ["locomo", "questions"])
+@pytest.mark.parametrize("command", ["conversations", "questions"])
 def test_the_help_has_examples_and_fits_80_columns(command: str) -> None:
     shown = CliRunner().invoke(app, ["eval", command, "--help"], env={"COLUMNS": "80", "TERM": "dumb"}).stdout
     lines = [line.rstrip() for line in shown.splitlines()]
@@ -229,7 +268,7 @@ def test_help_imports_nothing_heavy() -> None:
     code = f"""
 import sys
 from langmem_adapter.cli.app import main
-sys.argv = ["langmem-adapter", "eval", "locomo", "--help"]
+sys.argv = ["langmem-adapter", "eval", "conversations", "--help"]
 try:
     main()
 except SystemExit as end:
@@ -242,4 +281,4 @@ print([name for name in {heavy!r} if name in sys.modules], file=sys.stderr)
 
 def test_an_unknown_evaluation_is_wrong_usage(data: Data) -> None:
     assert data("eval", "weather", code=2)["error"]["code"] == "usage"
-    assert data("eval", "locomo", code=2)["command"] == "eval locomo"
+    assert data("eval", "conversations", code=2)["command"] == "eval conversations"

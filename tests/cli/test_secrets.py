@@ -28,7 +28,7 @@ def folder(database: Path) -> Path:
     """The file of the working directory: it names a model, which has no key, and a database."""
     file = database.parent / "langmem_adapter.toml"
     file.write_text(
-        f'model = "openai:any"\ndatabase = "postgresql://ada:{SECRET}@127.0.0.1:9/db"\ngraph_weight = 0.3\n'
+        f'model = "openai:any"\ndatabase = "postgresql://ada:{SECRET}@127.0.0.1:9/db"\nranking = {{ graph = 0.3 }}\n'
     )
     return file
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.evaluation.datasets import read_locomo, read_questions
+from langmem_adapter.evaluation.conversations import read_conversations
+from langmem_adapter.evaluation.questions import read_questions
 from langmem_adapter.records.scope import Scope
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def test_sessions_stand_in_order_with_their_dates_and_spoken_turns(locomo_file: Callable[..., Path]) -> None:
-    (talk,) = read_locomo(locomo_file())
+    (talk,) = read_conversations(locomo_file())
     assert talk.id == "talk-1"
     assert [session.time for session in talk.sessions] == [
         datetime(2023, 5, 8, 13, 56, tzinfo=UTC),
@@ -30,12 +31,12 @@ def test_sessions_stand_in_order_with_their_dates_and_spoken_turns(locomo_file: 
 
 
 def test_a_shared_photo_is_told_by_its_caption(locomo_file: Callable[..., Path]) -> None:
-    photo = read_locomo(locomo_file())[0].sessions[1].turns[1]
+    photo = read_conversations(locomo_file())[0].sessions[1].turns[1]
     assert (photo.speaker, photo.text) == ("Mira", "Look at this! [shares a photo: a photo of a green kayak]")
 
 
 def test_ids_of_evidence_are_repaired(locomo_file: Callable[..., Path]) -> None:
-    evidence = {question.text: question.evidence for question in read_locomo(locomo_file())[0].questions}
+    evidence = {question.text: question.evidence for question in read_conversations(locomo_file())[0].questions}
     assert evidence["Where does Mira live?"] == ("D1:1",)
     assert evidence["What became of the boat Sparrow?"] == ("D2:1", "D1:2")
     assert evidence["What colour is the kayak?"] == ("D2:2",)
@@ -55,11 +56,11 @@ def test_every_way_of_writing_evidence(
     locomo_file: Callable[..., Path], sample: dict[str, Any], written: list[str], turns: tuple[str, ...]
 ) -> None:
     sample["qa"] = [{"question": "?", "evidence": written, "category": 1}]
-    assert read_locomo(locomo_file())[0].questions[0].evidence == turns
+    assert read_conversations(locomo_file())[0].questions[0].evidence == turns
 
 
 def test_questions_without_usable_evidence_are_named(locomo_file: Callable[..., Path]) -> None:
-    (talk,) = read_locomo(locomo_file())
+    (talk,) = read_conversations(locomo_file())
     assert [question.where for question in talk.questions] == [f"question {n} of talk-1" for n in (1, 2, 3, 6)]
     assert talk.left_out == (
         "question 4 of talk-1 names no turn: Who is Theo's aunt?",
@@ -69,7 +70,7 @@ def test_questions_without_usable_evidence_are_named(locomo_file: Callable[..., 
 
 
 def test_only_the_adversarial_kind_stands_apart(locomo_file: Callable[..., Path]) -> None:
-    kinds = {question.category: question.apart for question in read_locomo(locomo_file())[0].questions}
+    kinds = {question.category: question.apart for question in read_conversations(locomo_file())[0].questions}
     assert kinds == {"single-hop": False, "multi-hop": False, "open-domain": False, "adversarial": True}
 
 
@@ -77,9 +78,13 @@ def test_only_the_adversarial_kind_stands_apart(locomo_file: Callable[..., Path]
     ("text", "told"),
     [
         ("{", "is no JSON"),
-        ("{}", "expected a JSON list of conversations"),
-        ("[]", "expected a JSON list of conversations"),
-        ("[3]", "is no LoCoMo file"),
+        ("{}", "expected a JSON list of objects"),
+        ("[]", "expected a JSON list of objects"),
+        ("[3]", "expected a JSON list of objects"),
+        ("[{}]", "'user' is missing"),
+        ('[{"user": "a", "sessions": [{"time": null, "turns": [{"id": "1"}]}], "questions": []}]', "'text' is missing"),
+        ('[{"user": "a", "sessions": [{"time": "soon", "turns": []}], "questions": []}]', "'soon'"),
+        ('[{"user": "a", "sessions": [], "questions": [{"question": "?"}]}]', "'gold' is missing"),
         ('[{"sample_id": "a", "qa": []}]', "'conversation' is missing"),
         ('[{"sample_id": "a", "qa": [], "conversation": {"session_1": []}}]', "'session_1_date_time' is missing"),
         ('[{"sample_id": "a", "qa": [], "conversation": {"session_1": [], "session_1_date_time": "x"}}]', "'x'"),
@@ -90,20 +95,70 @@ def test_a_file_of_another_format_is_refused(tmp_path: Path, text: str, told: st
     file = tmp_path / "f.json"
     file.write_text(text, encoding="utf-8")
     with pytest.raises(InvalidInputError, match=told):
-        read_locomo(file)
+        read_conversations(file)
 
 
 def test_conversations_have_ids_of_their_own(locomo_file: Callable[..., Path], sample: dict[str, Any]) -> None:
-    with pytest.raises(InvalidInputError, match="two conversations with one sample_id"):
-        read_locomo(locomo_file(sample, sample))
+    with pytest.raises(InvalidInputError, match="two conversations with one id"):
+        read_conversations(locomo_file(sample, sample))
+
+
+PLAIN: dict[str, Any] = {
+    "user": "mei",
+    "sessions": [
+        {"time": "2024-03-03T09:00:00+00:00", "turns": [
+            {"id": "1u", "speaker": None, "role": "user", "text": "我住在上海 "},
+            {"id": "1a", "speaker": None, "role": "assistant", "text": "上海很美！"},
+        ]},
+        {"time": None, "turns": [{"id": "2a", "role": "assistant", "text": "又见面了"}]},
+        {"time": "2024-03-04T09:00:00+08:00", "turns": [{"id": "3u", "text": "我养了一只猫"}]},
+    ],
+    "questions": [
+        {"question": "我住在哪里？", "gold": ["1u"], "cat": "home"},
+        {"question": "你怎么说？", "gold": ["1a", "2a", "3u"]},
+        {"question": "你说了什么？", "gold": ["2a"]},
+    ],
+}  # fmt: skip
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Path:
+    file = tmp_path / "plain.json"
+    file.write_text(json.dumps([PLAIN]), encoding="utf-8")
+    return file
+
+
+def test_the_plain_form_is_read(plain: Path) -> None:
+    (talk,) = read_conversations(plain)
+    assert (talk.id, talk.turns, talk.speakers) == ("mei", 4, ())
+    assert [session.time for session in talk.sessions] == [
+        datetime(2024, 3, 3, 9, tzinfo=UTC), None, datetime(2024, 3, 4, 1, tzinfo=UTC),
+    ]  # fmt: skip
+    assert [(turn.text, turn.role) for turn in talk.sessions[0].turns] == [
+        ("我住在上海", "user"),
+        ("上海很美！", "assistant"),
+    ]
+    assert [(question.category, question.sessions) for question in talk.questions] == [
+        ("home", (0,)),
+        ("", (0, 1, 2)),
+        ("", (1,)),
+    ]
+
+
+def test_what_the_assistant_said_may_be_left_out_with_the_questions_about_it(plain: Path) -> None:
+    (talk,) = read_conversations(plain, roles=["user"])
+    assert [[turn.id for turn in session.turns] for session in talk.sessions] == [["1u"], ["3u"]]
+    assert [(question.evidence, question.sessions) for question in talk.questions] == [(("1u",), (0,)), (("3u",), (1,))]
+    assert talk.left_out == ("question 3 of mei names no turn: 你说了什么？",)
+    assert talk.unusable == ("question 2 of mei: '1a' is no turn", "question 2 of mei: '2a' is no turn")
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match=r"cannot read .*absent.json: No such file"):
-        read_locomo(tmp_path / "absent.json")
+        read_conversations(tmp_path / "absent.json")
     (tmp_path / "latin.json").write_bytes(b"\xe9")
     with pytest.raises(InvalidInputError, match="not UTF-8 at byte 0"):
-        read_locomo(tmp_path / "latin.json")
+        read_conversations(tmp_path / "latin.json")
 
 
 # ── one's own questions ───────────────────────────────────────────────────────────────────────────────────────────────

@@ -63,6 +63,6 @@ def test_a_context_counts_dates_speakers_and_words() -> None:
     when = datetime(2024, 3, 3, tzinfo=UTC)
     item = MemoryItem("1", "I sold my boat", Scope("a"), {}, None, "Theo", "user", when, when, None, 1, "")
     assert context_tokens([]) == 4  # what the message around it costs
-    one, two = context_tokens([Hit(item, 1.0)]), context_tokens([Hit(item, 1.0)] * 2)
+    one, two = context_tokens([Hit(item, 1.0, 1.0)]), context_tokens([Hit(item, 1.0, 1.0)] * 2)
     assert one == math.ceil(len("user" + "- 2024-03-03 Theo: I sold my boat") / 4) + 3
     assert one < two < 2 * one

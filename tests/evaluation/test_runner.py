@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import json
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.evaluation.datasets import Question, read_locomo
-from langmem_adapter.evaluation.report import Report, missed, summarise
-from langmem_adapter.evaluation.runner import Answer, ask, check, ingest
+from langmem_adapter.evaluation.conversations import read_conversations
+from langmem_adapter.evaluation.questions import Question
+from langmem_adapter.evaluation.report import Measured, Report, differences, measured, read_run, summarise
+from langmem_adapter.evaluation.runner import Answer, Source, ask, check, ingest
+from langmem_adapter.evaluation.silence import silence
 from langmem_adapter.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.settings import Settings
@@ -33,13 +37,14 @@ def said(memory: Memory, *texts: str) -> list[str]:
 
 
 def test_turns_are_kept_word_for_word_with_speaker_and_date(memory: Memory, locomo_file: Callable[..., Path]) -> None:
-    (talk,) = read_locomo(locomo_file())
+    (talk,) = read_conversations(locomo_file())
     steps: list[int] = []
     sources = ingest(memory, [talk], progress=steps.append)
     kept = {item.id: item for item in memory.get_all(user_id="talk-1")}
     turns = {turn.id: (turn, session.time) for session in talk.sessions for turn in session.turns}
     assert sources.keys() == kept.keys()
-    for memory_id, (turn_id,) in sources.items():
+    for memory_id, source in sources.items():
+        (turn_id,) = source.turns
         turn, when = turns[turn_id]
         item = kept[memory_id]
         assert (item.text, item.actor_id, item.created_at) == (turn.text, turn.speaker, when)
@@ -49,8 +54,8 @@ def test_turns_are_kept_word_for_word_with_speaker_and_date(memory: Memory, loco
 def test_extracted_facts_stand_for_the_turns_they_were_found_in(
     memory: Memory, locomo_file: Callable[..., Path]
 ) -> None:
-    sources = ingest(memory, read_locomo(locomo_file()), infer=True)
-    told = {item.text: sources[item.id] for item in memory.get_all(user_id="talk-1")}
+    sources = ingest(memory, read_conversations(locomo_file()), infer=True)
+    told = {item.text: sources[item.id].turns for item in memory.get_all(user_id="talk-1")}
     assert told["Lives in Oslo"] == {"D1:1"}
     assert told["Has a cat"] == {"D1:1"}
     assert sum(turns == {"D1:1"} for turns in told.values()) == 2
@@ -61,13 +66,13 @@ def test_a_fact_said_again_stands_for_both_turns_and_an_updated_one_for_the_late
 ) -> None:
     for number, text in ((1, "I live in Oslo. I like tea."), (2, "I like tea."), (3, "I live in Rome.")):
         sample["conversation"][f"session_{number}"] = [{"speaker": "Mira", "dia_id": f"D{number}:1", "text": text}]
-    sources = ingest(memory, read_locomo(locomo_file()), infer=True)
-    told = {item.text: sources[item.id] for item in memory.get_all(user_id="talk-1")}
+    sources = ingest(memory, read_conversations(locomo_file()), infer=True)
+    told = {item.text: sources[item.id].turns for item in memory.get_all(user_id="talk-1")}
     assert told == {"Likes tea": {"D1:1", "D2:1"}, "Lives in Rome": {"D3:1"}}
 
 
 def test_a_database_that_knows_the_users_is_refused(memory: Memory, locomo_file: Callable[..., Path]) -> None:
-    talks = read_locomo(locomo_file())
+    talks = read_conversations(locomo_file())
     ingest(memory, talks)
     with pytest.raises(InvalidInputError, match="has memories of talk-1 already"):
         ingest(memory, talks)
@@ -75,7 +80,7 @@ def test_a_database_that_knows_the_users_is_refused(memory: Memory, locomo_file:
 
 def test_facts_need_traces(locomo_file: Callable[..., Path]) -> None:
     with Memory(":memory:", settings=Settings(trace_days=0)) as memory:
-        talks = read_locomo(locomo_file())
+        talks = read_conversations(locomo_file())
         with pytest.raises(InvalidInputError, match="trace_days"):
             ingest(memory, talks, infer=True)
 
@@ -84,7 +89,7 @@ def test_facts_need_traces(locomo_file: Callable[..., Path]) -> None:
 
 
 def test_the_turn_that_answers_is_found(memory: Memory, locomo_file: Callable[..., Path]) -> None:
-    (talk,) = read_locomo(locomo_file())
+    (talk,) = read_conversations(locomo_file())
     steps: list[int] = []
     answers = ask(memory, talk.questions, sources=ingest(memory, [talk]), progress=steps.append)
     assert [sorted(answer.ranks) for answer in answers] == [[5, 10, 20]] * 4
@@ -128,7 +133,7 @@ def test_expected_memories_that_are_not_there_are_named_with_their_lines(memory:
 
 def answer(ranks: tuple[int, ...], pieces: int, category: str = "", *, apart: bool = False, ms: float = 1) -> Answer:
     question = mine("Where?", evidence=tuple(map(str, range(pieces))), category=category, apart=apart)
-    return Answer(question, {5: tuple(rank for rank in ranks if rank <= 5), 10: ranks}, 100, ms)
+    return Answer(question, {5: tuple(rank for rank in ranks if rank <= 5), 10: ranks}, tokens=100, milliseconds=ms)
 
 
 def test_a_report_has_a_row_for_each_kind_and_one_for_all_but_those_apart() -> None:
@@ -143,9 +148,12 @@ def test_a_report_has_a_row_for_each_kind_and_one_for_all_but_those_apart() -> N
     assert [(row.category, row.questions, row.apart) for row in report.scores] == [
         ("name", 1, False), ("place", 2, False), ("overall", 4, False), ("trick", 1, True),
     ]  # fmt: skip
-    assert report["overall"].recall == {5: 2.5 / 4, 10: 3 / 4}
-    assert report["place"].mrr == 0.5
-    assert report["overall"].mrr == pytest.approx((1 + 0 + 1 / 2 + 1 / 4) / 4)
+    assert (report["overall"]["recall@5"], report["overall"]["recall@10"]) == (2.5 / 4, 3 / 4)
+    assert report["place"]["mrr"] == 0.5
+    assert report["overall"]["mrr"] == pytest.approx((1 + 0 + 1 / 2 + 1 / 4) / 4)
+    assert [(row.category, row.questions) for row in report.conversations] == [("ada", 4)]
+    low, high = report.intervals["recall@10"]
+    assert 0 <= low < 3 / 4 < high <= 1
     assert (report.tokens, report.p50, report.p95) == (100, 2, 40)
     assert report["name"].to_json()["recall@5"] == 0.5
     with pytest.raises(KeyError):
@@ -153,8 +161,9 @@ def test_a_report_has_a_row_for_each_kind_and_one_for_all_but_those_apart() -> N
 
 
 def test_what_was_missed_is_told() -> None:
-    rows = missed([answer((1,), 1), answer((3,), 2, "place")])
-    assert rows == [{"where": "line 1", "question": "Where?", "category": "place", "pieces": 2, "ranks": [3]}]
+    found, half = map(measured, (answer((1,), 1), answer((3,), 2, "place")))
+    assert (found.missed, half.missed) == (False, True)
+    assert (half.where, half.category, half.pieces, half.ranks) == ("line 1", "place", 2, (3,))
 
 
 def test_only_questions_apart_have_no_overall_row() -> None:
@@ -165,3 +174,71 @@ def test_only_questions_apart_have_no_overall_row() -> None:
 def test_a_report_needs_a_question() -> None:
     with pytest.raises(InvalidInputError, match="no question"):
         summarise([])
+
+
+def test_sessions_are_measured_where_the_evidence_lies_in_a_conversation(memory: Memory) -> None:
+    (first, second) = said(memory, "I live in Oslo", "The boat is called Sparrow")
+    sources = {first: Source({"D1:1"}, {0}), second: Source({"D2:1"}, {1})}
+    asked = [mine("Where is Oslo?", evidence=("D1:1",), sessions=wanted) for wanted in ((0,), (0, 1), (1, 2))]
+    rows = [measured(each).metrics for each in ask(memory, asked, sources=sources)]
+    assert [row["first session"] for row in rows] == [1, 1, 0]
+    assert [row["session recall"] for row in rows] == [1, 1, 0.5]
+    assert "session recall" not in measured(answer((1,), 1)).metrics
+
+
+def test_a_budget_holds_what_comes_first(memory: Memory) -> None:
+    tea, *oslo = said(
+        memory,
+        f"Tea is nice, {'and nicer ' * 9}",
+        *(f"House {n} in Oslo has {n} windows, {n + 1} doors" for n in range(90)),
+    )
+    asked = [mine("Which house in Oslo has 7 windows?", evidence=(each,)) for each in (oslo[7], tea)]
+    assert [measured(each).metrics["recall@500 tokens"] for each in ask(memory, asked)] == [1, 0]
+
+
+# ── beside another run ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def run(*hits: int) -> list[Measured]:
+    """One question for each hit: whether it was found."""
+    return [replace(measured(answer((1,) * hit, 1)), question=f"question {n}") for n, hit in enumerate(hits)]
+
+
+def test_a_run_is_compared_with_an_earlier_one_question_by_question(tmp_path: Path) -> None:
+    before, now = run(*[0, 1] * 50, 1), run(*[1, 1] * 50)
+    file = tmp_path / "before.json"
+    file.write_text(json.dumps({"questions": [asdict(each) for each in before]}), encoding="utf-8")
+    assert read_run(file) == before
+    rows = {row["metric"]: row for row in differences(now, before)}
+    assert rows["recall@10"]["difference"] == 0.5
+    assert 0.35 < rows["recall@10"]["low"] < 0.5 < rows["recall@10"]["high"] < 0.65
+    assert all(row["low"] == row["high"] == 0 for row in differences(now, now))
+    assert rows["mrr"]["questions"] == 100
+
+
+def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="no question in common"):
+        differences(run(1), [])
+    file = tmp_path / "before.json"
+    for text in ("{", "[]", '{"questions": [{}]}', '{"data": []}'):
+        file.write_text(text, encoding="utf-8")
+        with pytest.raises(InvalidInputError, match="is no earlier run: write it with"):
+            read_run(file)
+
+
+# ── silence ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_questions_are_asked_of_others_as_they_are_and_with_names_replaced(
+    memory: Memory, locomo_file: Callable[..., Path], sample: dict[str, Any]
+) -> None:
+    told = json.dumps(sample).replace("Mira", "Ada").replace("Theo", "Ben").replace("Sparrow", "Lark")
+    talks = read_conversations(locomo_file(sample, {**json.loads(told), "sample_id": "talk-2"}))
+    answers = ask(memory, [each for talk in talks for each in talk.questions], sources=ingest(memory, talks))
+    steps: list[tuple[int, int]] = []
+    asked, replaced = silence(memory, talks, answers, others=3, progress=lambda *step: steps.append(step))
+    assert (asked.names, asked.own, asked.foreign, replaced.names) == ("as asked", 6, 6, "replaced")
+    assert steps == [(done, 12) for done in range(1, 13)]
+    assert asked.auroc > replaced.auroc > 0.4  # the two tell the same: only names tell them apart
+    assert silence(memory, talks[:1], answers, others=3) == []
+    assert silence(memory, talks, answers, others=0) == []

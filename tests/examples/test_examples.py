@@ -160,3 +160,9 @@ def test_the_memories_of_metagpt(run: Run, name: str, lines: list[str]) -> None:
     said = run(name).splitlines()
     assert [line for line in lines if line not in said] == []
     assert len((EXAMPLES / name).read_text(encoding="utf-8").splitlines()) <= 25
+
+
+def test_static_embeddings_find_what_is_said_in_other_words(run: Run) -> None:
+    hashed, static = (line.split(maxsplit=2) for line in run("static_embeddings.py").splitlines())
+    assert static[2] == "Our puppy chewed the sofa again."
+    assert float(static[1]) > float(hashed[1])

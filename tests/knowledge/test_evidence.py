@@ -10,6 +10,7 @@ import pytest
 
 from langmem_adapter.memory import Memory
 from langmem_adapter.records.graph import Triple
+from langmem_adapter.records.ranking import Ranking
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import Decision
 from langmem_adapter.settings import Settings
@@ -47,7 +48,7 @@ def test_answers_two_relations_away_are_found_with_the_graph_and_not_without() -
     with Memory(":memory:", graph=True) as memory:
         remember(memory, ALICE, TOLD)
         with_it = found(memory, TOLD.far)
-    with Memory(":memory:", graph=True, settings=Settings(graph_weight=0)) as memory:
+    with Memory(":memory:", graph=True, settings=Settings(ranking=Ranking(graph=0))) as memory:
         remember(memory, ALICE, TOLD)
         without = found(memory, TOLD.far)
     assert with_it >= 0.8

@@ -14,6 +14,7 @@ from sqlalchemy import select
 
 from langmem_adapter.errors import InvalidInputError, StorageError
 from langmem_adapter.memory import Memory
+from langmem_adapter.records.ranking import Ranking
 from langmem_adapter.settings import Settings
 from langmem_adapter.storage import lexical
 from langmem_adapter.storage.database import Database
@@ -31,10 +32,7 @@ USER: dict[str, Any] = {"user_id": "ana"}
 
 def tuned(language: str | None = None) -> Settings:
     """Settings under which words alone decide: a hit without a word of the question has no score."""
-    weights = dict.fromkeys(
-        ("related_weight", "conversation_weight", "recency_weight", "question_weight", "time_weight"), 0.0
-    )
-    return Settings(language=language, word_weight=1, newest_first=False, trace_days=0, **weights)
+    return Settings(language=language, ranking=Ranking.plain(1), trace_days=0)
 
 
 def told(memory: Memory, *texts: str) -> None:

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_adapter.search.ranking import Evidence, Groups, Ranked, Weights, fuse
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.records.ranking import Ranking
+from langmem_adapter.search.ranking import Evidence, Ranked, fuse, nearby
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,19 +22,18 @@ ROWS = st.lists(st.tuples(COSINES, BM25), max_size=20)
 WEIGHTS = st.floats(0, 1)
 
 
-def ranked(rows: Sequence[tuple[float, float]], word_weight: float, pks: Sequence[int] | None = None) -> Ranked:
+def ranked(rows: Sequence[tuple[float, float]], words: float, pks: Sequence[int] | None = None) -> Ranked:
     numbers = range(1, len(rows) + 1) if pks is None else pks
-    return fuse(evidence(rows, list(numbers)), Weights(word=word_weight))
+    return fuse(evidence(rows, list(numbers)), Ranking.plain(words))
 
 
 def evidence(rows: Sequence[tuple[float, float]], pks: Sequence[int], **more: Any) -> Evidence:
     count = len(rows)
     plain = {
         "named": None,
-        "asking": np.zeros(count, np.bool_),
+        "asking": np.zeros(count),
         "timed": None,
-        "conversations": Groups.of(np.arange(count)),
-        "recency": np.zeros(count),
+        "told": 100.0 * np.arange(count),
     }
     return Evidence(
         pks=np.array(pks, np.int64),
@@ -100,33 +101,64 @@ EQUAL = [(0.5, 1.0)] * 3
 @pytest.mark.parametrize(
     ("weights", "more", "best"),
     [
-        (Weights(speaker=0.2), {"named": np.array([False, True, False])}, 2),
-        (Weights(question=0.2), {"asking": np.array([True, True, False])}, 3),
-        (Weights(time=0.2), {"timed": np.array([False, False, True])}, 3),
-        (Weights(recency=0.2), {"recency": np.array([0.0, 1.0, 0.5])}, 2),
+        ({"speaker": 0.2}, {"named": np.array([False, True, False])}, 2),
+        ({"question": 0.2}, {"asking": np.array([1.0, 0.5, 0.0])}, 3),
+        ({"time": 0.2}, {"timed": np.array([False, False, True])}, 3),
+        ({"graph": 0.2}, {"graph": np.array([0.0, 0.5, 0.1])}, 2),
     ],
 )
-def test_each_kind_of_evidence_decides_between_equals(weights: Weights, more: dict[str, Any], best: int) -> None:
-    assert fuse(evidence(EQUAL, [1, 2, 3], **more), weights).pks[0] == best
-    assert fuse(evidence(EQUAL, [1, 2, 3], **more), Weights()).pks.tolist() == [1, 2, 3]
+def test_each_kind_of_evidence_decides_between_equals(
+    weights: dict[str, float], more: dict[str, Any], best: int
+) -> None:
+    plain = Ranking.plain(0.5)
+    assert fuse(evidence(EQUAL, [1, 2, 3], **more), plain.model_copy(update=weights)).pks[0] == best
+    assert fuse(evidence(EQUAL, [1, 2, 3], **more), plain).pks.tolist() == [1, 2, 3]
 
 
-def test_a_conversation_about_the_question_lifts_all_of_it() -> None:
+def test_what_stands_near_the_answer_is_lifted() -> None:
     rows = [(0.9, 3.0), (0.8, 2.0), (0.4, 0.0), (0.45, 0.0)]
-    told = evidence(rows, [1, 2, 3, 4], conversations=Groups.of(np.array([1, 1, 1, 2])))
-    assert fuse(told, Weights(word=0.5)).pks.tolist() == [1, 2, 4, 3]
-    assert fuse(told, Weights(word=0.5, conversation=0.4)).pks.tolist() == [1, 2, 3, 4]
+    told = evidence(rows, [1, 2, 3, 4], told=np.array([0.0, 0.1, 0.2, 100.0]))
+    plain = Ranking.plain(0.5)
+    assert fuse(told, plain).pks.tolist() == [1, 2, 4, 3]
+    assert fuse(told, plain.model_copy(update={"conversation": 0.4})).pks.tolist() == [1, 2, 3, 4]
 
 
-@given(st.lists(st.tuples(st.floats(0, 1), st.integers(0, 4)), min_size=1, max_size=30))
-def test_a_conversation_is_as_good_as_its_best(rows: list[tuple[float, int]]) -> None:
-    scores, numbers = np.array([row[0] for row in rows]), np.array([row[1] for row in rows])
-    expected = [float(np.max(scores[numbers == number])) for number in numbers]
-    assert Groups.of(numbers).best(scores).tolist() == expected
+@given(st.lists(st.tuples(st.floats(-1, 2), st.floats(0, 1_000)), max_size=30))
+def test_each_has_the_best_score_that_reaches_it(rows: list[tuple[float, float]]) -> None:
+    scores, told = np.array([row[0] for row in rows]), np.array([row[1] for row in rows])
+    halved = [(np.maximum(scores, 0) * 0.5 ** np.abs(told - place)).max() for place in told]
+    assert nearby(scores, told) == pytest.approx(halved, abs=1e-6)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=9), st.integers(0, 1_000_000))
+def test_equals_stay_equals_wherever_they_were_told(scores: list[float], place: int) -> None:
+    told = 64.0 * np.arange(len(scores))
+    assert nearby(np.array(scores), told).tolist() == nearby(np.array(scores), told + place).tolist()
 
 
 @given(ROWS)
 def test_the_parts_sum_up_to_the_score(rows: list[tuple[float, float]]) -> None:
-    told = evidence(rows, range(1, len(rows) + 1), recency=np.linspace(0, 1, len(rows)))
-    got = fuse(told, Weights(recency=0.1, conversation=0.4, question=0.1), explain=True)
+    told = evidence(rows, range(1, len(rows) + 1), asking=np.linspace(0, 1, len(rows)))
+    got = fuse(told, Ranking(), explain=True)
     assert np.sum(list(got.parts.values()), axis=0) == pytest.approx(got.scores)
+
+
+# ── the weights ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("weights", "told"),
+    [
+        ({"words": 1.1}, "weight 'words'"),
+        ({"speaker": -0.1, "time": float("nan")}, "weight 'speaker'.*weight 'time'"),
+        ({"word_weight": 0.5}, "unknown weight 'word_weight'; known are words, related"),
+    ],
+)
+def test_a_weight_that_cannot_be_is_refused(weights: dict[str, float], told: str) -> None:
+    with pytest.raises(InvalidInputError, match=told):
+        Ranking(**weights)
+
+
+def test_the_share_of_the_words_suits_the_embeddings_unless_it_was_said() -> None:
+    assert [Ranking().suited(mark).words for mark in ("hash:64/2", "static/1f", "openai.Embeddings")] == [0.7, 0.6, 0.5]
+    assert Ranking(words=0.1).suited("hash:64/2") == Ranking(words=0.1)

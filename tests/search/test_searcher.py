@@ -17,11 +17,12 @@ from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.filters import parse
 from langmem_adapter.index.build import open_index
 from langmem_adapter.index.indexer import Indexer
+from langmem_adapter.records.ranking import Ranking
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import Decision
+from langmem_adapter.search.calibration import Calibration
 from langmem_adapter.search.neighbours import Neighbourhood, room, whole
 from langmem_adapter.search.query import Query
-from langmem_adapter.search.ranking import Weights
 from langmem_adapter.search.searcher import Searcher
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.feed import last_seq
@@ -58,14 +59,15 @@ class Interrupted(Indexer):
 class Desk:
     """A database with all that is needed to write to it and to search it."""
 
-    def __init__(self, database: Database, *, word_weight: float = 0.5) -> None:
+    def __init__(self, database: Database, *, words: float = 0.5) -> None:
         self.database = database
         self.ledger = Ledger(database, fingerprint=MARK)
         self.embeddings = CountingEmbeddings(HashEmbeddings(256))
         self.embedder = Embedder(self.embeddings, dimensions=256)
         self.indexer = Interrupted(database, partial(open_index, "faiss"), fingerprint=MARK, dimensions=256)
-        weights = Weights(word=word_weight)
-        self.searcher = Searcher(database, self.indexer, self.embedder, weights=weights)
+        weights = Ranking.plain(words)
+        calibration = Calibration(database, self.embedder, "test")
+        self.searcher = Searcher(database, self.indexer, self.embedder, calibration, weights=weights)
         self.vectors = HashEmbeddings(256)
 
     def put(self, *texts: str, scope: Scope = ALICE, **fields: Any) -> list[str]:
@@ -379,7 +381,7 @@ def test_all_facts_are_embedded_in_one_batch(desk: Desk) -> None:
 def test_meaning_is_that_of_the_exact_product(desk: Desk) -> None:
     texts = [f"Likes {taste} tea {n}" for n in range(50) for taste in ("green", "black")]
     desk.put(*texts)
-    searcher = Desk(desk.database, word_weight=0.0).searcher
+    searcher = Desk(desk.database, words=0.0).searcher
     matrix = np.stack([desk.vectors.vector(text) for text in texts])
     best = np.argsort(-(matrix @ desk.vectors.vector("green tea 7")), kind="stable")[:10]
     assert [hit.text for hit in searcher.search(Query("green tea 7", ALICE))] == [texts[place] for place in best]

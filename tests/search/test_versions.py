@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langmem_adapter.memory import Memory
+from langmem_adapter.records.ranking import Ranking
 from langmem_adapter.records.results import MemoryItem
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.search.versions import newest_first
@@ -250,7 +251,7 @@ def test_a_deleted_version_lifts_nothing_and_the_older_one_counts_again() -> Non
 def test_the_order_of_versions_can_be_switched_off() -> None:
     stale, current = "I live in a flat in Leeds.", "I moved to York."
     for newest, first in ((True, current), (False, stale)):
-        with Memory(":memory:", settings=Settings(newest_first=newest, recency_weight=0)) as memory:
+        with Memory(":memory:", settings=Settings(ranking=Ranking(newest_first=newest))) as memory:
             _told(memory, stale, 0)
             _told(memory, current, 9)
             assert memory.search("Do I live in a flat?", user_id="eve", k=1)[0].text == first

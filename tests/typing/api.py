@@ -16,7 +16,6 @@ from langmem_adapter import (
     AddResult,
     Change,
     Entity,
-    Hit,
     Memory,
     MemoryItem,
     Neighbour,
@@ -25,6 +24,7 @@ from langmem_adapter import (
     RelationChange,
     Revision,
     Scope,
+    SearchResults,
     Settings,
 )
 from langmem_adapter.adapters.retriever import MemoryRetriever
@@ -82,7 +82,7 @@ def remembering(memory: Memory) -> None:
 
 def finding(memory: Memory) -> None:
     hits = memory.search("tea", user_id="a", k=3, filters={"n": 1}, threshold=0.5, explain=True)
-    assert_type(hits, list[Hit])
+    assert_type(hits, SearchResults)
     assert_type(hits[0].item, MemoryItem)
     assert_type(hits[0].text, str)
     assert_type(hits[0].explanation, Explanation | None)
@@ -137,7 +137,7 @@ async def awaiting() -> None:
     async with Memory(":memory:") as memory:
         assert_type(await memory.aadd("x", user_id="a"), AddResult)
         assert_type(await memory.aadd_many([]), list[AddResult | Exception])
-        assert_type(await memory.asearch("x", user_id="a"), list[Hit])
+        assert_type(await memory.asearch("x", user_id="a"), SearchResults)
         assert_type(await memory.aget("id"), MemoryItem)
         assert_type(await memory.aget_all(user_id="a"), Page)
         assert_type(await memory.ahistory("id"), list[Revision])

@@ -155,7 +155,7 @@ class Calls(Guest):
             explain: Give each row `"score_details"`: `"semantic_score"` (the cosine), `"bm25_score"` (not bounded), `"parts"`
                 (what each kind of evidence added), `"final_score"`, `"threshold"`.
             show_expired: `True` is refused: `get_all` shows expired memories.
-            reference_date: Refused: a query says its dates itself.
+            reference_date: When it is asked, which "last week" in the query is told from; by default now.
 
         Returns:
             `{"results": [row, …]}`, best first; a row has `"id"`, `"memory"`, `"hash"`, `"metadata"`, `"score"`,
@@ -171,15 +171,16 @@ class Calls(Guest):
         """
         if show_expired:
             raise InvalidInputError("search() finds no expired memories; get_all(show_expired=True) lists them")
-        if reference_date is not None:
-            raise InvalidInputError(
-                "search() has no reference_date; say the date in the query, or use engine.search(as_of=…)"
-            )
         if rerank and self.reranker is None:
             raise InvalidInputError(_NO_RERANKER)
         filters = tidy(filters)
         where, most = scoped(filters, user_id=user_id, agent_id=agent_id, run_id=run_id), count(limit, top_k, _MANY)
-        how = {"threshold": threshold, "rerank": None if rerank is False else self.reranker, "explain": explain}
+        how: dict[str, Any] = {
+            "threshold": threshold,
+            "rerank": None if rerank is False else self.reranker,
+            "explain": explain,
+        }
+        how["reference_date"] = reference_date
         arguments = {**where, "k": most, **how}
         rows = Plan(
             lambda: self.engine.search(query, **arguments), lambda: self.engine.asearch(query, **arguments)

@@ -114,6 +114,7 @@ class HitShown(MemoryShown):
     """A memory that answers a question."""
 
     score: float
+    passage: str
     explanation: _Explanation | None
 
 

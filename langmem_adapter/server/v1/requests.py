@@ -131,6 +131,12 @@ class Search(Whose, _Moments):
     filters: dict[str, Any] | None = Field(None, description="Conditions on metadata and on fields of the memory.")
     threshold: float | None = Field(None, ge=-1, le=1, description="Least cosine of query and memory.")
     memory_type: str | None = Field(None, description="Only memories of this type.")
+    after: Moment | None = Field(None, description="Only what was first said at that moment or later.")
+    before: Moment | None = Field(None, description="Only what was first said before that moment.")
+    reference_date: Moment | None = Field(
+        None, description='When it is asked, which "last week" is told from; by default now.'
+    )
+    max_tokens: int | None = Field(None, ge=1, description="About how many tokens all hits may have together.")
     explain: bool = Field(default=False, description="Give each hit the parts of its score.")
 
 

@@ -43,9 +43,9 @@ def added(result: AddResult) -> dict[str, Any]:
 
 
 def hit(found: Hit) -> dict[str, Any]:
-    """A hit: its memory, with the score."""
+    """A hit: its memory, with the score and what is shown of its text."""
     why = None if found.explanation is None else as_data(found.explanation)
-    return {**as_data(found.item), "score": found.score, "explanation": why}
+    return {**as_data(found.item), "score": found.score, "passage": found.passage, "explanation": why}
 
 
 def conversation(info: ConversationInfo) -> dict[str, Any]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from langmem_adapter.evaluation.datasets import read_locomo
+from langmem_adapter.evaluation.conversations import read_conversations
 from langmem_adapter.memory import Memory
 from langmem_adapter.reasoning.base import Question
 from langmem_adapter.reasoning.rules.reasoner import RuleReasoner
@@ -18,6 +17,8 @@ from langmem_adapter.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from langmem_adapter.evaluation.conversations import Session
 
 __all__ = ["DATA", "SOURCES", "Found", "Overwrite", "Talk", "digest", "found", "overwrites", "talks"]
 
@@ -61,22 +62,16 @@ def digest(text: str) -> str:
 
 def talks(source: str) -> list[Talk]:
     """The sessions of a data set, in order; a LoCoMo speaker is a named user."""
-    return list(_locomo(source) if source.startswith("locomo") else _memorybank(source))
+    return [
+        Talk(whose.id, tuple(f"{whose.id} {turn.id}" for turn in session.turns), tuple(_turns(session)))
+        for whose in read_conversations(DATA / f"{source}.json")
+        for session in whose.sessions
+    ]
 
 
-def _locomo(source: str) -> Iterator[Talk]:
-    for conversation in read_locomo(DATA / f"{source}.json"):
-        for session in conversation.sessions:
-            said = tuple(Turn("user", turn.text, turn.speaker, session.time) for turn in session.turns)
-            yield Talk(conversation.id, tuple(f"{conversation.id} {turn.id}" for turn in session.turns), said)
-
-
-def _memorybank(source: str) -> Iterator[Talk]:
-    for user in json.loads((DATA / f"{source}.json").read_text(encoding="utf-8")):
-        for session in user["sessions"]:
-            time = datetime.fromisoformat(session["time"]) if session["time"] else datetime(2023, 5, 1, tzinfo=UTC)
-            said = tuple(Turn(turn["role"], turn["text"], turn["role"], time) for turn in session["turns"])
-            yield Talk(user["user"], tuple(f"{user['user']} {turn['id']}" for turn in session["turns"]), said)
+def _turns(session: Session) -> Iterator[Turn]:
+    time = session.time or datetime(2023, 5, 1, tzinfo=UTC)
+    return (Turn(turn.role, turn.text, turn.speaker or turn.role, time) for turn in session.turns)
 
 
 def found(source: str) -> list[Found]:

@@ -8,6 +8,7 @@ from langchain_tests.integration_tests import EmbeddingsIntegrationTests
 from langchain_tests.unit_tests import EmbeddingsUnitTests
 
 from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.embedding.static import StaticEmbeddings
 
 
 class TestHashEmbeddingsUnit(EmbeddingsUnitTests):
@@ -28,3 +29,15 @@ class TestHashEmbeddingsIntegration(EmbeddingsIntegrationTests):
     @property
     def embedding_model_params(self) -> dict[str, Any]:
         return {"dimensions": 64}
+
+
+class TestStaticEmbeddingsUnit(EmbeddingsUnitTests):
+    @property
+    def embeddings_class(self) -> type[StaticEmbeddings]:
+        return StaticEmbeddings
+
+
+class TestStaticEmbeddingsIntegration(EmbeddingsIntegrationTests):
+    @property
+    def embeddings_class(self) -> type[StaticEmbeddings]:
+        return StaticEmbeddings

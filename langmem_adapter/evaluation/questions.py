@@ -1,0 +1,136 @@
+"""Questions to measure with, and how a right hit is told: JSON lines of one's own."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
+from langmem_adapter.records.checks import check_text
+from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+__all__ = ["OVERALL", "Question", "read_questions", "read_text"]
+
+OVERALL: Final = "overall"
+"""The name under which all categories together are reported."""
+
+_KEYS: Final = ("question", "expected", "contains", "category", *SCOPE_FIELDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question, and how to tell a right hit.
+
+    Attributes:
+        text: The question.
+        scope: Whose memories are searched.
+        where: Where it stands in its file, in words.
+        evidence: Ids of the memories, or of the turns they came from, that have to be found.
+        contains: Texts that have to be found within a hit; case does not matter.
+        sessions: The numbers of the sessions that hold the evidence, where it lies in a conversation.
+        category: Its kind, for a row of its own in the report; empty for none.
+        apart: Left out of the overall numbers.
+    """
+
+    text: str
+    scope: Scope
+    where: str
+    evidence: tuple[str, ...] = ()
+    contains: tuple[str, ...] = ()
+    sessions: tuple[int, ...] = ()
+    category: str = ""
+    apart: bool = False
+
+    @property
+    def pieces(self) -> int:
+        """How many pieces of evidence have to be found."""
+        return len(self.evidence) + len(self.contains)
+
+
+def read_questions(path: Path, whose: Mapping[str, str] | None = None) -> list[Question]:
+    """Read one's own questions: a JSON object a line.
+
+    `question` is the question; `expected` lists ids of the memories that have to be found, `contains` texts that have to be
+    found within a hit; one of the two is needed. `category` gives a row of its own; `user_id`, `agent_id`, `run_id` say
+    whose memories are searched.
+
+    Args:
+        path: The file, in UTF-8.
+        whose: Fields of the scope for lines that do not name them.
+
+    Raises:
+        InvalidInputError: It cannot be read, holds no question, or a line cannot be used; the message names the line.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = pathlib.Path(folder, "mine.jsonl")
+        ...     _ = file.write_text('{"question": "Where does she live?", "contains": ["Lyon"]}')
+        ...     read_questions(file, {"user_id": "ada"})[0].contains
+        ('Lyon',)
+    """
+    questions = list(_lines(path, whose or {}))
+    if not questions:
+        raise InvalidInputError(f'{path} holds no question; write one a line: {{"question": …, "contains": [text]}}')
+    return questions
+
+
+def _lines(path: Path, whose: Mapping[str, str]) -> Iterator[Question]:
+    # Not splitlines(): JSON texts may hold U+2028 and its kin, which are no line ends there.
+    for number, line in enumerate(read_text(path).split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            yield _question(json.loads(line), whose, f"line {number}")
+        except json.JSONDecodeError as error:
+            raise InvalidInputError(
+                f"{path}, line {number}: broken JSON at column {error.colno}: {error.msg}"
+            ) from None
+        except (LangmemAdapterError, RecursionError) as error:
+            raise InvalidInputError(f"{path}, line {number}: {error}") from None
+
+
+def _question(data: object, whose: Mapping[str, str], where: str) -> Question:
+    if not isinstance(data, dict):
+        raise InvalidInputError('expected an object: {"question": …, "expected": [ids] or "contains": [texts]}')
+    for key in data:
+        if key not in _KEYS:
+            raise InvalidInputError(f"unknown key {key!r}; known are {', '.join(_KEYS)}")
+    expected, contains = _texts(data, "expected"), _texts(data, "contains")
+    if not expected + contains:
+        raise InvalidInputError('what is right? give "expected": [memory ids], or "contains": [texts of a right hit]')
+    named = {name: data[name] for name in SCOPE_FIELDS if data.get(name) is not None}
+    category = check_text(data.get("category", ""), '"category"')
+    if category == OVERALL:
+        raise InvalidInputError(f'"category" cannot be {OVERALL!r}, which means all of them')
+    text = check_text(data.get("question"), '"question"')
+    if not text.strip():
+        raise InvalidInputError('"question" is blank')
+    return Question(text, Scope(**{**whose, **named}), where, expected, contains, category=category)
+
+
+def _texts(data: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    value = data.get(key, [])
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or not all(isinstance(text, str) and text.strip() for text in texts):
+        raise InvalidInputError(f'"{key}" must be a list of texts, none of them blank')
+    return tuple(dict.fromkeys(texts))
+
+
+def read_text(path: Path) -> str:
+    """The text of a file.
+
+    Raises:
+        InvalidInputError: It cannot be read, or is not UTF-8.
+    """
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise InvalidInputError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(f"{path} is not UTF-8 at byte {error.start}; convert it first") from None

@@ -1,0 +1,77 @@
+"""A question's window of time: which memories were said in it, and which tell of it.
+
+"What did we do on the first weekend of May?", "last week" and 4月28号我们聊了什么 share hardly a word with what answers them. A
+memory lies in a window by when it was said, first or last, or by a date that its text tells, which is kept beside its words
+(`statements.periods`). This lifts, and cuts nothing off; who names the bounds (`Bounds`) gets what was said between them alone.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from langmem_adapter.search.query import Bounds
+from langmem_adapter.statements.periods import Period, days_over, periods
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import tzinfo
+
+    from numpy.typing import NDArray
+
+    from langmem_adapter.search.query import Query
+    from langmem_adapter.search.shelf import Floats, Load, Shelf
+
+__all__ = ["lift", "names_time"]
+
+
+def names_time(query: Query) -> bool:
+    """Whether a question asks of a time that it names: then no later statement answers it better."""
+    return bool(periods(query.text, query.asked_at.date()))
+
+
+def lift(query: Query, shelf: Shelf, load: Load) -> Floats | None:
+    """How far each memory of a shelf lies in the times that a question names, 0 to 1, by place.
+
+    Args:
+        query: The question.
+        shelf: The memories.
+        load: Reads rows of words that are not here yet.
+
+    Returns:
+        The share of the times that it lies in, the best brought to 1; `None` where the question names none, or nothing lies
+        there.
+    """
+    asked = query.asked_at
+    named = periods(query.text, asked.date())
+    lain = np.zeros(len(shelf))
+    for period in named:
+        lain += _lying(list(_meant(period, asked.date(), shelf.years)), asked.tzinfo, shelf, load)
+    best = lain.max(initial=0.0)
+    return lain / best if best > 0 else None
+
+
+def _meant(period: Period, asked: date, years: Sequence[int]) -> Iterator[tuple[date, date]]:
+    """The days that are meant: without a year those of any in which something was said, but "since May" is of the latest."""
+    found = [period]
+    if period.yearly and period.begins and period.ends:
+        found = [period.moved(year - asked.year) for year in years]
+    elif period.yearly and (period.begins or period.ends or asked) > asked:
+        found = [period.moved(-1)]
+    for each in found:
+        yield each.begins or date.min, each.ends or date.max
+
+
+def _lying(spans: Sequence[tuple[date, date]], zone: tzinfo | None, shelf: Shelf, load: Load) -> NDArray[np.bool_]:
+    held = shelf.holders([term for span in spans for term in days_over(*span, shelf.years)], load)
+    lying = np.isin(shelf.roll.pks, np.concatenate([np.empty(0, np.int64), *held]))
+    for begins, ends in spans:
+        within = Bounds(_midnight(begins, zone), _midnight(ends, zone))
+        lying |= within.hold(shelf.roll.created) | within.hold(shelf.roll.updated)
+    return lying
+
+
+def _midnight(day: date, zone: tzinfo | None) -> datetime | None:
+    return None if day in {date.min, date.max} else datetime.combine(day, time(), zone or UTC)

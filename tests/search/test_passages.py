@@ -1,0 +1,104 @@
+"""A budget of tokens: what of the hits is shown within it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain_core.messages import HumanMessage
+
+from langmem_adapter import Memory
+from langmem_adapter.adapters.retriever import MemoryRetriever, recall
+from langmem_adapter.adapters.tools import create_memory_tools
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.records.cost import tokens_in
+from langmem_adapter.search.passages import passage
+
+ANN: dict[str, Any] = {"user_id": "ann"}
+LETTER = (
+    "Dear assistant, here is how my week went. "
+    + "I walked the dog and watered the plants as on every other day. " * 40
+)
+DEADLINE = "The deadline of the tax report has moved to the ninth of June."
+LONG = f"{LETTER}{DEADLINE} {LETTER}".strip()
+
+
+@pytest.fixture(scope="module")
+def memory() -> Any:
+    with Memory(":memory:") as memory:
+        said = [LONG, f"{LETTER} Another deadline is the one of the visa.", "The tax office is in Lyon.", "I like tea."]
+        memory.add(said, **ANN, infer=False)
+        yield memory
+
+
+def test_a_long_hit_is_cut_to_what_answers_and_leaves_room(memory: Memory) -> None:
+    whole = memory.search("When is the deadline of the tax report?", **ANN)
+    hits = memory.search("When is the deadline of the tax report?", **ANN, max_tokens=150)
+    assert {hit.id for hit in hits} == {hit.id for hit in whole}
+    assert sum(tokens_in(hit.passage) for hit in hits) <= 150
+    long = next(hit for hit in hits if hit.text == LONG)
+    assert DEADLINE in long.passage
+    assert (long.cut, long.passage[0], long.passage[-1]) == (long.passage, "…", "…")
+    assert [hit.cut for hit in hits if hit.text == "I like tea."] == [None]
+
+
+async def test_every_door_keeps_the_budget(memory: Memory) -> None:
+    question = "When is the deadline of the tax report?"
+    retriever = MemoryRetriever(memory=memory, max_tokens=150, **ANN)
+    first, *_ = found = await retriever.ainvoke(question)
+    assert sum(tokens_in(document.page_content) for document in found) <= 150
+    assert DEADLINE in first.page_content
+    assert first.metadata["text"] == LONG
+    [search] = create_memory_tools(memory, tools=["search"], max_tokens=150, **ANN)
+    told = search.invoke({"query": question})
+    assert DEADLINE in told
+    assert tokens_in(told) < 250
+    listed = recall(memory, max_tokens=150, **ANN).invoke(question)["memories"]
+    assert DEADLINE in listed
+    assert "- I like tea." in listed.split("\n")
+
+
+def test_the_past_and_what_is_ranked_anew_have_the_same_budget(memory: Memory) -> None:
+    hows: list[dict[str, Any]] = [{"as_of": "2100-01-01"}, {"rerank": "mmr"}]
+    for how in hows:
+        hits = memory.search("deadline of the tax report", **ANN, max_tokens=100, **how)
+        assert DEADLINE in " ".join(hit.passage for hit in hits)
+        assert sum(tokens_in(hit.passage) for hit in hits) <= 100
+
+
+def test_where_nothing_fits_the_result_says_so(memory: Memory) -> None:
+    nothing = memory.search("deadline", **ANN, max_tokens=1)
+    assert not nothing
+    assert nothing.abstained is not None
+    assert nothing.abstained.reason == "no room"
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1.5, "many", True])
+def test_a_budget_is_a_number_of_tokens(memory: Memory, wrong: Any) -> None:
+    with pytest.raises(InvalidInputError, match="max_tokens must be a whole number"):
+        memory.search("tea", **ANN, max_tokens=wrong)
+
+
+def test_the_list_of_a_prompt_goes_by_the_count_it_was_given(memory: Memory) -> None:
+    def letters(messages: Any) -> int:
+        return len(messages[0].text)
+
+    listed = recall(memory, max_tokens=300, count_tokens=letters, **ANN).invoke("deadline of the tax report")
+    assert DEADLINE in listed["memories"]
+    assert letters([HumanMessage(listed["memories"])]) <= 300
+
+
+_TEXTS = st.text(st.sampled_from("ab 犬茶。.!?\n🙂é0,"), max_size=400) | st.sampled_from([LONG, "茶" * 500, "x" * 900])
+
+
+@settings(max_examples=60, deadline=None)
+@given(_TEXTS, st.sampled_from(["a b", "茶", "the deadline", "?"]), st.integers(1, 200))
+def test_a_passage_is_made_of_the_text_and_keeps_to_its_length(text: str, question: str, most: int) -> None:
+    shown = passage(text, question, most)
+    assert shown == text or tokens_in(shown) <= most
+    place = 0
+    for part in shown.split("…"):
+        place = text.find(part.strip(), place)
+        assert place >= 0

@@ -1,0 +1,177 @@
+"""The time that a question names: what was said in it, and what tells of it, comes first; bounds that a caller names cut."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from langmem_adapter import Memory
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.statements.periods import LONGEST, days_over, days_told, periods
+from tests.cases import each
+
+TODAY = date(2023, 9, 1)  # a Friday
+NOW = "2023-09-01T10:00"
+WALKS = [
+    ("2022-05-14", "Walked along the river with Sam."),
+    ("2023-01-28", "Walked over the frozen lake."),
+    ("2023-05-06", "Walked through the old harbour."),
+    ("2023-06-18", "Yesterday I walked up to the castle."),
+    ("2023-08-24", "Walked in the rain, all alone."),
+    ("2023-08-31", "Walked home from the cinema."),
+]
+ASKED = {
+    "Where did I walk last week?": 4,
+    "Where did I walk yesterday?": 5,
+    "Where did I walk on the first weekend of May?": 2,
+    "Where did I walk in May 2022?": 0,
+    "Where did I walk at the beginning of this year?": 1,
+    "Where did I walk on June 17th?": 3,
+    "Where did I walk between March and May 2023?": 2,
+    "Where did I walk before 2023?": 0,
+    "上周我在哪里散步？": 4,
+    "2022年5月我在哪里散步？": 0,
+    "今年一月我在哪里散步？": 1,
+    "6月17号我在哪里散步？": 3,
+    "2023年之前我在哪里散步？": 0,
+}
+
+
+@pytest.fixture(scope="module")
+def memory() -> Any:
+    with Memory(":memory:") as memory:
+        for day, text in WALKS:
+            memory.add(text, user_id="ann", timestamp=f"{day}T12:00", infer=False)
+        yield memory
+
+
+def first(memory: Memory, question: str, **how: Any) -> str:
+    return memory.search(question, user_id="ann", **{"reference_date": NOW, **how})[0].text
+
+
+@each(("question", "place"), ASKED.items())
+def test_what_was_said_then_or_tells_of_it_comes_first(memory: Memory, question: str, place: int) -> None:
+    assert first(memory, question) == WALKS[place][1]
+
+
+def test_it_lifts_and_cuts_nothing_off(memory: Memory) -> None:
+    hits = memory.search("Where did I walk last week?", user_id="ann", reference_date=NOW, explain=True)
+    assert len(hits) == len(WALKS)
+    told = hits[0].explanation
+    assert told is not None
+    assert told.parts["window"] > 0
+
+
+def test_the_reference_is_the_moment_of_the_past_that_is_searched(memory: Memory) -> None:
+    assert first(memory, "Where did I walk yesterday?", reference_date=None, as_of="2023-05-07T08:00") == WALKS[2][1]
+    assert first(memory, "Where did I walk yesterday?", reference_date="2023-01-29", as_of=NOW) == WALKS[1][1]
+
+
+def test_days_begin_in_the_zone_of_the_reference(memory: Memory) -> None:
+    memory.add("Nightly walk.", user_id="eve", timestamp="2023-08-30T23:30:00+00:00", infer=False)
+    memory.add("Walk at noon.", user_id="eve", timestamp="2023-08-30T12:00:00+00:00", infer=False)
+    asked = datetime(2023, 9, 1, 9, tzinfo=timezone(timedelta(hours=8)))
+    assert memory.search("walk yesterday", user_id="eve", reference_date=asked)[0].text == "Nightly walk."
+    assert memory.search("walk on August 30", user_id="eve", reference_date=asked)[0].text == "Walk at noon."
+
+
+def test_bounds_cut_by_when_it_was_first_said(memory: Memory) -> None:
+    for how in ({}, {"as_of": NOW}):
+        found = memory.search("walk", user_id="ann", after="2023-05-06T12:00", before="2023-08-24T12:00", **how)  # type: ignore[arg-type]
+        assert {hit.text for hit in found} == {WALKS[2][1], WALKS[3][1]}
+    assert not memory.search("walk", user_id="ann", after="2030-01-01")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ({"after": "soon"}, "after='soon' is no point in time"),
+        ({"before": "2023-02-30"}, "before='2023-02-30' is no point in time"),
+        ({"after": "2023-05-02", "before": "2023-05-01"}, "nothing lies between after=2023-05-02"),
+        ({"reference_date": "13月"}, "reference_date='13月' is no point in time"),
+    ],
+)
+def test_a_bound_that_is_none_names_the_fix(memory: Memory, wrong: Any, reason: str) -> None:
+    with pytest.raises(InvalidInputError, match=reason):
+        memory.search("walk", user_id="ann", **wrong)
+
+
+def test_in_a_large_scope_the_few_of_a_day_are_found() -> None:
+    said = [{"role": "user", "content": f"Chapter {number} of the novel is done."} for number in range(1_500)]
+    with Memory(":memory:") as memory:
+        memory.add(said, user_id="ann", timestamp="2023-05-02", infer=False)
+        memory.add("I ate plums.", user_id="ann", timestamp="2023-05-04", infer=False)
+        assert memory.search("5月4号我写了什么？", user_id="ann")[0].text == "I ate plums."
+        assert memory.search("Which chapter of the novel was it on May 4th?", user_id="ann", k=1_501)[0].text
+
+
+PLAIN = [
+    "Which book may I like?", "When did they march to the second house?", "Does June like April?", "Can you recommend 3 films?",
+    "Did May call in 12 days?", "我一共有几只猫？", "你觉得我该学几个月英语？", "What did I buy for 2023 dollars?", "13月45号",
+    "on February 30", "May I ask about the fall of the empire?", "in 0000", "",
+]  # fmt: skip
+NAMED = {
+    "last month": ("2023-08-01", "2023-09-01"),
+    "on 15/10/2023": ("2023-10-15", "2023-10-16"),
+    "in the second week of November": ("2023-11-08", "2023-11-15"),
+    "the last weekend of October 2022": ("2022-10-29", "2022-10-31"),
+    "in the week before 16 November 2023": ("2023-11-09", "2023-11-16"),
+    "a few days ago": ("2023-08-25", "2023-09-01"),
+    "in mid-June": ("2023-06-11", "2023-06-21"),
+    "since May 2021": ("2021-05-01", None),
+    "from May to July 2022": ("2022-05-01", "2022-08-01"),
+    "在2022年5月初": ("2022-05-01", "2022-05-11"),
+    "去年十一月": ("2022-11-01", "2022-12-01"),
+    "2023年2月之前": (None, "2023-02-01"),
+    "三个星期前": ("2023-08-07", "2023-08-14"),
+    "五月的第一个周末": ("2023-05-06", "2023-05-08"),
+    "2022年3月到5月": ("2022-03-01", "2022-06-01"),
+    "2021年夏天": ("2021-06-01", "2021-09-01"),
+}
+
+
+@each("text", PLAIN)
+def test_plain_words_are_no_periods(text: str) -> None:
+    assert periods(text, TODAY) == []
+
+
+@each(("text", "days"), NAMED.items())
+def test_periods_are_read(text: str, days: tuple[str | None, str | None]) -> None:
+    [period] = periods(text, TODAY)
+    assert (period.begins and str(period.begins), period.ends and str(period.ends)) == days
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.dates(max_value=date(9990, 1, 1)), st.integers(1, 800))
+def test_a_day_that_is_told_lies_in_every_window_around_it(day: date, length: int) -> None:
+    over = days_over(day, day + timedelta(length), range(day.year, day.year + 4))
+    read = 1900 <= day.year < 2100  # the years that are taken for years
+    assert days_told(f"It was on {day}.", day).isdisjoint(over) != read
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.text(st.sampled_from("0123456789-/ 年月日号前上周末第一个May of before and the last week end"), max_size=60),
+    st.dates(),
+)
+def test_no_text_and_no_clock_breaks_it(text: str, today: date) -> None:
+    for period in periods(text, today):
+        assert period.begins is not None or period.ends is not None
+    assert len(days_told("1 May 2023, " * LONGEST, today)) < 10
+
+
+def test_a_wrong_clock_does_no_harm() -> None:
+    with Memory(":memory:") as memory:
+        for moment in (
+            datetime(1, 1, 1, tzinfo=UTC),
+            datetime(9999, 12, 31, tzinfo=UTC),
+            datetime(2023, 5, 4, tzinfo=UTC),
+        ):
+            memory.add(f"It is {moment.year}.", user_id="ann", timestamp=moment, infer=False)
+        assert memory.search("What was it in May?", user_id="ann")[0].text == "It is 2023."
+        for moment in (datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, tzinfo=UTC)):
+            assert len(memory.search("last week, before May, in December", user_id="ann", reference_date=moment)) == 3
