@@ -58,16 +58,17 @@ def _stating(sentence: str) -> Iterator[str]:
 
 
 def passage(told: tuple[Clause, ...], things: frozenset[str]) -> tuple[Clause, ...]:
-    """The clauses that are about what is asked: the one that names most of it, and its neighbours where they add to that.
+    """The clauses that are about what is asked: the one that names most of it, and its neighbours where they add to
+    that, or the text is short.
 
     Args:
         told: The clauses of a text.
         things: What is asked.
 
     Example:
-        >>> told = clauses("It rains, and I moved my meeting to Mondays, which is nice.")
-        >>> [clause.text for clause in passage(told, frozenset({"meet"}))]
-        ['and I moved my meeting to Mondays']
+        >>> told = clauses("It rains, but the budget grew, " + "and I am free, " * 9)
+        >>> [clause.text for clause in passage(told, frozenset({"budget"}))]
+        ['but the budget grew']
     """
     held = [clause.subjects & things for clause in told]
     best = max(range(len(held)), key=lambda place: len(held[place]), default=0)
