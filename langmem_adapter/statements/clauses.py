@@ -58,8 +58,9 @@ def _stating(sentence: str) -> Iterator[str]:
 
 
 def passage(told: tuple[Clause, ...], things: frozenset[str]) -> tuple[Clause, ...]:
-    """The clauses that are about what is asked: the one that names most of it, and its neighbours where they add to
-    that, or the text is short.
+    """The clauses that are about what is asked: the one that names most of it, and its neighbours.
+
+    Those only where they name more of it, or the text is short.
 
     Args:
         told: The clauses of a text.
