@@ -33,18 +33,31 @@ ASKED = {
     "Where did I walk on June 17th?": 3,
     "Where did I walk between March and May 2023?": 2,
     "Where did I walk before 2023?": 0,
+}
+CHINESE = [
+    "和小李沿着河边散步。",
+    "在结冰的湖上散步。",
+    "散步经过老港口。",
+    "昨天散步到城堡。",
+    "一个人在雨里散步。",
+    "看完电影走路回家。",
+]
+ASKED_CHINESE = {
     "上周我在哪里散步？": 4,
     "2022年5月我在哪里散步？": 0,
     "今年一月我在哪里散步？": 1,
     "6月17号我在哪里散步？": 3,
+    "2023年之前我在哪里散步？": 0,
+    "五月的第一个周末我在哪里散步？": 2,
 }
 
 
 @pytest.fixture(scope="module")
 def memory() -> Any:
     with Memory(":memory:") as memory:
-        for day, text in WALKS:
+        for (day, text), chinese in zip(WALKS, CHINESE, strict=True):
             memory.add(text, user_id="ann", timestamp=f"{day}T12:00", infer=False)
+            memory.add(chinese, user_id="lin", timestamp=f"{day}T12:00", infer=False)
         yield memory
 
 
@@ -55,6 +68,11 @@ def first(memory: Memory, question: str, **how: Any) -> str:
 @each(("question", "place"), ASKED.items())
 def test_what_was_said_then_or_tells_of_it_comes_first(memory: Memory, question: str, place: int) -> None:
     assert first(memory, question) == WALKS[place][1]
+
+
+@each(("question", "place"), ASKED_CHINESE.items())
+def test_in_chinese_as_well(memory: Memory, question: str, place: int) -> None:
+    assert memory.search(question, user_id="lin", reference_date=NOW)[0].text == CHINESE[place]
 
 
 HOMES = [
