@@ -12,7 +12,6 @@ how far that threshold moves with the conversation left out.
 from __future__ import annotations
 
 import sys
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from unittest.mock import patch
@@ -32,11 +31,11 @@ if TYPE_CHECKING:
 
     Told = Mapping[str, Sequence[float]]
 
-__all__ = ["told"]
+__all__ = ["table", "told"]
 
 STEPS: Final = {"_WORDS": (0.6, 0.8), "_COMMON": (0.25, 1.0), "_BY_ANOTHER": (0.7, 1.0)}
 _OTHERS: Final = 3
-_QUESTIONS: Final = 40  # of each of the others
+_EVERY: Final = 3  # of their questions the first, the fourth …
 
 
 def told(memory: Memory, conversation: Conversation, others: Sequence[Conversation]) -> dict[str, list[float]]:
@@ -45,7 +44,7 @@ def told(memory: Memory, conversation: Conversation, others: Sequence[Conversati
     def asked(question: str) -> float:
         return best(memory.search(question, user_id=conversation.id, k=10))
 
-    foreign = [(other, each.text) for other in others for each in islice(other.questions, _QUESTIONS) if not each.apart]
+    foreign = [(other, each.text) for other in others for each in other.questions[::_EVERY] if not each.apart]
     named = [renamed(text, other.speakers, conversation.speakers) for other, text in foreign if other.speakers]
     return {
         "own": [asked(each.text) for each in conversation.questions if not each.apart],
@@ -72,22 +71,22 @@ def _line(name: str, scores: Told) -> str:
     return f"  {name:18} {' · '.join(shown)} · threshold {silent(scores['own'], scores['foreign'])[0]:.2f}"
 
 
-def main(embeddings: str) -> None:
-    """Print the table for one kind of embeddings."""
-    for name, conversations in read().items():
-        with Memory(":memory:", embeddings=embeddings) as memory:
-            ingest(memory, conversations)
-            print(f"{name}, {embeddings}")
-            runs = list(_each(memory, conversations))
-            print(_line("as it is", _joined(runs)))
-            for number, values in STEPS.items():
-                for value in values:
-                    with patch.object(relevance, number, value):
-                        print(_line(f"{number} {value:g}", _joined(list(_each(memory, conversations)))))
-            left = [_joined([*runs[:out], *runs[out + 1 :]]) for out in range(len(runs))]
-            at = sorted(silent(scores["own"], scores["foreign"])[0] for scores in left)
-            print(f"  with any one conversation left out the threshold is {at[0]:.2f} to {at[-1]:.2f}")
+def table(name: str, conversations: Sequence[Conversation], embeddings: str) -> Iterator[str]:
+    """The lines for one data set and one kind of embeddings."""
+    yield f"{name}, {embeddings}"
+    with Memory(":memory:", embeddings=embeddings) as memory:
+        ingest(memory, conversations)
+        runs = list(_each(memory, conversations))
+        yield _line("as it is", _joined(runs))
+        for number, value in ((number, value) for number, values in STEPS.items() for value in values):
+            with patch.object(relevance, number, value):
+                yield _line(f"{number} {value:g}", _joined(list(_each(memory, conversations))))
+    left = [_joined([*runs[:out], *runs[out + 1 :]]) for out in range(len(runs))]
+    at = sorted(silent(scores["own"], scores["foreign"])[0] for scores in left)
+    yield f"  with any one conversation left out the threshold is {at[0]:.2f} to {at[-1]:.2f}"
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "hash:512")
+    given = sys.argv[1] if len(sys.argv) > 1 else "hash:512"
+    for line in (line for name, conversations in read().items() for line in table(name, conversations, given)):
+        print(line)  # noqa: T201 - this program prints
