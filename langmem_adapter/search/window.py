@@ -7,13 +7,15 @@ memory lies in a window by when it was said, first or last, or by a date that it
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, date, datetime, time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from langmem_adapter.search.query import Bounds
 from langmem_adapter.statements.periods import Period, days_over, periods
+from langmem_adapter.text import meaningful, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,9 +29,13 @@ if TYPE_CHECKING:
 __all__ = ["lift", "names_time"]
 
 
+_EVENT: Final = re.compile(r"\b(?:(?P<before>before)|after|since) (?P<event>[^,;?!.]+)", re.IGNORECASE)
+_EVENT_CJK: Final = re.compile(r"(?P<event>[^，。、；？！,;?!\s]{2,20}?)(?:的时候)?(?:(?P<before>[之以]前)|[之以]后)")
+
+
 def names_time(query: Query) -> bool:
     """Whether a question asks of a time that it names: then no later statement answers it better."""
-    return bool(periods(query.text, query.asked_at.date()))
+    return bool(periods(query.text, query.asked_at.date())) or _event_of(query.text) is not None
 
 
 def lift(query: Query, shelf: Shelf, load: Load) -> Floats | None:
@@ -49,6 +55,8 @@ def lift(query: Query, shelf: Shelf, load: Load) -> Floats | None:
     lain = np.zeros(len(shelf))
     for period in named:
         lain += _lying(list(_meant(period, asked.date(), shelf.years)), asked.tzinfo, shelf, load)
+    if not named and (found := _event_of(query.text)) is not None:
+        lain += _around(found, shelf, load)
     best = lain.max(initial=0.0)
     return lain / best if best > 0 else None
 
@@ -62,6 +70,24 @@ def _meant(period: Period, asked: date, years: Sequence[int]) -> Iterator[tuple[
         found = [period.moved(-1)]
     for each in found:
         yield each.begins or date.min, each.ends or date.max
+
+
+def _event_of(text: str) -> re.Match[str] | None:
+    return _EVENT.search(text) or _EVENT_CJK.search(text)
+
+
+def _around(found: re.Match[str], shelf: Shelf, load: Load) -> NDArray[np.bool_]:
+    """What was said before, or after, something happened: from or up to the day of the memory that speaks of it best."""
+    told = words(found["event"], shelf.language)
+    terms = sorted(meaningful(told, shelf.language))
+    scores = shelf.words(terms, (), related=0, load=load)
+    best = int(np.argmax(scores)) if scores.any() else 0
+    held = [shelf.roll.pks[best] in holders for holders in shelf.holders(terms, load)] if scores.any() else []
+    if 2 * sum(held) < max(1, len(terms)):  # hardly the same
+        return np.zeros(len(shelf), np.bool_)
+    then = shelf.roll.created[best]
+    lying: NDArray[np.bool_] = shelf.roll.created <= then if found["before"] else shelf.roll.created >= then
+    return lying
 
 
 def _lying(spans: Sequence[tuple[date, date]], zone: tzinfo | None, shelf: Shelf, load: Load) -> NDArray[np.bool_]:

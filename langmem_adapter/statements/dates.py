@@ -10,7 +10,7 @@ from typing import Final
 from langmem_adapter.statements.tables import patterns
 from langmem_adapter.statements.words import FORMS
 
-__all__ = ["MONTHS", "NUMBERS", "TIME_WORDS", "Span", "dated", "day", "is_date", "moment", "timed"]
+__all__ = ["MONTHS", "NUMBERS", "SHORT_DAYS", "TIME_WORDS", "Span", "dated", "day", "is_date", "moment", "timed"]
 
 MONTHS: Final = tuple("January February March April May June July August September October November December".split())
 _WEEKDAYS: Final = tuple("Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split())
@@ -23,8 +23,9 @@ TIME_WORDS: Final = frozenset(
 )
 """Words of time: never a person's name, and no head of a compound noun."""
 
-_SHORT_DAYS: Final = {day[:length].lower(): day for day in _WEEKDAYS for length in (3, 4, 5)}
-_GIVEN: Final = {"MONTHS": MONTHS, "WEEKDAYS": _WEEKDAYS, "DAYS": (*_WEEKDAYS, *MONTHS, *_SHORT_DAYS)}
+SHORT_DAYS: Final = {day[:length].lower(): day for day in _WEEKDAYS for length in (3, 4, 5, 9)}
+"""The days of the week, by their names and what these are cut to."""
+_GIVEN: Final = {"MONTHS": MONTHS, "WEEKDAYS": _WEEKDAYS, "DAYS": (*_WEEKDAYS, *MONTHS, *SHORT_DAYS)}
 _P: Final = patterns("times", {name: "|".join(words) for name, words in _GIVEN.items()})
 
 
@@ -185,7 +186,7 @@ def _unit(way: str, unit: str, today: date) -> tuple[str, str]:
         return "on", f"the weekend of {_saturday(today, way).isoformat()}"
     week = _week(today + timedelta(weeks=step))
     whole = {"week": week, "month": _of_month(months + step), "year": str(today.year + step)}
-    return ("in", whole[unit]) if unit in whole else _named(step, _SHORT_DAYS.get(unit, unit).capitalize(), today)
+    return ("in", whole[unit]) if unit in whole else _named(step, SHORT_DAYS.get(unit, unit).capitalize(), today)
 
 
 def _named(step: int, name: str, today: date) -> tuple[str, str]:

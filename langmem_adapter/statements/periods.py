@@ -6,18 +6,19 @@ time: a month is one where a day, a year or a word like "in" stands beside it, s
 
 from __future__ import annotations
 
+import re
 from calendar import monthrange
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, Final
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from langmem_adapter.statements.chinese_dates import chinese_number, dated_chinese
-from langmem_adapter.statements.dates import MONTHS, dated
+from langmem_adapter.statements.dates import MONTHS, SHORT_DAYS, dated
 from langmem_adapter.statements.tables import patterns
 
 if TYPE_CHECKING:
-    import re
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 __all__ = ["LONGEST", "Period", "days_over", "days_told", "periods"]
 
@@ -26,13 +27,21 @@ LONGEST: Final = 2_000
 
 _P: Final = patterns("periods", {"MONTHS": "|".join(MONTHS)})
 _SEASONS: Final = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12, "春": 3, "夏": 6, "秋": 9, "冬": 12}
-_NTH: Final = {"first": 0, "second": 1, "third": 2, "fourth": 3, "last": -1}
-_NTH_CHINESE: Final = {"第一": 0, "第二": 1, "第三": 2, "第四": 3, "最后一": -1}
+_NTH: Final = {"first": 0, "second": 1, "third": 2, "fourth": 3, "last": -1} | {
+    "第一": 0, "第二": 1, "第三": 2, "第四": 3, "最后一": -1,
+}  # fmt: skip
 _DAYS: Final = {"day": 1, "week": 7, "month": 30, "year": 365}
 _FEW: Final = 7  # days, weeks, months: what "a few" can be
 _SATURDAY: Final = 5
 _WEEK: Final = 7  # days: of a longer time its days are no marks
 _MOST_DAYS: Final = 100  # a season; of a longer time its months are none
+
+_WORD: Final = re.compile("[a-z]+")
+_A_YEAR: Final = re.compile(r"(?:19|20)\d\d")
+_NAMES: Final = frozenset(name for month in MONTHS for name in (month.lower(), month[:3].lower())) | {*_SEASONS, "sept"}
+_NEAR: Final = frozenset("yesterday today tonight tomorrow ago".split())
+_STEPS: Final = frozenset("last next this".split())
+_STEPPED: Final = _NAMES | {*SHORT_DAYS, *"week weekend month year night morning afternoon evening".split()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +85,17 @@ def periods(text: str, today: date) -> list[Period]:
         ([], [])
     """
     text = text[:LONGEST]
-    if not _P["ANY"].search(text):
-        return []
-    text = dated_chinese(dated(text, today), today)
-    found = [*_read(text, "ENGLISH", _english, today), *_read(text, "CHINESE", _chinese, today)]
-    return [period for _, period in sorted(found, key=lambda each: each[0])]
+    told = frozenset(_WORD.findall(text.lower()))
+    # The patterns take longer than all else that is done with a text: most need none of them.
+    if not told.isdisjoint(_NEAR) or not (told.isdisjoint(_STEPS) or told.isdisjoint(_STEPPED)):
+        text = dated(text, today)
+    found: list[_Found] = []
+    if not text.isascii():
+        text = dated_chinese(text, today)
+        found += _read(text, "CHINESE", _chinese, today)
+    if not told.isdisjoint(_NAMES) or _A_YEAR.search(text):
+        found += _read(text, "ENGLISH", _english, today)
+    return [each.period for each in sorted(found, key=attrgetter("place"))]
 
 
 # ── as marks of what is kept ────────────────────────────────────────────────────────────────────────────────────────
@@ -115,7 +130,7 @@ def _marks(begins: date, ends: date) -> set[str]:
 
 
 def days_over(begins: date, ends: date, years: Iterable[int]) -> list[str]:
-    """Marks of what is told of the days from *begins* to before *ends*, in some years: whole years, then months, then days.
+    """Marks of what is told of the days from *begins* to before *ends*, in some years before 9999.
 
     Example:
         >>> from datetime import date
@@ -124,44 +139,46 @@ def days_over(begins: date, ends: date, years: Iterable[int]) -> list[str]:
     """
     marks: list[str] = []
     for year in years:
-        day, last = (
-            max(begins, date(year, 1, 1)),
-            min(ends, date(year, 12, 31) + timedelta(1) if year < date.max.year else ends),
-        )
-        if (day, last) == (date(year, 1, 1), date(year + 1, 1, 1)):
+        first, after = date(year, 1, 1), date(year + 1, 1, 1)
+        day, last = max(begins, first), min(ends, after)
+        if (day, last) == (first, after):
             marks.append(f"@{year:04}")
             continue
         while day < last:
-            after = _months(day, 1)
-            whole = day.day == 1 and after <= last
+            whole = day.day == 1 and _months(day, 1) <= last
             marks.append(f"@{day:%Y-%m}" if whole else f"@{day}")
-            day = after if whole else day + timedelta(1)
+            day = _months(day, 1) if whole else day + timedelta(1)
     return marks
 
 
-def _read(
-    text: str, name: str, understood: Callable[[re.Match[str], str, str, date], Period | None], today: date
-) -> Iterator[tuple[int, Period]]:
-    """Each period with its place; two that are joined ("from May to July") are one."""
-    join, open_range = (_P["JOIN"], _P["RANGE"]) if name == "ENGLISH" else (_P["CHINESE_JOIN"], None)
-    last: tuple[int, int, Period, bool] | None = None
-    for found in _P[name].finditer(text):
-        before, after = text[max(0, found.start() - 40) : found.start()], text[found.end() : found.end() + 12]
+_Understood: TypeAlias = "Callable[[re.Match[str], str, str, date], Period | None]"
+
+
+class _Found(NamedTuple):
+    place: int
+    ends: int
+    period: Period
+    ranged: bool  # whether it may be the beginning of a longer one
+
+
+def _read(text: str, name: str, understood: _Understood, today: date) -> list[_Found]:
+    """Each period; two that are joined ("from May to July") are one."""
+    runs: list[_Found] = []
+    for match in _P[name].finditer(text):
+        before, after = text[max(0, match.start() - 40) : match.start()], text[match.end() : match.end() + 12]
         try:
-            period = understood(found, before, after, today)
+            period = understood(match, before, after, today)
         except (ValueError, OverflowError):  # no such day, or beyond the calendar
-            continue
+            period = None
         if period is None:
             continue
-        ranged = open_range is None or open_range.search(before) is not None
-        if last is not None and last[3] and join.fullmatch(text[last[1] : found.start()]) and last[2].begins:
-            last = (last[0], found.end(), _joined(last[2], period), False)
-            continue
-        if last is not None:
-            yield last[0], last[2]
-        last = (found.start(), found.end(), period, ranged)
-    if last is not None:
-        yield last[0], last[2]
+        begun = runs[-1] if runs and runs[-1].ranged else None
+        if begun is not None and _P[f"{name}_JOIN"].fullmatch(text[begun.ends : match.start()]):
+            runs[-1] = begun._replace(ends=match.end(), period=_joined(begun.period, period), ranged=False)
+        else:
+            ranged = understood is _chinese or _P["RANGE"].search(before) is not None
+            runs.append(_Found(match.start(), match.end(), period, ranged))
+    return runs
 
 
 def _joined(first: Period, last: Period) -> Period:
@@ -186,7 +203,8 @@ def _english(found: re.Match[str], before: str, after: str, today: date) -> Peri
         return None
     whole = _named(said, today)
     if part is not None:
-        whole = _part(whole, part["part"].partition(" ")[0].lower(), part["nth"], part["unit"])
+        place = _NTH[part["nth"].lower()] if part["nth"] else None
+        whole = _part(whole, part["part"].partition(" ")[0].lower(), place, part["unit"])
     elif within := _P["WITHIN"].search(before):
         whole = _around(whole, within["unit"])
     elif within := _P["CHINESE_WITHIN"].match(after):
@@ -242,8 +260,7 @@ def _chinese(found: re.Match[str], _: str, after: str, today: date) -> Period | 
     if part := _P["CHINESE_PART"].match(after):
         name = "early" if part["early"] else "mid" if part["mid"] else "late"
         unit = "weekend" if part["unit"] == "周末" else "week"
-        nth = next((word for word, place in _NTH.items() if place == _NTH_CHINESE.get(part["nth"] or "")), None)
-        whole, after = _part(whole, name, nth, unit), after[part.end() :]
+        whole, after = _part(whole, name, _NTH.get(part["nth"]), unit), after[part.end() :]
     bound = _P["CHINESE_BOUND"].match(after)
     return whole if bound is None else _side(whole, bound)
 
@@ -277,16 +294,17 @@ def _around(whole: Period, unit: str) -> Period:
     return replace(whole, begins=monday + timedelta(5 if unit == "weekend" else 0), ends=monday + timedelta(7))
 
 
-def _part(whole: Period, name: str, nth: str | None, unit: str | None) -> Period:
+def _part(whole: Period, name: str, place: int | None, unit: str | None) -> Period:
     """The beginning, middle or end of a period, or one of its weeks and weekends."""
     if whole.begins is None or whole.ends is None:
         return whole
-    if nth is not None:
-        return _counted(whole, whole.begins, whole.ends, _NTH[nth.lower()], unit or "week")
+    if place is not None:
+        return _counted(whole, whole.begins, whole.ends, place, unit or "week")
     third = (whole.ends - whole.begins) / 3
-    first = 1 if name == "mid" or "middle" in name else 2 if name.removeprefix("the ") in {"late", "end"} else 0
-    begins = whole.begins + first * third
-    return replace(whole, begins=begins, ends=whole.ends if first == 2 else begins + third)  # noqa: PLR2004 - the last third
+    if name in {"late", "end"}:
+        return replace(whole, begins=whole.begins + 2 * third)
+    begins = whole.begins + (third if name in {"mid", "middle"} else timedelta())
+    return replace(whole, begins=begins, ends=begins + third)
 
 
 def _counted(whole: Period, begins: date, ends: date, place: int, unit: str) -> Period:

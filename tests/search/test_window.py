@@ -33,19 +33,31 @@ ASKED = {
     "Where did I walk on June 17th?": 3,
     "Where did I walk between March and May 2023?": 2,
     "Where did I walk before 2023?": 0,
+}
+CHINESE = [
+    "和小李沿着河边散步。",
+    "在结冰的湖上散步。",
+    "散步经过老港口。",
+    "昨天散步到城堡。",
+    "一个人在雨里散步。",
+    "看完电影走路回家。",
+]
+ASKED_CHINESE = {
     "上周我在哪里散步？": 4,
     "2022年5月我在哪里散步？": 0,
     "今年一月我在哪里散步？": 1,
     "6月17号我在哪里散步？": 3,
     "2023年之前我在哪里散步？": 0,
+    "五月的第一个周末我在哪里散步？": 2,
 }
 
 
 @pytest.fixture(scope="module")
 def memory() -> Any:
     with Memory(":memory:") as memory:
-        for day, text in WALKS:
+        for (day, text), chinese in zip(WALKS, CHINESE, strict=True):
             memory.add(text, user_id="ann", timestamp=f"{day}T12:00", infer=False)
+            memory.add(chinese, user_id="lin", timestamp=f"{day}T12:00", infer=False)
         yield memory
 
 
@@ -56,6 +68,33 @@ def first(memory: Memory, question: str, **how: Any) -> str:
 @each(("question", "place"), ASKED.items())
 def test_what_was_said_then_or_tells_of_it_comes_first(memory: Memory, question: str, place: int) -> None:
     assert first(memory, question) == WALKS[place][1]
+
+
+@each(("question", "place"), ASKED_CHINESE.items())
+def test_in_chinese_as_well(memory: Memory, question: str, place: int) -> None:
+    assert memory.search(question, user_id="lin", reference_date=NOW)[0].text == CHINESE[place]
+
+
+HOMES = [
+    ("2022-03-05", "The neighbours play drums at night."),
+    ("2022-09-01", "We moved to the house in Brook Street."),
+    ("2022-12-12", "The neighbours brought us jam."),
+    ("2023-05-05", "The neighbours have a new cat, and the cat likes the neighbours of the neighbours."),
+]
+
+
+def test_an_event_parts_what_was_said_before_it_from_what_was_said_after(memory: Memory) -> None:
+    for day, text in HOMES:
+        memory.add(text, user_id="bea", timestamp=f"{day}T12:00", infer=False)
+    places = {text: place for place, (_, text) in enumerate(HOMES)}
+    asked = {
+        "What about the neighbours before we moved?": {0, 1},
+        "What about the neighbours after we moved?": {1, 2, 3},
+    }
+    for question, first_ones in asked.items():
+        hits = memory.search(question, user_id="bea")
+        assert {places[hit.text] for hit in hits[: len(first_ones)]} == first_ones
+    assert len(memory.search("What about the neighbours before the war?", user_id="bea")) == len(HOMES)
 
 
 def test_it_lifts_and_cuts_nothing_off(memory: Memory) -> None:
@@ -101,12 +140,12 @@ def test_a_bound_that_is_none_names_the_fix(memory: Memory, wrong: Any, reason: 
 
 
 def test_in_a_large_scope_the_few_of_a_day_are_found() -> None:
-    said = [{"role": "user", "content": f"Chapter {number} of the novel is done."} for number in range(1_500)]
+    said = [{"role": "user", "content": f"Chapter {number} of the novel is done."} for number in range(1_100)]
     with Memory(":memory:") as memory:
         memory.add(said, user_id="ann", timestamp="2023-05-02", infer=False)
         memory.add("I ate plums.", user_id="ann", timestamp="2023-05-04", infer=False)
         assert memory.search("5月4号我写了什么？", user_id="ann")[0].text == "I ate plums."
-        assert memory.search("Which chapter of the novel was it on May 4th?", user_id="ann", k=1_501)[0].text
+        assert memory.search("Which chapter of the novel was it on May 4th?", user_id="ann", k=1_101)[0].text
 
 
 PLAIN = [
@@ -153,6 +192,11 @@ def test_a_day_that_is_told_lies_in_every_window_around_it(day: date, length: in
     assert days_told(f"It was on {day}.", day).isdisjoint(over) != read
 
 
+def test_of_a_huge_text_the_beginning_is_read() -> None:
+    assert days_told(f"{'Tea. ' * LONGEST}1 May 2023", TODAY) == set()
+    assert days_told("1 May 2023, " * LONGEST, TODAY) == {"@2023", "@2023-05", "@2023-05-01"}
+
+
 @settings(max_examples=80, deadline=None)
 @given(
     st.text(st.sampled_from("0123456789-/ 年月日号前上周末第一个May of before and the last week end"), max_size=60),
@@ -161,7 +205,6 @@ def test_a_day_that_is_told_lies_in_every_window_around_it(day: date, length: in
 def test_no_text_and_no_clock_breaks_it(text: str, today: date) -> None:
     for period in periods(text, today):
         assert period.begins is not None or period.ends is not None
-    assert len(days_told("1 May 2023, " * LONGEST, today)) < 10
 
 
 def test_a_wrong_clock_does_no_harm() -> None:
