@@ -7,6 +7,7 @@ everybody. Beside it, calibrated meaning. Numbers: `tests/benchmarks/relevance.p
 
 from __future__ import annotations
 
+import math
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
@@ -51,28 +52,32 @@ def relevance(
     """
     if scale is None:
         return np.ones(len(ranked))
+    places = np.searchsorted(shelf.roll.pks, ranked.pks)
     near = np.clip(ranked.meaning / scale.answering, 0.0, 1.0)
-    told = _WORDS * _answered(ranked, asked, shelf, load) + (1 - _WORDS) * near
-    worth: NDArray[np.float64] = np.where(_concerned(ranked.pks, items, asked, shelf), told, _BY_ANOTHER * told)
-    return np.minimum(worth, 1.0)
+    told = _WORDS * _answered(ranked, places, asked, shelf, load) + (1 - _WORDS) * near
+    worth: NDArray[np.float64] = np.where(_concerned(places, items, asked, shelf), told, _BY_ANOTHER * told)
+    return worth.clip(max=1.0)
 
 
-def _answered(ranked: Ranked, asked: Question, shelf: Shelf, load: Load) -> NDArray[np.float64]:
+def _answered(
+    ranked: Ranked, places: NDArray[np.int64], asked: Question, shelf: Shelf, load: Load
+) -> NDArray[np.float64]:
     """The share of what is asked that each memory answers: the question's words, by weight, and the time that it names."""
-    holders = shelf.holders(sorted(asked.terms), load)
-    weights = [1 / (1 + _COMMON * np.log1p(len(held))) for held in holders]
-    held: Any = sum(weight * np.isin(ranked.pks, these) for weight, these in zip(weights, holders, strict=True))
+    most, answered = 0.0, np.zeros(len(places))
+    for holding, holders in shelf.held(asked.terms, places, load):
+        weight = 1 / (1 + _COMMON * math.log1p(holders))
+        most, answered = most + weight, answered + weight * holding
     if ranked.window is not None:
-        weights, held = [*weights, 1.0], held + ranked.window
-    share: NDArray[np.float64] = held / max(sum(weights), 1e-9)
+        most, answered = most + 1, answered + ranked.window
+    share: NDArray[np.float64] = answered / max(most, 1e-9)
     return share if ranked.graph is None else np.maximum(share, ranked.graph)
 
 
-def _concerned(pks: NDArray[np.int64], items: Sequence[MemoryItem], asked: Question, shelf: Shelf) -> Any:
+def _concerned(places: NDArray[np.int64], items: Sequence[MemoryItem], asked: Question, shelf: Shelf) -> Any:
     """Whether each is said by or of somebody whom the question names; all of them, where it names nobody or everybody."""
     named = [shelf.names[name] for name in asked.names if name in shelf.names]
     if not 0 < len(named) < len(shelf.names):
         return True
-    by = reduce(np.logical_or, named)[np.searchsorted(shelf.roll.pks, pks)]
+    by = reduce(np.logical_or, named)[places]
     of = [any(name in item.text.casefold() for name in asked.names) for item in items]
     return by | np.array(of, np.bool_)

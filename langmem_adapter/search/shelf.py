@@ -23,7 +23,7 @@ from langmem_adapter.storage.lexical import LONG, SHORT, WEIGHT
 from langmem_adapter.text import ASKS, members
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 __all__ = ["Floats", "Load", "Places", "Posting", "Postings", "Roll", "Shelf"]
 
@@ -313,6 +313,18 @@ class Shelf:
         """For each term the pks of the memories that hold it."""
         postings = self.postings.of(terms, load)
         return [postings[term].pks for term in terms]
+
+    def held(self, terms: Iterable[str], places: Places, load: Load) -> Iterator[tuple[NDArray[np.bool_], int]]:
+        """For each term which of the memories at some places hold it, and how many of all."""
+        wanted = sorted(terms)
+        if missing := [term for term in wanted if term not in self._scores]:
+            self._prepare(missing, missing, load)
+        flags = np.zeros(len(self), np.bool_)
+        for term in wanted:
+            holders = self._scores[term][0]
+            flags[holders] = True
+            yield flags[places], len(holders)
+            flags[holders] = False
 
     def marked(self, mark: str, load: Load) -> NDArray[np.bool_]:
         """Which memories bear a mark (`text.marks`)."""

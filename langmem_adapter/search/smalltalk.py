@@ -42,7 +42,11 @@ _RECORD: Final = (
     r"(?:profile|background|personality|memor(?:y|ies)|facts|details|info(?:rmation)?|life|files?|records?)"
 )
 
-_OUTRIGHT: Final = re.compile(rf"{_YOU}.*\b(?:{_ME}|who i am|what i am like)\b{_END}|\b{_ME}\b{_END}.*{_YOU}")
+_OUTRIGHT: Final = re.compile(
+    rf"{_YOU}.*\b(?:{_ME}|(?:who|what) i(?: am|'m)|what i am like)\b{_END}|\b{_ME}\b{_END}.*{_YOU}"
+    rf"|\babout (?:me|myself)\b{_END}"
+)
+_NAMED: Final = re.compile(r"(?<=[^.?!\s] )[A-Z][a-z]")
 _ONESELF: Final = re.compile(
     rf"\bam i\b|\bwho i am\b|\bwhat do you (?:know|remember|recall)\b|\b{_ME}\b|\babout my\b"
     rf"|\b(?:i|we)(?:'ve| have| had| did)? (?:\w+ )?{_TOLD}\b|\bmy (?:\w+ )?{_RECORD}\b"
@@ -58,7 +62,7 @@ _SPOKEN: Final = re.compile(r"\b(?:i|me|you|your|it|that|this|let|us)\b")
 
 _OUTRIGHT_CJK: Final = re.compile(
     "我(?:到底|究竟)?是(?:谁|一?个?(?:什么|怎么?样)样?的?人)"
-    r"|(?:关于|了解|认识|记得|描述|形容|介绍|概括|总结|评价|忘记?了?)(?:一下|一?遍)?[过了]?我(?:自己|本人|这个人)?"
+    r"|(?:关于|记住|认得|熟悉|了解|认识|记得|描述|形容|介绍|概括|总结|评价|忘记?了?)(?:一下|一?遍)?[过了]?我(?:自己|本人|这个人)?"
     r"(?=[吗么呢吧没有？?，,。！!]|$|多少|什么|哪些)"
     r"|对我(?:这个人)?[的有]?\w{0,4}(?:印象|了解|认识|看法|评价)|(?:眼里|眼中|心里|心中|印象里|记忆里)的?我(?!的)"
     r"|我(?:之前|以前|都|曾经|曾)*(?:[跟对和给向]你)?(?:都|之前|以前)?(?:[说讲提聊]过|(?:告诉|分享|透露)过)你?[些了]?(?:什么|哪些|啥)"
@@ -70,6 +74,7 @@ _ASKED_CJK: Final = re.compile(
     "|[说讲聊](?:[说讲聊]|一下|一[说讲])"
 )
 _VERBS: Final = frozenset({"like"})  # a function word everywhere else
+_LONGEST: Final = 300  # letters of what may ask for nothing
 _DRAWN_OUT: Final = re.compile(r"([^\W\d])\1{2,}|\b([^\W\d]{1,2}?)\2{2,}\b")
 
 
@@ -86,9 +91,15 @@ def asks_for(text: str, language: str = ENGLISH) -> Asks:
         >>> asks_for("好的，谢谢"), asks_for("你知道我什么？"), asks_for("我住在哪里？")
         ('nothing', 'oneself', 'something')
     """
+    if len(text) > _LONGEST:
+        return "something"
     plain = _DRAWN_OUT.sub(r"\1\2", folded(text).replace("’", "'"))
     chinese, latin = is_cjk(plain), [term for term in words(plain, language) if not is_cjk(term)]
-    if _OUTRIGHT_CJK.search(plain) if chinese else _OUTRIGHT.search(plain) and _ASKED.search(plain):
+    if (
+        _OUTRIGHT_CJK.search(plain)
+        if chinese
+        else _OUTRIGHT.search(plain) and _ASKED.search(plain) and not _NAMED.search(text)
+    ):
         return "oneself"
     if (chinese and _left(plain, more=True)) or (latin and _content(latin, plain, language, about=True)):
         return "something"
