@@ -104,6 +104,7 @@ EQUAL = [(0.5, 1.0)] * 3
         ({"speaker": 0.2}, {"named": np.array([False, True, False])}, 2),
         ({"question": 0.2}, {"asking": np.array([1.0, 0.5, 0.0])}, 3),
         ({"time": 0.2}, {"timed": np.array([False, False, True])}, 3),
+        ({"recency": 0.2}, {"recency": np.array([0.0, 1.0, 0.5])}, 2),
         ({"graph": 0.2}, {"graph": np.array([0.0, 0.5, 0.1])}, 2),
     ],
 )
@@ -113,6 +114,15 @@ def test_each_kind_of_evidence_decides_between_equals(
     plain = Ranking.plain(0.5)
     assert fuse(evidence(EQUAL, [1, 2, 3], **more), plain.model_copy(update=weights)).pks[0] == best
     assert fuse(evidence(EQUAL, [1, 2, 3], **more), plain).pks.tolist() == [1, 2, 3]
+
+
+def test_the_newest_takes_no_place_of_what_words_and_meaning_speak_for() -> None:
+    told = evidence(
+        [(0.9, 3.0), (0.1, 0.0), (0.0, 0.0), (0.8, 2.9)], [1, 2, 3, 4], recency=np.array([0.0, 0.5, 1.0, 0.0])
+    )
+    recent = Ranking.plain(0.5).model_copy(update={"recency": 0.2})
+    assert fuse(told, Ranking.plain(0.5)).pks.tolist() == [1, 4, 2, 3]
+    assert fuse(told, recent).pks.tolist() == [1, 4, 3, 2]
 
 
 def test_what_stands_near_the_answer_is_lifted() -> None:
