@@ -36,8 +36,8 @@ class Ranking(BaseModel):
             question names the wrong person).
         window: Added to what was said in the time that the question names, or tells of it (LoCoMo −.01, MemoryBank −.06):
             "what did we talk about on 4 May?" has nothing else to go by.
-        recency: Added to the newest where neither words nor meaning speak for it, less to older ones, and the less the more they
-            do: so what changed is among the hits though it shares no word with the question (4 of 100 such pairs).
+        recency: Added to the newest where neither words nor meaning speak for it, less to older ones, and the less the more
+            they do: so what changed is among the hits though it shares no word with the question (4 of 100 such pairs).
         graph: Added to a memory that the knowledge graph leads to from what the question names, where there is one.
         newest_first: Show the newer version of a statement before the older one, among the first ten hits, where the question
             asks how something is now. With it the newer one comes first in 97 of 100 pairs, without it in 9; the MRR stays the

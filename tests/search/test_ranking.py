@@ -104,7 +104,6 @@ EQUAL = [(0.5, 1.0)] * 3
         ({"speaker": 0.2}, {"named": np.array([False, True, False])}, 2),
         ({"question": 0.2}, {"asking": np.array([1.0, 0.5, 0.0])}, 3),
         ({"time": 0.2}, {"timed": np.array([False, False, True])}, 3),
-        ({"recency": 0.2}, {"recency": np.array([0.0, 1.0, 0.5])}, 2),
         ({"graph": 0.2}, {"graph": np.array([0.0, 0.5, 0.1])}, 2),
     ],
 )
