@@ -34,8 +34,10 @@ _EVENT_CJK: Final = re.compile(r"(?P<event>[^，。、；？！,;?!\s]{2,20}?)(?
 
 
 def names_time(query: Query) -> bool:
-    """Whether a question asks of a time that it names: then no later statement answers it better."""
-    return bool(periods(query.text, query.asked_at.date())) or _event_of(query.text) is not None
+    """Whether a question asks of a time that it names, and that is over: no later statement answers it better."""
+    today = query.asked_at.date()
+    over = any(period.ends is not None and period.ends <= today for period in periods(query.text, today))
+    return over or _event_of(query.text) is not None
 
 
 def lift(query: Query, shelf: Shelf, load: Load) -> Floats | None:
