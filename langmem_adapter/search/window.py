@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from langmem_adapter.search.query import Bounds
-from langmem_adapter.statements.periods import Period, days_over, periods
+from langmem_adapter.statements.periods import LONGEST, Period, days_over, periods
 from langmem_adapter.text import meaningful, words
 
 if TYPE_CHECKING:
@@ -54,11 +54,12 @@ def lift(query: Query, shelf: Shelf, load: Load) -> Floats | None:
     """
     asked = query.asked_at
     named = periods(query.text, asked.date())
-    lain = np.zeros(len(shelf))
+    found = None if named else _event_of(query.text)
+    if not named and found is None:
+        return None
+    lain = np.zeros(len(shelf)) if found is None else _around(found, shelf, load).astype(np.float64)
     for period in named:
         lain += _lying(list(_meant(period, asked.date(), shelf.years)), asked.tzinfo, shelf, load)
-    if not named and (found := _event_of(query.text)) is not None:
-        lain += _around(found, shelf, load)
     best = lain.max(initial=0.0)
     return lain / best if best > 0 else None
 
@@ -75,7 +76,8 @@ def _meant(period: Period, asked: date, years: Sequence[int]) -> Iterator[tuple[
 
 
 def _event_of(text: str) -> re.Match[str] | None:
-    return _EVENT.search(text) or _EVENT_CJK.search(text)
+    text = text[:LONGEST]
+    return _EVENT.search(text) or (None if text.isascii() else _EVENT_CJK.search(text))
 
 
 def _around(found: re.Match[str], shelf: Shelf, load: Load) -> NDArray[np.bool_]:
