@@ -48,7 +48,7 @@ def conversations(
     user_turns: Annotated[bool, typer.Option("--user-turns", help="Leave out what the assistant said.")] = False,
     limit: Annotated[int | None, option(metavar="N", min=1, help="Only the first N conversations.")] = None,
     categories: Annotated[str | None, option(metavar="NAME,NAME,…", help="Only these kinds of questions.")] = None,
-    others: Annotated[int, typer.Option(metavar="N", min=0, help="Others to ask each question of.")] = 3,
+    others: Annotated[int, typer.Option(metavar="N", min=0, help="Of how many others each question is asked.")] = 3,
     k: CutsOption = "5,10,20",
     against: AgainstOption = None,
 ) -> None:
@@ -57,8 +57,8 @@ def conversations(
     FILE is LoCoMo's locomo10.json or a part of it (CC BY-NC 4.0, not shipped
     with this package: github.com/snap-research/locomo), or a JSON list of
     {"user", "sessions": [{"time", "turns": [{"id", "role", "text"}]}],
-    "questions": [{"question", "gold": [ids of turns], "cat"}]}. The adversarial
-    kind is not counted in the overall numbers.
+    "questions": [{"question", "gold": ["id of a turn"], "cat"}]}. LoCoMo's
+    adversarial kind is not counted in the overall numbers.
 
     Each question is asked of other conversations, too: how well does the
     relevance of the best hit tell that nothing is known there? Works in a

@@ -127,6 +127,7 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
         True
     """
     array = np.asarray(values, float)
-    draws = np.random.default_rng(0).integers(0, len(array), (_DRAWS, len(array)))
-    low, high = np.quantile(array[draws].mean(axis=1), (0.025, 0.975))
+    rng = np.random.default_rng(0)
+    means = [array[rng.integers(0, len(array), len(array))].mean() for _ in range(_DRAWS)]
+    low, high = np.quantile(means, (0.025, 0.975))
     return float(low), float(high)

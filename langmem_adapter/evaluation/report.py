@@ -181,12 +181,9 @@ def _means(name: str, questions: Sequence[Measured]) -> Scores:
 
 def _columns(questions: Sequence[Measured]) -> dict[str, list[float]]:
     """The values of each metric that all have."""
-    shared = (
-        [metric for metric in questions[0].metrics if all(metric in each.metrics for each in questions)]
-        if questions
-        else []
-    )
-    return {metric: [each.metrics[metric] for each in questions] for metric in shared}
+    every = [each.metrics for each in questions]
+    shared = [metric for metric in next(iter(every), {}) if all(metric in metrics for metrics in every)]
+    return {metric: [metrics[metric] for metrics in every] for metric in shared}
 
 
 # ── beside another run ────────────────────────────────────────────────────────────────────────────────────────────────

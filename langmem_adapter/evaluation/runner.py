@@ -169,7 +169,9 @@ def ask(
     cuts: Sequence[int] = CUTS,
     progress: Callable[[int], object] | None = None,
 ) -> list[Answer]:
-    """Search every question, once for each number of hits: a search for ten may put newer versions first among its ten.
+    """Search every question, once for each number of hits and once for `BUDGET` tokens.
+
+    A search for ten may put newer versions first among its ten, so a shorter list is no part of a longer one.
 
     Args:
         memory: Where to search.

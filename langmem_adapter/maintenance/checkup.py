@@ -29,7 +29,7 @@ __all__ = ["checkup", "defaults", "embeddings", "index", "model", "stored", "tri
 _SHOWN: Final = 5
 _STATIC: Final = (
     ", of words and spellings alone; static, offline too, finds more of what is said in other words (of LoCoMo's evidence "
-    f".82 for .80): pip install '{DISTRIBUTION}[static]', then "
+    f".84 for .81): pip install '{DISTRIBUTION}[static]', then "
     "langmem-adapter reindex --embeddings static"
 )
 _STATEMENT: Final = "My name is Ada and I live in Lyon."

@@ -12,9 +12,8 @@ __all__ = ["Ranking"]
 
 _Weight: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 
-_OFFLINE: Final = ("hash:", "static/")  # how the fingerprints of embeddings without a model begin
-_OFFLINE_WORDS: Final = 0.7
-_MODELS_WORDS: Final = 0.5
+_WORDS: Final = {"hash": 0.7, "static": 0.65}  # by the kind of embeddings, with which their fingerprint begins
+_MODELS_WORDS: Final = 0.55
 
 
 class Ranking(BaseModel):
@@ -26,8 +25,8 @@ class Ranking(BaseModel):
     evidence among ten hits, or of the mean reciprocal rank (MRR).
 
     Args:
-        words: Share of the words; meaning has the rest. `None` takes what suits the embeddings: .7 for hashes and `"static"`
-            ones, .5 for those of a model, which understand more.
+        words: Share of the words; meaning has the rest. `None` takes what suits the embeddings: .7 for hashes, .65 for
+            `"static"` ones, .55 for those of a model, which understand more.
         related: What a related word counts beside the word itself ("moved" for "live"), which finds short statements without a
             word of the question.
         speaker: Added to what somebody said whom the question names (LoCoMo −.03, MRR −.06).
@@ -87,8 +86,8 @@ class Ranking(BaseModel):
             >>> Ranking().suited("hash:512/2").words, Ranking(words=0.1).suited("hash:512/2").words
             (0.7, 0.1)
         """
-        suits = _OFFLINE_WORDS if fingerprint.startswith(_OFFLINE) else _MODELS_WORDS
-        return self if self.words is not None else self.model_copy(update={"words": suits})
+        kind = fingerprint.replace("/", ":").partition(":")[0]
+        return self if self.words is not None else self.model_copy(update={"words": _WORDS.get(kind, _MODELS_WORDS)})
 
 
 def _told(mistake: Any) -> str:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 from langmem_adapter.forks import cached_property
 from langmem_adapter.languages import ENGLISH
 from langmem_adapter.statements.attributes import single_valued
+from langmem_adapter.statements.clauses import Clause, changed, clauses, over, passage
 from langmem_adapter.statements.modifiers import leads, owners, sorts
-from langmem_adapter.statements.passages import Clause, changed, clauses, over, passage
 from langmem_adapter.statements.questions import Asked, asked, things
 from langmem_adapter.statements.statement import LONGEST
 from langmem_adapter.statements.values import values
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["newest_first"]
 
 _HALF: Final = 0.5  # of the things that are asked, which both versions name
+_SHORT: Final = 120  # letters of a statement, not of a turn
 _SAME_ATTRIBUTE: Final = 3
 _GIVEN_ANEW: Final = 2
 _SAID_AGAIN: Final = 1
@@ -43,7 +44,7 @@ def newest_first(items: Sequence[MemoryItem], question: str, language: str = ENG
     - or it names half of what is asked, as the older one does, and gives another amount or time of the kind that is asked
       ("the budget is now $500"), or, where no amount is asked, says that something changed ("I switched to Lidl");
     - or it says that the older one's value is over ("I sold the Volvo");
-    - or both name all that is asked.
+    - or both are short and name all that is asked.
 
     Args:
         items: The hits, best first.
@@ -137,10 +138,12 @@ class _Statement:
             return _GIVEN_ANEW if self._amount_is_anew(newer) else 0
         if newer._changed:
             return _GIVEN_ANEW
-        by_name = _named(self.held) or not is_cjk(
-            self._text
-        )  # a Chinese sign may belong to a group by chance: 家 in 大家
-        return _SAID_AGAIN if self._wanted.things == self.held and by_name else 0
+        return _SAID_AGAIN if self._plain and newer._plain and self._wanted.things == self.held <= newer.held else 0
+
+    @property
+    def _plain(self) -> bool:
+        """Whether it is one short statement, no turn of a talk that names many things."""
+        return len(self._item.text) <= _SHORT
 
     def _ended_by(self, newer: _Statement) -> bool:
         """Whether a statement says that what this one answers, an amount aside, is over."""

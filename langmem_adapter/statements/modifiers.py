@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.languages import ENGLISH
-from langmem_adapter.statements.passages import changed
+from langmem_adapter.statements.clauses import changed
 from langmem_adapter.statements.values import values
 from langmem_adapter.text import is_cjk, kin, subjects
 
@@ -38,8 +38,8 @@ def owners(text: str, things: frozenset[str], language: str = ENGLISH) -> frozen
     """Who owns any of some things, as a text says, but for whoever speaks.
 
     Example:
-        >>> owners("Ben's rent was raised", frozenset({"rent"})), owners("公司的房租涨了", frozenset({"房租"}))
-        (frozenset({'ben'}), frozenset({'公司'}))
+        >>> owners("Ben's rent was raised", frozenset({"rent"})), owners("我的房租涨了", frozenset({"房租"}))
+        (frozenset({'ben'}), frozenset())
     """
     chinese = (found[1] for found in _OWNED.finditer(text) if _is(found[2], things, language))
     named = [one for one in chinese if not _MINE.fullmatch(one)]

@@ -263,6 +263,11 @@ def test_the_help_has_examples_and_fits_80_columns(command: str) -> None:
     assert "--json" in shown
 
 
+def test_the_help_shows_the_plain_form_whole() -> None:
+    shown = CliRunner().invoke(app, ["eval", "conversations", "--help"], env={"COLUMNS": "80", "TERM": "dumb"}).stdout
+    assert '"gold": ["id of a turn"]' in shown
+
+
 def test_help_imports_nothing_heavy() -> None:
     heavy = "faiss langgraph langchain langchain_core sqlalchemy alembic numpy pydantic_settings openai httpx".split()
     code = f"""

@@ -4,10 +4,19 @@ import math
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from langmem_adapter.evaluation.metrics import context_tokens, ndcg, percentile, recall, reciprocal_rank
+from langmem_adapter.evaluation.metrics import (
+    auroc,
+    context_tokens,
+    interval,
+    ndcg,
+    percentile,
+    recall,
+    reciprocal_rank,
+    silent,
+)
 from langmem_adapter.records.results import Hit, MemoryItem
 from langmem_adapter.records.scope import Scope
 
@@ -57,6 +66,38 @@ def test_a_percentile_is_a_value_that_so_many_do_not_exceed(values: list[float],
     assert found in values
     assert sum(value <= found for value in values) >= share * len(values) - 1e-6
     assert sum(value < found for value in values) < share * len(values) + 1e-6
+
+
+SHARES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]), min_size=1, max_size=20)
+
+
+@given(SHARES, SHARES)
+def test_auroc_is_the_share_of_pairs_in_the_right_order_with_equal_ones_by_half(
+    own: list[float], foreign: list[float]
+) -> None:
+    pairs = [(mine > theirs) + (mine == theirs) / 2 for mine in own for theirs in foreign]
+    assert auroc(own, foreign) == pytest.approx(sum(pairs) / len(pairs))
+
+
+@given(SHARES, SHARES, st.floats(0.01, 1))
+def test_the_threshold_is_the_highest_that_answers_so_many(
+    own: list[float], foreign: list[float], answered: float
+) -> None:
+    threshold, share = silent(own, foreign, answered)
+    assert sum(score >= threshold for score in own) >= answered * len(own) - 1e-6
+    assert all(
+        sum(score >= higher for score in own) < answered * len(own) + 1e-6 for higher in own if higher > threshold
+    )
+    assert share == pytest.approx(sum(score < threshold for score in foreign) / len(foreign))
+
+
+@settings(max_examples=20)
+@given(SHARES)
+def test_an_interval_holds_the_mean_and_is_always_the_same(values: list[float]) -> None:
+    low, high = interval(values)
+    assert min(values) <= low <= high <= max(values)
+    assert low - 1e-9 <= sum(values) / len(values) <= high + 1e-9
+    assert interval(values) == (low, high)
 
 
 def test_a_context_counts_dates_speakers_and_words() -> None:

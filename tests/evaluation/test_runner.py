@@ -187,11 +187,8 @@ def test_sessions_are_measured_where_the_evidence_lies_in_a_conversation(memory:
 
 
 def test_a_budget_holds_what_comes_first(memory: Memory) -> None:
-    tea, *oslo = said(
-        memory,
-        f"Tea is nice, {'and nicer ' * 9}",
-        *(f"House {n} in Oslo has {n} windows, {n + 1} doors" for n in range(90)),
-    )
+    houses = (f"House {n} in Oslo has {n} windows, {n + 1} doors" for n in range(90))
+    *oslo, tea = said(memory, *houses, f"Tea is nice, {'and nicer ' * 9}")
     asked = [mine("Which house in Oslo has 7 windows?", evidence=(each,)) for each in (oslo[7], tea)]
     assert [measured(each).metrics["recall@500 tokens"] for each in ask(memory, asked)] == [1, 0]
 

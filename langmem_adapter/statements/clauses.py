@@ -58,16 +58,18 @@ def _stating(sentence: str) -> Iterator[str]:
 
 
 def passage(told: tuple[Clause, ...], things: frozenset[str]) -> tuple[Clause, ...]:
-    """The clauses that are about what is asked: the one that names most of it, and its neighbours where they add to that.
+    """The clauses that are about what is asked: the one that names most of it, and its neighbours.
+
+    Those only where they name more of it, or the text is short.
 
     Args:
         told: The clauses of a text.
         things: What is asked.
 
     Example:
-        >>> told = clauses("It rains, and I moved my gym to Mondays, so I'm free, which is nice.")
-        >>> [clause.text for clause in passage(told, frozenset({"gym"}))]
-        ['and I moved my gym to Mondays']
+        >>> told = clauses("It rains, but the budget grew, " + "and I am free, " * 9)
+        >>> [clause.text for clause in passage(told, frozenset({"budget"}))]
+        ['but the budget grew']
     """
     held = [clause.subjects & things for clause in told]
     best = max(range(len(held)), key=lambda place: len(held[place]), default=0)
