@@ -26,18 +26,11 @@ if TYPE_CHECKING:
     from langmem_adapter.search.query import Query
     from langmem_adapter.search.shelf import Floats, Load, Shelf
 
-__all__ = ["lift", "names_time"]
+__all__ = ["lift"]
 
 
 _EVENT: Final = re.compile(r"\b(?:(?P<before>before)|after|since) (?P<event>[^,;?!.]+)", re.IGNORECASE)
 _EVENT_CJK: Final = re.compile(r"(?P<event>[^，。、；？！,;?!\s]{2,20}?)(?:的时候)?(?:(?P<before>[之以]前)|[之以]后)")
-
-
-def names_time(query: Query) -> bool:
-    """Whether a question asks of a time that it names, and that is over: no later statement answers it better."""
-    today = query.asked_at.date()
-    over = any(period.ends is not None and period.ends <= today for period in periods(query.text, today))
-    return over or _event_of(query.text) is not None
 
 
 def lift(query: Query, shelf: Shelf, load: Load) -> Floats | None:
