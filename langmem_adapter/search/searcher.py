@@ -28,7 +28,7 @@ from langmem_adapter.search.relevance import relevance
 from langmem_adapter.search.shelves import Shelves, loader
 from langmem_adapter.search.smalltalk import asks_for, newest
 from langmem_adapter.search.versions import newest_first
-from langmem_adapter.search.window import lift, names_time
+from langmem_adapter.search.window import lift
 from langmem_adapter.statements.attributes import attributes
 from langmem_adapter.storage import memories
 from langmem_adapter.storage.graph.rivals import rivals
@@ -367,7 +367,7 @@ class Searcher:
         self, query: Query, asked: Question, aim: _Aim | None, hits: list[Hit], vectors: Vectors | None
     ) -> list[Hit]:
         order = list(range(len(hits)))
-        if self._weights.newest_first and len(hits) > 1 and not names_time(query):
+        if self._weights.newest_first and len(hits) > 1:
             first = [hit.item for hit in hits[:_LOOKED_AT]]
             order[:_LOOKED_AT] = newest_first(first, asked.text, asked.language)
             hits = [raised(hits[place], hit.score) for place, hit in zip(order, hits, strict=True)]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from langmem_adapter.search.query import Bounds
-from langmem_adapter.statements.periods import Period, days_over, periods
+from langmem_adapter.statements.periods import LONGEST, Period, days_over, periods
 from langmem_adapter.text import meaningful, words
 
 if TYPE_CHECKING:
@@ -26,16 +26,11 @@ if TYPE_CHECKING:
     from langmem_adapter.search.query import Query
     from langmem_adapter.search.shelf import Floats, Load, Shelf
 
-__all__ = ["lift", "names_time"]
+__all__ = ["lift"]
 
 
 _EVENT: Final = re.compile(r"\b(?:(?P<before>before)|after|since) (?P<event>[^,;?!.]+)", re.IGNORECASE)
 _EVENT_CJK: Final = re.compile(r"(?P<event>[^，。、；？！,;?!\s]{2,20}?)(?:的时候)?(?:(?P<before>[之以]前)|[之以]后)")
-
-
-def names_time(query: Query) -> bool:
-    """Whether a question asks of a time that it names: then no later statement answers it better."""
-    return bool(periods(query.text, query.asked_at.date())) or _event_of(query.text) is not None
 
 
 def lift(query: Query, shelf: Shelf, load: Load) -> Floats | None:
@@ -52,11 +47,12 @@ def lift(query: Query, shelf: Shelf, load: Load) -> Floats | None:
     """
     asked = query.asked_at
     named = periods(query.text, asked.date())
-    lain = np.zeros(len(shelf))
+    found = None if named else _event_of(query.text)
+    if not named and found is None:
+        return None
+    lain = np.zeros(len(shelf)) if found is None else _around(found, shelf, load).astype(np.float64)
     for period in named:
         lain += _lying(list(_meant(period, asked.date(), shelf.years)), asked.tzinfo, shelf, load)
-    if not named and (found := _event_of(query.text)) is not None:
-        lain += _around(found, shelf, load)
     best = lain.max(initial=0.0)
     return lain / best if best > 0 else None
 
@@ -73,7 +69,8 @@ def _meant(period: Period, asked: date, years: Sequence[int]) -> Iterator[tuple[
 
 
 def _event_of(text: str) -> re.Match[str] | None:
-    return _EVENT.search(text) or _EVENT_CJK.search(text)
+    text = text[:LONGEST]
+    return _EVENT.search(text) or (None if text.isascii() else _EVENT_CJK.search(text))
 
 
 def _around(found: re.Match[str], shelf: Shelf, load: Load) -> NDArray[np.bool_]:

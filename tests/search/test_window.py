@@ -97,6 +97,17 @@ def test_an_event_parts_what_was_said_before_it_from_what_was_said_after(memory:
     assert len(memory.search("What about the neighbours before the war?", user_id="bea")) == len(HOMES)
 
 
+def test_of_a_time_that_goes_on_the_newer_statement_comes_first(memory: Memory) -> None:
+    memory.add("My budget is $300.", user_id="kim", timestamp="2023-08-02", infer=False)
+    memory.add("My budget is now $500.", user_id="kim", timestamp="2023-08-30", infer=False)
+    asked = {
+        "What is my budget this month?": "My budget is now $500.",
+        "What was my budget on August 2?": "My budget is $300.",
+    }
+    for question, answer in asked.items():
+        assert memory.search(question, user_id="kim", reference_date="2023-08-31")[0].text == answer
+
+
 def test_it_lifts_and_cuts_nothing_off(memory: Memory) -> None:
     hits = memory.search("Where did I walk last week?", user_id="ann", reference_date=NOW, explain=True)
     assert len(hits) == len(WALKS)
