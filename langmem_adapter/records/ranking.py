@@ -36,6 +36,8 @@ class Ranking(BaseModel):
             question names the wrong person).
         window: Added to what was said in the time that the question names, or tells of it (LoCoMo −.01, MemoryBank −.06):
             "what did we talk about on 4 May?" has nothing else to go by.
+        recency: Added to the newest where neither words nor meaning speak for it, less to older ones, and the less the more
+            they do: so what changed is among the hits though it shares no word with the question (4 of 100 such pairs).
         graph: Added to a memory that the knowledge graph leads to from what the question names, where there is one.
         newest_first: Show the newer version of a statement before the older one, among the first ten hits, where the question
             asks how something is now. With it the newer one comes first in 97 of 100 pairs, without it in 9; the MRR stays the
@@ -58,6 +60,7 @@ class Ranking(BaseModel):
     time: _Weight = 0.2
     conversation: _Weight = 0.8
     window: _Weight = 1.0
+    recency: _Weight = 0.1
     graph: _Weight = 0.9
     newest_first: bool = True
 
@@ -71,7 +74,16 @@ class Ranking(BaseModel):
     def plain(cls, words: float) -> Ranking:
         """Meaning and words alone."""
         return cls(
-            words=words, related=0, speaker=0, question=0, time=0, conversation=0, window=0, graph=0, newest_first=False
+            words=words,
+            related=0,
+            speaker=0,
+            question=0,
+            time=0,
+            conversation=0,
+            window=0,
+            recency=0,
+            graph=0,
+            newest_first=False,
         )
 
     @property

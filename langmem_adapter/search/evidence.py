@@ -60,6 +60,7 @@ def evidence(  # noqa: PLR0913 - what each kind of evidence is read from
         asking=shelf.asking(load)[here] if weights.question else None,
         timed=shelf.marked(TELLS_TIME, load)[here] if asked.when and weights.time else None,
         told=shelf.told(load)[here] if weights.conversation else None,
+        recency=shelf.recency[here] if weights.recency else None,
         window=None if lifted is None else lifted[here],
     )
 

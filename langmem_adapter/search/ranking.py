@@ -40,6 +40,7 @@ class Evidence:
         timed: It tells a time, and the question asks for one; `None` where it does not.
         told: Where they stand in what was told: two of a conversation are half as near for each 1 between their places; two of
             different ones are `APART`.
+        recency: 0 (the oldest of the scope) to 1.
         graph: How much the knowledge graph leads to it, 0 to 1.
         window: How far it lies in the time that the question names, 0 to 1; `None` where it names none.
     """
@@ -51,6 +52,7 @@ class Evidence:
     asking: _Floats | None
     timed: _Bools | None
     told: _Floats | None
+    recency: _Floats | None = None
     graph: _Floats | None = None
     window: _Floats | None = None
 
@@ -119,6 +121,10 @@ def fuse(
 
     add("meaning", unit(evidence.meaning, 1 - weights.share))
     add("words", unit(evidence.words, weights.share))
+    if (
+        evidence.recency is not None and weights.recency
+    ):  # decides among what nothing else speaks for, and costs nobody a place
+        add("recency", evidence.recency * (1 - scores) ** 2 * weights.recency)
     if evidence.asking is not None and weights.question:
         add("question", 0.0 - evidence.asking * weights.question)
     if evidence.named is not None and weights.speaker:

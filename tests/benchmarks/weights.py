@@ -48,6 +48,7 @@ TRIED: Final[Mapping[str, tuple[float, ...]]] = {
     "time": (0, 0.1, 0.2, 0.3),
     "conversation": (0, 0.4, 0.6, 0.8, 1),
     "window": (0, 0.5, 1),
+    "recency": (0, 0.05, 0.1),
 }
 
 

@@ -21,7 +21,7 @@ PROSE = " ".join(f"Chapter {number} of the manual describes valve {number} and i
 
 @pytest.fixture
 def memory() -> Iterator[Memory]:
-    with Memory(":memory:", settings=Settings(ranking=Ranking(newest_first=False), trace_days=0)) as opened:
+    with Memory(":memory:", settings=Settings(ranking=Ranking(recency=0, newest_first=False), trace_days=0)) as opened:
         yield opened
 
 

@@ -115,6 +115,15 @@ def test_each_kind_of_evidence_decides_between_equals(
     assert fuse(evidence(EQUAL, [1, 2, 3], **more), plain).pks.tolist() == [1, 2, 3]
 
 
+def test_the_newest_takes_no_place_of_what_words_and_meaning_speak_for() -> None:
+    told = evidence(
+        [(0.9, 3.0), (0.1, 0.0), (0.0, 0.0), (0.8, 2.9)], [1, 2, 3, 4], recency=np.array([0.0, 0.5, 1.0, 0.0])
+    )
+    recent = Ranking.plain(0.5).model_copy(update={"recency": 0.2})
+    assert fuse(told, Ranking.plain(0.5)).pks.tolist() == [1, 4, 2, 3]
+    assert fuse(told, recent).pks.tolist() == [1, 4, 3, 2]
+
+
 def test_what_stands_near_the_answer_is_lifted() -> None:
     rows = [(0.9, 3.0), (0.8, 2.0), (0.4, 0.0), (0.45, 0.0)]
     told = evidence(rows, [1, 2, 3, 4], told=np.array([0.0, 0.1, 0.2, 100.0]))
