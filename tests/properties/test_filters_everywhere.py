@@ -36,7 +36,7 @@ SCOPES = (ALICE, Scope(user_id="alice", run_id="1"), Scope(user_id="alice", agen
 OTHERS = (Scope(user_id="Alice"), Scope(user_id="alice*"), Scope(agent_id="bot"))
 WORDS = "tea coffee Oslo Rome cat dog red blue one two three 茶 猫 Straße".split()
 DIMENSIONS = 64
-QUERIES = ("red cat in Oslo", "tea", "who has a 猫?", "nothing of all this")
+QUERIES = ("red cat in Oslo", "tea", "who has a 猫?", "no word of this: zyzzyva")
 
 # ── the same memories everywhere ──────────────────────────────────────────────────────────────────────────────────────
 
