@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from langmem_adapter.records.results import Explanation, Hit
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -36,25 +36,21 @@ def explained(
     found = list(map(Hit, items, ranked.scores.tolist(), relevance.tolist()))
     if among is None:
         return found
-    ranks = _ranks(among)
-    return [
-        replace(hit, explanation=_explanation(ranked, place, {name: of[pk] for name, of in ranks.items() if pk in of}))
-        for place, (hit, pk) in enumerate(zip(found, ranked.pks.tolist(), strict=True))
-    ]
+    meant, worded = _ranks(ranked.meaning, among.meaning), _ranks(ranked.words, among.words)
+    told = map(_explanation, [ranked] * len(found), range(len(found)), meant, worded)
+    return [replace(hit, explanation=explanation) for hit, explanation in zip(found, told, strict=True)]
 
 
-def _ranks(ranked: Ranked) -> dict[str, dict[int, int]]:
-    ranks = {}
-    for name, values in (("meaning", ranked.meaning), ("words", ranked.words)):
-        held = np.flatnonzero(values > 0) if name == "words" else np.arange(len(values))
-        order = held[np.argsort(-values[held], kind="stable")]
-        ranks[name] = {pk: rank for rank, pk in enumerate(ranked.pks[order].tolist(), 1)}
+def _ranks(shown: NDArray[np.floating[Any]], among: NDArray[np.floating[Any]]) -> list[int]:
+    """The rank of each value among all of them, from 1; equal values share the better one."""
+    ranks: list[int] = (len(among) + 1 - np.sort(among).searchsorted(shown, side="right")).tolist()
     return ranks
 
 
-def _explanation(ranked: Ranked, place: int, ranks: Mapping[str, int]) -> Explanation:
+def _explanation(ranked: Ranked, place: int, meant: int, worded: int) -> Explanation:
     parts = {name: float(values[place]) for name, values in ranked.parts.items()}
     meaning, words = float(ranked.meaning[place]), float(ranked.words[place])
+    ranks = {"meaning": meant, "words": worded} if words > 0 else {"meaning": meant}
     return Explanation(meaning, words, _STRATEGY.format(ranked.strategy), parts, ranks)
 
 

@@ -78,6 +78,8 @@ def _concerned(places: NDArray[np.int64], items: Sequence[MemoryItem], asked: Qu
     named = [shelf.names[name] for name in asked.names if name in shelf.names]
     if not 0 < len(named) < len(shelf.names):
         return True
-    by = reduce(np.logical_or, named)[places]
-    of = [any(name in item.text.casefold() for name in asked.names) for item in items]
-    return by | np.array(of, np.bool_)
+    concerned = reduce(np.logical_or, named)[places]
+    for place in np.flatnonzero(~concerned).tolist():
+        text = items[place].text.casefold()
+        concerned[place] = any(name in text for name in asked.names)
+    return concerned

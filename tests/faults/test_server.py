@@ -226,14 +226,14 @@ def _filled_up(address: str) -> tuple[Counter[str], str]:
 def test_a_lock_that_is_held_for_long_is_told_and_reading_goes_on(tmp_path: Path) -> None:
     database = tmp_path / "memory.db"
     with served(database, LANGMEM_ADAPTER_BUSY_TIMEOUT="0.2") as (running, address):
-        added(address, "before")
+        added(address, "green tea")
         with closing(sqlite3.connect(database, isolation_level=None)) as holder:
             holder.execute("BEGIN IMMEDIATE")
             for answer in (added(address, "meanwhile"), httpx.delete(f"{address}/v1/memories", params=ALICE)):
                 assert "another process holds the write lock" in unavailable(answer)
-            assert found(address, "before") == ["before"]
+            assert found(address, "green tea") == ["green tea"]
         assert added(address, "afterwards").status_code == 201
-        assert texts(address).keys() == {"before", "afterwards"}
+        assert texts(address).keys() == {"green tea", "afterwards"}
         stopped(running)
 
 
@@ -249,15 +249,15 @@ def proxy(postgres_url: str) -> Iterator[Proxy]:
 @pytest.mark.postgres
 def test_a_lost_database_is_told_and_found_again_without_a_restart(postgres_url: str, proxy: Proxy) -> None:
     with served(proxy.url(postgres_url)) as (running, address), httpx.Client(base_url=address, timeout=60) as http:
-        assert added(address, "before").status_code == 201
+        assert added(address, "green tea").status_code == 201
         proxy.cut()
-        for answer in (added(address, "meanwhile"), http.post("/v1/search", json={"query": "before", **ALICE})):
+        for answer in (added(address, "meanwhile"), http.post("/v1/search", json={"query": "green tea", **ALICE})):
             assert unavailable(answer).startswith("the database broke this off, or does not answer")
         assert (http.get("/v1/ready").status_code, http.get("/v1/health").status_code) == (503, 200)
         proxy.mend()
-        assert found(address, "before") == ["before"]
+        assert found(address, "green tea") == ["green tea"]
         assert added(address, "afterwards").status_code == 201
-        assert texts(address).keys() == {"before", "afterwards"}
+        assert texts(address).keys() == {"green tea", "afterwards"}
         log = stopped(running)
     assert "StorageError: postgresql+psycopg://" in log and "meanwhile" not in log
 
