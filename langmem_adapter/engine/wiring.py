@@ -20,8 +20,8 @@ from langmem_adapter.engine.modes import warn_of_defaults
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.forks import cached_property
 from langmem_adapter.index.build import open_feed, open_index
+from langmem_adapter.index.generations import erase
 from langmem_adapter.index.indexer import Indexer
-from langmem_adapter.index.snapshot import erase
 from langmem_adapter.knowledge.evidence import GraphEvidence
 from langmem_adapter.knowledge.memory import GraphMemory
 from langmem_adapter.pipeline.build import Parts, build_pipeline
@@ -162,7 +162,7 @@ class Engine:
             index,
             fingerprint=mark,
             dimensions=dimensions,
-            snapshot_every=self.settings.snapshot_every,
+            merge_after=self.settings.merge_after,
         )
         weights = Weights.of(self.settings)
         self.searcher = Searcher(
@@ -322,8 +322,8 @@ class Engine:
         """
         with self._opening:
             if (space.name, mark) not in self._feeds:
-                make, every = partial(open_index, "faiss"), self.settings.snapshot_every
-                indexer = Indexer(self.database, make, fingerprint=mark, space=space, snapshot_every=every)
+                make, every = partial(open_index, "faiss"), self.settings.merge_after
+                indexer = Indexer(self.database, make, fingerprint=mark, space=space, merge_after=every)
                 self._feeds[space.name, mark] = indexer
             return self._feeds[space.name, mark]
 

@@ -13,17 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Iterator
+    from collections.abc import Callable, Collection, Hashable
 
     from sqlalchemy import Connection
 
+    from langmem_adapter.index.contents import Contents
     from langmem_adapter.storage.moments import Unreadable
 
 __all__ = [
     "Batch",
-    "Compactable",
     "Found",
     "Loadable",
+    "Mergeable",
     "Pks",
     "Scores",
     "VectorFeed",
@@ -195,7 +196,7 @@ class VectorFeed(Protocol):
         """Compare the index with the database."""
 
     def snapshot(self) -> bool:
-        """Write a snapshot, where there is such a thing, and tell whether one was written."""
+        """Write the index to its file, where it has one, and tell whether that was done."""
 
     def close(self) -> None:
         """Finish; the object is of no use afterwards."""
@@ -210,17 +211,17 @@ class Loadable(VectorIndex, Protocol):
 
 
 @runtime_checkable
-class Compactable(VectorIndex, Protocol):
-    """An index whose rows get out of order by changes, and can be put back in order while it is searched."""
+class Mergeable(Loadable, Protocol):
+    """An index that holds a segment and what came since, and can hold another segment of the same memories."""
 
     @property
-    def fragmented(self) -> bool:
-        """Whether so many rows are out of order that `compact` pays."""
+    def contents(self) -> Contents:
+        """What it holds now."""
 
-    def compact(self) -> Iterator[int]:
-        """Put rows that are searched together beside each other; nothing that the index says changes.
+    def hold(self, contents: Contents, mend: Callable[[], object] | None = None) -> None:
+        """Hold this and nothing else.
 
-        Yields:
-            After each step, which takes milliseconds, the number of rows in place. Searches and updates come in between, if
-            the caller pauses, and it may stop at any step.
+        Args:
+            contents: From now on only this index may go on from it.
+            mend: Called by whoever finds that the segment is damaged: it makes this index hold another one, or raises.
         """

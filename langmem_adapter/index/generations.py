@@ -28,9 +28,10 @@ import xxhash
 
 from langmem_adapter.index.segment import (
     Catalogue,
-    Damaged,
     FileRows,
+    Rows,
     Segment,
+    SegmentError,
     block_rows,
     file_size,
     header,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from langmem_adapter.index.base import Vectors
-    from langmem_adapter.index.faiss import Contents
+    from langmem_adapter.index.contents import Contents
 
 try:
     import fcntl
@@ -122,7 +123,7 @@ class Generations:
         """The latest generation; `None` where there is none.
 
         Raises:
-            Damaged: It cannot be read, is damaged, or was made with another embedding model.
+            SegmentError: It cannot be read, is damaged, or was made with another embedding model.
         """
         for left in reversed(range(_TRIES)):
             try:
@@ -132,18 +133,18 @@ class Generations:
                 if not self.manifest.exists():
                     return None
                 if not left:
-                    raise Damaged(f"{self.manifest}: {error.strerror}: {error.filename}") from None
+                    raise SegmentError(f"{self.manifest}: {error.strerror}: {error.filename}") from None
             except OSError as error:
-                raise Damaged(f"{self.manifest}: {error.strerror}") from error
-            except Damaged as error:
-                raise Damaged(f"{self.manifest}: {error}") from None
+                raise SegmentError(f"{self.manifest}: {error.strerror}") from error
+            except SegmentError as error:
+                raise SegmentError(f"{self.manifest}: {error}") from None
         return None
 
     def _opened(self, fingerprint: str) -> Generation:
         manifest = _read(self.manifest)
         if manifest.label.fingerprint != fingerprint:
             made = manifest.label.fingerprint
-            raise Damaged(f"was made with the embeddings {made!r}, in use are {fingerprint!r}")
+            raise SegmentError(f"was made with the embeddings {made!r}, in use are {fingerprint!r}")
         path = self._segment(manifest.generation)
         rows = FileRows(_open_regular(path), len(manifest.catalogue), manifest.dimensions, manifest.digests)
         segment = Segment(rows, manifest.catalogue)
@@ -177,7 +178,7 @@ class Generations:
         Raises:
             OSError: The disk is full, the folder is missing or may not be written, and so on. The previous generation stays,
                 and nothing else is left behind.
-            Damaged: The segment that it holds is.
+            SegmentError: The segment that it holds is.
         """
         dimensions = contents.tail.vectors.shape[1]
         self._check_room(file_size(contents.count, dimensions) + 32 * contents.count)
@@ -216,7 +217,7 @@ class Generations:
         What cannot be removed, since it is mapped somewhere where that forbids it, goes the next time.
         """
         if keep is None:
-            with suppress(OSError, Damaged):
+            with suppress(OSError, SegmentError):
                 keep = _read(self.manifest).generation
         drafts = [path for path in self._beside() if path.name.startswith(f".{self.manifest.name}.")]
         old = [path for path in self._beside() if (found := self._numbered(path)) and int(found[1]) != keep]
@@ -245,17 +246,24 @@ def erase(database: Path, *, patience: float = 5.0) -> tuple[int, int]:
     """
     removed, end = 0, time.monotonic() + patience
     while True:
-        gone = [_gone(path) for path in _files_of(database)]
+        files, locks = _files_of(database)
+        gone = [_gone(path) for path in files]
         removed += sum(gone)
-        if all(gone) or time.monotonic() > end:
-            return removed, gone.count(False)
+        left = gone.count(False) + sum(_is_locked(path) for path in locks)
+        if not left or time.monotonic() > end:
+            return removed, left
         time.sleep(_PAUSE)
 
 
-def _files_of(database: Path) -> list[Path]:
+def _files_of(database: Path) -> tuple[list[Path], list[Path]]:
+    """The files of every index, and their locks, which stay."""
     name = re.escape(database.name)
     ours = re.compile(rf"\.?{name}\.[0-9a-f]{{16}}\.(?:index(?:\..*\{_SUFFIX})?|\d+\.faiss)")
-    return [path for path in database.parent.iterdir() if ours.fullmatch(path.name)]
+    lock = re.compile(rf"{name}\.[0-9a-f]{{16}}\.index\.lock")
+    beside = list(database.parent.iterdir())
+    return [path for path in beside if ours.fullmatch(path.name)], [
+        path for path in beside if lock.fullmatch(path.name)
+    ]
 
 
 def _gone(path: Path) -> bool:
@@ -266,12 +274,21 @@ def _gone(path: Path) -> bool:
     return True
 
 
+def _is_locked(path: Path) -> bool:
+    """Whether somebody is writing a generation, of which a part may lie there without a name that we know."""
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        return not _locked(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 # ── the manifest ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Manifest:
-    """What a generation is; in its file:
+    """What a generation is.
 
     magic 8 bytes | version u32 | length of the header u32 | header (JSON) | pks int64 | scopes int64 | their starts int64 |
     sorted pks int64 | their rows u32 | checksums of blocks u64 | XXH3-128 of all before, 16 bytes         (little-endian)
@@ -310,16 +327,16 @@ def _read(path: Path) -> _Manifest:
     with os.fdopen(_open_regular(path), "rb") as file:
         data = file.read()
     if xxhash.xxh3_128_digest(data[:-_DIGEST]) != data[-_DIGEST:]:
-        raise Damaged("is damaged: the checksum differs")
+        raise SegmentError("is damaged: the checksum differs")
     magic, version, length = _START.unpack_from(data) if len(data) > _START.size else (b"", 0, 0)
     if magic != _MAGIC or version != _VERSION or length > _LONGEST_HEADER:
-        raise Damaged("is no manifest of this version")
+        raise SegmentError("is no manifest of this version")
     at = _START.size + length
     label, told = _parsed(data[_START.size : at])
     sizes = (told["count"], told["scopes"], told["scopes"] + 1, told["count"], told["count"], told["blocks"])
     kinds = ("<i8", "<i8", "<i8", "<i8", "<u4", "<u8")
     if len(data) != at + _DIGEST + sum(size * np.dtype(kind).itemsize for size, kind in zip(sizes, kinds, strict=True)):
-        raise Damaged("has another size than it says")
+        raise SegmentError("has another size than it says")
     arrays = []
     for size, kind in zip(sizes, kinds, strict=True):
         arrays.append(np.frombuffer(data, kind, size, at).copy())  # aligned
@@ -333,22 +350,22 @@ def _parsed(header: bytes) -> tuple[Label, dict[str, int]]:
         label = Label(data["fingerprint"], data["applied"], bytes.fromhex(data["nonce"]))
         told = {name: data[name] for name in ("generation", "dimensions", "count", "scopes", "blocks")}
     except (ValueError, TypeError, KeyError, RecursionError):
-        raise Damaged("has an unreadable header") from None
+        raise SegmentError("has an unreadable header") from None
     least = {"generation": 1, "dimensions": 1}
     numbers = [(label.applied, 1), *((number, least.get(name, 0)) for name, number in told.items())]
     if any(type(number) is not int or number < bound for number, bound in numbers):
-        raise Damaged("has an impossible header")
+        raise SegmentError("has an impossible header")
     if not isinstance(label.fingerprint, str) or len(label.nonce) != _NONCE or told["dimensions"] > _MOST_DIMENSIONS:
-        raise Damaged("has an impossible header")
+        raise SegmentError("has an impossible header")
     if told["blocks"] != -(-told["count"] // block_rows(told["dimensions"])):
-        raise Damaged("has an impossible header")
+        raise SegmentError("has an impossible header")
     return label, told
 
 
 def _catalogue(pks: Any, scopes: Any, starts: Any, sorted_pks: Any, rows: Any) -> Catalogue:
     count = len(pks)
     if starts[0] != 0 or starts[-1] != count or (np.diff(starts) < 0).any() or (rows >= count).any():
-        raise Damaged("has impossible rows")
+        raise SegmentError("has impossible rows")
     return Catalogue(pks, scopes, starts, sorted_pks, rows)
 
 
@@ -358,7 +375,9 @@ def _catalogue(pks: Any, scopes: Any, starts: Any, sorted_pks: Any, rows: Any) -
 def _write_segment(path: Path, contents: Contents, dimensions: int) -> tuple[Catalogue, Any]:
     digests: list[int] = []
     catalogue, blocks = contents.merged(block_rows(dimensions))
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600), "wb") as file:
+    with os.fdopen(
+        os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600), "wb"
+    ) as file:
         file.write(header(contents.count, dimensions))
         for block in blocks:
             data = _bytes(block)
@@ -399,7 +418,7 @@ def _open_regular(path: Path) -> int:
     descriptor = os.open(path, _FLAGS)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise Damaged("is no regular file")
+        raise SegmentError("is no regular file")
     return descriptor
 
 
@@ -416,8 +435,6 @@ def _locked(descriptor: int) -> bool:
 
 def _in_memory(segment: Segment) -> Segment:
     segment.rows.check(slice(0, len(segment)))
-    from langmem_adapter.index.segment import Rows
-
     return Segment(Rows(segment.rows.vectors.copy()), segment.catalogue)
 
 

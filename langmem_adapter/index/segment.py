@@ -1,9 +1,9 @@
 """A segment: vectors that never change, sorted by scope and within it by pk, in this process or in a file of FAISS.
 
-The file is the one that `faiss.write_index` writes of an `IndexFlatIP`, so that anybody can read it with `faiss.read_index`. It is
-mapped read-only: processes share its pages, and only what is searched is read. FAISS' own mapping is not used (it asks the
-kernel for random reads, which makes a cold scan ten times slower), nor FAISS' reader, which takes flipped bits for data: each
-block of rows has a checksum, and is compared with it when it is touched for the first time.
+The file is the one that `faiss.write_index` writes of an `IndexFlatIP`: anybody can read it with `faiss.read_index`. It is
+mapped read-only, so that processes share its pages, and only what is searched is read. FAISS' own mapping is not used (it
+asks the kernel for random reads, which makes a cold scan ten times slower), nor FAISS' reader, which takes flipped bits for
+data: each block of rows has a checksum, and is compared with it when it is touched for the first time.
 """
 
 from __future__ import annotations
@@ -12,19 +12,30 @@ import mmap
 import os
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
 from langmem_adapter.errors import StorageError
-from langmem_adapter.index.base import Pks, Vectors
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-__all__ = ["HEADER", "Catalogue", "Damaged", "FileRows", "Rows", "Segment", "block_rows", "digests_of", "file_size", "header"]
+    from langmem_adapter.index.base import Pks, Vectors
+
+__all__ = [
+    "HEADER",
+    "Catalogue",
+    "FileRows",
+    "Rows",
+    "Segment",
+    "SegmentError",
+    "block_rows",
+    "file_size",
+    "header",
+]
 
 Digests: TypeAlias = NDArray[np.uint64]
 
@@ -39,7 +50,7 @@ _BLOCK: Final = 1 << 17  # bytes that have one checksum
 _NUMBER: Final = 4
 
 
-class Damaged(StorageError):
+class SegmentError(StorageError):
     """A file of the vector index is not what was written: it has to be made again from the database."""
 
 
@@ -126,7 +137,7 @@ class Rows:
         """Make sure that these rows are what was written.
 
         Raises:
-            Damaged: They are not.
+            SegmentError: They are not.
         """
 
     @property
@@ -145,25 +156,18 @@ class FileRows(Rows):
         digests: The checksum of each block.
 
     Raises:
-        Damaged: The file has another size or header.
+        SegmentError: The file has another size or header.
+        OSError: It cannot be mapped.
     """
 
     def __init__(self, descriptor: int, count: int, dimensions: int, digests: Digests) -> None:
-        self._descriptor = -1
+        self._descriptor: Final = descriptor
         self._size: Final = file_size(count, dimensions)
-        try:
-            if os.fstat(descriptor).st_size != self._size:
-                raise Damaged("a segment of the vector index has another size than it was written with")
-            mapped = mmap.mmap(descriptor, self._size, access=mmap.ACCESS_READ)
-        except OSError as error:
-            os.close(descriptor)
-            raise Damaged(f"a segment of the vector index cannot be mapped: {error.strerror}") from error
-        except Damaged:
-            os.close(descriptor)
-            raise
-        self._descriptor = descriptor
+        if not self.whole:
+            raise SegmentError("a segment of the vector index has another size than it was written with")
+        mapped = mmap.mmap(descriptor, self._size, access=mmap.ACCESS_READ)
         if mapped[: HEADER.size] != header(count, dimensions):
-            raise Damaged("a segment of the vector index has another header than it was written with")
+            raise SegmentError("a segment of the vector index has another header than it was written with")
         numbers = np.frombuffer(mapped, np.float32, count * dimensions, HEADER.size)
         super().__init__(numbers.reshape(count, dimensions))
         self._bytes = memoryview(mapped)[HEADER.size :]
@@ -175,8 +179,7 @@ class FileRows(Rows):
 
     def __del__(self) -> None:
         """Give back the file; its mapping goes with the arrays that look into it."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
+        os.close(self._descriptor)
 
     @property
     def whole(self) -> bool:
@@ -204,7 +207,7 @@ class FileRows(Rows):
     def _compare(self, block: int) -> None:
         size = self._block * self.vectors.shape[1] * _NUMBER
         if xxhash.xxh3_64_intdigest(self._bytes[block * size : (block + 1) * size]) != self._digests[block]:
-            raise Damaged("a segment of the vector index is damaged: a checksum differs")
+            raise SegmentError("a segment of the vector index is damaged: a checksum differs")
         self._known[block] = True
 
 
@@ -241,8 +244,3 @@ def file_size(count: int, dimensions: int) -> int:
 def block_rows(dimensions: int) -> int:
     """How many rows have one checksum."""
     return max(1, _BLOCK // (dimensions * _NUMBER))
-
-
-def digests_of(rows: Iterable[Any]) -> Digests:
-    """The checksum of each block of rows."""
-    return np.fromiter((xxhash.xxh3_64_intdigest(block) for block in rows), np.uint64)

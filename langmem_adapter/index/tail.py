@@ -8,6 +8,7 @@ that update goes on seeing the old row, and one that began after it the new one,
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
@@ -28,7 +29,8 @@ _LEAST: Final = 64
 
 def standing(deaths: Deaths, update: int) -> NDArray[np.bool_]:
     """Which rows stood after an update, whatever went with later ones."""
-    return (deaths == 0) | (deaths > update)
+    stands: NDArray[np.bool_] = (deaths == 0) | (deaths > update)
+    return stands
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,10 +112,14 @@ class Tail:
         if needed <= len(self.pks):
             return self
         capacity = max(needed, 2 * len(self.pks), _LEAST)
-        grown = (_grown(array, self.count, capacity) for array in (self.vectors, self.pks, self.scopes))
-        deaths = np.zeros(capacity, np.uint32)
-        deaths[: self.count] = self.deaths[: self.count]
-        return Tail(*grown, deaths, self.count, self.latest, self.older, self.by_scope)
+        grown = partial(_grown, count=self.count, capacity=capacity)
+        return replace(
+            self,
+            vectors=grown(self.vectors),
+            pks=grown(self.pks),
+            scopes=grown(self.scopes),
+            deaths=grown(self.deaths),
+        )
 
 
 def _append(by_scope: dict[int, tuple[Pks, int]], scope: int, rows: Pks) -> None:
@@ -126,6 +132,6 @@ def _append(by_scope: dict[int, tuple[Pks, int]], scope: int, rows: Pks) -> None
 
 
 def _grown(array: NDArray[Any], count: int, capacity: int) -> NDArray[Any]:
-    larger = np.empty((capacity, *array.shape[1:]), array.dtype)
+    larger = np.zeros((capacity, *array.shape[1:]), array.dtype)
     larger[:count] = array[:count]
     return larger

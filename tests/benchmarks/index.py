@@ -23,11 +23,12 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # run as a program, its neighbours are found all the same
+from langmem_adapter.index.snapshot import load, snapshot_path
+
 from langmem_adapter.index.base import Batch
 from langmem_adapter.index.build import open_index
 from langmem_adapter.index.faiss import FaissIndex
 from langmem_adapter.index.indexer import Indexer
-from langmem_adapter.index.snapshot import load, snapshot_path
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.meta import prepare
 from tests.benchmarks.measure import apart, report
@@ -137,7 +138,7 @@ def _write(raw: sqlite3.Connection, first: int, scopes: list[int], vectors: Vect
 
 def opened(path: Path) -> Indexer:
     """The index as a program gets it at its start."""
-    return Indexer(Database(path), partial(open_index, "faiss"), fingerprint=MARK, snapshot_every=NEVER)
+    return Indexer(Database(path), partial(open_index, "faiss"), fingerprint=MARK, merge_after=NEVER)
 
 
 def bench_open(path: Path, size: Size) -> FaissIndex:
