@@ -142,7 +142,9 @@ class Machine(RuleBasedStateMachine):
         dice = random.Random(seed)
         self.memories[who].close()
         for path in (*self.path.parent.glob("*.index"), *self.path.parent.glob("*.faiss")):
-            path.write_bytes(_damaged(path.read_bytes(), dice))
+            damaged = path.with_name("damaged")  # put in its place: others have the honest one open
+            damaged.write_bytes(_damaged(path.read_bytes(), dice))
+            damaged.replace(path)
         self.memories[who] = open_memory(self.path)
 
     @rule()
