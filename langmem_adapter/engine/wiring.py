@@ -163,6 +163,7 @@ class Engine:
             fingerprint=mark,
             dimensions=dimensions,
             merge_after=self.settings.merge_after,
+            mapped=self.settings.map_index,
         )
         weights = Weights.of(self.settings)
         self.searcher = Searcher(
@@ -322,9 +323,14 @@ class Engine:
         """
         with self._opening:
             if (space.name, mark) not in self._feeds:
-                make, every = partial(open_index, "faiss"), self.settings.merge_after
-                indexer = Indexer(self.database, make, fingerprint=mark, space=space, merge_after=every)
-                self._feeds[space.name, mark] = indexer
+                self._feeds[space.name, mark] = Indexer(
+                    self.database,
+                    partial(open_index, "faiss"),
+                    fingerprint=mark,
+                    space=space,
+                    mapped=self.settings.map_index,
+                    merge_after=self.settings.merge_after,
+                )
             return self._feeds[space.name, mark]
 
     def verify(self) -> Verification:
