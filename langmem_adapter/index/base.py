@@ -17,14 +17,12 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from langmem_adapter.index.contents import Contents
     from langmem_adapter.storage.moments import Unreadable
 
 __all__ = [
     "Batch",
     "Found",
     "Loadable",
-    "Mergeable",
     "Pks",
     "Scores",
     "VectorFeed",
@@ -208,20 +206,3 @@ class Loadable(VectorIndex, Protocol):
 
     def adopt(self, batch: Batch) -> None:
         """Hold what *batch* holds and nothing else, its rows as they lie there; nobody may write to its arrays from then on."""
-
-
-@runtime_checkable
-class Mergeable(Loadable, Protocol):
-    """An index that holds a segment and what came since, and can hold another segment of the same memories."""
-
-    @property
-    def contents(self) -> Contents:
-        """What it holds now."""
-
-    def hold(self, contents: Contents, mend: Callable[[], object] | None = None) -> None:
-        """Hold this and nothing else.
-
-        Args:
-            contents: From now on only this index may go on from it.
-            mend: Called by whoever finds that the segment is damaged: it makes this index hold another one, or raises.
-        """

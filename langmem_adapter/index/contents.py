@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from langmem_adapter.index.base import Pks
+from langmem_adapter.index.base import Loadable, Pks
 from langmem_adapter.index.segment import Catalogue, Rows, Segment
 from langmem_adapter.index.tail import Deaths, Tail, standing
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from langmem_adapter.index.base import Batch, Vectors
 
-__all__ = ["Contents", "Where"]
+__all__ = ["Contents", "Mergeable", "Where"]
 
 Where: TypeAlias = Pks | slice
 """Some rows: their numbers, or a slice where they lie together."""
@@ -142,3 +142,20 @@ class Contents:
 
     def _tail_rows(self) -> Pks:
         return np.flatnonzero(standing(self.tail.deaths[: self.tail.count], self.update))
+
+
+@runtime_checkable
+class Mergeable(Loadable, Protocol):
+    """An index that holds a segment and what came since, and can hold another segment of the same memories."""
+
+    @property
+    def contents(self) -> Contents:
+        """What it holds now."""
+
+    def hold(self, contents: Contents, mend: Callable[[], object] | None = None) -> None:
+        """Hold this and nothing else.
+
+        Args:
+            contents: From now on only this index may go on from it.
+            mend: Called by whoever finds that the segment is damaged: it makes this index hold another one, or raises.
+        """
