@@ -41,7 +41,7 @@ from langmem_adapter.storage.moments import unreadable
 from langmem_adapter.storage.tables import metadata
 from langmem_adapter.storage.writes import Write
 from langmem_adapter.telemetry import Telemetry
-from langmem_adapter.twins import Plan, apart, beside
+from langmem_adapter.twins import Plan, apart, attempt, beside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -362,11 +362,10 @@ class Engine:
 
 
 def _close(part: Closing, errors: list[BaseException]) -> None:
-    try:
-        part.close()
-    except BaseExceptionGroup as group:
-        errors.extend(group.exceptions)
-    except Exception as error:  # noqa: BLE001 - raised by `close`, with those of the others
+    error = attempt(part.close).error
+    if isinstance(error, BaseExceptionGroup):
+        errors.extend(error.exceptions)
+    elif error is not None:
         errors.append(error)
 
 

@@ -18,7 +18,7 @@ import stat
 import struct
 import tempfile
 import time
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
@@ -184,13 +184,12 @@ class Generations:
         self._check_room(file_size(contents.count, dimensions) + 32 * contents.count)
         generation = self._next()
         path = self._segment(generation)
-        try:
+        with ExitStack() as undo:
+            undo.callback(path.unlink, missing_ok=True)
             catalogue, digests = _write_segment(path, contents, dimensions)
             manifest = _Manifest(label, generation, dimensions, catalogue, digests)
             _replace(self.manifest, manifest.pieces())
-        except BaseException:
-            path.unlink(missing_ok=True)
-            raise
+            undo.pop_all()
         self._seen = self._stamp()
         self.sweep(keep=generation)
 
@@ -394,9 +393,8 @@ def _replace(path: Path, pieces: Iterator[bytes]) -> None:
             file.writelines(pieces)
             _kept(file)
         Path(name).replace(path)
-    except BaseException:
+    finally:
         Path(name).unlink(missing_ok=True)
-        raise
     _sync_folder(path.parent)
 
 
