@@ -210,8 +210,9 @@ def _products_together(query: Vectors, rows: Vectors) -> Scores:
 def _products_scattered(query: Vectors, vectors: Vectors, rows: Pks) -> Scores:
     result = np.empty(len(rows), np.float32)
     if len(rows):
-        # Two OpenMP threads that wait for each other make one query ten times slower on a busy machine. FAISS keeps the
-        # number per calling thread; the caller's own is put back.
+        # Contract: the caller's number of OpenMP threads stays as it was; FAISS keeps it per calling thread. For us it is one:
+        # two that wait for each other make a query ten times slower on a busy machine.
+        # `test_a_search_uses_one_thread_and_leaves_the_callers_setting_alone`
         before = faiss.omp_get_max_threads()
         faiss.omp_set_num_threads(1)
         try:
@@ -224,7 +225,9 @@ def _products_scattered(query: Vectors, vectors: Vectors, rows: Pks) -> Scores:
 
 
 def _pointer(array: NDArray[Any]) -> Any:
-    """For FAISS: the bare address, which keeps no array alive; name the array as long as it is used."""
+    """For FAISS: the bare address."""
+    # Contract: it keeps no array alive: who asks for it names the array until FAISS is done, and the array lies in one piece.
+    # `test_searches_beside_a_writer_never_see_a_memory_with_the_vector_of_another`
     return faiss.swig_ptr(array)
 
 

@@ -162,6 +162,8 @@ class Generations:
     @contextmanager
     def merging(self) -> Iterator[bool]:
         """Be the only one, of all processes, who writes a generation; gives whether that is so."""
+        # Contract: an OS lock, which dies with its holder, on a file that is never renamed or removed.
+        # `test_only_one_process_writes_at_a_time`
         descriptor = os.open(self.manifest.with_name(f"{self.manifest.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
             yield _locked(descriptor)
@@ -184,6 +186,8 @@ class Generations:
         self._check_room(file_size(contents.count, dimensions) + 32 * contents.count)
         generation = self._next()
         path = self._segment(generation)
+        # Contract: the segment is on the disk before the manifest names it, and the manifest is renamed last; whoever opens
+        # finds the previous generation, or this one. `test_a_full_disk_leaves_the_previous_generation_and_nothing_else`
         with ExitStack() as undo:
             undo.callback(path.unlink, missing_ok=True)
             catalogue, digests = _write_segment(path, contents, dimensions)

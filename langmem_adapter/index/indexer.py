@@ -159,7 +159,9 @@ class Indexer:
         return done
 
     def _catch_up(self) -> int:
-        version = self._database.version()  # before reading: what is committed meanwhile is left for the next pull
+        # Contract: asked before reading, so that what is committed meanwhile is left for the next pull.
+        # `test_two_threads_pull_once_each_and_agree`
+        version = self._database.version()
         intact = self._is_intact()
         if version == self._version and intact:
             return 0
@@ -224,7 +226,9 @@ class Indexer:
         if index is None:
             return
         batch = as_batch(rows, index.dimensions)
-        self._whole = False  # if this is interrupted half-way, the next pull reads everything anew
+        # Contract: an update that is interrupted half-way is never merged or gone on from: the next pull reads everything anew.
+        # `test_an_update_that_was_interrupted_half_way_makes_it_read_everything_anew`
+        self._whole = False
         index.update(batch)
         self._index, self._whole = index, True
 

@@ -168,7 +168,9 @@ class SharedIndexer:
             EmbeddingMismatchError: A new vector has another length.
             StorageError: The database or the index failed; the cursor stands where it stood, nothing is lost.
         """
-        version = self._database.version()  # before reading: what is committed meanwhile is left for the next pull
+        # Contract: asked before reading, so that what is committed meanwhile is left for the next pull.
+        # `test_each_change_is_applied_once_whoever_pulls`
+        version = self._database.version()
         with self._pulling:
             if version == self._version:
                 return 0
@@ -254,7 +256,8 @@ class SharedIndexer:
 
     def _refill(self, index: SharedIndex, turn: _Turn, progress: Callable[[int, int], None] | None = None) -> int:
         end = feed.last(turn.connection, self._fingerprint)
-        # Writers go on meanwhile: what is newer than the cursor comes again, and is counted, as a change.
+        # Contract: the cursor is taken before the rows are read: writers go on meanwhile, and what is newer comes again, as a
+        # change. `test_many_feeders_of_one_store_miss_nothing`
         total = 0 if end is None else int(turn.connection.execute(_UP_TO, {"until": end.applied}).scalar_one())
         index.refill(turn.connection, lambda done: None if progress is None else progress(done, total))
         index.settle(turn.connection)
@@ -293,7 +296,8 @@ class SharedIndexer:
 
     @contextmanager
     def _turn_on_sqlite(self, index: SharedIndex) -> Iterator[_Turn]:
-        # Not the database's own write lock: writers would have to wait for a store at the other end of a network.
+        # Contract: not the database's own write lock, since writers would have to wait for a store at the other end of a
+        # network; a lock of its own, for this index. `test_whoever_waits_too_long_for_another_feeder_is_told`
         with self._alone(index):
             with self._database.read() as connection:
                 kept = self._kept(index, connection)

@@ -79,7 +79,9 @@ class VectorStoreIndex:
         self._dimensions: Final = check_dimensions(dimensions)
         self._exact_up_to = exact_up_to
         self._reading: _Session = database.read
-        self._lock = ReadWriteLock()  # stores inside this process move their arrays while they write
+        # Contract: stores inside this process move their arrays while they write: nobody searches one meanwhile.
+        # `test_many_feeders_of_one_store_miss_nothing`
+        self._lock = ReadWriteLock()
         self._same_model = False
 
     @property

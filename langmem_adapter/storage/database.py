@@ -45,7 +45,9 @@ __all__ = ["Database", "Reading"]
 
 T = TypeVar("T")
 
-_WRITE_LOCK: Final = 0x6C616E676D656D  # "langmem": the advisory lock that every writer on Postgres takes first
+# Contract: every writer on Postgres takes this advisory lock before it draws a change number, so that numbers are committed in
+# their order and no follower of the feed passes over one. `test_no_change_becomes_visible_after_a_later_one`
+_WRITE_LOCK: Final = 0x6C616E676D656D  # "langmem"
 _SESSION: Final = "SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO'; SET LOCAL client_encoding = 'UTF8'"
 _COMMITTED: Final = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"  # else the lock would come after the snapshot
 _MOST_PER_COMMIT: Final = 512
@@ -239,7 +241,8 @@ class Database:
             with self.read() as connection:
                 return tuple(connection.execute(_VERSION).one())
         with self._raw(self.path) as connection:
-            # A number of this connection alone: another one may show the same though something was written between them.
+            # Contract: the number is of this connection alone, another one may show the same though something was written
+            # between them; so the connection's own number goes with it. `test_the_version_changes_with_every_commit_of_anybody`
             return self._polls, connection.execute("PRAGMA data_version").fetchone()[0]
 
     @contextmanager
@@ -274,7 +277,8 @@ class Database:
     async def awrite(self, work: Callable[[Connection], T]) -> T:
         """The async twin of `write`: waiting tasks share one commit, a task cancelled before its turn writes nothing."""
         future = self._enqueue(work)
-        # Soon, not at once: whoever is ready may queue first and share the commit.
+        # Contract: soon, not at once: whoever is ready may queue first.
+        # `test_waiting_tasks_share_one_commit_and_keep_their_own_errors`
         asyncio.get_running_loop().call_soon(self._flush_beside)
         return await asyncio.wrap_future(future)
 
@@ -404,7 +408,8 @@ class Database:
         try:
             while self._queue:
                 self._flush()
-        finally:  # an interrupt ends its batch, not the next one's
+        finally:
+            # Contract: an interrupt ends its batch, not the next one's. `test_an_interrupt_anywhere_leaves_nobody_waiting`
             with self._beside:
                 self._has_thread = False
             if self._queue:
@@ -431,7 +436,9 @@ class Database:
             outcomes += [self._attempt(connection, waiting, alone=len(batch) == 1) for waiting in batch]
 
     def _attempt(self, connection: Connection, waiting: _Waiting[Any], *, alone: bool) -> Outcome[Any]:
-        if alone:  # no neighbour to protect: no savepoint, its error rolls the transaction back
+        # Contract: of writers that share a commit each has its own savepoint; one that is alone needs none, its error rolls the
+        # transaction back. `test_a_failed_write_in_a_group_commit_leaves_its_neighbours_alone`
+        if alone:
             return Outcome(waiting.work(connection))
         savepoint = connection.begin_nested()
         outcome = attempt(self._translated, waiting.work, connection)
