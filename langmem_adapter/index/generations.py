@@ -36,6 +36,7 @@ from langmem_adapter.index.segment import (
     file_size,
     header,
 )
+from langmem_adapter.storage.follow import Cursor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +49,7 @@ try:
 except ImportError:  # pragma: no cover - Windows refuses to remove a file that is open, which serves as well
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Generation", "Generations", "Label", "erase"]
+__all__ = ["Generation", "Generations", "erase"]
 
 _MAGIC: Final = b"LMAINDEX"
 _VERSION: Final = 3
@@ -65,26 +66,11 @@ _SUFFIX: Final = ".tmp"
 _FLAGS: Final = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
 
 
-@dataclass(frozen=True, slots=True)
-class Label:
-    """A state of the database that an index was made from.
-
-    Attributes:
-        fingerprint: Of the embedding model.
-        applied: Number of the last change that is contained, at least 1.
-        nonce: That change's nonce, 8 bytes.
-    """
-
-    fingerprint: str
-    applied: int
-    nonce: bytes
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Generation:
     """A segment, and the state of the database that it was made from."""
 
-    label: Label
+    cursor: Cursor
     segment: Segment
 
 
@@ -142,13 +128,13 @@ class Generations:
 
     def _opened(self, fingerprint: str) -> Generation:
         manifest = _read(self.manifest)
-        if manifest.label.fingerprint != fingerprint:
-            made = manifest.label.fingerprint
+        if manifest.cursor.fingerprint != fingerprint:
+            made = manifest.cursor.fingerprint
             raise SegmentError(f"was made with the embeddings {made!r}, in use are {fingerprint!r}")
         path = self._segment(manifest.generation)
         rows = FileRows(_open_regular(path), len(manifest.catalogue), manifest.dimensions, manifest.digests)
         segment = Segment(rows, manifest.catalogue)
-        return Generation(manifest.label, segment if self._mapped else _in_memory(segment))
+        return Generation(manifest.cursor, segment if self._mapped else _in_memory(segment))
 
     def _stamp(self) -> tuple[int, ...]:
         try:
@@ -170,12 +156,12 @@ class Generations:
         finally:
             os.close(descriptor)
 
-    def publish(self, contents: Contents, label: Label) -> None:
+    def publish(self, contents: Contents, cursor: Cursor) -> None:
         """Write the next generation, as whoever is `merging`; searches and changes go on meanwhile.
 
         Args:
             contents: What the index holds.
-            label: The last change that it contains.
+            cursor: The last change that it contains.
 
         Raises:
             OSError: The disk is full, the folder is missing or may not be written, and so on. The previous generation stays,
@@ -191,7 +177,7 @@ class Generations:
         with ExitStack() as undo:
             undo.callback(path.unlink, missing_ok=True)
             catalogue, digests = _write_segment(path, contents, dimensions)
-            manifest = _Manifest(label, generation, dimensions, catalogue, digests)
+            manifest = _Manifest(cursor, generation, dimensions, catalogue, digests)
             _replace(self.manifest, manifest.pieces())
             undo.pop_all()
         self._seen = self._stamp()
@@ -297,7 +283,7 @@ class _Manifest:
     sorted pks int64 | their rows u32 | checksums of blocks u64 | XXH3-128 of all before, 16 bytes         (little-endian)
     """
 
-    label: Label
+    cursor: Cursor
     generation: int
     dimensions: int
     catalogue: Catalogue
@@ -305,12 +291,12 @@ class _Manifest:
 
     def pieces(self) -> Iterator[bytes]:
         """The file, piece by piece."""
-        catalogue, label = self.catalogue, self.label
+        catalogue, cursor = self.catalogue, self.cursor
         told = json.dumps(
             {
-                "fingerprint": label.fingerprint,
-                "applied": label.applied,
-                "nonce": label.nonce.hex(),
+                "fingerprint": cursor.fingerprint,
+                "applied": cursor.applied,
+                "nonce": cursor.nonce.hex(),
                 "generation": self.generation,
                 "dimensions": self.dimensions,
                 "count": len(catalogue),
@@ -335,7 +321,7 @@ def _read(path: Path) -> _Manifest:
     if magic != _MAGIC or version != _VERSION or length > _LONGEST_HEADER:
         raise SegmentError("is no manifest of this version")
     at = _START.size + length
-    label, told = _parsed(data[_START.size : at])
+    cursor, told = _parsed(data[_START.size : at])
     sizes = (told["count"], told["scopes"], told["scopes"] + 1, told["count"], told["count"], told["blocks"])
     kinds = ("<i8", "<i8", "<i8", "<i8", "<u4", "<u8")
     if len(data) != at + _DIGEST + sum(size * np.dtype(kind).itemsize for size, kind in zip(sizes, kinds, strict=True)):
@@ -344,25 +330,25 @@ def _read(path: Path) -> _Manifest:
     for size, kind in zip(sizes, kinds, strict=True):
         arrays.append(np.frombuffer(data, kind, size, at).copy())  # aligned
         at += arrays[-1].nbytes
-    return _Manifest(label, told["generation"], told["dimensions"], _catalogue(*arrays[:5]), arrays[5])
+    return _Manifest(cursor, told["generation"], told["dimensions"], _catalogue(*arrays[:5]), arrays[5])
 
 
-def _parsed(header: bytes) -> tuple[Label, dict[str, int]]:
+def _parsed(header: bytes) -> tuple[Cursor, dict[str, int]]:
     try:
         data = json.loads(header)
-        label = Label(data["fingerprint"], data["applied"], bytes.fromhex(data["nonce"]))
+        cursor = Cursor(data["applied"], bytes.fromhex(data["nonce"]), data["fingerprint"])
         told = {name: data[name] for name in ("generation", "dimensions", "count", "scopes", "blocks")}
     except (ValueError, TypeError, KeyError, RecursionError):
         raise SegmentError("has an unreadable header") from None
     least = {"generation": 1, "dimensions": 1}
-    numbers = [(label.applied, 1), *((number, least.get(name, 0)) for name, number in told.items())]
+    numbers = [(cursor.applied, 1), *((number, least.get(name, 0)) for name, number in told.items())]
     if any(type(number) is not int or number < bound for number, bound in numbers):
         raise SegmentError("has an impossible header")
-    if not isinstance(label.fingerprint, str) or len(label.nonce) != _NONCE or told["dimensions"] > _MOST_DIMENSIONS:
+    if not isinstance(cursor.fingerprint, str) or len(cursor.nonce) != _NONCE or told["dimensions"] > _MOST_DIMENSIONS:
         raise SegmentError("has an impossible header")
     if told["blocks"] != -(-told["count"] // block_rows(told["dimensions"])):
         raise SegmentError("has an impossible header")
-    return label, told
+    return cursor, told
 
 
 def _catalogue(pks: Any, scopes: Any, starts: Any, sorted_pks: Any, rows: Any) -> Catalogue:

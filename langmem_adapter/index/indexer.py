@@ -20,10 +20,11 @@ from langmem_adapter.index.base import Loadable
 from langmem_adapter.index.checks import check_batch
 from langmem_adapter.index.compare import compared
 from langmem_adapter.index.contents import Contents, Mergeable
-from langmem_adapter.index.generations import Generation, Generations, Label
+from langmem_adapter.index.generations import Generation, Generations
 from langmem_adapter.index.rows import as_batch, count, first_length, length, read_all
-from langmem_adapter.storage import feed
+from langmem_adapter.storage import feed, follow
 from langmem_adapter.storage.erasure import erased_until
+from langmem_adapter.storage.follow import NOTHING
 from langmem_adapter.storage.meta import check_embeddings, comparable
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from langmem_adapter.index.base import VectorIndex, Verification
     from langmem_adapter.storage.database import Database
     from langmem_adapter.storage.feed import Rows, Space
+    from langmem_adapter.storage.follow import Cursor
 
 __all__ = ["Indexer"]
 
@@ -41,7 +43,6 @@ _log = logging.getLogger("langmem_adapter")
 
 _SHARE: Final = 10  # of so many memories one has changed: time to merge
 _WORTH: Final = 100  # the same when it is closed: fewer changes are read again sooner than all rows are written
-_NOTHING: Final = Label("", 0, b"")
 _open: weakref.WeakSet[Indexer] = weakref.WeakSet()
 
 
@@ -91,13 +92,13 @@ class Indexer:
         self._files = files or _beside(database, fingerprint, space, mapped=mapped)
         self._every = merge_after
         self._progress = progress
-        # Contract: whoever holds it, and nobody else, moves the label and writes to the index; a thread may take it again,
+        # Contract: whoever holds it, and nobody else, moves the cursor and writes to the index; a thread may take it again,
         # since a damaged block may be met while rows are compared. `test_verify_mends_what_it_finds_damaged`
         self._pulling = threading.RLock()
         self._merging = threading.Lock()
         self._background = Background("langmem-adapter index")
         self._index = None if dimensions is None else index_factory(dimensions)
-        self._label = _NOTHING
+        self._cursor = NOTHING
         self._version: Hashable = None
         self._whole = True  # False while it is neither the old state nor the new
         self._behind = self._pending = (
@@ -126,7 +127,7 @@ class Indexer:
     @property
     def applied(self) -> int:
         """Number of the last change that the index contains; 0 when it began empty."""
-        return self._label.applied
+        return self._cursor.applied
 
     @property
     def failures(self) -> int:
@@ -201,22 +202,22 @@ class Indexer:
         check_embeddings(
             connection, self._fingerprint, self._space
         )  # the database may have been re-embedded since it was opened
-        if self._label.applied == 0:
+        if self._cursor.applied == 0:
             return self._rebuild(connection)
         if self._files is not None and self._files.changed():
             self._load_newer(connection)
-        if self._whole and self._is_of(connection, self._label):
+        if self._whole and self._is_of(connection, self._cursor):
             return sum(self._pulled(connection))
         _log.warning("the vector index does not match the history of %s; reading it anew", self._database.location)
         return self._rebuild(connection)
 
-    def _is_of(self, connection: Connection, label: Label) -> bool:
-        return feed.follows(connection, label.applied, label.nonce)
+    def _is_of(self, connection: Connection, cursor: Cursor) -> bool:
+        return follow.is_known(connection, cursor)
 
     def _pulled(self, connection: Connection) -> Iterator[int]:
-        while (window := feed.window(connection, self._label.applied, self._space)) is not None:
+        for window in follow.windows(connection, self._cursor, self._space):
             self._apply(window.rows)
-            self._label = Label(self._fingerprint, window.until, window.nonce)
+            self._cursor = window.cursor
             self._behind += window.count
             self._pending += window.count
             yield window.count
@@ -233,14 +234,14 @@ class Indexer:
         self._index, self._whole = index, True
 
     def _rebuild(self, connection: Connection, progress: Callable[[int, int], None] | None = None) -> int:
-        last = feed.last(connection, self._fingerprint)
+        end = follow.last(connection, self._fingerprint)
         total, told = count(connection, self._space), progress or self._progress
         index = self._index
         if index is None:
             index = self._made(self._dimensions or first_length(connection, self._space))
         if index is not None:
             self._fill(index, connection, lambda done: None if told is None else told(done, total))
-        self._label = _NOTHING if last is None else Label(self._fingerprint, last.applied, last.nonce)
+        self._cursor = end
         self._index, self._whole = index, True
         self._behind = self._pending = total
         return total
@@ -302,24 +303,24 @@ class Indexer:
     def _merge(self) -> bool:
         with self._merging:
             with self._pulling:
-                index, label = self._index, self._label
-                if not isinstance(index, Mergeable) or label.applied == 0 or not self._whole:
+                index, cursor = self._index, self._cursor
+                if not isinstance(index, Mergeable) or cursor.applied == 0 or not self._whole:
                     return False
                 contents, self._pending = (
                     index.contents,
                     0,
                 )  # also if it fails: the next attempt comes after as many changes
             if self._files is None:
-                self._put_in_place(Generation(label, contents.in_memory()))
+                self._put_in_place(Generation(cursor, contents.in_memory()))
                 return False
-            return self._written(self._files, contents, label)
+            return self._written(self._files, contents, cursor)
 
-    def _written(self, files: Generations, contents: Contents, label: Label) -> bool:
+    def _written(self, files: Generations, contents: Contents, cursor: Cursor) -> bool:
         with files.merging() as alone:
             if not alone:
                 return False
-            files.publish(contents, label)
-            if not self._holds_nothing_erased(files, label):
+            files.publish(contents, cursor)
+            if not self._holds_nothing_erased(files, cursor):
                 return False
             generation = files.latest(self._fingerprint)
         if generation is not None:
@@ -332,19 +333,19 @@ class Indexer:
 
     def _take_up(self, generation: Generation, connection: Connection) -> None:
         """Hold a generation, and what has changed since it was made."""
-        label, dimensions = generation.label, generation.segment.rows.vectors.shape[1]
-        if not self._is_of(connection, label):
+        cursor, dimensions = generation.cursor, generation.segment.rows.vectors.shape[1]
+        if not self._is_of(connection, cursor):
             return
         contents, pending = Contents.of(generation.segment, dimensions), 0
-        while (window := feed.window(connection, label.applied, self._space)) is not None:
+        for window in follow.windows(connection, cursor, self._space):
             batch = as_batch(window.rows, dimensions)
             check_batch(batch, dimensions)
             contents, pending = contents.after(batch), pending + window.count
-            label = Label(self._fingerprint, window.until, window.nonce)
+            cursor = window.cursor
         index = self._factory(dimensions) if self._index is None else self._index
         if isinstance(index, Mergeable) and index.dimensions == dimensions:
             index.hold(contents, self._mend)
-            self._index, self._label, self._whole = index, label, True
+            self._index, self._cursor, self._whole = index, cursor, True
             self._behind = self._pending = pending
 
     def _mend(self) -> None:
@@ -353,13 +354,13 @@ class Indexer:
         self._failures += 1
         self.rebuild()
 
-    def _holds_nothing_erased(self, files: Generations, label: Label) -> bool:
+    def _holds_nothing_erased(self, files: Generations, cursor: Cursor) -> bool:
         # Contract: looked at after it was published, since whoever erases removes the files after having written down that
         # he does; and where nobody can tell, they go. `test_none_stays_that_nobody_can_tell_to_be_clean`
         clean = False
         try:
             with self._database.read() as connection:
-                clean = erased_until(connection) <= label.applied
+                clean = erased_until(connection) <= cursor.applied
         finally:
             if not clean:
                 files.remove()
@@ -376,7 +377,7 @@ class Indexer:
             generation = self._files.latest(self._fingerprint)
             if generation is None:
                 return
-            if erased_until(connection) <= generation.label.applied:
+            if erased_until(connection) <= generation.cursor.applied:
                 self._take_up(generation, connection)
             else:  # what a process leaves behind that was killed between writing it and looking
                 self._files.remove()

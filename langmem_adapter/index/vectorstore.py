@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from langmem_adapter.index.base import Pks, Scores, Vectors
     from langmem_adapter.index.stores import Held, Store
     from langmem_adapter.storage.database import Database
-    from langmem_adapter.storage.feed import Cursor, Rows
+    from langmem_adapter.storage.feed import Rows
+    from langmem_adapter.storage.follow import Cursor
 
 __all__ = ["VectorStoreIndex", "memory_id"]
 

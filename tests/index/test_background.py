@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.index.base import Batch, Vectors
     from langmem_adapter.index.contents import Contents
-    from langmem_adapter.index.generations import Label
+    from langmem_adapter.storage.follow import Cursor
 
 D = 16
 PRINT = f"hash:{D}"
@@ -35,9 +35,9 @@ class Watched(Generations):
 
     writing: Callable[[], None]
 
-    def publish(self, contents: Contents, label: Label) -> None:
+    def publish(self, contents: Contents, cursor: Cursor) -> None:
         self.writing()
-        super().publish(contents, label)
+        super().publish(contents, cursor)
 
 
 class Breaking(FaissIndex):
@@ -116,7 +116,7 @@ def written(path: Path) -> tuple[int, list[int]]:
     """Up to which change the files beside a database go, and whose vectors they hold."""
     generation = Generations.beside(path, PRINT).latest(PRINT)
     assert generation is not None
-    return generation.label.applied, sorted(generation.segment.catalogue.pks.tolist())
+    return generation.cursor.applied, sorted(generation.segment.catalogue.pks.tolist())
 
 
 class TestMergingBesideChanges:

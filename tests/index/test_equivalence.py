@@ -15,10 +15,11 @@ from langmem_adapter.index.base import Batch
 from langmem_adapter.index.contents import Contents
 from langmem_adapter.index.exact import ExactIndex
 from langmem_adapter.index.faiss import FaissIndex
-from langmem_adapter.index.generations import Generations, Label
+from langmem_adapter.index.generations import Generations
+from langmem_adapter.storage.follow import Cursor
 
 D = 4
-LABEL = Label("hash:4", 1, b"12345678")
+CURSOR = Cursor(1, b"12345678", "hash:4")
 _pk = st.integers(0, 60)
 _scope = st.integers(0, 5)
 _pks = st.sets(_pk, max_size=20)
@@ -76,7 +77,7 @@ class SideBySide(RuleBasedStateMachine):
     def merge(self, mapped: bool) -> None:  # noqa: FBT001 - Hypothesis gives it by name
         """Into the next generation of its files."""
         files = Generations(self.folder / "x.index", mapped=mapped)
-        files.publish(self.fast.contents, LABEL)
+        files.publish(self.fast.contents, CURSOR)
         self._hold(files)
 
     @rule()
@@ -91,7 +92,7 @@ class SideBySide(RuleBasedStateMachine):
             self.fast.update(Batch(pks, self.plain.scopes_of(pks), self.plain.vectors(pks), gone))
 
     def _hold(self, files: Generations) -> bool:
-        generation = files.latest(LABEL.fingerprint)
+        generation = files.latest(CURSOR.fingerprint)
         if generation is not None:
             self.fast.hold(Contents.of(generation.segment, D))
         return generation is not None

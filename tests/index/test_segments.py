@@ -22,10 +22,11 @@ from langmem_adapter.index.base import Batch
 from langmem_adapter.index.build import open_index
 from langmem_adapter.index.contents import Contents
 from langmem_adapter.index.faiss import FaissIndex
-from langmem_adapter.index.generations import Generations, Label
+from langmem_adapter.index.generations import Generations
 from langmem_adapter.index.indexer import Indexer
 from langmem_adapter.index.segment import SegmentError, block_rows
 from langmem_adapter.storage.database import Database
+from langmem_adapter.storage.follow import Cursor
 from tests.cases import each
 from tests.index.book import Book
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 D = 12
 COUNT = 50
-LABEL = Label("hash:12", 4711, b"\x00\x01nonce\xff")
+CURSOR = Cursor(4711, b"\x00\x01nonce\xff", "hash:12")
 NOBODY = np.empty(0, np.int64)
 
 
@@ -51,7 +52,7 @@ def index(make_vectors: Any, make_batch: Any) -> FaissIndex:
 @pytest.fixture
 def files(index: FaissIndex, tmp_path: Path) -> Generations:
     made = Generations(tmp_path / "memory.index")
-    made.publish(index.contents, LABEL)
+    made.publish(index.contents, CURSOR)
     return made
 
 
@@ -91,7 +92,7 @@ class TestFormat:
         again = opened(Generations(files.manifest, mapped=mapped))
         assert again is not None and same(again, index)
         generation = files.latest("hash:12")
-        assert generation is not None and generation.label == LABEL
+        assert generation is not None and generation.cursor == CURSOR
 
     def test_rows_lie_by_scope_and_within_it_by_pk(self, files: Generations) -> None:
         generation = files.latest("hash:12")
@@ -105,7 +106,7 @@ class TestFormat:
         index = FaissIndex(D)
         index.update(make_batch(range(count), cycle_of(count), make_vectors(count, D)))
         for change in range(3):
-            files.publish(index.contents, LABEL)
+            files.publish(index.contents, CURSOR)
             again = opened(files)
             assert again is not None and same(again, index)
             index = again
@@ -114,7 +115,7 @@ class TestFormat:
 
     def test_an_empty_index_is_kept_too(self, tmp_path: Path) -> None:
         files = Generations(tmp_path / "x.index")
-        files.publish(FaissIndex(D).contents, LABEL)
+        files.publish(FaissIndex(D).contents, CURSOR)
         again = opened(files)
         assert again is not None and len(again) == 0
         assert again.search(np.ones(D, np.float32), 3, scopes=[1]).pks.tolist() == []
@@ -188,7 +189,7 @@ class TestDamage:
         files, rows = Generations(tmp_path / "x.index"), block_rows(D)
         index = FaissIndex(D)
         index.update(make_batch(range(2 * rows), (n // rows for n in range(2 * rows)), make_vectors(2 * rows, D)))
-        files.publish(index.contents, LABEL)
+        files.publish(index.contents, CURSOR)
         with segment_of(files).open("r+b") as file:
             file.seek(-3, os.SEEK_END)
             file.write(b"x")
@@ -258,7 +259,7 @@ class TestWriting:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))  # Python ignores SIGXFSZ: a write fails with EFBIG
         try:
             with pytest.raises(OSError, match="too large"):
-                files.publish(index.contents, LABEL)
+                files.publish(index.contents, CURSOR)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         assert sorted(files.manifest.parent.iterdir()) == before
@@ -270,13 +271,13 @@ class TestWriting:
     ) -> None:
         monkeypatch.setattr(shutil, "disk_usage", lambda _: type("Usage", (), {"free": 1000}))
         with pytest.raises(OSError, match=r"needs .* bytes, 1,000 are free"):
-            files.publish(index.contents, LABEL)
+            files.publish(index.contents, CURSOR)
 
     def test_a_link_in_its_place_is_replaced_and_not_followed(self, index: FaissIndex, tmp_path: Path) -> None:
         victim, files = tmp_path / "victim", Generations(tmp_path / "x.index")
         victim.write_text("mine")
         files.manifest.symlink_to(victim)
-        files.publish(index.contents, LABEL)
+        files.publish(index.contents, CURSOR)
         assert victim.read_text() == "mine"
         assert not files.manifest.is_symlink()
 
