@@ -85,7 +85,10 @@ class Settings(BaseSettings):
         busy_timeout: Seconds to wait for another process's write; `inf` waits without an end.
         sweep_minutes: How long an expired memory may still be listed with `include_expired` before it is deleted (its history
             stays), and how often an open memory looks for such ones; 0, and `inf`, never delete them unasked.
-        snapshot_every: Changes after which the vector index writes a snapshot; it also does when closed.
+        merge_after: Changes after which the vector index writes its files anew; it also does when it is closed, and when the
+            interpreter ends.
+        map_index: Whether the index's file is mapped, so that processes share its memory. `False` reads it into memory: for
+            network disks, and for systems that cannot replace a file which is mapped.
         redis_url: A Redis server that keeps copies of conversations for half an hour, as `"redis://localhost:6379/0"` (extra
             `redis`); the database stays the truth.
         otel_scopes: Whether spans of OpenTelemetry say whose memory it is (`user.id`, `gen_ai.agent.id`,
@@ -124,7 +127,8 @@ class Settings(BaseSettings):
     trace_days: float = Field(default=30.0, ge=0, le=36_500)
     busy_timeout: float = Field(default=30.0, gt=0)
     sweep_minutes: float = Field(default=60.0, ge=0)
-    snapshot_every: int = Field(default=5_000, ge=1)
+    merge_after: int = Field(default=5_000, ge=1)
+    map_index: bool = True
     redis_url: str | None = None
     otel_scopes: bool = False
     trust_folder: bool = False

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Generic, Literal, TypeAlias, TypeVar
@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Final, Generic, Literal, TypeAlias, TypeVar
 from langmem_adapter._version import __version__
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.settings import wants_content
-from langmem_adapter.twins import Plan
+from langmem_adapter.twins import Outcome, Plan, aattempt, attempt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
     from types import ModuleType
 
@@ -42,7 +42,7 @@ __all__ = [
     "FOUND",
     "Observed",
     "Operation",
-    "Outcome",
+    "Tally",
     "Telemetry",
     "api",
     "trace_id",
@@ -75,7 +75,7 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome(Generic[R]):
+class Tally(Generic[R]):
     """How the result of an operation is read.
 
     Attributes:
@@ -131,46 +131,40 @@ class Telemetry:
         self._store = store
         self._scopes = scopes
 
-    def observed(self, plan: Plan[R], operation: Operation, outcome: Outcome[R]) -> Plan[R]:
+    def observed(self, plan: Plan[R], operation: Operation, tally: Tally[R]) -> Plan[R]:
         """A plan that is observed, if anybody looks.
 
         Args:
             plan: What is done.
             operation: What it is called.
-            outcome: How its result is read.
+            tally: How its result is read.
         """
         if not self.observers and api() is None:
             return plan
 
         def run() -> R:
-            with self._observing(operation, outcome) as kept:
-                kept.append(plan.run())
-            return kept[0]
+            with self._span(operation) as span:
+                return self._tell(operation, tally, span, time.perf_counter(), attempt(plan.run))
 
         async def arun() -> R:
-            with self._observing(operation, outcome) as kept:
-                kept.append(await plan.arun())
-            return kept[0]
+            with self._span(operation) as span:
+                began = time.perf_counter()
+                return self._tell(operation, tally, span, began, await aattempt(plan.arun))
 
         return Plan(run, arun)
 
-    @contextmanager
-    def _observing(self, operation: Operation, outcome: Outcome[R]) -> Iterator[list[R]]:
-        kept: list[R] = []
-        began, failed = time.perf_counter(), None
-        with self._span(operation) as span:
-            try:
-                yield kept
-            except BaseException as error:
-                failed = type(error).__name__
-                raise
-            finally:
-                told = (outcome.count(kept[0]), outcome.usage(kept[0])) if kept else ()
-                seen = Observed(operation.name, time.perf_counter() - began, failed, *told)
-                for observer in self.observers:
-                    observer(seen)
-                if span is not None and span.is_recording():
-                    _end(span, seen, outcome.records(kept[0]) if kept and wants_content() else ())
+    def _tell(self, operation: Operation, tally: Tally[R], span: Span | None, began: float, outcome: Outcome[R]) -> R:
+        done = outcome.error is None
+        failed = None if done else type(outcome.error).__name__
+        told = (tally.count(outcome.result), tally.usage(outcome.result)) if done else ()
+        seen = Observed(operation.name, time.perf_counter() - began, failed, *told)
+        for observer in self.observers:
+            observer(seen)
+        if span is not None and span.is_recording():
+            _end(span, seen, tally.records(outcome.result) if done and wants_content() else ())
+        if outcome.error is not None:
+            raise outcome.error
+        return outcome.result
 
     def _span(self, operation: Operation) -> AbstractContextManager[Span | None]:
         trace = api()
@@ -248,25 +242,23 @@ def _together(results: Sequence[AddResult | Exception]) -> Usage:
     return sum({id(result.usage): result.usage for result in _done(results)}.values(), Usage())
 
 
-ADDED: Final[Outcome[AddResult]] = Outcome(
+ADDED: Final[Tally[AddResult]] = Tally(
     count=lambda result: len(_changes([result])),
     records=lambda result: _of_changes(result.results),
     usage=lambda result: result.usage,
 )
 """Of `add`; facts that changed nothing are not counted."""
-ADDED_EACH: Final[Outcome[list[AddResult | Exception]]] = Outcome(
+ADDED_EACH: Final[Tally[list[AddResult | Exception]]] = Tally(
     count=lambda results: len(_changes(results)),
     records=lambda results: _of_changes(_changes(results)),
     usage=_together,
 )
 """Of `add_many`."""
-FOUND: Final[Outcome[SearchResults]] = Outcome(count=len, records=_of_hits)
+FOUND: Final[Tally[SearchResults]] = Tally(count=len, records=_of_hits)
 """Of `search`."""
-CHANGED: Final[Outcome[Change]] = Outcome(count=lambda _: 1, records=lambda change: _of_changes([change]))
+CHANGED: Final[Tally[Change]] = Tally(count=lambda _: 1, records=lambda change: _of_changes([change]))
 """Of an edit."""
-CHANGED_EACH: Final[Outcome[list[Change | Exception]]] = Outcome(
-    count=len, records=lambda ends: _of_changes(_done(ends))
-)
+CHANGED_EACH: Final[Tally[list[Change | Exception]]] = Tally(count=len, records=lambda ends: _of_changes(_done(ends)))
 """Of many edits, those that failed among them: what was attempted is counted."""
-COUNTED: Final[Outcome[int]] = Outcome(count=int)
+COUNTED: Final[Tally[int]] = Tally(count=int)
 """Of what tells a number."""

@@ -13,9 +13,10 @@ import functools
 import inspect
 from concurrent.futures import Future
 from contextvars import copy_context
+from dataclasses import dataclass
 from threading import Thread
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, TypeVar, cast
 
 from langmem_adapter.errors import UnknownArgumentError
 from langmem_adapter.records.checks import quoted
@@ -23,7 +24,18 @@ from langmem_adapter.records.checks import quoted
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 
-__all__ = ["Plan", "apart", "awaited", "beside", "in_thread", "planned", "refuse_unknown"]
+__all__ = [
+    "Outcome",
+    "Plan",
+    "aattempt",
+    "apart",
+    "attempt",
+    "awaited",
+    "beside",
+    "in_thread",
+    "planned",
+    "refuse_unknown",
+]
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -93,21 +105,19 @@ class Plan(Generic[R]):
     def or_else(self, use: Callable[[Exception], Plan[R] | None]) -> Plan[R]:
         """This plan; where it fails, the one that *use* makes of the error, or the error itself where that is `None`."""
 
+        def instead(error: BaseException) -> Plan[R]:
+            other = use(error) if isinstance(error, Exception) else None
+            if other is None:
+                raise error
+            return other
+
         def run() -> R:
-            try:
-                return self.run()
-            except Exception as error:
-                if (instead := use(error)) is None:
-                    raise
-            return instead.run()
+            outcome = attempt(self.run)
+            return outcome.result if outcome.error is None else instead(outcome.error).run()
 
         async def arun() -> R:
-            try:
-                return await self.arun()
-            except Exception as error:
-                if (instead := use(error)) is None:
-                    raise
-            return await instead.arun()
+            outcome = await aattempt(self.arun)
+            return outcome.result if outcome.error is None else await instead(outcome.error).arun()
 
         return Plan(run, arun)
 
@@ -221,14 +231,55 @@ def in_thread(work: Callable[[], R]) -> Future[R]:
 
 
 def _work(work: Callable[[], R], answer: Future[R]) -> None:
-    try:
-        answer.set_result(work())
-    except StopIteration as error:  # no coroutine can raise it, and asyncio never hands it on
+    outcome = attempt(work)
+    if outcome.error is None:
+        answer.set_result(outcome.result)
+    elif isinstance(outcome.error, StopIteration):  # no coroutine can raise it, and asyncio never hands it on
         told = RuntimeError("StopIteration was raised where an answer was due")
-        told.__cause__ = error
+        told.__cause__ = outcome.error
         answer.set_exception(told)
-    except BaseException as error:  # noqa: BLE001 - whoever waits for the answer raises it
-        answer.set_exception(error)
+    else:
+        answer.set_exception(outcome.error)
+
+
+# ── outcomes ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+# Contract: here alone any error is caught, whatever it is. Who asks for an outcome gives its error to whoever waits for the
+# result, or raises it: nothing is swallowed. tests/test_twins.py::test_an_outcome_keeps_every_error
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[R]):
+    """What came of a call: its result, or its error.
+
+    Attributes:
+        result: What it gave; of no meaning where it failed.
+        error: What it raised; `None` where it did not.
+    """
+
+    result: R
+    error: BaseException | None = None
+
+
+def attempt(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Outcome[R]:
+    """Call something whose error belongs to somebody else.
+
+    Example:
+        >>> attempt(int, "7").result, attempt(int, "seven").error
+        (7, ValueError("invalid literal for int() with base 10: 'seven'"))
+    """
+    try:
+        return Outcome(call(*args, **kwargs))
+    except BaseException as error:  # noqa: BLE001 - see the contract above
+        return Outcome(cast("R", None), error)
+
+
+async def aattempt(call: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs) -> Outcome[R]:
+    """The async twin of `attempt`."""
+    try:
+        return Outcome(await call(*args, **kwargs))
+    except BaseException as error:  # noqa: BLE001 - see the contract above
+        return Outcome(cast("R", None), error)
 
 
 # ── signatures ───────────────────────────────────────────────────────────────────────────────────────────────────────

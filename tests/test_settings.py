@@ -231,7 +231,7 @@ def test_other_programs_variables_are_none_of_our_business(here: Path, monkeypat
 @pytest.mark.parametrize(
     ("name", "value"),
     [("candidate_tokens", 999), ("candidate_tokens", 100_001), ("candidate_tokens", "many"),
-     ("ranking", '{"words": 2}'), ("index", "hnsw"), ("attempts", 0), ("busy_timeout", 0), ("snapshot_every", 0),
+     ("ranking", '{"words": 2}'), ("index", "hnsw"), ("attempts", 0), ("busy_timeout", 0), ("merge_after", 0),
      ("model", None)],
 )  # fmt: skip
 def test_a_value_out_of_range_is_refused_by_name(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from langmem_adapter.errors import InvalidInputError, UnknownArgumentError
-from langmem_adapter.twins import Plan, awaited, planned
+from langmem_adapter.twins import Plan, aattempt, attempt, awaited, planned
 
 
 class Kettle:
@@ -124,3 +124,27 @@ def test_both_twins_follow_one_plan_also_in_a_subclass() -> None:
             return "much " + super()._boiled(litres, kelvin, tea)
 
     assert Big().boil(9).startswith("much") and asyncio.run(Big().aboil(9)).startswith("much")
+
+
+class TestOutcome:
+    @pytest.mark.parametrize(
+        "error", [ValueError("no"), KeyboardInterrupt(), SystemExit(3), StopIteration(), GeneratorExit()]
+    )
+    def test_an_outcome_keeps_every_error(self, error: BaseException) -> None:
+        def fail() -> int:
+            raise error
+
+        async def afail() -> int:
+            raise error
+
+        assert attempt(fail).error is error
+        if not isinstance(error, StopIteration):  # which no coroutine can raise
+            assert asyncio.run(aattempt(afail)).error is error
+
+    def test_a_result_is_kept_as_it_is(self) -> None:
+        async def answer() -> list[int]:
+            return given
+
+        given = [1]
+        assert attempt(lambda: given).result is given
+        assert asyncio.run(aattempt(answer)).result is given

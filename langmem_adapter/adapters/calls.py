@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from langchain_core.runnables import Runnable
@@ -130,14 +131,19 @@ def _runtime() -> object:
         return None
 
 
-@contextmanager
-def _noting(doing: str, on_error: OnError) -> Iterator[None]:
-    try:
-        yield
-    except GraphBubbleUp:  # no failure: the graph pauses
-        raise
-    except Exception as error:
-        # Whatever a model's client raises: these errors share no base. The log has the traceback.
-        if on_error == "raise":
-            raise
-        _log.error("memory failed to %s; the call goes on without", doing, exc_info=error)
+@dataclass(frozen=True, slots=True)
+class _noting:  # noqa: N801 - used like a function
+    """Whatever a model's client raises: these errors share no base. The log has the traceback."""
+
+    doing: str
+    on_error: OnError
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> bool:
+        # What bubbles up is no failure: the graph pauses.
+        if not isinstance(error, Exception) or isinstance(error, GraphBubbleUp) or self.on_error == "raise":
+            return False
+        _log.error("memory failed to %s; the call goes on without", self.doing, exc_info=error)
+        return True

@@ -111,8 +111,8 @@ def _index(call: Call, database: "Database") -> Iterator[Check]:
     with database.read() as connection:
         mark, dimensions = _mark(call) or meta.get(connection, meta.EMBEDDINGS), meta.dimensions(connection)
     if mark is not None:
-        every, kind = call.settings.snapshot_every, call.settings.index
-        with closing(open_feed(database, kind, fingerprint=mark, dimensions=dimensions, snapshot_every=every)) as feed:
+        every, kind = call.settings.merge_after, call.settings.index
+        with closing(open_feed(database, kind, fingerprint=mark, dimensions=dimensions, merge_after=every)) as feed:
             yield index(feed, database.path)
 
 

@@ -15,7 +15,7 @@ from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.records.work import Decision
 from langmem_adapter.storage import memories
 from langmem_adapter.storage.writes import Write
-from langmem_adapter.telemetry import CHANGED, CHANGED_EACH, COUNTED, Operation, Outcome
+from langmem_adapter.telemetry import CHANGED, CHANGED_EACH, COUNTED, Operation, Tally
 from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:
@@ -262,7 +262,7 @@ class Editing(Wired):
     asweep = awaited(sweep)
 
 
-_ERASED: Final[Outcome[Erasure]] = Outcome(count=lambda erased: erased.memories)
+_ERASED: Final[Tally[Erasure]] = Tally(count=lambda erased: erased.memories)
 _UPDATE: Final = {"memory_id", "text", "metadata", "expires_at", *SCOPE_FIELDS}
 
 

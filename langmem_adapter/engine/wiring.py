@@ -20,8 +20,8 @@ from langmem_adapter.engine.modes import warn_of_defaults
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.forks import cached_property
 from langmem_adapter.index.build import open_feed, open_index
+from langmem_adapter.index.generations import erase
 from langmem_adapter.index.indexer import Indexer
-from langmem_adapter.index.snapshot import erase
 from langmem_adapter.knowledge.evidence import GraphEvidence
 from langmem_adapter.knowledge.memory import GraphMemory
 from langmem_adapter.pipeline.build import Parts, build_pipeline
@@ -41,7 +41,7 @@ from langmem_adapter.storage.moments import unreadable
 from langmem_adapter.storage.tables import metadata
 from langmem_adapter.storage.writes import Write
 from langmem_adapter.telemetry import Telemetry
-from langmem_adapter.twins import Plan, apart, beside
+from langmem_adapter.twins import Plan, apart, attempt, beside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -162,7 +162,8 @@ class Engine:
             index,
             fingerprint=mark,
             dimensions=dimensions,
-            snapshot_every=self.settings.snapshot_every,
+            merge_after=self.settings.merge_after,
+            mapped=self.settings.map_index,
         )
         self.searcher = Searcher(
             self.database,
@@ -322,9 +323,14 @@ class Engine:
         """
         with self._opening:
             if (space.name, mark) not in self._feeds:
-                make, every = partial(open_index, "faiss"), self.settings.snapshot_every
-                indexer = Indexer(self.database, make, fingerprint=mark, space=space, snapshot_every=every)
-                self._feeds[space.name, mark] = indexer
+                self._feeds[space.name, mark] = Indexer(
+                    self.database,
+                    partial(open_index, "faiss"),
+                    fingerprint=mark,
+                    space=space,
+                    mapped=self.settings.map_index,
+                    merge_after=self.settings.merge_after,
+                )
             return self._feeds[space.name, mark]
 
     def verify(self) -> Verification:
@@ -356,11 +362,10 @@ class Engine:
 
 
 def _close(part: Closing, errors: list[BaseException]) -> None:
-    try:
-        part.close()
-    except BaseExceptionGroup as group:
-        errors.extend(group.exceptions)
-    except Exception as error:  # noqa: BLE001 - raised by `close`, with those of the others
+    error = attempt(part.close).error
+    if isinstance(error, BaseExceptionGroup):
+        errors.extend(error.exceptions)
+    elif error is not None:
         errors.append(error)
 
 

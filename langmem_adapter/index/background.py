@@ -52,7 +52,9 @@ class Background:
     def wait(self) -> None:
         """Wait until what is running has finished."""
         thread = self._thread
-        while thread is not None and thread.is_alive():  # in rounds, so that a Ctrl-C is seen: see `BackgroundWriter`
+        # Contract: in rounds, so that a Ctrl-C is seen: see `BackgroundWriter`.
+        # `test_closing_waits_for_it_and_leaves_everything_written`
+        while thread is not None and thread.is_alive():
             thread.join(timeout=1)
 
     def close(self) -> None:

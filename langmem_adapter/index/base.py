@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Iterator
+    from collections.abc import Callable, Collection, Hashable
 
     from sqlalchemy import Connection
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Batch",
-    "Compactable",
     "Found",
     "Loadable",
     "Pks",
@@ -195,7 +194,7 @@ class VectorFeed(Protocol):
         """Compare the index with the database."""
 
     def snapshot(self) -> bool:
-        """Write a snapshot, where there is such a thing, and tell whether one was written."""
+        """Write the index to its file, where it has one, and tell whether that was done."""
 
     def close(self) -> None:
         """Finish; the object is of no use afterwards."""
@@ -207,20 +206,3 @@ class Loadable(VectorIndex, Protocol):
 
     def adopt(self, batch: Batch) -> None:
         """Hold what *batch* holds and nothing else, its rows as they lie there; nobody may write to its arrays from then on."""
-
-
-@runtime_checkable
-class Compactable(VectorIndex, Protocol):
-    """An index whose rows get out of order by changes, and can be put back in order while it is searched."""
-
-    @property
-    def fragmented(self) -> bool:
-        """Whether so many rows are out of order that `compact` pays."""
-
-    def compact(self) -> Iterator[int]:
-        """Put rows that are searched together beside each other; nothing that the index says changes.
-
-        Yields:
-            After each step, which takes milliseconds, the number of rows in place. Searches and updates come in between, if
-            the caller pauses, and it may stop at any step.
-        """

@@ -50,7 +50,8 @@ def open_feed(
     *,
     fingerprint: str,
     dimensions: int | None,
-    snapshot_every: int,
+    merge_after: int,
+    mapped: bool = True,
 ) -> VectorFeed:
     """An index and what keeps it in step with the database.
 
@@ -59,7 +60,8 @@ def open_feed(
         index: `"faiss"` or `"exact"` in this process, `"pgvector"` inside Postgres, or any LangChain vector store.
         fingerprint: Of the embedding model in use.
         dimensions: Length of the vectors; `None` takes it from the first memory.
-        snapshot_every: Changes after which an index of this process writes a snapshot.
+        merge_after: Changes after which an index of this process writes its files anew.
+        mapped: Whether its file is mapped; else it is read into memory.
 
     Raises:
         EmbeddingMismatchError: The vectors kept have another length.
@@ -69,7 +71,9 @@ def open_feed(
     """
     if index in ("faiss", "exact"):
         make = partial(open_index, index)
-        return Indexer(database, make, fingerprint=fingerprint, dimensions=dimensions, snapshot_every=snapshot_every)
+        return Indexer(
+            database, make, fingerprint=fingerprint, dimensions=dimensions, mapped=mapped, merge_after=merge_after
+        )
     return SharedIndexer(database, _shared(database, index), fingerprint=fingerprint, dimensions=dimensions)
 
 

@@ -3,46 +3,47 @@
 Nobody pushes into an index. Whoever is about to search calls `Indexer.pull`: a cheap look at the database's version, and
 only if somebody committed, the rows named by the changes since the last one applied, as they now stand. Applying a change
 twice does no harm, and a change that was undone (a backup restored) shows in its nonce: then everything is read anew. The
-snapshot with its applied change number is what Chroma's persisted index and Qdrant's shards keep, too.
+files with their applied change number are what Chroma's persisted index and Qdrant's shards keep, too.
 """
 
 from __future__ import annotations
 
+import atexit
 import logging
 import threading
+import weakref
 from typing import TYPE_CHECKING, Final
-
-import numpy as np
 
 from langmem_adapter.errors import LangmemAdapterError
 from langmem_adapter.index.background import Background
-from langmem_adapter.index.base import Batch, Compactable, Loadable
+from langmem_adapter.index.base import Loadable
+from langmem_adapter.index.checks import check_batch
 from langmem_adapter.index.compare import compared
+from langmem_adapter.index.contents import Contents, Mergeable
+from langmem_adapter.index.generations import Generation, Generations
 from langmem_adapter.index.rows import as_batch, count, first_length, length, read_all
-from langmem_adapter.index.snapshot import Draft, Label, load, snapshot_path, sweep
-from langmem_adapter.storage import feed
+from langmem_adapter.storage import feed, follow
 from langmem_adapter.storage.erasure import erased_until
+from langmem_adapter.storage.follow import NOTHING
 from langmem_adapter.storage.meta import check_embeddings, comparable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
-    from pathlib import Path
 
     from sqlalchemy import Connection
 
     from langmem_adapter.index.base import VectorIndex, Verification
-    from langmem_adapter.index.snapshot import Snapshot
     from langmem_adapter.storage.database import Database
     from langmem_adapter.storage.feed import Rows, Space
+    from langmem_adapter.storage.follow import Cursor
 
 __all__ = ["Indexer"]
 
 _log = logging.getLogger("langmem_adapter")
 
-_SHARE: Final = 10
-_LOOK: Final = 1_000  # changes after which the order is looked at: asking a protocol takes longer than a small search
-_PAUSE: Final = 0.005  # seconds between two steps of compaction, about as long as one takes: searches go on
-_NOTHING: Final = Label("", 0, b"")
+_SHARE: Final = 10  # of so many memories one has changed: time to merge
+_WORTH: Final = 100  # the same when it is closed: fewer changes are read again sooner than all rows are written
+_open: weakref.WeakSet[Indexer] = weakref.WeakSet()
 
 
 class Indexer:
@@ -50,18 +51,19 @@ class Indexer:
 
     Where the vectors kept are those of another model it is open, empty, and every pull is refused.
 
-    At first it loads the snapshot, if there is one that fits; what it lacks comes from the database. Later snapshots are
-    written, and the index is put in order, by a thread in the background; `close` waits for it.
+    At first it opens the latest generation of its files, if there is one that fits; what it lacks comes from the database.
+    Later ones are written by a thread in the background, by `close`, and when the interpreter ends.
 
     Args:
         database: The truth, its tables made.
         index_factory: Makes an empty index for vectors of a given length.
-        fingerprint: Of the embedding model in use; a snapshot made with another one is not loaded.
+        fingerprint: Of the embedding model in use; files made with another one are not opened.
         dimensions: Length of the vectors; `None` takes it from the first row.
         space: What it is an index of; by default of the memories.
-        path: The snapshot's file; by default beside an SQLite file, and none for a database in memory or on a server.
-        snapshot_every: Changes after which a snapshot is written, or a tenth of the index where that is more.
-        progress: Called while everything is read anew (at the start without a usable snapshot, after a restored backup)
+        files: Where it is kept; by default beside an SQLite file, and nowhere for a database in memory or on a server.
+        mapped: Whether its file is mapped; else it is read into memory.
+        merge_after: Changes after which a generation is written, or a tenth of the index where that is more.
+        progress: Called while everything is read anew (at the start without usable files, after a restored backup)
             with the number of memories read and of all.
 
     Raises:
@@ -77,8 +79,9 @@ class Indexer:
         fingerprint: str,
         dimensions: int | None = None,
         space: Space = feed.VECTORS,
-        path: Path | None = None,
-        snapshot_every: int = 5_000,
+        files: Generations | None = None,
+        mapped: bool = True,
+        merge_after: int = 5_000,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
         self._database = database
@@ -86,29 +89,30 @@ class Indexer:
         self._fingerprint = fingerprint
         self._dimensions = dimensions
         self._space = space
-        self._path = path or _beside(database, fingerprint, space)
-        self._every = snapshot_every
+        self._files = files or _beside(database, fingerprint, space, mapped=mapped)
+        self._every = merge_after
         self._progress = progress
-        self._pulling = threading.Lock()
-        self._saving = threading.Lock()
+        # Contract: whoever holds it, and nobody else, moves the cursor and writes to the index; a thread may take it again,
+        # since a damaged block may be met while rows are compared. `test_verify_mends_what_it_finds_damaged`
+        self._pulling = threading.RLock()
+        self._merging = threading.Lock()
         self._background = Background("langmem-adapter index")
         self._index = None if dimensions is None else index_factory(dimensions)
-        self._label = self._saved = _NOTHING
-        self._newest = _NOTHING  # the last change that a row may show; after the label only while a snapshot is fresh
+        self._cursor = NOTHING
         self._version: Hashable = None
         self._whole = True  # False while it is neither the old state nor the new
-        self._pending = self._unlooked = 0  # changes since a snapshot was due, and since the order was looked at
+        self._behind = self._pending = (
+            0  # changes since the segment was made, and since somebody tried to make the next
+        )
         self._failures = 0
         if comparable(database, fingerprint, space):  # else the first pull says so: what needs no vectors goes on
             self._load()
             self.pull()
+        _open.add(self)
 
     @property
     def index(self) -> VectorIndex | None:
-        """The index; `None` as long as the length of its vectors is unknown, hence no memory exists.
-
-        Take it anew for each search: a rebuild puts another one in its place.
-        """
+        """The index; `None` as long as the length of its vectors is unknown, hence no memory exists."""
         return self._index
 
     @property
@@ -123,12 +127,17 @@ class Indexer:
     @property
     def applied(self) -> int:
         """Number of the last change that the index contains; 0 when it began empty."""
-        return self._label.applied
+        return self._cursor.applied
 
     @property
-    def snapshot_failures(self) -> int:
-        """How many snapshots could not be read or written; each was logged, none did harm."""
+    def failures(self) -> int:
+        """How many times its files could not be read or written; each was logged, none did harm."""
         return self._failures
+
+    @property
+    def inherited(self) -> bool:
+        """Whether it belongs to the process that this one was forked from."""
+        return self._database.inherited
 
     # ── following ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -146,21 +155,29 @@ class Indexer:
             StorageError: The database failed; the index is as it was.
         """
         done = self._catch_up()
-        if done:
-            self._tidy_if_due(done)
+        if done and self._is_due():
+            self._background.start(self._merge_in_background)
         return done
 
     def _catch_up(self) -> int:
-        version = self._database.version()  # before reading: what is committed meanwhile is left for the next pull
-        if version == self._version:
+        # Contract: asked before reading, so that what is committed meanwhile is left for the next pull.
+        # `test_two_threads_pull_once_each_and_agree`
+        version = self._database.version()
+        intact = self._is_intact()
+        if version == self._version and intact:
             return 0
         with self._pulling, self._database.read() as connection:
-            done = self._follow(connection)
+            done = self._follow(connection) if intact else self._rebuild(connection)
             self._version = version
         return done
 
+    def _is_intact(self) -> bool:
+        # Contract: reading behind the end of a mapped file kills the process, so its size is looked at before each search; who
+        # cuts the file off while it is being read is not found out. `test_a_file_cut_off_while_it_is_open_is_noticed`
+        return not isinstance(self._index, Mergeable) or self._index.contents.segment.rows.whole
+
     def rebuild(self, progress: Callable[[int, int], None] | None = None) -> int:
-        """Read everything anew into a fresh index, which then takes the old one's place.
+        """Read everything anew, out of the database alone.
 
         Args:
             progress: Called after each batch with the number of memories read and of all; by default the indexer's own.
@@ -185,22 +202,23 @@ class Indexer:
         check_embeddings(
             connection, self._fingerprint, self._space
         )  # the database may have been re-embedded since it was opened
-        if self._label.applied == 0:
+        if self._cursor.applied == 0:
             return self._rebuild(connection)
-        if self._whole and self._same_lineage(connection):
+        if self._files is not None and self._files.changed():
+            self._load_newer(connection)
+        if self._whole and self._is_of(connection, self._cursor):
             return sum(self._pulled(connection))
         _log.warning("the vector index does not match the history of %s; reading it anew", self._database.location)
         return self._rebuild(connection)
 
-    def _same_lineage(self, connection: Connection) -> bool:
-        return feed.follows(connection, self._newest.applied, self._newest.nonce)
+    def _is_of(self, connection: Connection, cursor: Cursor) -> bool:
+        return follow.is_known(connection, cursor)
 
     def _pulled(self, connection: Connection) -> Iterator[int]:
-        while (window := feed.window(connection, self._label.applied, self._space)) is not None:
+        for window in follow.windows(connection, self._cursor, self._space):
             self._apply(window.rows)
-            self._label = Label(self._fingerprint, window.until, window.nonce)
-            if window.until > self._newest.applied:
-                self._newest = self._label
+            self._cursor = window.cursor
+            self._behind += window.count
             self._pending += window.count
             yield window.count
 
@@ -209,43 +227,52 @@ class Indexer:
         if index is None:
             return
         batch = as_batch(rows, index.dimensions)
-        self._whole = False  # if this is interrupted half-way, the next pull reads everything anew
+        # Contract: an update that is interrupted half-way is never merged or gone on from: the next pull reads everything anew.
+        # `test_an_update_that_was_interrupted_half_way_makes_it_read_everything_anew`
+        self._whole = False
         index.update(batch)
         self._index, self._whole = index, True
 
     def _rebuild(self, connection: Connection, progress: Callable[[int, int], None] | None = None) -> int:
-        last = feed.last(connection, self._fingerprint)
+        end = follow.last(connection, self._fingerprint)
         total, told = count(connection, self._space), progress or self._progress
-        index = self._made(self._dimensions or first_length(connection, self._space))
-        if index is not None and total:
+        index = self._index
+        if index is None:
+            index = self._made(self._dimensions or first_length(connection, self._space))
+        if index is not None:
             self._fill(index, connection, lambda done: None if told is None else told(done, total))
-        self._label = self._newest = _NOTHING if last is None else Label(self._fingerprint, last.applied, last.nonce)
-        self._index, self._whole, self._pending = index, True, total
+        self._cursor = end
+        self._index, self._whole = index, True
+        self._behind = self._pending = total
         return total
 
     def _fill(self, index: VectorIndex, connection: Connection, progress: Callable[[int], None]) -> None:
-        _put_all(index, read_all(connection, self._space, index.dimensions, progress))
+        batch = read_all(connection, self._space, index.dimensions, progress)
+        if isinstance(index, Loadable):
+            index.adopt(batch)
+        else:
+            index.clear()
+            index.update(batch)
 
     def _made(self, dimensions: int | None) -> VectorIndex | None:
         return None if dimensions is None else self._factory(dimensions)
 
-    # ── snapshots ───────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── its files ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def snapshot(self) -> bool:
-        """Bring the index up to date and write a snapshot, after one that is being written has been finished.
+        """Bring the index up to date and merge it into a new segment, which is written where the index has files.
 
-        A failure is logged and counted, never raised: a snapshot only spares time.
+        A failure is logged and counted, never raised: the files only spare time.
 
         Returns:
-            Whether it was written; not if it failed, if there is nothing to write, or no place for it.
+            Whether a file was written; not if it failed, if there is nothing to write, no place for it, or somebody else is
+            writing one.
         """
-        if self._path is None:
-            return False
         try:
             self._catch_up()  # what others deleted, or erased, must not come back to the disk
-            return self._save(self._path)
+            return self._merge()
         except (OSError, LangmemAdapterError) as error:
-            self._fail("was not written", error)
+            self._fail("were not written", error)
             return False
 
     def settle(self) -> None:
@@ -253,97 +280,124 @@ class Indexer:
         self._background.wait()
 
     def close(self) -> None:
-        """Wait for the background thread, and write a snapshot if anything changed since the last one."""
+        """Wait for the background thread, and write what has changed, where that is more than a hundredth."""
+        _open.discard(self)
         self._background.close()
-        if self._label != self._saved:
+        self.finish()
+
+    def finish(self) -> None:
+        """Write what has changed, where that is more than a hundredth."""
+        if self._files is not None and self._behind and self._behind >= self._size() // _WORTH:
             self.snapshot()
 
-    def _tidy_if_due(self, done: int) -> None:
-        self._unlooked += done
-        look = self._unlooked >= _LOOK
-        if look:
-            self._unlooked = 0
-        if self._is_due() or (look and self._disordered() is not None):
-            self._background.start(self._tidy)
-
     def _is_due(self) -> bool:
-        size = 0 if self._index is None else len(self._index)
-        return self._path is not None and self._pending >= max(self._every, size // _SHARE)
+        return self._pending >= max(self._every, self._size() // _SHARE)
 
-    def _disordered(self) -> Compactable | None:
-        return self._index if isinstance(self._index, Compactable) and self._index.fragmented else None
+    def _size(self) -> int:
+        return 0 if self._index is None else len(self._index)
 
-    def _tidy(self) -> None:
-        disordered = self._disordered()
-        if disordered is not None:
-            for _ in disordered.compact():
-                if self._background.pause(_PAUSE):
-                    return  # closing: order can wait, and closing writes the snapshot
+    def _merge_in_background(self) -> None:
         if self._is_due():
             self.snapshot()
 
-    def _save(self, path: Path) -> bool:
-        self._pending = 0  # also if it fails: the next attempt comes after as many changes, not at once
-        with self._saving, Draft(path) as draft:
+    def _merge(self) -> bool:
+        with self._merging:
             with self._pulling:
-                index, label = self._index, self._label
-                if index is None or label.applied == 0 or not self._whole:
+                index, cursor = self._index, self._cursor
+                if not isinstance(index, Mergeable) or cursor.applied == 0 or not self._whole:
                     return False
-            draft.write(index, label)  # pulls go on meanwhile; what they change is applied again after loading
-            with self._pulling:
-                if index is not self._index or not self._whole:  # read anew, or interrupted half-way
-                    return False
-                newest = self._newest
-            draft.publish(newest)
-            self._saved = label
-        return self._holds_nothing_erased(path, label)
+                contents, self._pending = (
+                    index.contents,
+                    0,
+                )  # also if it fails: the next attempt comes after as many changes
+            if self._files is None:
+                self._put_in_place(Generation(cursor, contents.in_memory()))
+                return False
+            return self._written(self._files, contents, cursor)
 
-    def _holds_nothing_erased(self, path: Path, label: Label) -> bool:
-        # Contract: looked at after it was published, since whoever erases removes the snapshots after having written down that
-        # he does; and where nobody can tell, it goes. `test_none_stays_that_nobody_can_tell_to_be_clean`
+    def _written(self, files: Generations, contents: Contents, cursor: Cursor) -> bool:
+        with files.merging() as alone:
+            if not alone:
+                return False
+            files.publish(contents, cursor)
+            if not self._holds_nothing_erased(files, cursor):
+                return False
+            generation = files.latest(self._fingerprint)
+        if generation is not None:
+            self._put_in_place(generation)
+        return True
+
+    def _put_in_place(self, generation: Generation) -> None:
+        with self._pulling, self._database.read() as connection:
+            self._take_up(generation, connection)
+
+    def _take_up(self, generation: Generation, connection: Connection) -> None:
+        """Hold a generation, and what has changed since it was made."""
+        cursor, dimensions = generation.cursor, generation.segment.rows.vectors.shape[1]
+        if not self._is_of(connection, cursor):
+            return
+        contents, pending = Contents.of(generation.segment, dimensions), 0
+        for window in follow.windows(connection, cursor, self._space):
+            batch = as_batch(window.rows, dimensions)
+            check_batch(batch, dimensions)
+            contents, pending = contents.after(batch), pending + window.count
+            cursor = window.cursor
+        index = self._factory(dimensions) if self._index is None else self._index
+        if isinstance(index, Mergeable) and index.dimensions == dimensions:
+            index.hold(contents, self._mend)
+            self._index, self._cursor, self._whole = index, cursor, True
+            self._behind = self._pending = pending
+
+    def _mend(self) -> None:
+        """Put what the database says in the place of a segment that is damaged."""
+        _log.warning("the vector index's file beside %s is damaged; reading it anew", self._database.location)
+        self._failures += 1
+        self.rebuild()
+
+    def _holds_nothing_erased(self, files: Generations, cursor: Cursor) -> bool:
+        # Contract: looked at after it was published, since whoever erases removes the files after having written down that
+        # he does; and where nobody can tell, they go. `test_none_stays_that_nobody_can_tell_to_be_clean`
         clean = False
         try:
             with self._database.read() as connection:
-                clean = erased_until(connection) <= label.applied
+                clean = erased_until(connection) <= cursor.applied
         finally:
             if not clean:
-                path.unlink(missing_ok=True)
-                self._saved = _NOTHING
+                files.remove()
         return clean
 
     def _load(self) -> None:
-        if self._path is None:
+        with self._pulling, self._database.read() as connection:
+            self._load_newer(connection)
+
+    def _load_newer(self, connection: Connection) -> None:
+        if self._files is None:
             return
         try:
-            snapshot = load(self._path, self._fingerprint)
-            if snapshot is not None:
-                self._adopt(snapshot)
-                self._holds_nothing_erased(self._path, snapshot.label)
-        except LangmemAdapterError as error:
-            self._fail("is not used, the database is read instead", error)
-        try:
-            sweep(self._path)
-        except OSError as error:
-            self._fail("has leftovers that cannot be removed", error)
-
-    def _adopt(self, snapshot: Snapshot) -> None:
-        index = self._factory(self._dimensions or snapshot.vectors.shape[1])
-        _put_all(index, Batch(snapshot.pks, snapshot.scopes, snapshot.vectors, np.empty(0, np.int64)))
-        self._index, self._newest = index, snapshot.newest
-        self._label = self._saved = snapshot.label
+            generation = self._files.latest(self._fingerprint)
+            if generation is None:
+                return
+            if erased_until(connection) <= generation.cursor.applied:
+                self._take_up(generation, connection)
+            else:  # what a process leaves behind that was killed between writing it and looking
+                self._files.remove()
+        except (OSError, LangmemAdapterError) as error:
+            self._fail("are not used, the database is read instead", error)
 
     def _fail(self, what: str, error: Exception) -> None:
         self._failures += 1
-        _log.warning("the vector index's snapshot %s %s: %s", self._path, what, error)
+        files = self._database.location if self._files is None else self._files.manifest
+        _log.warning("the vector index's files %s %s: %s", files, what, error)
 
 
-def _beside(database: Database, fingerprint: str, space: Space) -> Path | None:
+def _beside(database: Database, fingerprint: str, space: Space, *, mapped: bool) -> Generations | None:
     mark = fingerprint if space is feed.VECTORS else f"{space.name} {fingerprint}"
-    return snapshot_path(database.path, mark) if database.path else None
+    return Generations.beside(database.path, mark, mapped=mapped) if database.path else None
 
 
-def _put_all(index: VectorIndex, batch: Batch) -> None:
-    if isinstance(index, Loadable):
-        index.adopt(batch)
-    else:
-        index.update(batch)
+@atexit.register
+def _finish_all() -> None:
+    """Let a program that never closes its memory open it warm the next time."""
+    for indexer in list(_open):
+        if not indexer.inherited:
+            indexer.finish()

@@ -40,7 +40,8 @@ from langmem_adapter.index.base import Found
 from langmem_adapter.index.checks import check_batch, check_dimensions, check_k, check_query
 from langmem_adapter.index.compare import compared
 from langmem_adapter.index.rows import as_batch
-from langmem_adapter.storage.feed import TEXTS, VECTORS, all_rows, lock_of
+from langmem_adapter.storage.feed import TEXTS, VECTORS, all_rows
+from langmem_adapter.storage.follow import lock_of
 from langmem_adapter.storage.tables import MEMORIES, memories
 
 try:
@@ -57,7 +58,8 @@ if TYPE_CHECKING:
 
     from langmem_adapter.index.base import Batch, Pks, Scores, Vectors, Verification
     from langmem_adapter.storage.database import Database
-    from langmem_adapter.storage.feed import Cursor, Rows
+    from langmem_adapter.storage.feed import Rows
+    from langmem_adapter.storage.follow import Cursor
 
 __all__ = ["PgVectorIndex", "require"]
 

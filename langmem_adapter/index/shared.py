@@ -20,8 +20,7 @@ from sqlalchemy import bindparam, func, select
 
 from langmem_adapter.errors import StorageError
 from langmem_adapter.index.base import VectorView, Verification
-from langmem_adapter.storage import feed
-from langmem_adapter.storage.feed import Cursor
+from langmem_adapter.storage import feed, follow
 from langmem_adapter.storage.meta import check_embeddings, comparable
 from langmem_adapter.storage.sqlite import open_file
 from langmem_adapter.storage.tables import memories
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.storage.database import Database
     from langmem_adapter.storage.feed import Rows
+    from langmem_adapter.storage.follow import Cursor
 
 __all__ = ["SharedIndex", "SharedIndexer"]
 
@@ -168,7 +168,9 @@ class SharedIndexer:
             EmbeddingMismatchError: A new vector has another length.
             StorageError: The database or the index failed; the cursor stands where it stood, nothing is lost.
         """
-        version = self._database.version()  # before reading: what is committed meanwhile is left for the next pull
+        # Contract: asked before reading, so that what is committed meanwhile is left for the next pull.
+        # `test_each_change_is_applied_once_whoever_pulls`
+        version = self._database.version()
         with self._pulling:
             if version == self._version:
                 return 0
@@ -218,7 +220,7 @@ class SharedIndexer:
             return False
         with self._database.read() as connection:
             kept = self._kept(self._index, connection)
-            if kept is None or kept != feed.last(connection, self._fingerprint):
+            if kept is None or kept != follow.last(connection, self._fingerprint):
                 return False
             if kept != self._cursor and not self._index.holds(connection, kept):
                 return False
@@ -240,22 +242,23 @@ class SharedIndexer:
             _log.warning("the index %s is not where its cursor says; reading everything anew", index.name)
             return self._refill(index, turn)
         done = 0
-        while (window := feed.window(turn.connection, turn.cursor.applied, feed.TEXTS)) is not None:
+        for window in follow.windows(turn.connection, turn.cursor, feed.TEXTS):
             index.take(turn.connection, window.rows)
-            turn.cursor = Cursor(window.until, window.nonce, self._fingerprint)
+            turn.cursor = window.cursor
             done += window.count
         return done
 
     def _fits(self, index: SharedIndex, connection: Connection, cursor: Cursor) -> bool:
-        if cursor.fingerprint != self._fingerprint or not feed.follows(connection, cursor.applied, cursor.nonce):
+        if cursor.fingerprint != self._fingerprint or not follow.is_known(connection, cursor):
             return False
         # Somebody else moved it, or we have just come: is it really this index that was fed?
         return cursor == self._cursor or index.holds(connection, cursor)
 
     def _refill(self, index: SharedIndex, turn: _Turn, progress: Callable[[int, int], None] | None = None) -> int:
-        end = feed.last(turn.connection, self._fingerprint)
-        # Writers go on meanwhile: what is newer than the cursor comes again, and is counted, as a change.
-        total = 0 if end is None else int(turn.connection.execute(_UP_TO, {"until": end.applied}).scalar_one())
+        end = follow.last(turn.connection, self._fingerprint)
+        # Contract: the cursor is taken before the rows are read: writers go on meanwhile, and what is newer comes again, as a
+        # change. `test_many_feeders_of_one_store_miss_nothing`
+        total = int(turn.connection.execute(_UP_TO, {"until": end.applied}).scalar_one())
         index.refill(turn.connection, lambda done: None if progress is None else progress(done, total))
         index.settle(turn.connection)
         turn.cursor = end
@@ -266,8 +269,8 @@ class SharedIndexer:
             with self._database.read() as connection:
                 check_embeddings(connection, self._fingerprint)
                 vector = connection.execute(_FIRST_VECTOR).scalar()
-                end = feed.last(connection, self._fingerprint)
-            self._seen = 0 if end is None else end.applied
+                end = follow.last(connection, self._fingerprint)
+            self._seen = end.applied
             self._index = None if vector is None else self._factory(len(vector) // _NUMBER)
         return self._index
 
@@ -284,26 +287,27 @@ class SharedIndexer:
 
     @contextmanager
     def _turn_on_postgres(self, index: SharedIndex) -> Iterator[_Turn]:
-        with self._database.derived(feed.lock_of(index.name)) as connection:
+        with self._database.derived(follow.lock_of(index.name)) as connection:
             kept = self._kept(index, connection)
             turn = _Turn(connection, kept)
             yield turn
             if turn.cursor is not None and turn.cursor != kept and not index.private:
-                feed.put(connection, index.name, turn.cursor)
+                follow.put(connection, index.name, turn.cursor)
 
     @contextmanager
     def _turn_on_sqlite(self, index: SharedIndex) -> Iterator[_Turn]:
-        # Not the database's own write lock: writers would have to wait for a store at the other end of a network.
+        # Contract: not the database's own write lock, since writers would have to wait for a store at the other end of a
+        # network; a lock of its own, for this index. `test_whoever_waits_too_long_for_another_feeder_is_told`
         with self._alone(index):
             with self._database.read() as connection:
                 kept = self._kept(index, connection)
                 turn = _Turn(connection, kept)
                 yield turn
             if turn.cursor is not None and turn.cursor != kept and not index.private:
-                self._database.write(partial(feed.put, name=index.name, cursor=turn.cursor))
+                self._database.write(partial(follow.put, name=index.name, cursor=turn.cursor))
 
     def _kept(self, index: SharedIndex, connection: Connection) -> Cursor | None:
-        return self._cursor if index.private else feed.get(connection, index.name)
+        return self._cursor if index.private else follow.get(connection, index.name)
 
     @contextmanager
     def _alone(self, index: SharedIndex) -> Iterator[None]:
@@ -312,7 +316,7 @@ class SharedIndexer:
             yield
             return
         path = self._database.path
-        lock = path.with_name(f"{path.name}.{feed.lock_of(index.name) % 2**64:016x}.lock")
+        lock = path.with_name(f"{path.name}.{follow.lock_of(index.name) % 2**64:016x}.lock")
         try:
             with closing(open_file(lock, timeout=self._patience)) as connection:
                 connection.execute("BEGIN EXCLUSIVE")

@@ -7,7 +7,6 @@ every LangChain `VectorStore` knows, which do not include a filter: there the ca
 from __future__ import annotations
 
 import inspect
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -129,17 +128,19 @@ def opened(store: VectorStore) -> Store:
     return _Any(store)
 
 
-@contextmanager
-def _translated(kind: str) -> Iterator[None]:
+@dataclass(frozen=True, slots=True)
+class _translated:  # noqa: N801 - used like a function
     """A store raises whatever its driver raises: all of it, and nothing of ours, becomes a `StorageError`."""
-    try:
-        yield
-    except LangmemAdapterError:
-        raise
-    except Exception as error:
-        raise StorageError(
-            f"the vector store {kind} failed: {type(error).__name__}: {cleaned(str(error))}", transient=True
-        ) from error
+
+    kind: str
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, Exception) and not isinstance(error, LangmemAdapterError):
+            told = f"the vector store {self.kind} failed: {type(error).__name__}: {cleaned(str(error))}"
+            raise StorageError(told, transient=True) from error
 
 
 # ── Qdrant ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -45,7 +45,9 @@ class Best:
 
 def cosines(vectors: Vectors, query: Vectors) -> Scores:
     """The product of each unit vector with the query; equal vectors get equal scores wherever they stand."""
-    scores: Scores = np.einsum("ij,j->i", vectors, query)  # not `@`: BLAS sums a block's last rows in another order
+    # Contract: equal vectors have equal scores wherever they stand, so not `@`: BLAS sums a block's last rows in another order.
+    # `test_ties_go_to_the_lower_pk`
+    scores: Scores = np.einsum("ij,j->i", vectors, query)
     return scores
 
 

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from langmem_adapter.index.base import Pks, Scores, Vectors
     from langmem_adapter.index.stores import Held, Store
     from langmem_adapter.storage.database import Database
-    from langmem_adapter.storage.feed import Cursor, Rows
+    from langmem_adapter.storage.feed import Rows
+    from langmem_adapter.storage.follow import Cursor
 
 __all__ = ["VectorStoreIndex", "memory_id"]
 
@@ -79,7 +80,9 @@ class VectorStoreIndex:
         self._dimensions: Final = check_dimensions(dimensions)
         self._exact_up_to = exact_up_to
         self._reading: _Session = database.read
-        self._lock = ReadWriteLock()  # stores inside this process move their arrays while they write
+        # Contract: stores inside this process move their arrays while they write: nobody searches one meanwhile.
+        # `test_many_feeders_of_one_store_miss_nothing`
+        self._lock = ReadWriteLock()
         self._same_model = False
 
     @property

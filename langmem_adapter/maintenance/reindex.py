@@ -20,7 +20,7 @@ from langmem_adapter.arguments import bounded
 from langmem_adapter.embedding.embedder import Embedder
 from langmem_adapter.embedding.resolve import embedding_limits, fingerprint, resolve_embeddings
 from langmem_adapter.errors import ConflictError, StorageError
-from langmem_adapter.index.snapshot import erase
+from langmem_adapter.index.generations import erase
 from langmem_adapter.settings import Settings, chosen_database
 from langmem_adapter.storage import meta
 from langmem_adapter.storage.database import Database

@@ -9,6 +9,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
+from langmem_adapter.twins import attempt
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -70,12 +72,11 @@ class Following:
         self._away = not self._mirror.follow(self._stop, every=self._every)
 
     def _attempt(self, work: Callable[[], object]) -> None:
-        try:
-            work()
-        except Exception as error:  # noqa: BLE001 - of two databases and an embedding model; nobody else would see it
+        error = attempt(work).error
+        if error is not None:
             self._tell(error)
 
-    def _tell(self, error: Exception) -> None:
+    def _tell(self, error: BaseException) -> None:
         self._away = True
         level = logging.DEBUG if str(error) == self._told else logging.WARNING
         _log.log(level, "the graph is not mirrored now: %s", error)

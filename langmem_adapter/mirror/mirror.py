@@ -17,7 +17,7 @@ from langmem_adapter.mirror.dialects import Dialect
 from langmem_adapter.mirror.rows import Batch
 from langmem_adapter.mirror.target import Mark, Overtaken, Server, Target
 from langmem_adapter.records.checks import quoted
-from langmem_adapter.storage import feed
+from langmem_adapter.storage import feed, follow
 from langmem_adapter.storage.graph.tables import ENTITIES, RELATIONS
 from langmem_adapter.storage.scopes import key_of
 from langmem_adapter.twins import Plan, awaited, planned
@@ -190,8 +190,8 @@ class Mirror:
 
     def _run(self, progress: Callable[[int, int], None]) -> MirrorReport:
         with self._database.read() as connection:
-            birth, newest = feed.birth(connection), feed.last(connection, "")
-        if birth is None or newest is None:  # nothing ever happened here
+            birth, newest = feed.birth(connection), follow.last(connection)
+        if birth is None:  # nothing ever happened here
             return MirrorReport()
         lineage = birth.hex()
         key = blake2b(f"{lineage}/{self._about}".encode(), digest_size=16).hexdigest()
@@ -229,7 +229,7 @@ class _Run:
         """The mark in the target, a new one where it is not of this history."""
         mark = self.target.mark()
         with self.database.read() as connection:
-            if mark is not None and feed.follows(connection, mark.applied, bytes.fromhex(mark.nonce)):
+            if mark is not None and follow.is_known(connection, mark.cursor):
                 return mark
         self.report = replace(self.report, rebuilt=True)
         self.target.prepare()
@@ -282,18 +282,18 @@ class _Run:
     def _follow(self, mark: Mark) -> int:
         """Follow the feed to its end; the mark moves with what is written, and once more at the end."""
         now = mark
-        while (step := self._next(now.applied)) is not None:
+        while (step := self._next(now.cursor)) is not None:
             named, batch = step
-            now = Mark(named.until, named.nonce.hex())
+            now = Mark(named.cursor.applied, named.cursor.nonce.hex())
             if batch.any:
                 mark = self._write(mark, now, batch)
         if now is not mark:
             self._write(mark, now, Batch())
         return now.applied
 
-    def _next(self, applied: int) -> tuple[feed.Named, Batch] | None:
+    def _next(self, cursor: follow.Cursor) -> tuple[follow.Named, Batch] | None:
         with self.database.read() as connection:
-            named = feed.named(connection, applied, _SPACES, _CHANGES)
+            named = follow.named(connection, cursor, _SPACES, _CHANGES)
             return None if named is None else (named, rows.batch_of(connection, self.scope, named.rows))
 
 

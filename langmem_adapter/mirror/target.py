@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
 from langmem_adapter.mirror.bolt import COLLISIONS, already_there, manner, translated
 from langmem_adapter.mirror.dialects import Statements, dialect_of, schema
+from langmem_adapter.storage.follow import Cursor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -53,6 +54,11 @@ class Mark:
     phase: Phase = "follow"
     place: int = 0
     turn: str = field(default_factory=lambda: secrets.token_hex(8))
+
+    @property
+    def cursor(self) -> Cursor:
+        """The same, as readers of the feed have it."""
+        return Cursor(self.applied, bytes.fromhex(self.nonce))
 
     def moved(self, phase: Phase, place: int) -> Mark:
         """The next one of a target that is being filled."""

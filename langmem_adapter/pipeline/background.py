@@ -30,6 +30,7 @@ from langmem_adapter.errors import InvalidInputError, StorageError, noted_on
 from langmem_adapter.pipeline.parse import as_list
 from langmem_adapter.pipeline.run import run_of
 from langmem_adapter.records.checks import quoted
+from langmem_adapter.twins import Outcome, attempt
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -284,15 +285,15 @@ class BackgroundWriter:
         return None
 
     def _write(self, chat: _Chat) -> None:
-        result, error = _attempt(self._add, **chat.arguments)
-        failed = [] if error is None else [FailedWrite(chat.arguments, error)]
+        outcome = attempt(self._add, **chat.arguments)
+        failed = [] if outcome.error is None else [FailedWrite(chat.arguments, outcome.error)]
         with self._changed:
             self._failed += failed
             del self._writing[chat.key]
             self._telling.add(chat)
             self._changed.notify_all()
         for future in chat.futures:
-            rude = _attempt(_settle, future, result, error)[1]
+            rude = attempt(_settle, future, outcome).error
             if rude is not None:
                 _log.error("what was to be done after a write of %s failed: %s", chat, type(rude).__name__)
         with self._changed:
@@ -300,25 +301,18 @@ class BackgroundWriter:
             self._changed.notify_all()
         for write in failed:
             _log.error("a background write of %s failed: %s", chat, type(write.error).__name__)
-            clumsy = _attempt(self._on_error, write)[1]
+            clumsy = attempt(self._on_error, write).error
             if clumsy is not None:
                 self._untold.extend((write.error, clumsy))
 
 
-def _attempt(call: Callable[..., T], *given: Any, **named: Any) -> tuple[T | None, BaseException | None]:
-    try:
-        return call(*given, **named), None
-    except BaseException as error:  # noqa: BLE001 - it goes to whoever waits; a worker outlives it
-        return None, error
-
-
-def _settle(future: Future[AddResult], result: Any, error: BaseException | None) -> None:
+def _settle(future: Future[AddResult], outcome: Outcome[AddResult]) -> None:
     if not future.set_running_or_notify_cancel():
         return
-    if error is None:
-        future.set_result(result)
+    if outcome.error is None:
+        future.set_result(outcome.result)
     else:
-        future.set_exception(error)
+        future.set_exception(outcome.error)
 
 
 def _copy(value: Any) -> Any:

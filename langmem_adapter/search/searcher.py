@@ -30,9 +30,8 @@ from langmem_adapter.search.smalltalk import asks_for, newest
 from langmem_adapter.search.versions import newest_first
 from langmem_adapter.search.window import lift
 from langmem_adapter.statements.attributes import attributes
-from langmem_adapter.storage import memories
+from langmem_adapter.storage import follow, memories
 from langmem_adapter.storage.graph.rivals import rivals
-from langmem_adapter.storage.roll import last_change
 from langmem_adapter.text import topics
 from langmem_adapter.tracing import is_heard, shown, stage
 from langmem_adapter.twins import Plan, beside
@@ -149,7 +148,7 @@ class Searcher:
         with self._database.read() as connection:
             everything = whole(connection, scope, most)
             if everything is not None:
-                return neighbourhood(connection, scope, facts, everything, seen=last_change(connection).seq)
+                return neighbourhood(connection, scope, facts, everything, seen=follow.last(connection).applied)
         vectors = self._embedder.vectors(facts)
         version = self._pulled()
         seen = self._indexer.applied

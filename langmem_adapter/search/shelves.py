@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from langmem_adapter.search.shelf import Postings, Roll, Shelf
-from langmem_adapter.storage import lexical, meta, roll
+from langmem_adapter.storage import follow, lexical, meta, roll
 from langmem_adapter.storage.scopes import expand
+from langmem_adapter.storage.tables import MEMORIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -34,13 +35,13 @@ class Standing:
     Attributes:
         shelf: The memories.
         scope_ids: The scopes that it was read from.
-        label: The last change that it contains.
+        cursor: The last change that it contains.
         version: What `Database.version` said before it was read or looked at last.
     """
 
     shelf: Shelf
     scope_ids: tuple[int, ...]
-    label: roll.Label
+    cursor: follow.Cursor
     version: Hashable
 
 
@@ -110,26 +111,26 @@ def loader(connect: Callable[[], Connection], scope_ids: tuple[int, ...]) -> Loa
 
 def _caught_up(connection: Connection, scope: Scope, version: Hashable, old: Standing | None) -> Standing:
     language = meta.language_of(connection)
-    changed = None if old is None else roll.changed_since(connection, old.label)
+    changed = None if old is None else follow.changed(connection, old.cursor, MEMORIES, roll.MOST)
     if old is None or changed is None or old.shelf.language != language:
         return _read(connection, scope, version, language)
-    label, pks = roll.last_change(connection), np.array(changed, np.int64)
+    cursor, pks = follow.last(connection), np.array(changed, np.int64)
     rows = roll.of_memories(connection, changed) if changed else []
     scope_ids = _joined(connection, scope, old.scope_ids, {row.scope_id for row in rows})
     rows = [row for row in rows if row.scope_id in scope_ids]
     if not rows and not np.isin(old.shelf.roll.pks, pks).any():
-        return Standing(old.shelf, scope_ids, label, version)
+        return Standing(old.shelf, scope_ids, cursor, version)
     old.shelf.postings.patch(pks, lexical.of_memories(connection, [row.pk for row in rows]))
     words = roll.word_count(connection, scope_ids)
     shelf = Shelf(old.shelf.roll.changed(pks, rows), words=words, postings=old.shelf.postings, language=language)
-    return Standing(shelf, scope_ids, label, version)
+    return Standing(shelf, scope_ids, cursor, version)
 
 
 def _read(connection: Connection, scope: Scope, version: Hashable, language: str) -> Standing:
     scope_ids = expand(connection, scope)
     rows = Roll.of(roll.of_scopes(connection, scope_ids))
     shelf = Shelf(rows, words=roll.word_count(connection, scope_ids), postings=Postings(), language=language)
-    return Standing(shelf, scope_ids, roll.last_change(connection), version)
+    return Standing(shelf, scope_ids, follow.last(connection), version)
 
 
 def _joined(connection: Connection, scope: Scope, known: tuple[int, ...], changed: set[int]) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ from collections import deque
 from concurrent.futures import Future
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
 from weakref import WeakSet
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, text
@@ -29,6 +29,7 @@ from langmem_adapter.forks import cached_property
 from langmem_adapter.storage import sqlite
 from langmem_adapter.storage.driver_errors import translated
 from langmem_adapter.storage.urls import UNREADABLE, path_of, url_of
+from langmem_adapter.twins import Outcome, attempt
 
 if TYPE_CHECKING:
     import sqlite3
@@ -43,9 +44,10 @@ if TYPE_CHECKING:
 __all__ = ["Database", "Reading"]
 
 T = TypeVar("T")
-_Outcome: TypeAlias = "tuple[Any, Exception | None]"
 
-_WRITE_LOCK: Final = 0x6C616E676D656D  # "langmem": the advisory lock that every writer on Postgres takes first
+# Contract: every writer on Postgres takes this advisory lock before it draws a change number, so that numbers are committed in
+# their order and no follower of the feed passes over one. `test_no_change_becomes_visible_after_a_later_one`
+_WRITE_LOCK: Final = 0x6C616E676D656D  # "langmem"
 _SESSION: Final = "SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO'; SET LOCAL client_encoding = 'UTF8'"
 _COMMITTED: Final = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"  # else the lock would come after the snapshot
 _MOST_PER_COMMIT: Final = 512
@@ -82,14 +84,14 @@ class _Waiting(Generic[T]):
         """Whether it is to be done now."""
         return self.fresh and self.future.set_running_or_notify_cancel()
 
-    def end(self, result: Any, error: Exception | None) -> None:
+    def end(self, outcome: Outcome[T]) -> None:
         """Tell who waits; who has an end keeps it."""
         if not self.future.running():
             return
-        if error is None:
-            self.future.set_result(result)
+        if outcome.error is None:
+            self.future.set_result(outcome.result)
         else:
-            self.future.set_exception(error)
+            self.future.set_exception(outcome.error)
 
 
 class Reading:
@@ -239,7 +241,8 @@ class Database:
             with self.read() as connection:
                 return tuple(connection.execute(_VERSION).one())
         with self._raw(self.path) as connection:
-            # A number of this connection alone: another one may show the same though something was written between them.
+            # Contract: the number is of this connection alone, another one may show the same though something was written
+            # between them; so the connection's own number goes with it. `test_the_version_changes_with_every_commit_of_anybody`
             return self._polls, connection.execute("PRAGMA data_version").fetchone()[0]
 
     @contextmanager
@@ -274,7 +277,8 @@ class Database:
     async def awrite(self, work: Callable[[Connection], T]) -> T:
         """The async twin of `write`: waiting tasks share one commit, a task cancelled before its turn writes nothing."""
         future = self._enqueue(work)
-        # Soon, not at once: whoever is ready may queue first and share the commit.
+        # Contract: soon, not at once: whoever is ready may queue first.
+        # `test_waiting_tasks_share_one_commit_and_keep_their_own_errors`
         asyncio.get_running_loop().call_soon(self._flush_beside)
         return await asyncio.wrap_future(future)
 
@@ -384,7 +388,7 @@ class Database:
                 self._commit([waiting for waiting in batch if waiting.begins()])
             finally:
                 for waiting in batch:
-                    waiting.end(None, StorageError(f"{self.location}: this write was {_UNKNOWN}"))
+                    waiting.end(Outcome(None, StorageError(f"{self.location}: this write was {_UNKNOWN}")))
                 while self._queue and self._queue[0].future.done():
                     self._queue.popleft()
 
@@ -404,7 +408,8 @@ class Database:
         try:
             while self._queue:
                 self._flush()
-        finally:  # an interrupt ends its batch, not the next one's
+        finally:
+            # Contract: an interrupt ends its batch, not the next one's. `test_an_interrupt_anywhere_leaves_nobody_waiting`
             with self._beside:
                 self._has_thread = False
             if self._queue:
@@ -414,29 +419,40 @@ class Database:
         # Contract: nothing is acknowledged before its commit has returned. `test_who_is_told_that_it_is_written_finds_it`
         if not batch:
             return
-        outcomes: list[_Outcome] = []
-        try:
-            with translated(self.location), self._lone(), self._transaction() as connection:
-                outcomes = [self._attempt(connection, waiting, alone=len(batch) == 1) for waiting in batch]
+        outcomes: list[Outcome[Any]] = []
+        error = attempt(self._commit_all, batch, outcomes).error
+        if error is None:
             self.commits += 1
-        except Exception as error:  # noqa: BLE001 - whoever waits raises it
+        elif not isinstance(error, Exception):  # an interrupt is the caller's own
+            raise error
+        else:
             shared = _broken_off(self.location, error) if outcomes else error
-            outcomes = [(None, shared)] * len(batch)
+            outcomes = [Outcome(None, shared)] * len(batch)
         for waiting, outcome in zip(batch, outcomes, strict=True):
-            waiting.end(*outcome)
+            waiting.end(outcome)
 
-    def _attempt(self, connection: Connection, waiting: _Waiting[Any], *, alone: bool) -> _Outcome:
-        if alone:  # no neighbour to protect: no savepoint, its error rolls the transaction back
-            return waiting.work(connection), None
+    def _commit_all(self, batch: list[_Waiting[Any]], outcomes: list[Outcome[Any]]) -> None:
+        with translated(self.location), self._lone(), self._transaction() as connection:
+            outcomes += [self._attempt(connection, waiting, alone=len(batch) == 1) for waiting in batch]
+
+    def _attempt(self, connection: Connection, waiting: _Waiting[Any], *, alone: bool) -> Outcome[Any]:
+        # Contract: of writers that share a commit each has its own savepoint; one that is alone needs none, its error rolls the
+        # transaction back. `test_a_failed_write_in_a_group_commit_leaves_its_neighbours_alone`
+        if alone:
+            return Outcome(waiting.work(connection))
         savepoint = connection.begin_nested()
-        try:
-            with translated(self.location):
-                result = waiting.work(connection)
-        except Exception as error:  # noqa: BLE001 - whoever waits raises it
+        outcome = attempt(self._translated, waiting.work, connection)
+        if outcome.error is None:
+            savepoint.commit()
+        elif isinstance(outcome.error, Exception):
             savepoint.rollback()
-            return None, error
-        savepoint.commit()
-        return result, None
+        else:
+            raise outcome.error
+        return outcome
+
+    def _translated(self, work: Callable[[Connection], T], connection: Connection) -> T:
+        with translated(self.location):
+            return work(connection)
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:

@@ -1,25 +1,22 @@
-"""The change feed as a follower reads it, and the cursors of followers that keep theirs in the database.
+"""The change feed: what is written into it, and the rows of a space that its changes name.
 
-One feed tells of every space: memories, items of a LangGraph store, entities and relations of the knowledge graph. A follower
-follows one or two of them and reads the rows that its changes name as they now stand. It is at a `Cursor`: the last change it
-has applied, that change's nonce, and the embedding model whose vectors it holds. The nonce tells whether this is still the
-same history: after a backup was restored the numbers go on as if nothing had happened, the nonces do not.
+One feed tells of every space: memories, items of a LangGraph store, entities and relations of the knowledge graph. Who reads it
+on and on is a follower (`storage.follow`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from sqlalchemy import Column, Select, bindparam, func, insert, select, update
+from sqlalchemy import Column, Select, bindparam, func, insert, select
 
 from langmem_adapter.forks import cached_property
 from langmem_adapter.storage.prepared import Prepared
-from langmem_adapter.storage.tables import MEMORIES, changes, cursors, memories
+from langmem_adapter.storage.tables import MEMORIES, changes, memories
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from sqlalchemy import Connection, Row
 
@@ -28,21 +25,11 @@ __all__ = [
     "LAST_SEQ",
     "TEXTS",
     "VECTORS",
-    "Cursor",
-    "Named",
     "Rows",
     "Space",
-    "Window",
     "all_rows",
     "birth",
-    "follows",
-    "get",
-    "last",
     "last_seq",
-    "lock_of",
-    "named",
-    "put",
-    "window",
 ]
 
 Rows: TypeAlias = "Sequence[Row[*tuple[Any, ...]]]"
@@ -122,64 +109,7 @@ TEXTS: Final = Space(MEMORIES, *_COLUMNS, _MODEL, _REMEDY, (memories.c.seq, memo
 """Memories, for an index that keeps the texts as well."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cursor:
-    """How far a follower has come.
-
-    Attributes:
-        applied: Number of the last change that it has applied.
-        nonce: That change's nonce, 8 bytes.
-        fingerprint: Of the embedding model whose vectors it holds.
-    """
-
-    applied: int
-    nonce: bytes
-    fingerprint: str
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Window:
-    """The next changes, as net changes.
-
-    Attributes:
-        rows: Each row of the space that they name, once, as it stands now.
-        count: How many changes they are.
-        until: The last one's number.
-        nonce: Its nonce.
-    """
-
-    rows: Rows
-    count: int
-    until: int
-    nonce: bytes
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Named:
-    """The next changes, as the rows of several spaces that they name.
-
-    Attributes:
-        rows: Pks by space, each once, in the order of their first change.
-        until: The last change's number.
-        nonce: Its nonce.
-    """
-
-    rows: Mapping[str, Sequence[int]]
-    until: int
-    nonce: bytes
-
-
-_NONCE: Final = select(changes.c.nonce).where(changes.c.seq == bindparam("seq"))
 _FIRST: Final = select(changes.c.nonce).order_by(changes.c.seq).limit(1)
-_LAST: Final = select(changes.c.seq, changes.c.nonce).order_by(changes.c.seq.desc()).limit(1)
-_CURSOR: Final = select(cursors.c.applied, cursors.c.nonce, cursors.c.fingerprint)
-_NEXT: Final = (
-    select(changes.c.seq, changes.c.nonce, changes.c.space, changes.c.row)
-    .where(changes.c.seq > bindparam("applied"))
-    .order_by(changes.c.seq)
-)
-
-
 LAST_SEQ: Final = select(func.coalesce(func.max(changes.c.seq), 0))
 """Number of the last change; 0 in an empty database."""
 _LAST_SEQ: Final = Prepared(LAST_SEQ)
@@ -188,12 +118,6 @@ INSERT_CHANGE: Final = Prepared(insert(changes))
 
 
 # ── the feed ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def last(connection: Connection, fingerprint: str) -> Cursor | None:
-    """The cursor of a follower that has applied everything; `None` while nothing ever changed."""
-    row = connection.execute(_LAST).one_or_none()
-    return None if row is None else Cursor(row.seq, row.nonce, fingerprint)
 
 
 def last_seq(connection: Connection) -> int:
@@ -206,59 +130,6 @@ def birth(connection: Connection) -> bytes | None:
     return connection.execute(_FIRST).scalar()
 
 
-def follows(connection: Connection, applied: int, nonce: bytes) -> bool:
-    """Whether the change of this number and nonce is part of this database's history."""
-    return connection.execute(_NONCE, {"seq": applied}).scalar() == nonce
-
-
-def window(connection: Connection, applied: int, space: Space) -> Window | None:
-    """The changes after number *applied*, at most a batch of them; `None` where there are no more.
-
-    Whether the rows are newer than the last of these changes does not matter: those changes come again.
-    """
-    until, number = connection.execute(space.until, {"applied": applied}).one()
-    if not number:
-        return None
-    rows = connection.execute(space.changed, {"applied": applied, "until": until}).all()
-    return Window(rows, number, until, connection.execute(_NONCE, {"seq": until}).scalar_one())
-
-
-def named(connection: Connection, applied: int, spaces: Collection[str], most: int) -> Named | None:
-    """What the changes after number *applied* name, at most so many of them; `None` where there are no more.
-
-    As with `window`, the rows may be newer than these changes.
-    """
-    found = connection.execute(_NEXT.limit(most), {"applied": applied}).all()
-    if not found:
-        return None
-    rows: dict[str, dict[int, None]] = {space: {} for space in spaces}
-    for change in found:
-        if change.space in rows:
-            rows[change.space][change.row] = None
-    return Named({space: list(pks) for space, pks in rows.items()}, found[-1].seq, found[-1].nonce)
-
-
 def all_rows(connection: Connection, space: Space) -> Iterator[Rows]:
     """Every row of a space, in batches, ascending by pk."""
     yield from connection.execute(space.all).partitions()
-
-
-def lock_of(name: str) -> int:
-    """The number of the advisory lock that the followers of one name take on Postgres."""
-    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "big", signed=True)
-
-
-# ── kept cursors ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def get(connection: Connection, name: str) -> Cursor | None:
-    """The cursor of the follower of this name."""
-    row = connection.execute(_CURSOR.where(cursors.c.name == name)).one_or_none()
-    return None if row is None else Cursor(row.applied, row.nonce, row.fingerprint)
-
-
-def put(connection: Connection, name: str, cursor: Cursor) -> None:
-    """Keep a follower's cursor, within a write transaction."""
-    values = {"applied": cursor.applied, "nonce": cursor.nonce, "fingerprint": cursor.fingerprint}
-    if connection.execute(update(cursors).where(cursors.c.name == name).values(values)).rowcount == 0:
-        connection.execute(insert(cursors).values(name=name, **values))

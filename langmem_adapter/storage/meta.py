@@ -218,7 +218,9 @@ def _is_ready(connection: Connection, wanted: str) -> bool:
 
 def _tokenize(connection: Connection, wanted: str | None) -> None:
     wanted = wanted or language_of(connection)
-    if _is_ready(connection, wanted):  # another process was faster
+    # Contract: asked again within the write transaction, since of several who open a file at once another may have been faster.
+    # `test_six_processes_may_open_a_new_file_at_once`
+    if _is_ready(connection, wanted):
         return
     lexical.rebuild(connection, wanted)
     put(connection, _TOKENIZER, TOKENIZER)

@@ -1,17 +1,17 @@
-"""The roll of a scope: what a search asks of every memory, without its text and vector; and what changed since.
+"""The roll of a scope: what a search asks of every memory, without its text and vector.
 
 Each row is pk, scope_id, created_at, updated_at, actor_id, expires_at, memory_type. One index holds all of it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import func, select
 
 from langmem_adapter.storage.prepared import Prepared, any_of
 from langmem_adapter.storage.scopes import of_row
-from langmem_adapter.storage.tables import MEMORIES, changes, memories, scopes
+from langmem_adapter.storage.tables import memories, scopes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MOST",
-    "NOTHING",
-    "Label",
-    "changed_since",
-    "last_change",
     "of_memories",
     "of_scopes",
     "scopes_of",
@@ -35,16 +31,6 @@ __all__ = [
 MOST: Final = 5_000
 """Changes up to which it pays to look at each; beyond, a roll is read anew."""
 
-
-class Label(NamedTuple):
-    """A change of the feed: its number, and the nonce that tells this history from another one."""
-
-    seq: int
-    nonce: bytes
-
-
-NOTHING: Final = Label(0, b"")
-"""Before the first change."""
 
 _ROW: Final = select(
     memories.c.pk,
@@ -57,14 +43,6 @@ _ROW: Final = select(
 )
 _OF_SCOPES: Final = Prepared(_ROW.where(any_of(memories.c.scope_id, "scopes")))
 _OF_MEMORIES: Final = Prepared(_ROW.where(any_of(memories.c.pk, "pks")))
-_NONCE: Final = Prepared(select(changes.c.nonce).where(changes.c.seq == bindparam("seq")))
-_CHANGED: Final = Prepared(
-    select(changes.c.row)
-    .where(changes.c.seq > bindparam("seq"), changes.c.space == MEMORIES)
-    .order_by(changes.c.seq)
-    .limit(MOST + 1)
-)
-_LAST: Final = Prepared(select(changes.c.seq, changes.c.nonce).order_by(changes.c.seq.desc()).limit(1))
 _NAMES: Final = Prepared(
     select(scopes.c.id, scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id).where(any_of(scopes.c.id, "ids"))
 )
@@ -81,26 +59,6 @@ def of_scopes(connection: Connection, scope_ids: Iterable[int]) -> list[Any]:
 def of_memories(connection: Connection, pks: Iterable[int]) -> list[Any]:
     """The rows of some memories; those that are gone are missing."""
     return _OF_MEMORIES.rows(connection, {"pks": list(pks)})
-
-
-def last_change(connection: Connection) -> Label:
-    """The last change, of whatever space; `NOTHING` in an empty database."""
-    row = _LAST.first(connection)
-    return NOTHING if row is None else Label(row.seq, row.nonce)
-
-
-def changed_since(connection: Connection, label: Label) -> list[int] | None:
-    """Pks of the memories that changed after a change.
-
-    Returns:
-        `None` where they are more than `MOST`, or where the change is not part of this database's history any longer (a
-        backup was restored).
-    """
-    row = _NONCE.first(connection, {"seq": label.seq})
-    if label != NOTHING and (row is None or row.nonce != label.nonce):
-        return None
-    rows = _CHANGED.rows(connection, {"seq": label.seq})
-    return None if len(rows) > MOST else list(dict.fromkeys(row.row for row in rows))
 
 
 def scopes_of(connection: Connection, ids: Iterable[int]) -> dict[int, Scope]:

@@ -44,6 +44,7 @@ _GATE: Final = threading.RLock()
 _OPEN: Final[WeakSet[FileConnection]] = WeakSet()
 _HELD: Final[list[FileConnection]] = []  # in use while the process forks
 # Contract: what the child inherits in use is never closed there: SQLite would give back the parent's place in the log.
+# `test_an_inherited_memory_refuses_every_call_at_once_and_closes_without_a_word`
 _INHERITED: Final[list[FileConnection]] = []
 
 
@@ -142,7 +143,8 @@ def _make(path: Path) -> None:
 
 
 def _to_wal(connection: sqlite3.Connection, end: float) -> None:
-    # SQLite does not wait here: while another process recovers the log of a killed one, or closes it, this fails at once.
+    # Contract: SQLite does not wait here: while another process recovers the log of a killed one, or closes it, this fails at
+    # once; so it is tried again. `test_six_processes_may_open_a_new_file_at_once`
     while True:
         try:
             connection.execute("PRAGMA journal_mode=WAL")
@@ -195,7 +197,8 @@ def _give_back(connection: Any, _: object) -> None:
 
 
 def _begin(connection: Connection) -> None:
-    # The driver's own transaction handling is switched off: it begins too late and commits around DDL.
+    # Contract: the driver's own transaction handling is off, since it begins too late and commits around DDL: what is read in a
+    # block is one state. `test_reading_and_opening_go_on_and_do_not_see_the_half_transaction`
     cursor = connection.connection.cursor()
     cursor.execute(f"BEGIN {connection.get_execution_options().get('sqlite_begin', 'DEFERRED')}")
     cursor.close()

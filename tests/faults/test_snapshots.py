@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from langmem_adapter.errors import StorageError
+from langmem_adapter.index.generations import Generations
 from langmem_adapter.memory import Memory
 from langmem_adapter.settings import Settings
 from tests.faults.campaign import copy_database
@@ -35,7 +36,7 @@ Answers = list[tuple[str, Any]]  # a score, or about which
 
 @contextmanager
 def open_memory(path: Path, index: Any = "faiss") -> Iterator[Memory]:
-    settings = Settings(snapshot_every=10_000, trace_days=0)
+    settings = Settings(merge_after=10_000, trace_days=0)
     with Memory(path, embeddings="hash:48", index=index, settings=settings) as memory:
         yield memory
         memory.search("tea", user_id="a")  # what is written at the end is what the last search knew
@@ -54,20 +55,37 @@ def fill(memory: Memory, seed: int, count: int = COUNT) -> list[str]:
     return [str(change.id) for result in memory.add_many(items) for change in getattr(result, "results", ())]
 
 
-def snapshot_of(path: Path) -> Path:
-    (found,) = path.parent.glob(f"{path.name}.*.index")
-    return found
+Files = dict[str, bytes]  # the manifest and the segment of an index, by the ends of their names
+
+
+def files_of(path: Path) -> Files:
+    return {file.name.removeprefix(path.name): file.read_bytes() for file in _beside(path)}
+
+
+def put(path: Path, files: Files) -> None:
+    """Let these lie beside a database, and no others."""
+    for file in _beside(path):
+        file.unlink()
+    for name, data in files.items():
+        path.with_name(path.name + name).write_bytes(data)
+
+
+def _beside(path: Path) -> list[Path]:
+    return [*path.parent.glob(f"{path.name}.*.index"), *path.parent.glob(f"{path.name}.*.faiss")]
+
+
+def _with(files: Files, end: str, data: bytes) -> Files:
+    return {name: data if name.endswith(end) else whole for name, whole in files.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """A database with its snapshot, and what a search of it must give."""
+    """A database with the files of its index, and what a search of it must give."""
 
     path: Path
-    snapshot: Path
-    good: bytes
-    older: bytes
-    other: bytes
+    good: Files
+    older: Files
+    other: Files
     truth: Answers
 
 
@@ -77,7 +95,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     path, other = folder / "memory.db", folder / "other.db"
     with open_memory(path) as memory:
         ids = fill(memory, 1)
-    older = snapshot_of(path).read_bytes()
+    older = files_of(path)
     with open_memory(path) as memory:
         for number, memory_id in enumerate(ids[:40]):
             _ = memory.delete(memory_id) if number % 2 else memory.update(memory_id, f"Sells tea {number}")
@@ -87,9 +105,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
         ids = fill(memory, 2)
         for memory_id in ids[:41]:
             memory.update(memory_id, "Sells stamps")
-    return World(
-        path, snapshot_of(path), snapshot_of(path).read_bytes(), older, snapshot_of(other).read_bytes(), _truth(path)
-    )
+    return World(path, files_of(path), older, files_of(other), _truth(path))
 
 
 def _truth(path: Path) -> Answers:
@@ -160,35 +176,34 @@ def _foreign_index(data: bytes, dice: random.Random) -> bytes:
 DAMAGES = [_cut, _flip, _flip_many, _extend, _swap_blocks, _zero_page, _repeat_part, _noise, _foreign_index]
 
 
-def damaged(world: World, count: int) -> Iterator[tuple[str, bytes]]:
+def damaged(world: World, count: int) -> Iterator[tuple[str, Files]]:
     dice = random.Random(4711)
     made = 0
     while made < count:
-        damage = DAMAGES[made % len(DAMAGES)]
-        data = damage(world.good, dice)
-        if data != world.good:
+        damage, end = DAMAGES[made % len(DAMAGES)], (".index", ".faiss")[made // len(DAMAGES) % 2]
+        (good,) = (data for name, data in world.good.items() if name.endswith(end))
+        data = damage(good, dice)
+        if data != good:
             made += 1
-            yield f"{damage.__name__} {made}", data
+            yield f"{damage.__name__} {made} of {end}", _with(world.good, end, data)
 
 
 @pytest.mark.timeout(600)
-def test_a_damaged_snapshot_never_gives_a_wrong_answer(
-    world: World, bound: Bound, measured: Callable[[str], None]
-) -> None:
+def test_a_damaged_file_never_gives_a_wrong_answer(world: World, bound: Bound, measured: Callable[[str], None]) -> None:
     count = bound(63, long=300)
-    for name, data in damaged(world, count):
-        world.snapshot.write_bytes(data)
+    for name, files in damaged(world, count):
+        put(world.path, files)
         with open_memory(world.path) as memory:
             assert answers(memory) == world.truth, name
             assert memory.verify().ok, name
             assert snapshot_failures(memory) == 1, f"{name}: nobody noticed"
-        assert snapshot_of(world.path).read_bytes() != data, f"{name}: a good one is written at the end"
-    measured(f"snapshots: {count} damaged ones, {count} rebuilt, 0 wrong answers")
+        assert files_of(world.path) != files, f"{name}: good ones are written at the end"
+    measured(f"files of the index: {count} damaged ones, {count} rebuilt, 0 wrong answers")
 
 
 @pytest.mark.parametrize("kind", ["older", "good"])
 def test_a_whole_snapshot_of_this_database_is_used_and_brought_up_to_date(world: World, kind: str) -> None:
-    world.snapshot.write_bytes(getattr(world, kind))
+    put(world.path, getattr(world, kind))
     with open_memory(world.path) as memory:
         assert answers(memory) == world.truth
         assert memory.verify().ok
@@ -196,7 +211,7 @@ def test_a_whole_snapshot_of_this_database_is_used_and_brought_up_to_date(world:
 
 
 def test_the_snapshot_of_another_database_is_not_used(world: World) -> None:
-    world.snapshot.write_bytes(world.other)
+    put(world.path, world.other)
     with open_memory(world.path) as memory:
         assert answers(memory) == world.truth
         assert memory.verify().ok
@@ -206,8 +221,9 @@ def test_the_snapshot_of_another_database_is_not_used(world: World) -> None:
 def test_what_is_no_file_of_ours_is_passed_over(world: World, tmp_path: Path, kind: str) -> None:
     path = tmp_path / "memory.db"
     copy_database(world.path, path)
-    place = path.with_name(world.snapshot.name)
-    (tmp_path / "elsewhere").write_bytes(world.other)
+    place = Generations.beside(path, "hash:48/2").manifest
+    (honest,) = (data for name, data in world.other.items() if name.endswith(".index"))
+    (tmp_path / "elsewhere").write_bytes(honest)
     match kind:
         case "folder":
             place.mkdir()
@@ -216,12 +232,12 @@ def test_what_is_no_file_of_ours_is_passed_over(world: World, tmp_path: Path, ki
         case "empty":
             place.touch()
         case "unreadable":
-            place.write_bytes(world.good)
+            place.write_bytes(honest)
             place.chmod(0)
     with open_memory(path) as memory:
         assert answers(memory) == world.truth
         assert memory.verify().ok
-    assert (tmp_path / "elsewhere").read_bytes() == world.other
+    assert (tmp_path / "elsewhere").read_bytes() == honest
 
 
 # ── an older backup is put back ─────────────────────────────────────────────────────────────────────────────────────
@@ -246,12 +262,12 @@ def put_back(folder: Path, lost: int, written: int, mutant: str | None = None) -
     copy_database(path, backup)
     with open_memory(path) as memory:
         fill(memory, 2, lost)
-    newer = snapshot_of(path).read_bytes()
+    newer = files_of(path)
     copy_database(backup, path)
     if written:
         with open_memory(path) as memory:
             fill(memory, 3, written)
-    snapshot_of(path).write_bytes(newer)
+    put(path, newer)
     truth = _truth(path)
     with open_memory(path) as memory:
         right = answers(memory) == truth
@@ -317,11 +333,11 @@ def test_a_database_that_was_replaced_by_a_younger_one_under_its_old_snapshot(wo
     path = tmp_path / "memory.db"
     with open_memory(path) as memory:
         fill(memory, 5, 10)
-    snapshot = snapshot_of(path).read_bytes()
+    kept = files_of(path)
     for left in tmp_path.iterdir():
         left.unlink()
     copy_database(world.path, path)
-    path.with_name(world.snapshot.name).write_bytes(snapshot)
+    put(path, kept)
     with open_memory(path) as memory:
         assert answers(memory) == world.truth
         assert memory.verify().ok

@@ -39,7 +39,7 @@ _THINGS: Final = "tea chess jazz hiking sushi violin tennis opera cactus bicycle
 
 def open_memory(database: str, **options: Any) -> Memory:
     """The memory that all of them share; it writes snapshots all the time."""
-    settings = Settings(snapshot_every=5, trace_days=0, **options)
+    settings = Settings(merge_after=5, trace_days=0, **options)
     return Memory(database, embeddings=EMBEDDINGS, settings=settings)
 
 
@@ -47,7 +47,7 @@ def snapshot_failures(memory: Memory) -> int:
     """How many snapshots it could not read or write."""
     indexer = memory.engine.indexer
     assert isinstance(indexer, Indexer)
-    return indexer.snapshot_failures
+    return indexer.failures
 
 
 # ── writers ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -13,8 +13,8 @@ import pytest
 
 from langmem_adapter.index.background import Background
 from langmem_adapter.index.faiss import FaissIndex
+from langmem_adapter.index.generations import Generations
 from langmem_adapter.index.indexer import Indexer
-from langmem_adapter.index.snapshot import load, snapshot_path
 from langmem_adapter.storage.database import Database
 from tests.index.book import Book
 
@@ -22,25 +22,33 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from langmem_adapter.index.base import Batch, Pks, Vectors
+    from langmem_adapter.index.base import Batch, Vectors
+    from langmem_adapter.index.contents import Contents
+    from langmem_adapter.storage.follow import Cursor
 
 D = 16
 PRINT = f"hash:{D}"
 
 
-class Watched(FaissIndex):
-    """An index that lets a test do something while its rows are written down, or its update fail."""
+class Watched(Generations):
+    """Files that let a test do something while one of them is written."""
 
-    def __init__(self, dimensions: int, reading: Callable[[], None], failing: Callable[[], None]) -> None:
+    writing: Callable[[], None]
+
+    def publish(self, contents: Contents, cursor: Cursor) -> None:
+        self.writing()
+        super().publish(contents, cursor)
+
+
+class Breaking(FaissIndex):
+    """An index whose update a test lets fail."""
+
+    def __init__(self, dimensions: int, failing: Callable[[], None]) -> None:
         super().__init__(dimensions)
-        self._watcher, self._breaker = reading, failing
-
-    def vectors(self, pks: Pks) -> Vectors:
-        self._watcher()
-        return super().vectors(pks)
+        self._failing = failing
 
     def update(self, batch: Batch) -> None:
-        self._breaker()
+        self._failing()
         super().update(batch)
 
 
@@ -71,11 +79,17 @@ def follow(path: Path) -> Iterator[Callable[..., Indexer]]:
     databases = []
 
     def open_one(
-        reading: Callable[[], None] = nothing, failing: Callable[[], None] = nothing, **options: Any
+        writing: Callable[[], None] = nothing,
+        failing: Callable[[], None] = nothing,
+        place: Path | None = None,
+        **options: Any,
     ) -> Indexer:
         databases.append(Database(path))
-        factory = partial(Watched, reading=reading, failing=failing)
-        return Indexer(databases[-1], factory, fingerprint=PRINT, dimensions=D, **options)
+        files = Watched.beside(path, PRINT) if place is None else Watched(place)
+        assert isinstance(files, Watched)
+        files.writing = writing
+        factory = partial(Breaking, failing=failing)
+        return Indexer(databases[-1], factory, fingerprint=PRINT, dimensions=D, files=files, **options)
 
     yield open_one
     for database in databases:
@@ -98,13 +112,20 @@ def once(work: Callable[[], object]) -> Callable[[], None]:
     return call
 
 
-class TestSnapshotsBesideChanges:
+def written(path: Path) -> tuple[int, list[int]]:
+    """Up to which change the files beside a database go, and whose vectors they hold."""
+    generation = Generations.beside(path, PRINT).latest(PRINT)
+    assert generation is not None
+    return generation.cursor.applied, sorted(generation.segment.catalogue.pks.tolist())
+
+
+class TestMergingBesideChanges:
     def test_changes_while_it_is_written_are_in_the_reopened_index(
         self, book: Book, path: Path, follow: Callable[..., Indexer], vectors: Vectors
     ) -> None:
         pks = book.put(vectors[:50], scope=1) + book.put(vectors[50:100], scope=2)
         waiting: list[Callable[[], object]] = []
-        indexer = follow(reading=lambda: _do_all(waiting))
+        indexer = follow(writing=lambda: _do_all(waiting))
 
         def meanwhile() -> None:
             book.put(vectors[100:140], scope=1)
@@ -114,51 +135,45 @@ class TestSnapshotsBesideChanges:
 
         waiting.append(meanwhile)
         assert indexer.snapshot()
-        snapshot = load(snapshot_path(path, PRINT), PRINT)
-        assert snapshot is not None
-        assert (snapshot.label.applied, snapshot.newest.applied) == (100, 143)
-        assert sorted(snapshot.pks.tolist()) == pks[1:99], "what went meanwhile is left out"
+        assert written(path) == (100, pks)
         again = follow()
-        assert again.applied == 143
-        assert again.verify().ok
+        assert again.applied == indexer.applied == 143
+        assert again.verify().ok and indexer.verify().ok
 
-    def test_one_with_changes_that_a_restored_backup_does_not_know_is_not_used(
-        self, book: Book, path: Path, follow: Callable[..., Indexer], vectors: Vectors
-    ) -> None:
-        """The backup knows the change that the snapshot begins with, but not what was changed while it was written."""
-        pks = book.put(vectors[:20])
-        backup = path.with_name("backup.db")
-        _copy(path, backup)
-        waiting: list[Callable[[], object]] = []
-        indexer = follow(reading=lambda: _do_all(waiting))
-
-        def meanwhile() -> None:
-            book.change(pks[5], vectors[100])
-            assert indexer.pull() == 1
-
-        waiting.append(meanwhile)
-        assert indexer.snapshot()
-        book.database.close()
-        _copy(backup, path)
-        other = Book(Database(path))
-        other.put(vectors[120:130])
-        again = follow()
-        assert again.verify().ok
-        assert again.index is not None
-        assert again.index.vectors(np.array([pks[5]])).tobytes() == vectors[5].tobytes()
-        other.database.close()
-
-    def test_it_is_given_up_if_everything_was_read_anew_meanwhile(
-        self, book: Book, path: Path, follow: Callable[..., Indexer], vectors: Vectors
+    def test_reading_everything_anew_meanwhile_does_no_harm(
+        self, book: Book, follow: Callable[..., Indexer], vectors: Vectors
     ) -> None:
         book.put(vectors[:20])
         waiting: list[Callable[[], object]] = []
-        indexer = follow(reading=lambda: _do_all(waiting))
+        indexer = follow(writing=lambda: _do_all(waiting))
         waiting.append(indexer.rebuild)
-        assert indexer.snapshot() is False
-        assert list(path.parent.glob("*.index*")) == []
-        assert indexer.snapshot_failures == 0
         assert indexer.snapshot()
+        assert indexer.verify().ok
+
+    def test_only_one_process_writes_at_a_time(
+        self, book: Book, path: Path, follow: Callable[..., Indexer], vectors: Vectors
+    ) -> None:
+        book.put(vectors[:20])
+        indexer = follow()
+        with Generations.beside(path, PRINT).merging() as alone:
+            assert alone and not indexer.snapshot()
+        assert indexer.snapshot() and indexer.failures == 0
+
+    def test_who_has_it_open_takes_up_what_another_wrote(
+        self, book: Book, path: Path, follow: Callable[..., Indexer], vectors: Vectors
+    ) -> None:
+        pks = book.put(vectors[:20])
+        one, other = follow(), follow()
+        assert one.snapshot()
+        book.remove(pks[0])
+        pks += book.put(vectors[20:25])
+        assert one.snapshot()
+        book.put(vectors[30:31])
+        other.pull()
+        assert isinstance(other.index, FaissIndex)
+        assert len(other.index.contents.segment) == 24
+        assert other.verify().ok
+        assert len(list(path.parent.glob("*.faiss"))) == 1
 
     def test_what_others_deleted_is_not_written_down_at_closing(
         self, book: Book, path: Path, follow: Callable[..., Indexer], vectors: Vectors
@@ -167,7 +182,9 @@ class TestSnapshotsBesideChanges:
         indexer = follow()
         book.remove(pks[7])
         indexer.close()
-        assert vectors[7].tobytes() not in snapshot_path(path, PRINT).read_bytes()
+        assert written(path)[1] == pks[:7] + pks[8:]
+        (segment,) = path.parent.glob("*.faiss")
+        assert vectors[7].tobytes() not in segment.read_bytes()
 
 
 class TestInTheBackground:
@@ -180,30 +197,28 @@ class TestInTheBackground:
             begun.set()
             assert go_on.wait(100)
 
-        indexer = follow(reading=wait, snapshot_every=10)
+        indexer = follow(writing=wait, merge_after=10)
         book.put(vectors[:10])
         assert indexer.pull() == 10
         assert begun.wait(100)
         book.put(vectors[10:15])
         assert indexer.pull() == 5, "pulls go on while it is written"
-        assert not snapshot_path(path, PRINT).exists()
+        assert not Generations.beside(path, PRINT).manifest.exists()
         go_on.set()
         indexer.settle()
-        assert snapshot_path(path, PRINT).exists()
+        assert Generations.beside(path, PRINT).manifest.exists()
         assert follow().verify().ok
 
     def test_closing_waits_for_it_and_leaves_everything_written(
         self, book: Book, path: Path, follow: Callable[..., Indexer], vectors: Vectors
     ) -> None:
-        indexer = follow(reading=once(lambda: time.sleep(0.3)), snapshot_every=10)
+        indexer = follow(writing=once(lambda: time.sleep(0.3)), merge_after=10)
         book.put(vectors[:10])
         indexer.pull()
         book.put(vectors[10:15])
         indexer.pull()
         indexer.close()
-        snapshot = load(snapshot_path(path, PRINT), PRINT)
-        assert snapshot is not None
-        assert snapshot.label.applied == 15
+        assert written(path)[0] == 15
         assert [thread for thread in threading.enumerate() if "langmem" in thread.name] == []
 
     def test_a_failure_is_logged_and_counted_and_tried_again_after_as_many_changes(
@@ -215,33 +230,19 @@ class TestInTheBackground:
         caplog: pytest.LogCaptureFixture,
     ) -> None:
         place = tmp_path / "missing" / "x.index"
-        indexer = follow(path=place, snapshot_every=10)
-        failures = [indexer.snapshot_failures]
+        indexer = follow(place=place, merge_after=10)
+        failures = [indexer.failures]
         with caplog.at_level(logging.WARNING, "langmem_adapter"):
             for start in range(0, 40, 5):
                 book.put(vectors[start : start + 5])
                 indexer.pull()
                 indexer.settle()
-                failures.append(indexer.snapshot_failures)
+                failures.append(indexer.failures)
         assert np.diff(failures).tolist() == [0, 1, 0, 1, 0, 1, 0, 1]
-        assert "was not written" in caplog.text
+        assert "were not written" in caplog.text
         place.parent.mkdir()
         indexer.close()
         assert place.exists()
-
-    def test_rows_out_of_order_are_put_in_order(
-        self, book: Book, follow: Callable[..., Indexer], make_vectors: Any
-    ) -> None:
-        indexer = follow()
-        many = make_vectors(9_000, D)
-        for start in range(0, 9_000, 3_000):
-            book.put(many[start : start + 3_000], scope=start % 2 + 1)
-            indexer.pull()
-        indexer.settle()
-        assert isinstance(indexer.index, FaissIndex)
-        assert not indexer.index.fragmented
-        assert indexer.verify().ok
-        indexer.close()
 
 
 class TestInterruption:
@@ -258,13 +259,10 @@ class TestInterruption:
         indexer = follow(failing=fail)
         for trouble in (KeyboardInterrupt, MemoryError):
             pks += book.put(vectors[20:30])
-            before = indexer.index
             troubles.append(trouble)
             with pytest.raises(trouble):
                 indexer.pull()
-            assert indexer.snapshot() or indexer.index is not before, "no snapshot of half an update"
-            indexer.pull()
-            assert indexer.index is not before
+            assert indexer.snapshot(), "all was read anew before it was written"
             assert indexer.index is not None
             assert indexer.index.pks().tolist() == pks
             assert indexer.verify().ok

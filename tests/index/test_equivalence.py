@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -10,10 +12,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from langmem_adapter.index.base import Batch
+from langmem_adapter.index.contents import Contents
 from langmem_adapter.index.exact import ExactIndex
 from langmem_adapter.index.faiss import FaissIndex
+from langmem_adapter.index.generations import Generations
+from langmem_adapter.storage.follow import Cursor
 
 D = 4
+CURSOR = Cursor(1, b"12345678", "hash:4")
 _pk = st.integers(0, 60)
 _scope = st.integers(0, 5)
 _pks = st.sets(_pk, max_size=20)
@@ -26,6 +32,14 @@ def _numbers(values: Any) -> Any:
 
 
 class SideBySide(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self._own = TemporaryDirectory()
+        self.folder = Path(self._own.name)
+
+    def teardown(self) -> None:
+        self._own.cleanup()
+
     @initialize(many=st.sampled_from([0, 3000]))
     def fill(self, many: int) -> None:
         """Sometimes so many rows that the overlay was sorted in and the tail is long."""
@@ -59,21 +73,42 @@ class SideBySide(RuleBasedStateMachine):
         np.testing.assert_array_equal(self.fast.scores(asked, chosen), self.plain.scores(asked, chosen))
         np.testing.assert_array_equal(self.fast.vectors(chosen), self.plain.vectors(chosen))
 
-    @rule(steps=st.integers(0, 3))
-    def begin_to_compact(self, steps: int) -> None:
-        """Changes come between its steps, and it may never be finished."""
-        self.compacting = self.fast.compact()
-        self._go_on(steps)
-
-    @rule(steps=st.integers(1, 3))
-    def go_on_compacting(self, steps: int) -> None:
-        self._go_on(steps)
+    @rule(mapped=st.booleans())
+    def merge(self, mapped: bool) -> None:  # noqa: FBT001 - Hypothesis gives it by name
+        """Into the next generation of its files."""
+        files = Generations(self.folder / "x.index", mapped=mapped)
+        files.publish(self.fast.contents, CURSOR)
+        self._hold(files)
 
     @rule()
-    def compact(self) -> None:
-        for _ in self.fast.compact():
-            self.hold_the_same()
-        assert not self.fast.fragmented
+    def merge_in_memory(self) -> None:
+        self.fast.hold(Contents.of(self.fast.contents.in_memory(), D))
+
+    @rule(mapped=st.booleans())
+    def go_back_to_the_files(self, mapped: bool) -> None:  # noqa: FBT001 - Hypothesis gives it by name
+        """As a process does that reads a generation and then the changes since."""
+        if self._hold(Generations(self.folder / "x.index", mapped=mapped)):
+            gone = np.setdiff1d(self.fast.pks(), pks := self.plain.pks())
+            self.fast.update(Batch(pks, self.plain.scopes_of(pks), self.plain.vectors(pks), gone))
+
+    def _hold(self, files: Generations) -> bool:
+        generation = files.latest(CURSOR.fingerprint)
+        if generation is not None:
+            self.fast.hold(Contents.of(generation.segment, D))
+        return generation is not None
+
+    @rule()
+    def begin_to_search(self) -> None:
+        """What it held stays as it is, whatever comes."""
+        held = self.fast.contents
+        self.begun = held, held.pks(), next(held.merged(10_000)[1], None)
+
+    @rule()
+    def go_on_searching(self) -> None:
+        held, pks, vectors = getattr(self, "begun", (self.fast.contents, self.fast.pks(), None))
+        np.testing.assert_array_equal(held.pks(), pks)
+        if vectors is not None:
+            np.testing.assert_array_equal(next(held.merged(10_000)[1]), vectors)
 
     @rule(by_scope=st.booleans())
     def load(self, by_scope: bool) -> None:  # noqa: FBT001 - Hypothesis gives it by name
@@ -84,10 +119,6 @@ class SideBySide(RuleBasedStateMachine):
         self.fast = FaissIndex(D)
         self.fast.adopt(batch)
         self.plain.adopt(batch)
-
-    def _go_on(self, steps: int) -> None:
-        for _ in range(steps):
-            next(getattr(self, "compacting", iter(())), None)
 
     @rule()
     def clear(self) -> None:

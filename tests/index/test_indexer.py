@@ -16,8 +16,8 @@ from sqlalchemy import Engine, delete, event, update
 from langmem_adapter.errors import EmbeddingMismatchError
 from langmem_adapter.index.build import open_index
 from langmem_adapter.index.faiss import FaissIndex
+from langmem_adapter.index.generations import Generations
 from langmem_adapter.index.indexer import Indexer
-from langmem_adapter.index.snapshot import snapshot_path
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.tables import changes, memories
 from tests.index.book import Book, put, record
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from langmem_adapter.index.base import Pks, VectorIndex, Vectors
+    from langmem_adapter.index.base import VectorIndex, Vectors
 
 D = 16
 PRINT = f"hash:{D}"
@@ -65,6 +65,10 @@ def follow(path: Path) -> Iterator[Callable[..., Indexer]]:
     yield open_one
     for database in databases:
         database.close()
+
+
+def manifest_of(path: Path) -> Path:
+    return Generations.beside(path, PRINT).manifest
 
 
 def held(indexer: Indexer) -> VectorIndex:
@@ -228,7 +232,7 @@ class TestSnapshots:
     def test_closing_writes_one_if_anything_changed(
         self, book: Book, path: Path, follow: Callable[..., Indexer], vectors: Vectors
     ) -> None:
-        place = snapshot_path(path, PRINT)
+        place = manifest_of(path)
         follow().close()
         assert not place.exists()
         book.put(vectors[:3])
@@ -242,8 +246,8 @@ class TestSnapshots:
     def test_one_is_written_after_so_many_changes(
         self, book: Book, path: Path, follow: Callable[..., Indexer], vectors: Vectors
     ) -> None:
-        place = snapshot_path(path, PRINT)
-        indexer = follow(snapshot_every=10)
+        place = manifest_of(path)
+        indexer = follow(merge_after=10)
         for start, there in ((0, False), (5, True)):
             book.put(vectors[start : start + 5])
             indexer.pull()
@@ -262,13 +266,13 @@ class TestSnapshots:
     ) -> None:
         book.put(vectors[:20])
         follow().close()
-        place = snapshot_path(path, PRINT)
+        place = manifest_of(path)
         place.write_bytes(damage(place.read_bytes()))
         with caplog.at_level(logging.WARNING, "langmem_adapter"):
             indexer = follow()
         assert indexer.verify().ok
         assert len(held(indexer)) == 20
-        assert indexer.snapshot_failures == 1
+        assert indexer.failures == 1
         assert "database is read instead" in caplog.text
 
     def test_one_of_another_length_is_not_used(
@@ -305,10 +309,11 @@ class TestSnapshots:
         other.put(vectors[30:50])
         follow(database=path.with_name("other.db")).close()
         book.put(vectors[:20])
-        shutil.copy(snapshot_path(path.with_name("other.db"), PRINT), snapshot_path(path, PRINT))
+        for file in path.parent.glob("other.db.*.[if]*"):
+            shutil.copy(file, file.with_name(file.name.replace("other", "memory")))
         indexer = follow()
         assert indexer.verify().ok
-        assert indexer.snapshot_failures == 0
+        assert indexer.failures == 0
         other.database.close()
 
     @pytest.mark.parametrize("folder", ["missing", "a file"])
@@ -316,36 +321,41 @@ class TestSnapshots:
         self, book: Book, tmp_path: Path, follow: Callable[..., Indexer], vectors: Vectors, folder: str
     ) -> None:
         (tmp_path / "a file").touch()
-        indexer = follow(path=tmp_path / folder / "x.index", snapshot_every=1)
-        before = indexer.snapshot_failures
+        indexer = follow(files=Generations(tmp_path / folder / "x.index"), merge_after=1)
+        before = indexer.failures
         pks = book.put(vectors[:3])
         assert indexer.pull() == 3
         assert held(indexer).pks().tolist() == pks
         assert indexer.snapshot() is False
         indexer.close()
-        assert indexer.snapshot_failures > before
+        assert indexer.failures > before
 
     def test_none_stays_that_nobody_can_tell_to_be_clean(self, path: Path, book: Book, vectors: Vectors) -> None:
-        class Failing(FaissIndex):
-            def vectors(self, pks: Pks) -> Vectors:
-                database.close()  # while it is written down: who wrote it cannot look any more
-                return super().vectors(pks)
+        class Closing(Generations):
+            def publish(self, *given: Any) -> None:
+                super().publish(*given)
+                database.close()  # who wrote it cannot look any more
 
         database = Database(path)
         book.put(vectors)
-        indexer = Indexer(database, Failing, fingerprint=PRINT, dimensions=D)
-        assert not indexer.snapshot() and indexer.snapshot_failures == 1
-        assert not snapshot_path(path, PRINT).exists()
+        files = Closing.beside(path, PRINT)
+        indexer = Indexer(database, FaissIndex, fingerprint=PRINT, dimensions=D, files=files)
+        assert not indexer.snapshot() and indexer.failures == 1
+        assert not list(path.parent.glob("*.faiss")) and not files.manifest.exists()
 
-    @pytest.mark.usefixtures("book")
-    def test_leftovers_of_killed_processes_are_removed_at_the_start(
-        self, path: Path, follow: Callable[..., Indexer]
+    def test_leftovers_of_killed_processes_go_with_the_next_generation(
+        self, path: Path, book: Book, follow: Callable[..., Indexer], vectors: Vectors
     ) -> None:
-        place = snapshot_path(path, PRINT)
-        orphan = place.with_name(f".{place.name}.x7.tmp")
-        orphan.write_bytes(b"half a snapshot")
-        follow()
-        assert not orphan.exists()
+        manifest = manifest_of(path)
+        draft, segment = manifest.with_name(f".{manifest.name}.x7.tmp"), manifest.with_suffix(".7.faiss")
+        stranger = manifest.with_name("mine.7.faiss")
+        for file in (draft, segment, stranger):
+            file.write_bytes(b"half of one")
+        book.put(vectors)
+        follow().close()
+        left = sorted(file.name for file in path.parent.glob("*faiss"))
+        assert left == sorted([stranger.name, manifest.with_suffix(".8.faiss").name])
+        assert not draft.exists()
 
 
 class TestRebuildAndVerify:

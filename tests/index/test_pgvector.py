@@ -17,7 +17,7 @@ from langmem_adapter.index.base import Batch
 from langmem_adapter.index.exact import ExactIndex
 from langmem_adapter.index.pgvector import PgVectorIndex, require
 from langmem_adapter.index.shared import SharedIndexer
-from langmem_adapter.storage import feed
+from langmem_adapter.storage import follow as following
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.meta import prepare
 from langmem_adapter.storage.tables import changes, cursors, memories
@@ -265,7 +265,7 @@ class TestFeed:
                 indexer.pull()
         assert held(indexer).pks().tolist() == [1]
         with database.read() as connection:
-            kept = feed.get(connection, held(indexer).name)
+            kept = following.get(connection, held(indexer).name)
         assert kept is not None and kept.applied == 1
 
 

@@ -22,6 +22,7 @@ from langmem_adapter.index.shared import SharedIndexer
 from langmem_adapter.index.stores import opened
 from langmem_adapter.index.vectorstore import VectorStoreIndex
 from langmem_adapter.storage import feed
+from langmem_adapter.storage import follow as following
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.meta import prepare
 from langmem_adapter.storage.tables import changes, memories
@@ -266,7 +267,7 @@ class TestFeed:
                     indexer.pull()
                     assert indexer.verify().ok
             with database.read() as connection:
-                assert feed.get(connection, f"store:{kind}:memories") is None
+                assert following.get(connection, f"store:{kind}:memories") is None
 
     def test_a_failed_write_is_a_typed_error_and_nothing_is_lost(
         self, follow: Callable[..., SharedIndexer], make_vectors: Any, put: Any, spelt: Embeddings

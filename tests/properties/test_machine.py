@@ -32,7 +32,7 @@ TEXT = st.lists(st.sampled_from("tea chess jazz 绿茶 opera cactus".split()), m
 
 
 def open_memory(path: Path) -> Memory:
-    return Memory(path, embeddings="hash:32", settings=Settings(snapshot_every=3, trace_days=0))
+    return Memory(path, embeddings="hash:32", settings=Settings(merge_after=3, trace_days=0))
 
 
 def add_elsewhere(path: Path, user: str, text: str) -> str:
@@ -141,8 +141,10 @@ class Machine(RuleBasedStateMachine):
     def damage_the_snapshot_and_reopen(self, seed: int, who: int) -> None:
         dice = random.Random(seed)
         self.memories[who].close()
-        for path in self.path.parent.glob("*.index"):
-            path.write_bytes(_damaged(path.read_bytes(), dice))
+        for path in (*self.path.parent.glob("*.index"), *self.path.parent.glob("*.faiss")):
+            damaged = path.with_name("damaged")  # put in its place: others have the honest one open
+            damaged.write_bytes(_damaged(path.read_bytes(), dice))
+            damaged.replace(path)
         self.memories[who] = open_memory(self.path)
 
     @rule()

@@ -6,7 +6,8 @@ import os
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager, nullcontext, suppress
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import closing, contextmanager, nullcontext, suppress
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,9 @@ from sqlalchemy import Engine, create_engine, event, insert, select, text
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError, StorageError
 from langmem_adapter.storage import database as database_module
 from langmem_adapter.storage.database import Database
+from langmem_adapter.storage.feed import last_seq
 from langmem_adapter.storage.meta import prepare
-from langmem_adapter.storage.tables import meta
+from langmem_adapter.storage.tables import changes, meta
 from tests.programs import Program
 
 if TYPE_CHECKING:
@@ -84,6 +86,37 @@ async def test_waiting_tasks_share_one_commit_and_keep_their_own_errors(database
     assert sum(isinstance(r, StorageError) for r in results) == 50
     assert keys(database) == set(names)
     assert database.commits - before <= 5
+
+
+def test_no_change_becomes_visible_after_a_later_one(database_url: str) -> None:
+    """Who draws a number holds back whoever would draw the next one, in every process, until it is committed."""
+    drawn, go_on, order = threading.Event(), threading.Event(), list[int]()
+    with (
+        closing(Database(database_url)) as one,
+        closing(Database(database_url) if "mem" not in database_url else one) as two,
+    ):
+        prepare(one)
+
+        def draw(connection: Connection) -> int:
+            seq = last_seq(connection) + 1
+            connection.execute(insert(changes).values(seq=seq, nonce=b"12345678", space="memories", row=seq, op="put"))
+            return seq
+
+        def slowly(connection: Connection) -> int:
+            seq = draw(connection)
+            drawn.set()
+            assert go_on.wait(30)
+            return seq
+
+        with ThreadPoolExecutor(2) as pool:
+            first = pool.submit(lambda: order.append(one.write(slowly)))
+            assert drawn.wait(30)
+            second = pool.submit(lambda: order.append(two.write(draw)))
+            with pytest.raises(FutureTimeoutError):
+                second.result(0.2)
+            go_on.set()
+            wait([first, second])
+        assert order == sorted(order) == [1, 2]
 
 
 def test_threads_write_at_once_and_nothing_is_lost(database: Database) -> None:

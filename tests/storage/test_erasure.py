@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import json
 import math
 import re
@@ -21,7 +20,7 @@ from sqlalchemy import create_engine, func, insert, select, text
 
 from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.errors import MemoryNotFoundError, ScopeError
-from langmem_adapter.index.snapshot import erase, snapshot_path
+from langmem_adapter.index.generations import Generations, erase
 from langmem_adapter.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.settings import Settings
@@ -111,10 +110,10 @@ def test_after_a_purge_no_file_holds_a_byte_of_it(folder: Path, memory: Memory) 
     tell_secrets(memory)
     memory.add("I like tea.", user_id="bob")
     memory.engine.indexer.snapshot()
-    assert scan(folder, needles).keys() >= {"memory.db-wal", snapshot_path(folder / "memory.db", "hash:64/2").name}
+    assert scan(folder, needles).keys() >= {"memory.db-wal", segment_of(folder).name}
     erased = memory.purge(user_id=f"{SECRET}@{CHINESE}")
     assert (erased.memories, erased.revisions, erased.traces, erased.scopes) == (1, 4, 2, 2)
-    assert erased.words and erased.runs == 2 and erased.snapshots == 1 and erased.freed > 0
+    assert erased.words and erased.runs == 2 and erased.snapshots == 2 and erased.freed > 0
     assert (erased.relations, erased.entities) == (3, 6)
     assert erased.complete and erased.remains == ()
     assert scan(folder, needles) == {}
@@ -169,40 +168,49 @@ def test_what_an_unsafe_deletion_left_in_the_pages_goes_as_well(folder: Path, me
     assert scan(folder, [SECRET.encode()]) == {}
 
 
-def test_snapshots_of_other_models_and_of_killed_writers_are_swept(folder: Path, memory: Memory) -> None:
+def segment_of(folder: Path) -> Path:
+    (found,) = folder.glob("memory.db.*.faiss")
+    return found
+
+
+def test_files_of_other_models_and_of_killed_writers_are_swept(folder: Path, memory: Memory) -> None:
     tell_secrets(memory)
     memory.engine.indexer.snapshot()
-    own = snapshot_path(folder / "memory.db", "hash:64/2")
-    shutil.copy(own, snapshot_path(folder / "memory.db", "another model"))
+    own, segment = Generations.beside(folder / "memory.db", "hash:64/2").manifest, segment_of(folder)
+    other = Generations.beside(folder / "memory.db", "another model").manifest
+    shutil.copy(own, other)
+    shutil.copy(segment, other.with_suffix(".7.faiss"))
     shutil.copy(own, folder / f".{own.name}.k1ll3d.tmp")
     mine = folder / "memory.db.backup.index"
     mine.write_bytes(b"somebody else's")
-    assert memory.purge(user_id=f"{SECRET}@{CHINESE}").snapshots == 3
+    assert memory.purge(user_id=f"{SECRET}@{CHINESE}").snapshots == 5
     assert sorted(file.name for file in folder.glob("*.index")) == [mine.name, own.name]
     assert scan(folder, [HashEmbeddings(64).vector(f"{FACT} junior").tobytes()]) == {}
 
 
-def test_a_snapshot_being_written_is_waited_for_and_reported(folder: Path) -> None:
-    draft = folder / f".{snapshot_path(folder / 'm.db', 'x').name}.abc.tmp"
-    with draft.open("wb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        assert erase(folder / "m.db", patience=0.1) == (0, 1)
-        threading.Timer(0.2, file.close).start()
-        assert erase(folder / "m.db", patience=20) == (1, 0)
+def test_a_generation_being_written_is_waited_for_and_reported(folder: Path) -> None:
+    files = Generations.beside(folder / "m.db", "x")
+    with files.merging():
+        draft = files.manifest.with_suffix(".1.faiss")
+        draft.write_bytes(b"half")
+        assert erase(folder / "m.db", patience=0.1) == (1, 1)
+    assert erase(folder / "m.db", patience=20) == (0, 0)
     assert not draft.exists()
 
 
-def test_an_old_snapshot_that_comes_back_is_not_kept(folder: Path, memory: Memory) -> None:
+def test_an_old_generation_that_comes_back_is_not_kept(folder: Path, memory: Memory) -> None:
     tell_secrets(memory)
     memory.add("I like tea.", user_id="bob")
     memory.engine.indexer.snapshot()
-    own = snapshot_path(folder / "memory.db", "hash:64/2")
-    shutil.copy(own, folder.parent / "kept")
+    own, segment = Generations.beside(folder / "memory.db", "hash:64/2").manifest, segment_of(folder)
+    for file in (own, segment):
+        shutil.copy(file, folder.parent / file.name)
     memory.purge(user_id=f"{SECRET}@{CHINESE}")
     memory.close()
-    shutil.copy(folder.parent / "kept", own)  # what a process killed between writing and looking leaves behind
+    for file in (own, segment):  # what a process killed between writing and looking leaves behind
+        shutil.copy(folder.parent / file.name, file)
     with Memory(folder / "memory.db", embeddings="hash:64") as again:
-        assert not own.exists()
+        assert not segment.exists()
         assert again.verify().ok
     assert scan(folder, [HashEmbeddings(64).vector(f"{FACT} junior").tobytes()]) == {}
 
@@ -344,7 +352,7 @@ def test_a_reader_that_keeps_the_log_alive_is_reported(folder: Path, memory: Mem
 
 def test_purging_beside_writers_loses_nothing_of_theirs(folder: Path) -> None:
     errors: list[BaseException] = []
-    with Memory(folder / "m.db", embeddings="hash:64", settings=Settings(snapshot_every=1)) as memory:
+    with Memory(folder / "m.db", embeddings="hash:64", settings=Settings(merge_after=1)) as memory:
 
         def write(owner: str) -> None:
             try:

@@ -11,12 +11,9 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
-from sqlalchemy import text, update
+from sqlalchemy import text
 
-from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
-from langmem_adapter.conversation import WorkingMemory
 from langmem_adapter.errors import StorageError
-from langmem_adapter.memory import Memory
 from langmem_adapter.storage import migrations
 from langmem_adapter.storage.checkpoints import checkpoints
 from langmem_adapter.storage.conversations import conversations
@@ -25,14 +22,11 @@ from langmem_adapter.storage.items import items
 from langmem_adapter.storage.lexical import postings
 from langmem_adapter.storage.meta import get, prepare, put
 from langmem_adapter.storage.migrations.runner import HEAD, schema_version
-from langmem_adapter.storage.tables import history, memories, metadata
+from langmem_adapter.storage.tables import metadata
 from langmem_adapter.text import TOKENIZER
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
-
-
-_UPDATES = update(history).where(history.c.event == "UPDATE")
 
 
 def empty(connection: Connection) -> None:
@@ -50,8 +44,8 @@ def alembic(connection: Connection) -> Config:
 
 
 def begin(connection: Connection) -> None:
-    """Take back what came since the first revision."""
-    command.downgrade(alembic(connection), "0012")
+    """Take back every revision."""
+    command.downgrade(alembic(connection), "base")
 
 
 @pytest.mark.parametrize("grown", [False, True], ids=["at once", "revision by revision"])
@@ -69,71 +63,13 @@ def test_a_database_has_exactly_the_tables_of_the_code(database_url: str, grown:
     database.close()
 
 
-def test_a_database_of_the_revision_before_keeps_what_it_holds_and_dates_it(database_url: str) -> None:
-    with Memory(database_url) as memory:
-        added = memory.add("I live in Lyon.", user_id="a", timestamp="2024-05-01")
-        home = str(added.results[0].id)
-        memory.update(home, "Lives in Oslo")
-        memory.add("I like tea.", user_id="a", timestamp="2022-05-01")
-        memory.add("你好", user_id="b", run_id="r")  # of a scope that has no row
-
-        def known() -> object:
-            return (
-                memory.get_all(user_id="a"),
-                memory.history(home),
-                memory.traces(user_id="a"),
-                memory.traces(run_id="r"),
-            )
-
-        before = known()
-        memory.engine.database.setup(lambda connection: command.downgrade(alembic(connection), "0012"))
-        prepare(memory.engine.database)
-        assert known() == before
-        assert memory.trace(str(added.trace_id), user_id="a").result.results == added.results
-        then = {year: memory.get_all(user_id="a", as_of=f"{year}-06-01") for year in (2021, 2022, 2024)}
-        assert [[item.text for item in page] for page in then.values()] == [
-            [],
-            ["Likes tea"],
-            ["Lives in Lyon", "Likes tea"],
-        ]
-        memory.add("I like jazz.", user_id="a")
-        memory.delete(home)
-        assert [revision.event for revision in memory.history(home)] == ["ADD", "UPDATE", "DELETE"]
-
-
-def test_what_was_said_before_turns_could_be_found_by_cause_is_still_there(database_url: str) -> None:
-    with Memory(database_url) as memory:
-        history = SQLChatMessageHistory("s", memory, user_id="a")
-        history.add_user_message("你好")
-        memory.engine.database.setup(lambda connection: command.downgrade(alembic(connection), "0013"))
-        prepare(memory.engine.database)
-        history.add_ai_message("Hello!")
-        log = WorkingMemory(memory=memory, session_id="s", user_id="a")
-        assert log.get() == history.messages
-        assert [message.text for message in log.get_by_role("assistant")] == ["Hello!"]
-
-
-def test_no_revision_of_before_begins_earlier_than_the_one_that_it_followed(database_url: str) -> None:
-    with Memory(database_url) as memory:
-        home = str(memory.add("Lives in Lyon", user_id="a", infer=False, timestamp="2024-05-01").results[0].id)
-        memory.update(home, "Lives in Oslo")
-        database = memory.engine.database
-        database.setup(lambda connection: command.downgrade(alembic(connection), "0012"))
-        early = {"updated_at": datetime(2020, 1, 1, tzinfo=UTC)}  # what was told late had won
-        database.write(lambda connection: connection.execute(update(memories).values(early)))
-        database.write(lambda connection: connection.execute(_UPDATES.values(early)))
-        prepare(database)
-        assert [item.text for item in memory.get_all(user_id="a", as_of="2024-06-01")] == ["Lives in Oslo"]
-        assert memory.get_all(user_id="a", known_at="2100-01-01").items == memory.get_all(user_id="a").items
-
-
 def test_the_seeds_columns_stand_in_the_history(database: Database) -> None:
     seed = "id memory_id old_memory new_memory event created_at updated_at is_deleted actor_id role"
     with database.read() as connection:
         assert connection.execute(text(f"select {seed.replace(' ', ', ')} from history")).all() == []
 
 
-@pytest.mark.parametrize(("version", "told"), [("9999", "newer"), ("0011", "never released")])
+@pytest.mark.parametrize(("version", "told"), [("9999", "newer"), ("0019", "never released")])
 def test_a_database_of_a_version_that_is_not_known_is_refused(tmp_path: Path, version: str, told: str) -> None:
     database = Database(tmp_path / "m.db")
     prepare(database)

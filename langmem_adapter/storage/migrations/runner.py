@@ -1,7 +1,7 @@
 """Bringing a database's schema up to date when it is opened.
 
-An empty database gets the tables of today at once; the revisions are for those that hold something, and a test holds both
-to the same schema. All of it happens in one write transaction (`BEGIN IMMEDIATE` on SQLite, the writers' advisory lock on
+An empty database gets the tables of today at once; Alembic's revisions are for those that hold something, and a test holds
+both to the same schema. All of it happens in one write transaction (`BEGIN IMMEDIATE` on SQLite, the writers' advisory lock on
 Postgres), so that six processes may open a new file at once: one migrates, the others find it done. Alembic itself is
 imported only when there is something to migrate.
 """
@@ -32,10 +32,11 @@ if TYPE_CHECKING:
 
 __all__ = ["HEAD", "migrate", "schema_version"]
 
-HEAD: Final = "0019"
+HEAD: Final = "0100"
 """The schema that this code speaks."""
 
-_KNOWN: Final = ("0012", "0013", "0014", "0015", "0016", "0017", "0018", "0019")
+_BASE: Final = ""
+_KNOWN: Final = (_BASE, HEAD)
 _VERSION: Final = "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"
 
 
@@ -52,13 +53,13 @@ def migrate(database: Database) -> None:
 
 
 def schema_version(connection: Connection) -> str | None:
-    """The schema version that a database has; `None` for an empty one."""
+    """The schema version that a database has; `None` for an empty one, empty text where Alembic took every revision back."""
     names = set(inspect(connection).get_table_names())
     if "alembic_version" not in names:
         if names & {"memories", "history", "changes"}:
             raise StorageError("this database has tables of these names from another program; give another one")
         return None
-    return str(connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one())
+    return str(connection.execute(text("SELECT version_num FROM alembic_version")).scalar() or _BASE)
 
 
 def _upgrade(connection: Connection) -> None:
@@ -85,7 +86,7 @@ def _schema(dialect_name: str) -> tuple[str, ...]:
 
 
 def _climb(connection: Connection, version: str) -> None:
-    if version < _KNOWN[0]:
+    if _BASE < version < HEAD:
         raise StorageError(
             f"the database has schema {version} of a langmem_adapter that was never released; nothing reads it: give another "
             "database, and add to it what this one was made from"

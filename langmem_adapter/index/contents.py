@@ -1,0 +1,161 @@
+"""What an index of this process holds at one moment: a segment, which of its rows have gone, and a tail of what came since."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+
+from langmem_adapter.index.base import Loadable, Pks
+from langmem_adapter.index.segment import Catalogue, Rows, Segment
+from langmem_adapter.index.tail import Deaths, Tail, standing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+    from langmem_adapter.index.base import Batch, Vectors
+
+__all__ = ["Contents", "Mergeable", "Where"]
+
+Where: TypeAlias = Pks | slice
+"""Some rows: their numbers, or a slice where they lie together."""
+_TOGETHER: Final = 4096
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Contents:
+    """What an index holds at one moment; it never changes.
+
+    Attributes:
+        segment: Most of it.
+        deaths: Which of the segment's rows have gone, and when.
+        tail: What came since.
+        update: Number of the last update.
+        count: How many memories.
+        lost: How many of the segment's rows have gone.
+    """
+
+    segment: Segment
+    deaths: Deaths
+    tail: Tail
+    update: int
+    count: int
+    lost: int
+
+    @classmethod
+    def of(cls, segment: Segment, dimensions: int) -> Contents:
+        """A segment, and nothing since."""
+        return cls(segment, np.zeros(len(segment), np.uint32), Tail.empty(dimensions), 0, len(segment), 0)
+
+    def after(self, batch: Batch) -> Contents:
+        """What it holds after net changes. Only for the one writer: what was before can be read on, but not go on from."""
+        update = self.update + 1
+        went = np.concatenate([batch.pks, batch.gone])
+        buried, lost = self.tail.bury(went, update), self._bury(went, update)
+        tail = self.tail.with_rows(batch) if len(batch.pks) else self.tail
+        count = self.count + len(batch.pks) - buried - lost
+        return Contents(self.segment, self.deaths, tail, update, count, self.lost + lost)
+
+    def _bury(self, pks: Pks, update: int) -> int:
+        rows = self.segment.catalogue.find(pks)
+        rows = rows[rows >= 0]
+        rows = rows[self.deaths[rows] == 0]
+        self.deaths[rows] = update
+        return len(rows)
+
+    def rows(self, scopes: Collection[int], pks: Pks | None) -> Where:
+        """The segment's rows of some scopes, or of the given memories within them, that have not gone."""
+        catalogue = self.segment.catalogue
+        if pks is not None:
+            found = catalogue.find(np.unique(pks))
+            found = found[found >= 0]
+            return self.standing(found[np.isin(catalogue.scopes_of(found), list(scopes))])
+        if len(scopes) != 1:
+            return self.standing(catalogue.rows_of(scopes))
+        (scope,) = scopes
+        together = catalogue.range_of(scope)
+        if not self.lost or (stands := standing(self.deaths[together], self.update)).all():
+            return together
+        rows: Pks = together.start + np.flatnonzero(stands)
+        return rows
+
+    def standing(self, rows: Pks) -> Pks:
+        """Those of the segment's rows that have not gone."""
+        return rows[standing(self.deaths[rows], self.update)] if self.lost else rows
+
+    def tail_rows(self, scopes: Collection[int], pks: Pks | None) -> Pks | None:
+        """The tail's rows in the same way; `None` for none."""
+        rows = self.tail.rows_of(scopes)
+        if rows is None:
+            return None
+        rows = rows[standing(self.tail.deaths[rows], self.update)]
+        return rows if pks is None else rows[np.isin(self.tail.pks[rows], pks)]
+
+    def find(self, pks: Pks) -> tuple[Pks, Pks]:
+        """The row of each memory in the segment, and in the tail; -1 where it has none there, or it has gone."""
+        rows = self.segment.catalogue.find(pks)
+        if self.lost:
+            known = np.flatnonzero(rows >= 0)
+            rows[known[~standing(self.deaths[rows[known]], self.update)]] = -1
+        newer = np.full(len(pks), -1, np.int64)
+        if self.tail.count:
+            missing = np.flatnonzero(rows < 0)
+            newer[missing] = [self.tail.find(pk) for pk in pks[missing].tolist()]
+            there = missing[newer[missing] >= 0]
+            newer[there[~standing(self.tail.deaths[newer[there]], self.update)]] = -1
+        return rows, newer
+
+    def pks(self) -> Pks:
+        """Every memory, ascending."""
+        kept = self.segment.catalogue.pks[standing(self.deaths, self.update)]
+        return np.sort(np.concatenate([kept, self._tail_pks()]))
+
+    def merged(self, most: int) -> tuple[Catalogue, Iterator[Vectors]]:
+        """All of it in the order of a segment: which memory will lie in which row, and the vectors, so many rows at a time."""
+        kept = np.flatnonzero(standing(self.deaths, self.update))
+        catalogue, newer = self.segment.catalogue, self._tail_rows()
+        pks = np.concatenate([catalogue.pks[kept], self.tail.pks[newer]])
+        scopes = np.concatenate([catalogue.scopes_of(kept), self.tail.scopes[newer]])
+        order = np.lexsort((pks, scopes))
+        sources = np.concatenate([kept, -1 - newer])[order]  # below 0: in the tail
+        blocks = (self._taken(sources[start : start + most]) for start in range(0, len(sources), most))
+        return Catalogue.of(pks[order], scopes[order]), blocks
+
+    def in_memory(self) -> Segment:
+        """All of it as one segment in this process."""
+        catalogue, blocks = self.merged(_TOGETHER)
+        vectors = np.empty((self.count, self.tail.vectors.shape[1]), np.float32)
+        for number, block in enumerate(blocks):
+            vectors[number * _TOGETHER : (number + 1) * _TOGETHER] = block
+        return Segment(Rows(vectors), catalogue)
+
+    def _taken(self, sources: Pks) -> Vectors:
+        taken = np.empty((len(sources), self.tail.vectors.shape[1]), np.float32)
+        old = sources >= 0
+        self.segment.rows.check(sources[old])
+        taken[old], taken[~old] = self.segment.rows.vectors[sources[old]], self.tail.vectors[-1 - sources[~old]]
+        return taken
+
+    def _tail_pks(self) -> Pks:
+        return self.tail.pks[self._tail_rows()]
+
+    def _tail_rows(self) -> Pks:
+        return np.flatnonzero(standing(self.tail.deaths[: self.tail.count], self.update))
+
+
+@runtime_checkable
+class Mergeable(Loadable, Protocol):
+    """An index that holds a segment and what came since, and can hold another segment of the same memories."""
+
+    @property
+    def contents(self) -> Contents:
+        """What it holds now."""
+
+    def hold(self, contents: Contents, mend: Callable[[], object] | None = None) -> None:
+        """Hold this and nothing else.
+
+        Args:
+            contents: From now on only this index may go on from it.
+            mend: Called by whoever finds that the segment is damaged: it makes this index hold another one, or raises.
+        """

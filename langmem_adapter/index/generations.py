@@ -1,0 +1,430 @@
+"""The files of an index: one generation after the other, each a segment and the manifest that tells what it is.
+
+    memory.db.<model>.index              the manifest: which segment, whose rows, up to which change, a checksum of each block
+    memory.db.<model>.<number>.faiss     the segment: a standard file of FAISS
+
+A file is never written in place. A new generation has a new name; its manifest is renamed over the previous one last, so that
+whoever opens the index finds one of the two, whole. Whether it belongs to a database is told by the nonce of the change that it
+goes up to, which stands in that database alone. The files are only a copy: whoever cannot use them reads the database.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import stat
+import struct
+import tempfile
+import time
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
+
+import numpy as np
+import xxhash
+
+from langmem_adapter.index.segment import (
+    Catalogue,
+    FileRows,
+    Rows,
+    Segment,
+    SegmentError,
+    block_rows,
+    file_size,
+    header,
+)
+from langmem_adapter.storage.follow import Cursor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from langmem_adapter.index.base import Vectors
+    from langmem_adapter.index.contents import Contents
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - Windows refuses to remove a file that is open, which serves as well
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["Generation", "Generations", "erase"]
+
+_MAGIC: Final = b"LMAINDEX"
+_VERSION: Final = 3
+_START: Final = struct.Struct("<8sII")
+_DIGEST: Final = 16
+_LONGEST_HEADER: Final = 65_536
+_MOST_DIMENSIONS: Final = 1_000_000
+_NONCE: Final = 8
+_SPARE: Final = 1 << 24  # bytes that a disk must have free beside a generation
+_TRIES: Final = 5  # to open a generation while others put newer ones in its place
+_PAUSE: Final = 0.05  # seconds
+_SUFFIX: Final = ".tmp"
+# Never through a link, never waiting for a pipe's other end; the flags that a platform lacks are 0.
+_FLAGS: Final = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Generation:
+    """A segment, and the state of the database that it was made from."""
+
+    cursor: Cursor
+    segment: Segment
+
+
+class Generations:
+    """The files of one index, beside an SQLite file.
+
+    Args:
+        manifest: Where the manifest lies.
+        mapped: Whether segments are mapped; else they are read into this process's memory (for network disks, and where a file
+            that is mapped cannot be removed).
+    """
+
+    def __init__(self, manifest: Path, *, mapped: bool = True) -> None:
+        self.manifest: Final = manifest
+        self._mapped = mapped
+        self._seen: tuple[int, ...] = ()
+
+    @classmethod
+    def beside(cls, database: Path, mark: str, *, mapped: bool = True) -> Generations:
+        """Those beside an SQLite file, of one embedding model.
+
+        Example:
+            >>> Generations.beside(Path("memory.db"), "hash:512").manifest.name
+            'memory.db.ac859cc6fbd99e77.index'
+        """
+        digest = xxhash.xxh3_64_hexdigest(mark.encode())
+        return cls(database.with_name(f"{database.name}.{digest}.index"), mapped=mapped)
+
+    # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def changed(self) -> bool:
+        """Whether another manifest lies there than the one that was opened or written last."""
+        return self._stamp() not in (self._seen, ())
+
+    def latest(self, fingerprint: str) -> Generation | None:
+        """The latest generation; `None` where there is none.
+
+        Raises:
+            SegmentError: It cannot be read, is damaged, or was made with another embedding model.
+        """
+        for left in reversed(range(_TRIES)):
+            try:
+                self._seen = self._stamp()
+                return self._opened(fingerprint)
+            except FileNotFoundError as error:
+                if not self.manifest.exists():
+                    return None
+                if not left:
+                    raise SegmentError(f"{self.manifest}: {error.strerror}: {error.filename}") from None
+            except OSError as error:
+                raise SegmentError(f"{self.manifest}: {error.strerror}") from error
+            except SegmentError as error:
+                raise SegmentError(f"{self.manifest}: {error}") from None
+        return None
+
+    def _opened(self, fingerprint: str) -> Generation:
+        manifest = _read(self.manifest)
+        if manifest.cursor.fingerprint != fingerprint:
+            made = manifest.cursor.fingerprint
+            raise SegmentError(f"was made with the embeddings {made!r}, in use are {fingerprint!r}")
+        path = self._segment(manifest.generation)
+        rows = FileRows(_open_regular(path), len(manifest.catalogue), manifest.dimensions, manifest.digests)
+        segment = Segment(rows, manifest.catalogue)
+        return Generation(manifest.cursor, segment if self._mapped else _in_memory(segment))
+
+    def _stamp(self) -> tuple[int, ...]:
+        try:
+            found = self.manifest.stat(follow_symlinks=False)
+        except OSError:
+            return ()
+        return found.st_ino, found.st_mtime_ns, found.st_size
+
+    # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @contextmanager
+    def merging(self) -> Iterator[bool]:
+        """Be the only one, of all processes, who writes a generation; gives whether that is so."""
+        # Contract: an OS lock, which dies with its holder, on a file that is never renamed or removed.
+        # `test_only_one_process_writes_at_a_time`
+        descriptor = os.open(self.manifest.with_name(f"{self.manifest.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            yield _locked(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def publish(self, contents: Contents, cursor: Cursor) -> None:
+        """Write the next generation, as whoever is `merging`; searches and changes go on meanwhile.
+
+        Args:
+            contents: What the index holds.
+            cursor: The last change that it contains.
+
+        Raises:
+            OSError: The disk is full, the folder is missing or may not be written, and so on. The previous generation stays,
+                and nothing else is left behind.
+            SegmentError: The segment that it holds is.
+        """
+        dimensions = contents.tail.vectors.shape[1]
+        self._check_room(file_size(contents.count, dimensions) + 32 * contents.count)
+        generation = self._next()
+        path = self._segment(generation)
+        # Contract: the segment is on the disk before the manifest names it, and the manifest is renamed last; whoever opens
+        # finds the previous generation, or this one. `test_a_full_disk_leaves_the_previous_generation_and_nothing_else`
+        with ExitStack() as undo:
+            undo.callback(path.unlink, missing_ok=True)
+            catalogue, digests = _write_segment(path, contents, dimensions)
+            manifest = _Manifest(cursor, generation, dimensions, catalogue, digests)
+            _replace(self.manifest, manifest.pieces())
+            undo.pop_all()
+        self._seen = self._stamp()
+        self.sweep(keep=generation)
+
+    def _check_room(self, needed: int) -> None:
+        free = shutil.disk_usage(self.manifest.parent).free
+        if free < needed + _SPARE:
+            raise OSError(28, f"the vector index needs {needed:,} bytes, {free:,} are free", str(self.manifest.parent))
+
+    def _next(self) -> int:
+        return max((int(found[1]) for found in map(self._numbered, self._beside()) if found), default=0) + 1
+
+    def _segment(self, generation: int) -> Path:
+        return self.manifest.with_suffix(f".{generation}.faiss")
+
+    def _numbered(self, path: Path) -> re.Match[str] | None:
+        return re.fullmatch(rf"{re.escape(self.manifest.stem)}\.(\d+)\.faiss", path.name)
+
+    def _beside(self) -> list[Path]:
+        return list(self.manifest.parent.iterdir())
+
+    def sweep(self, keep: int | None = None) -> None:
+        """Remove segments and drafts that no manifest names any more, as whoever is `merging`.
+
+        What cannot be removed, since it is mapped somewhere where that forbids it, goes the next time.
+        """
+        if keep is None:
+            with suppress(OSError, SegmentError):
+                keep = _read(self.manifest).generation
+        drafts = [path for path in self._beside() if path.name.startswith(f".{self.manifest.name}.")]
+        old = [path for path in self._beside() if (found := self._numbered(path)) and int(found[1]) != keep]
+        for path in (*drafts, *old):
+            with suppress(OSError):
+                path.unlink()
+
+    def remove(self) -> None:
+        """Remove all of them."""
+        self.manifest.unlink(missing_ok=True)
+        self.sweep(keep=-1)
+
+
+def erase(database: Path, *, patience: float = 5.0) -> tuple[int, int]:
+    """Remove every generation of every index of an SQLite file, of whatever embedding model.
+
+    Args:
+        database: The SQLite file.
+        patience: Seconds to wait for whoever writes one, and for files that cannot be removed at the moment.
+
+    Returns:
+        How many files were removed, and how many are left.
+
+    Raises:
+        OSError: The folder cannot be read.
+    """
+    removed, end = 0, time.monotonic() + patience
+    while True:
+        files, locks = _files_of(database)
+        gone = [_gone(path) for path in files]
+        removed += sum(gone)
+        left = gone.count(False) + sum(_is_locked(path) for path in locks)
+        if not left or time.monotonic() > end:
+            return removed, left
+        time.sleep(_PAUSE)
+
+
+def _files_of(database: Path) -> tuple[list[Path], list[Path]]:
+    """The files of every index, and their locks, which stay."""
+    name = re.escape(database.name)
+    ours = re.compile(rf"\.?{name}\.[0-9a-f]{{16}}\.(?:index(?:\..*\{_SUFFIX})?|\d+\.faiss)")
+    lock = re.compile(rf"{name}\.[0-9a-f]{{16}}\.index\.lock")
+    beside = list(database.parent.iterdir())
+    return [path for path in beside if ours.fullmatch(path.name)], [
+        path for path in beside if lock.fullmatch(path.name)
+    ]
+
+
+def _gone(path: Path) -> bool:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:  # the others can go all the same
+        return False
+    return True
+
+
+def _is_locked(path: Path) -> bool:
+    """Whether somebody is writing a generation, of which a part may lie there without a name that we know."""
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        return not _locked(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+# ── the manifest ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Manifest:
+    """What a generation is.
+
+    magic 8 bytes | version u32 | length of the header u32 | header (JSON) | pks int64 | scopes int64 | their starts int64 |
+    sorted pks int64 | their rows u32 | checksums of blocks u64 | XXH3-128 of all before, 16 bytes         (little-endian)
+    """
+
+    cursor: Cursor
+    generation: int
+    dimensions: int
+    catalogue: Catalogue
+    digests: Any
+
+    def pieces(self) -> Iterator[bytes]:
+        """The file, piece by piece."""
+        catalogue, cursor = self.catalogue, self.cursor
+        told = json.dumps(
+            {
+                "fingerprint": cursor.fingerprint,
+                "applied": cursor.applied,
+                "nonce": cursor.nonce.hex(),
+                "generation": self.generation,
+                "dimensions": self.dimensions,
+                "count": len(catalogue),
+                "scopes": len(catalogue.scopes),
+                "blocks": len(self.digests),
+            }
+        ).encode()
+        arrays = (catalogue.pks, catalogue.scopes, catalogue.starts, catalogue.sorted_pks, catalogue.rows, self.digests)
+        digest = xxhash.xxh3_128()
+        for piece in (_START.pack(_MAGIC, _VERSION, len(told)), told, *(array.tobytes() for array in arrays)):
+            digest.update(piece)
+            yield piece
+        yield digest.digest()
+
+
+def _read(path: Path) -> _Manifest:
+    with os.fdopen(_open_regular(path), "rb") as file:
+        data = file.read()
+    if xxhash.xxh3_128_digest(data[:-_DIGEST]) != data[-_DIGEST:]:
+        raise SegmentError("is damaged: the checksum differs")
+    magic, version, length = _START.unpack_from(data) if len(data) > _START.size else (b"", 0, 0)
+    if magic != _MAGIC or version != _VERSION or length > _LONGEST_HEADER:
+        raise SegmentError("is no manifest of this version")
+    at = _START.size + length
+    cursor, told = _parsed(data[_START.size : at])
+    sizes = (told["count"], told["scopes"], told["scopes"] + 1, told["count"], told["count"], told["blocks"])
+    kinds = ("<i8", "<i8", "<i8", "<i8", "<u4", "<u8")
+    if len(data) != at + _DIGEST + sum(size * np.dtype(kind).itemsize for size, kind in zip(sizes, kinds, strict=True)):
+        raise SegmentError("has another size than it says")
+    arrays = []
+    for size, kind in zip(sizes, kinds, strict=True):
+        arrays.append(np.frombuffer(data, kind, size, at).copy())  # aligned
+        at += arrays[-1].nbytes
+    return _Manifest(cursor, told["generation"], told["dimensions"], _catalogue(*arrays[:5]), arrays[5])
+
+
+def _parsed(header: bytes) -> tuple[Cursor, dict[str, int]]:
+    try:
+        data = json.loads(header)
+        cursor = Cursor(data["applied"], bytes.fromhex(data["nonce"]), data["fingerprint"])
+        told = {name: data[name] for name in ("generation", "dimensions", "count", "scopes", "blocks")}
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise SegmentError("has an unreadable header") from None
+    least = {"generation": 1, "dimensions": 1}
+    numbers = [(cursor.applied, 1), *((number, least.get(name, 0)) for name, number in told.items())]
+    if any(type(number) is not int or number < bound for number, bound in numbers):
+        raise SegmentError("has an impossible header")
+    if not isinstance(cursor.fingerprint, str) or len(cursor.nonce) != _NONCE or told["dimensions"] > _MOST_DIMENSIONS:
+        raise SegmentError("has an impossible header")
+    if told["blocks"] != -(-told["count"] // block_rows(told["dimensions"])):
+        raise SegmentError("has an impossible header")
+    return cursor, told
+
+
+def _catalogue(pks: Any, scopes: Any, starts: Any, sorted_pks: Any, rows: Any) -> Catalogue:
+    count = len(pks)
+    if starts[0] != 0 or starts[-1] != count or (np.diff(starts) < 0).any() or (rows >= count).any():
+        raise SegmentError("has impossible rows")
+    return Catalogue(pks, scopes, starts, sorted_pks, rows)
+
+
+# ── files ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _write_segment(path: Path, contents: Contents, dimensions: int) -> tuple[Catalogue, Any]:
+    digests: list[int] = []
+    catalogue, blocks = contents.merged(block_rows(dimensions))
+    with os.fdopen(
+        os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600), "wb"
+    ) as file:
+        file.write(header(contents.count, dimensions))
+        for block in blocks:
+            data = _bytes(block)
+            digests.append(xxhash.xxh3_64_intdigest(data))
+            file.write(data)
+        _kept(file)
+    return catalogue, np.array(digests, np.uint64)
+
+
+def _replace(path: Path, pieces: Iterator[bytes]) -> None:
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=_SUFFIX)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.writelines(pieces)
+            _kept(file)
+        Path(name).replace(path)
+    finally:
+        Path(name).unlink(missing_ok=True)
+    _sync_folder(path.parent)
+
+
+def _kept(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    if hasattr(os, "O_DIRECTORY"):  # where folders cannot be opened, the system keeps renames by itself
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _open_regular(path: Path) -> int:
+    descriptor = os.open(path, _FLAGS)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise SegmentError("is no regular file")
+    return descriptor
+
+
+def _locked(descriptor: int) -> bool:
+    """Whether the file is ours alone until it is closed; on file systems without locks nothing is."""
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _in_memory(segment: Segment) -> Segment:
+    segment.rows.check(slice(0, len(segment)))
+    return Segment(Rows(segment.rows.vectors.copy()), segment.catalogue)
+
+
+def _bytes(array: Vectors) -> memoryview:
+    return np.ascontiguousarray(array, "<f4").reshape(-1).view(np.uint8).data
