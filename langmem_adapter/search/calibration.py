@@ -8,8 +8,8 @@ from anybody's memories, so that it is the same for every scope, process and mom
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
-from functools import cache
+from dataclasses import asdict, dataclass, replace
+from functools import cache, partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -51,11 +51,13 @@ class Scale:
         unrelated: Mean cosine of a question and what does not answer it.
         related: The same of what answers it.
         apart: Mean cosine of two statements that have nothing in common.
+        understands: Whether a high cosine says something where no word is shared; hashes know nothing but words.
     """
 
     unrelated: float
     related: float
     apart: float
+    understands: bool = True
 
     def meaning(self, cosines: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
         """Cosines of a question and memories, brought to 0 for what is unrelated; 1 remains 1.
@@ -119,7 +121,8 @@ class Calibration:
         if name in self._known:
             return Plan.known(self._known[name])
         if self._embedder.asks_nobody:
-            return Plan(lambda: self._knowing(name, _measured(self._embedder.embeddings, *_pairs(name))))
+            found = partial(_measured, self._embedder.embeddings, *_pairs(name))
+            return Plan(lambda: self._knowing(name, replace(found(), understands=False)))
         kept = Plan(lambda: self._kept(name))
         return kept.and_then(lambda scale: self._asking(name) if scale is None else Plan.known(scale))
 

@@ -9,6 +9,7 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from langmem_adapter import InvalidInputError, Memory
+from langmem_adapter.search.relevance import RELEVANT
 from langmem_adapter.testing import ScriptedChatModel
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def best(memory: Memory, questions: tuple[str, ...]) -> list[float]:
 
 
 def test_what_is_known_is_more_relevant_than_what_is_not_whatever_was_asked(memory: Memory) -> None:
-    assert min(best(memory, ANSWERED)) > 0.3 > max(best(memory, FOREIGN))
+    assert min(best(memory, ANSWERED)) > RELEVANT > max(best(memory, FOREIGN))
 
 
 def test_a_thousand_unrelated_memories_hardly_move_relevance(memory: Memory) -> None:
