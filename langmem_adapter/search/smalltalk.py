@@ -15,7 +15,7 @@ import numpy as np
 
 from langmem_adapter.languages import ENGLISH, folded, reads_english
 from langmem_adapter.search.ranking import Ranked, unit
-from langmem_adapter.text import content_words, is_cjk, meaningful, words
+from langmem_adapter.text import is_cjk, meaningful, words
 from langmem_adapter.vocabulary import PHRASE, STOPWORDS_CJK, TALK, TALK_CJK
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ Asks: TypeAlias = Literal["nothing", "oneself", "something"]
 
 _LATELY: Final = (
     r"(?:so far|yet|already|right|now|today|before|lately|exactly|then|at all|please|for me|as a person"
-    r"|(?:by|up to|until) now|over (?:the|these) \w+|based on our \w+|in (?:a|one|two|three|few) .*)"
+    r"|(?:by|up to|until) now|over (?:the|these) \w+|based on our \w+|in (?:a|one|two|three|few)(?: \w+){1,2})"
 )
 _END: Final = rf"(?=\W*(?:{_LATELY}\W*)*$|\W*[.?!,;:])"
 _ME: Final = (
@@ -91,6 +91,7 @@ _YOU_ABOUT_ME_CJK: Final = re.compile(
 _OF_ME_CJK: Final = re.compile("(?<![帮给陪让教等])我")
 _OF_WHAT_CJK: Final = re.compile("谁|(?<!没)什么|啥|哪|多少|几|怎|如何")
 _QUESTION_CJK: Final = re.compile("[吗呢么?？]")
+_VERBS: Final = frozenset({"like"})  # a function word everywhere else
 _LONGEST: Final = 300  # letters of what may ask for nothing
 _DRAWN_OUT: Final = re.compile(r"([^\W\d])\1{2,}|\b([^\W\d]{1,2}?)\2{2,}\b")
 
@@ -114,8 +115,7 @@ def asks_for(text: str, language: str = ENGLISH) -> Asks:
     plain = _SET_PHRASE.sub("ok", plain)
     if _oneself(text, plain):
         return "oneself"
-    latin = [term for term in words(plain, language) if not is_cjk(term)]
-    if (is_cjk(plain) and _asks_in_chinese(plain)) or (latin and _asks(text, plain, language)):
+    if (is_cjk(plain) and _asks_in_chinese(plain)) or _asks(text, plain, language):
         return "something"
     return "nothing"
 
@@ -142,7 +142,7 @@ def _oneself(text: str, plain: str) -> bool:
 def _asks(text: str, plain: str, language: str) -> bool:
     """Whether a text asks for something: by its words, as a question of oneself or of somebody, or by an abbreviation."""
     if not reads_english(language):
-        return bool(meaningful(words(plain, language), language))
+        return bool(_content(plain, language))
     if _OF_ME.search(plain) or _OF_WHOM.search(plain):
         return True
     if _QUESTION.search(plain) and _OF_US.search(plain) and not _TO_YOU.search(plain):
@@ -151,10 +151,12 @@ def _asks(text: str, plain: str, language: str) -> bool:
     rest = [word for word in told if word not in TALK]
     if rest == told and _CAPITALS.fullmatch(text.strip(" .?!")):
         return True
-    return any(
-        not is_cjk(term)
-        for term in content_words(" ".join(rest), language) - _phrase(plain, talking=len(rest) < len(told))
-    )
+    return bool(_content(" ".join(rest), language) - _phrase(plain, talking=len(rest) < len(told)))
+
+
+def _content(plain: str, language: str) -> set[str]:
+    terms = {term for term in words(plain, language) if not is_cjk(term)}
+    return meaningful(terms, language) | _VERBS.intersection(terms)
 
 
 def _phrase(plain: str, *, talking: bool) -> frozenset[str]:
