@@ -65,7 +65,9 @@ _QUESTION: Final = re.compile(r"\?|^\W*(?:what|why|how)\b")
 _OF_WHOM: Final = re.compile(r"^\W*(?:who|whom|whose|which|where)\b|^\W*when\b.*\?")
 _TO_YOU: Final = re.compile(r"\b(?:you|your|it|that|up|everything)\b")
 _SPOKEN: Final = re.compile(r"\b(?:i|me|you|your|it|that|this|let|us)\b")
-_SET_PHRASE: Final = re.compile(r"\b(?:go on|go ahead|how come|sleep (?:well|tight))\b")
+_SET_PHRASE: Final = re.compile(
+    r"\b(?:go on|go ahead|how come|sleep (?:well|tight)|(?:sounds?|looks?|feels?|seems?|would|\w+'d) like)\b"
+)
 _CAPITALS: Final = re.compile(r"[A-Z]{2,}")
 
 _STOP_CJK: Final = "[吗么呢吧？?，,。！!]|$"
@@ -145,7 +147,7 @@ def _asks(text: str, plain: str, language: str) -> bool:
         return bool(_content(plain, language))
     if _OF_ME.search(plain) or _OF_WHOM.search(plain):
         return True
-    if _QUESTION.search(plain) and _OF_US.search(plain) and not _TO_YOU.search(plain):
+    if _QUESTION.search(plain) and _OF_US.search(plain) and "you" not in plain:
         return True
     told = re.findall(r"[^\W_]+(?:'[^\W_]+)*", plain)
     rest = [word for word in told if word not in TALK]
