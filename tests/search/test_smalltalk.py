@@ -19,7 +19,8 @@ hi|hello there|hey, how are you?|thanks!|thank you so much|okay, got it|sounds g
 good morning!|have a nice weekend|haha that's funny|no problem|you're welcome|bye bye|yes please|let me think
 I agree|that makes sense|what's up?|how's it going?|👍|...|ok 👍|are you there?|sooo good|hahahaha|heyyy|me too
 can you help me?|你好|谢谢|好的|嗯嗯|哈哈哈|好的谢谢|早上好|晚安|再见|知道了|在吗|你好吗？|我很好|最近怎么样？|太好了
-Can you repeat that?|How come?|go on|stop|just kidding|that sounds like fun|没关系|我知道了|明天见|那先这样|👌|好吧那就这样|我也是|你能帮我吗？
+Can you repeat that?|How come?|go on|stop|just kidding|that sounds like fun
+没关系|我知道了|明天见|那先这样|👌|好吧那就这样|我也是|你能帮我吗？
 """
 ONESELF = """
 What do you know about me?|Who am I?|Tell me about myself|What have I told you so far?|Do you remember me?|Describe me
