@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-__all__ = ["ABOUT", "ABOUT_CJK", "CLITICS", "ELIDED", "IRREGULAR", "KIN", "LIGHT", "PHRASE", "RELATED", "STOPWORDS"]
+__all__ = ["CLITICS", "ELIDED", "IRREGULAR", "KIN", "LIGHT", "PHRASE", "RELATED", "STOPWORDS"]
 __all__ += ["STOPWORDS_CJK", "TALK", "TALK_CJK", "TIMES", "TOPICS", "WHEN", "entries"]
 
 
@@ -58,9 +58,5 @@ TALK: Final = frozenset(_LISTS["TALK"].split())
 """English words of talk that ask for nothing, also when they stand alone."""
 PHRASE: Final = frozenset(_LISTS["PHRASE"].split())
 """Those that ask for nothing in a phrase ("have a nice day"), and for something when they stand alone ("day")."""
-ABOUT: Final = frozenset(_LISTS["ABOUT"].split())
-"""Those with which people ask what is known."""
 TALK_CJK: Final = frozenset(_LISTS["TALK_CJK"].split())
 """Chinese words of talk that ask for nothing."""
-ABOUT_CJK: Final = frozenset(_LISTS["ABOUT_CJK"].split())
-"""Those with which people ask what is known."""

@@ -101,9 +101,9 @@ class Explanation:
         words: BM25 score of the words they share, 0 or more, not bounded.
         strategy: How the lists were searched and joined.
         parts: What each kind of evidence added to the score: meaning, words, speaker, question, time, conversation, graph,
-            newer (than the version of it that follows). They sum up to the score.
-        ranks: Its rank among those that were compared, from 1, by "meaning" and by "words" alone; the latter only where it
-            shares a word.
+            recency, newer (than the version of it that follows). They sum up to the score.
+        ranks: Its rank among those that were compared, from 1, by "meaning" and by "words" alone; each only where it was
+            compared, or a word is shared.
     """
 
     meaning: float

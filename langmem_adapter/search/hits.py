@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from langmem_adapter.search.ranking import Ranked
 
 __all__ = ["explained", "raised"]
-
-_STRATEGY: Final = "{} cosine + BM25, weighted sum"
 
 
 def explained(
@@ -50,8 +48,8 @@ def _ranks(shown: NDArray[np.floating[Any]], among: NDArray[np.floating[Any]]) -
 def _explanation(ranked: Ranked, place: int, meant: int, worded: int) -> Explanation:
     parts = {name: float(values[place]) for name, values in ranked.parts.items()}
     meaning, words = float(ranked.meaning[place]), float(ranked.words[place])
-    ranks = {"meaning": meant, "words": worded} if words > 0 else {"meaning": meant}
-    return Explanation(meaning, words, _STRATEGY.format(ranked.strategy), parts, ranks)
+    ranks = {"meaning": meant} if "meaning" in parts else {}
+    return Explanation(meaning, words, ranked.strategy, parts, ranks | ({"words": worded} if words > 0 else {}))
 
 
 def raised(hits: Sequence[Hit], order: Sequence[int]) -> list[Hit]:

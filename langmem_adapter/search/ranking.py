@@ -67,7 +67,7 @@ class Ranked:
         meaning: Cosine of query and memory.
         words: BM25 score.
         parts: What each kind of evidence added to the score, by name, where that was asked for.
-        strategy: How the vectors were searched.
+        strategy: How the lists were searched and joined.
         window: How far each lies in the times that the question names, where it names any.
         graph: How much the knowledge graph leads to it, where there is one.
     """
@@ -77,7 +77,7 @@ class Ranked:
     meaning: NDArray[np.floating[Any]]
     words: _Floats
     parts: dict[str, NDArray[np.floating[Any]]]
-    strategy: str = "exact"
+    strategy: str
     window: _Floats | None = None
     graph: _Floats | None = None
 
@@ -139,7 +139,7 @@ def fuse(
         add("graph", evidence.graph * weights.graph)
     order = _first(scores, len(scores) if most is None else most)
     held = evidence.pks, scores, evidence.meaning, evidence.words
-    return Ranked(*held, parts, strategy, evidence.window, evidence.graph).at(order)
+    return Ranked(*held, parts, f"{strategy} cosine + BM25, weighted sum", evidence.window, evidence.graph).at(order)
 
 
 def _first(scores: _Floats, most: int) -> NDArray[np.int64]:

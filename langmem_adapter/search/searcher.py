@@ -296,7 +296,7 @@ class Searcher:
             return fuse(evidence(shelf, asked, np.empty(0, np.int64), np.empty(0), words, load, weights), weights)
         allowed = self._allowed(connect, query, shelf)
         if aim is None:
-            return newest(shelf, allowed)
+            return newest(shelf, allowed, asked, load)
         places, cosines, strategy = candidates(index, aim.vector, standing, words, allowed, 4 * query.k)
         lifted = lift(query, shelf, load) if weights.window else None
         if lifted is not None and places is not None:
@@ -379,7 +379,7 @@ class Searcher:
         self, connection: Connection, query: Query, when: Then, asked: Question, aim: _Aim | None
     ) -> list[Hit]:
         then = history.read(connection, query, when, self._embedder, asked.language)
-        ranked = newest(then.shelf, None) if aim is None else self._rank_then(query, then, asked, aim)
+        ranked = newest(then.shelf, None, asked, then.load) if aim is None else self._rank_then(query, then, asked, aim)
         if query.bounds is not None:
             places = np.searchsorted(then.shelf.roll.pks, ranked.pks)
             ranked = ranked.at(query.bounds.hold(then.shelf.roll.created)[places])

@@ -1,78 +1,98 @@
 """What a query asks for: nothing (small talk), whatever is known of the one who asks, or something.
 
-Told by its words alone, in English and Chinese: small talk has none but those of grammar and of talk. A question about oneself
-has none but these and those of telling and knowing, or says so outright ("about me"). In other languages every word asks for
-something.
+Told by its words alone, in English and Chinese, and in doubt something: small talk has no words but those of grammar and of
+talk, and is no question of one's own; a question about oneself says so outright ("about me", "who am I"). In other languages
+every word asks for something.
 """
 
 from __future__ import annotations
 
 import re
 from functools import cache
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
 
 from langmem_adapter.languages import ENGLISH, folded, reads_english
-from langmem_adapter.search.ranking import Ranked
+from langmem_adapter.search.ranking import Ranked, unit
 from langmem_adapter.text import is_cjk, meaningful, words
-from langmem_adapter.vocabulary import ABOUT, ABOUT_CJK, PHRASE, STOPWORDS_CJK, TALK, TALK_CJK
+from langmem_adapter.vocabulary import PHRASE, STOPWORDS_CJK, TALK, TALK_CJK
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from langmem_adapter.search.shelf import Shelf
+    from langmem_adapter.search.question import Question
+    from langmem_adapter.search.shelf import Load, Shelf
 
 __all__ = ["Asks", "asks_for", "newest"]
 
 Asks: TypeAlias = Literal["nothing", "oneself", "something"]
 """What a query asks for."""
 
-_YOU: Final = r"\byou(?:r|'ve|'d)?\b"
-_ME: Final = (
-    r"(?:about|knows?|known|got to know|remember|recall|describe|summari[sz]e|introduce|forg[oe]t(?:ten)?|of|on)"
-    r" (?:me|myself)"
-)
 _LATELY: Final = (
-    r"(?:so far|yet|already|by now|right now|today|before|until now|up to now|lately|exactly|then|at all|please)"
+    r"(?:so far|yet|already|right|now|today|before|lately|exactly|then|at all|please|for me|as a person"
+    r"|(?:by|up to|until) now|over (?:the|these) \w+|based on our \w+|in (?:a|one|two|three|few)(?: \w+){1,2})"
 )
-_END: Final = rf"(?=\W*(?:{_LATELY}\W*)*$|[.?!,;:])"
+_END: Final = rf"(?=\W*(?:{_LATELY}\W*)*$|\W*[.?!,;:])"
+_ME: Final = (
+    r"(?:(?:about|knows?|known|remember|recall|describe|summari[sz]e|introduce|forg[oe]t(?:ten)?"
+    r"|(?:know|think|remember|profile|summary|description|impression|picture) of|(?:got|have|hold|notes|file) on)"
+    r" (?:me|myself)|(?:who|what) i(?: am|'m)|what i am like|under my name|(?:things|details|facts) (?:of|in|about) my life"
+    rf"|who you're talking to)\b{_END}"
+)
+_DO: Final = r"(?:tell|describe|summari[sz]e|sum up|recap|list|show|give|write|paint|introduce|remind)"
 _TOLD: Final = r"(?:tell|told|sa(?:y|id)|shared?|mention(?:ed)?|talk(?:ed)?|discuss(?:ed)?)"
-_RECORD: Final = (
-    r"(?:profile|background|personality|memor(?:y|ies)|facts|details|info(?:rmation)?|life|files?|records?)"
+_RECORD: Final = r"(?:profile|background|personality|memory|memories|life|story|records?)"
+_ONESELF: Final = re.compile(
+    rf"\byou.*\b{_ME}|\b{_ME}.*\byou|(?:^|[.,!]|\bplease|\bto) *{_DO}\b.*\b{_ME}"
+    rf"|(?:^|\b(?:to|please|you) )(?:remember|describe|summari[sz]e) me\b{_END}"
+    r"|\b(?:describe|introduce) me to (?:a stranger|others|my)\b"
+    r"|\b(?:how much of me|(?:things|details|facts) (?:of|in|about) my life)\b.*\byou"
+    rf"|\b(?:who (?:do you think )?(?:am i|i am)|what (?:kind|sort) of (?:\w+ )?person (?:am i|i am))\b{_END}"
+    rf"|\bwhat (?:do )?you (?:know|remember|recall)\b{_END}"
+    rf"|\b(?:what|everything|all|anything) (?:that )?(?:have |did )?(?:i|we)(?:'ve| have)? (?:\w+ )?{_TOLD}"
+    rf"(?: (?:to |with )?you)?\b{_END}|\b(?:{_DO}(?: me)?|what(?:'s| is| are)(?: in| on)?) my {_RECORD}\b{_END}"
 )
-
-_OUTRIGHT: Final = re.compile(
-    rf"{_YOU}.*\b(?:{_ME}|(?:who|what) i(?: am|'m)|what i am like)\b{_END}|\b{_ME}\b{_END}.*{_YOU}"
-    rf"|\babout (?:me|myself)\b{_END}"
+_TO_TELL: Final = re.compile(rf"\?|\b(?:what|who|which|how|do you|anything|everything|{_DO})\b")
+_OTHERS: Final = re.compile(
+    r"\b(?:he|she|they|people|everyone|(?:said|says|thinks|thought|wrote|hear|heard) (?:about|of) me"
+    r"|my (?!life|name|future|memor|profile|background|story|record|person)\w+)\b"
 )
 _NAMED: Final = re.compile(r"(?<=[^.?!\s] )[A-Z][a-z]")
-_ONESELF: Final = re.compile(
-    rf"\bam i\b|\bwho i am\b|\bwhat do you (?:know|remember|recall)\b|\b{_ME}\b|\babout my\b"
-    rf"|\b(?:i|we)(?:'ve| have| had| did)? (?:\w+ )?{_TOLD}\b|\bmy (?:\w+ )?{_RECORD}\b"
-)
-_ASKED: Final = re.compile(
-    r"\?|\b(?:what|who|which|how|do you|did i|have i|am i|anything|everything)\b"
-    r"|\b(?:tell|describe|summari[sz]e|list|show|give|recall|sum|share)\b"
-)
-_QUESTION: Final = re.compile(r"\?|^\W*(?:what|who|which|where|when|why|how)\b")
-_OWN: Final = re.compile(r"\b(?:i|my)\b")
+_OF_ME: Final = re.compile(r"\b(?:what|who|whose|which|where|when|why|how)\b.*\b(?:i|my|mine)\b|\bdid you\b.*\bme\b")
+_OF_US: Final = re.compile(r"\b(?:i|me|my|mine|myself|we|us|our)\b")
+_QUESTION: Final = re.compile(r"\?|^\W*(?:what|why|how)\b")
+_OF_WHOM: Final = re.compile(r"^\W*(?:who|whom|whose|which|where)\b|^\W*when\b.*\?")
 _TO_YOU: Final = re.compile(r"\b(?:you|your|it|that|up|everything)\b")
 _SPOKEN: Final = re.compile(r"\b(?:i|me|you|your|it|that|this|let|us)\b")
+_SET_PHRASE: Final = re.compile(
+    r"\b(?:go on|go ahead|how come|sleep (?:well|tight)|(?:sounds?|looks?|feels?|seems?|would|\w+'d) like)\b"
+)
+_CAPITALS: Final = re.compile(r"[A-Z]{2,}")
 
-_OUTRIGHT_CJK: Final = re.compile(
-    "我(?:到底|究竟)?是(?:谁|一?个?(?:什么|怎么?样)样?的?人)"
-    r"|(?:关于|记住|认得|熟悉|了解|认识|记得|描述|形容|介绍|概括|总结|评价|忘记?了?)(?:一下|一?遍)?[过了]?我(?:自己|本人|这个人)?"
-    r"(?=[吗么呢吧没有？?，,。！!]|$|多少|什么|哪些)"
+_STOP_CJK: Final = "[吗么呢吧？?，,。！!]|$"
+_END_CJK: Final = f"(?=[你都没有]|{_STOP_CJK})"
+_WHAT_CJK: Final = "些?(?:什么|哪些|啥|多少)"
+_ABOUT_ME_CJK: Final = re.compile(
+    "我(?:到底|究竟)?是(?:谁(?!的)|一?个?(?:什么|怎么?样)样?的?(?:一个)?人|什么样的?(?=[？?]|$))"
+    rf"|关于我(?:自己)?的?(?:{_END_CJK}|所有|全部|一切|东西|内容|信息|记忆|事(?!业)|{_WHAT_CJK})"
+    r"|[跟和与]我有关的(?:记忆|事|信息|内容|东西)|给我写.*个人(?:档案|简介|画像)|我有哪些事是你"
+    r"|(?<![跟对和给向])我(?:之前|以前|都|曾经|曾)*(?:[跟对和给向]你)?(?:都|之前|以前)?(?:[说讲提聊]过|(?:告诉|分享|透露)过)"
+    rf"你?(?:自己的?)?[些了]?{_WHAT_CJK}(?:话|事情?|关于自己的事)?(?={_STOP_CJK})"
+    rf"|(?:介绍|描述|形容|概括|总结|评价|[说讲聊谈][说讲聊谈])(?:一下|一?遍)?我(?:的生活|自己|本人|这个人)?{_END_CJK}"
+)
+_YOU_CJK: Final = re.compile(
+    "^(?!.*[他她谁])(?:.*你|还?(?:记得|认识|了解)|总结|概括|介绍|描述|列|[说讲看][说讲看]|告诉)"
+)
+_YOU_ABOUT_ME_CJK: Final = re.compile(
+    "(?:知道|记[住得了下]|认得|熟悉|了解|认识|忘记?了?)(?:一下|一?遍)?[过了]?我(?:自己|本人|这个人)?的?"
+    rf"(?:{_END_CJK}|{_WHAT_CJK})|我这个人|有没有我$"
+    rf"|我的?(?:哪些|什么|所有|全部|个人|基本)*(?:信息|资料|档案|事情?|情况)(?=你?都|{_STOP_CJK})"
     r"|对我(?:这个人)?[的有]?\w{0,4}(?:印象|了解|认识|看法|评价)|(?:眼里|眼中|心里|心中|印象里|记忆里)的?我(?!的)"
-    r"|我(?:之前|以前|都|曾经|曾)*(?:[跟对和给向]你)?(?:都|之前|以前)?(?:[说讲提聊]过|(?:告诉|分享|透露)过)你?[些了]?(?:什么|哪些|啥)"
-    r"|我的?(?:哪些|什么|所有|全部|个人|基本)?(?:信息|资料|档案|事情?|情况)(?=[吗么呢吧？?，,。！!]|$)"
 )
-_ONESELF_CJK: Final = re.compile("(?<![帮给陪让教])我")
-_ASKED_CJK: Final = re.compile(
-    "谁|(?<!没)什么|啥|哪|多少|几|怎样|怎么看|如何|介绍|总结|概括|描述|形容|评价|列|记录|(?:知道|记得|了解|认识|忘|印象).*[吗么?？]"
-    "|[说讲聊](?:[说讲聊]|一下|一[说讲])"
-)
+_OF_ME_CJK: Final = re.compile("(?<![帮给陪让教等])我")
+_OF_WHAT_CJK: Final = re.compile("谁|(?<!没)什么|啥|哪|多少|几|怎|如何")
+_QUESTION_CJK: Final = re.compile("[吗呢么?？]")
 _VERBS: Final = frozenset({"like"})  # a function word everywhere else
 _LONGEST: Final = 300  # letters of what may ask for nothing
 _DRAWN_OUT: Final = re.compile(r"([^\W\d])\1{2,}|\b([^\W\d]{1,2}?)\2{2,}\b")
@@ -94,65 +114,73 @@ def asks_for(text: str, language: str = ENGLISH) -> Asks:
     if len(text) > _LONGEST:
         return "something"
     plain = _DRAWN_OUT.sub(r"\1\2", folded(text).replace("’", "'"))
-    chinese, latin = is_cjk(plain), [term for term in words(plain, language) if not is_cjk(term)]
-    if (
-        _OUTRIGHT_CJK.search(plain)
-        if chinese
-        else _OUTRIGHT.search(plain) and _ASKED.search(plain) and not _NAMED.search(text)
-    ):
+    plain = _SET_PHRASE.sub("ok", plain)
+    if _oneself(text, plain):
         return "oneself"
-    if (chinese and _left(plain, more=True)) or (latin and _content(latin, plain, language, about=True)):
+    if (is_cjk(plain) and _asks_in_chinese(plain)) or _asks(text, plain, language):
         return "something"
-    if (chinese and _ONESELF_CJK.search(plain) and _ASKED_CJK.search(plain)) or (latin and _of_oneself(plain)):
-        return "oneself"
-    told = (chinese and _left(plain, more=False)) or (latin and _content(latin, plain, language, about=False))
-    return "something" if told else "nothing"
+    return "nothing"
 
 
-def newest(shelf: Shelf, allowed: NDArray[np.bool_] | None) -> Ranked:
-    """The memories of a shelf by their latest statement, the newest first: for who asks for all that is known."""
+def newest(shelf: Shelf, allowed: NDArray[np.bool_] | None, asked: Question, load: Load) -> Ranked:
+    """The memories of a shelf for who asks for all that is known: what shares its words most, then the newest first."""
     places = np.arange(len(shelf)) if allowed is None else np.flatnonzero(allowed)
-    places = places[np.argsort(-shelf.recency[places], kind="stable")]
-    score, nothing = shelf.recency[places], np.zeros(len(places))
-    return Ranked(shelf.roll.pks[places], score, nothing, nothing, {"recency": score}, "newest")
+    words = shelf.words(meaningful(asked.terms, asked.language), (), related=0, load=load)[places]
+    parts: dict[str, NDArray[np.floating[Any]]] = {"words": unit(words, 2.0), "recency": shelf.recency[places]}
+    scores = unit(words, 2.0) + shelf.recency[places]
+    found = Ranked(shelf.roll.pks[places], scores, np.zeros(len(places)), words, parts, "newest")
+    return found.at(np.argsort(-scores, kind="stable"))
 
 
-def _of_oneself(plain: str) -> bool:
-    if _ONESELF.search(plain):
-        return _ASKED.search(plain) is not None
-    return _QUESTION.search(plain) is not None and _OWN.search(plain) is not None
+def _oneself(text: str, plain: str) -> bool:
+    """Whether all that is known of who asks is asked for, outright."""
+    if is_cjk(plain):
+        to_you = _YOU_CJK.search(plain) and _YOU_ABOUT_ME_CJK.search(plain)
+        return bool(to_you or _ABOUT_ME_CJK.search(plain))
+    others = _NAMED.search(text) or _OTHERS.search(plain)
+    return bool(not others and _TO_TELL.search(plain) and _ONESELF.search(plain))
 
 
-def _content(told: list[str], plain: str, language: str, *, about: bool) -> bool:
-    """Whether any of the words asks for something."""
-    rest = meaningful(told, language) | _VERBS.intersection(told)
+def _asks(text: str, plain: str, language: str) -> bool:
+    """Whether a text asks for something: by its words, as a question of oneself or of somebody, or by an abbreviation."""
     if not reads_english(language):
-        return bool(rest)
-    rest -= _stems("TALK")
-    if about:
-        return bool(rest - _stems("ABOUT") - _phrase(told, plain))
-    return bool(rest - _phrase(told, plain))
+        return bool(_content(plain, language))
+    if _OF_ME.search(plain) or _OF_WHOM.search(plain):
+        return True
+    if _QUESTION.search(plain) and _OF_US.search(plain) and "you" not in plain:
+        return True
+    told = re.findall(r"[^\W_]+(?:'[^\W_]+)*", plain)
+    rest = [word for word in told if word not in TALK]
+    if rest == told and _CAPITALS.fullmatch(text.strip(" .?!")):
+        return True
+    return bool(_content(" ".join(rest), language) - _phrase(plain, talking=len(rest) < len(told)))
 
 
-def _phrase(told: list[str], plain: str) -> frozenset[str]:
-    """The words that ask for nothing where somebody speaks to somebody, but not in a question about something else."""
-    asking = _QUESTION.search(plain) and (_OWN.search(plain) or not _TO_YOU.search(plain))
-    talking = _SPOKEN.search(plain) or not _stems("TALK").isdisjoint(told)
-    return _stems("PHRASE") if talking and not asking and " my " not in f" {plain} " else frozenset()
+def _content(plain: str, language: str) -> set[str]:
+    terms = {term for term in words(plain, language) if not is_cjk(term)}
+    return meaningful(terms, language) | _VERBS.intersection(terms)
+
+
+def _phrase(plain: str, *, talking: bool) -> frozenset[str]:
+    """The stems that ask for nothing where somebody speaks to somebody, but not in a question about something else."""
+    asking = _QUESTION.search(plain) and not _TO_YOU.search(plain)
+    spoken = talking or _SPOKEN.search(plain)
+    return _stems() if spoken and not asking and " my " not in f" {plain} " else frozenset()
 
 
 @cache
-def _stems(name: str) -> frozenset[str]:
-    listed = {"TALK": TALK, "PHRASE": PHRASE, "ABOUT": ABOUT}[name]
-    return frozenset(term for word in listed for term in words(word))
+def _stems() -> frozenset[str]:
+    return frozenset(term for word in PHRASE for term in words(word))
 
 
-def _left(plain: str, *, more: bool) -> bool:
-    """Whether a Chinese text has anything besides words of grammar and talk, and with *more* of knowing and telling."""
-    return is_cjk(_listed(more=more).sub("", plain))
+def _asks_in_chinese(plain: str) -> bool:
+    """Whether a Chinese text has anything besides words of grammar and talk, or is a question of oneself."""
+    if is_cjk(_listed().sub("", plain)):
+        return True
+    asking = _OF_WHAT_CJK.search(plain) or ("你" not in plain and _QUESTION_CJK.search(plain))
+    return bool(asking and _OF_ME_CJK.search(plain))
 
 
 @cache
-def _listed(*, more: bool) -> re.Pattern[str]:
-    listed = TALK_CJK | STOPWORDS_CJK | (ABOUT_CJK if more else frozenset())
-    return re.compile("|".join(sorted(listed, key=len, reverse=True)))
+def _listed() -> re.Pattern[str]:
+    return re.compile("|".join(sorted(TALK_CJK | STOPWORDS_CJK, key=len, reverse=True)))
