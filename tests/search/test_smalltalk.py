@@ -55,7 +55,9 @@ def test_what_a_query_asks_for() -> None:
     ("kind", "wanted", "least"),
     [("smalltalk", "nothing", 0.9), ("selfquestions", "oneself", 0.95), ("personal", "something", 1)],
 )
-def test_lines_that_the_rules_were_not_made_from(kind: str, wanted: str, least: float, language: str) -> None:
+def test_small_talk_is_silent_and_questions_about_oneself_are_answered(
+    kind: str, wanted: str, least: float, language: str
+) -> None:
     told = (DATA / f"{kind}.{language}.txt").read_text(encoding="utf-8").splitlines()
     wrong = [(line, asks_for(line)) for line in told if asks_for(line) != wanted]
     assert len(wrong) <= (1 - least) * len(told) + 1e-9, wrong
