@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from langmem_adapter.statements.chinese_dates import chinese_number, dated_chinese
-from langmem_adapter.statements.dates import MONTHS, SHORT_DAYS, dated
+from langmem_adapter.statements.dates import MONTH_NAMES, SEASONS, SHORT_DAYS, dated, monday, month_of, months_on
 from langmem_adapter.statements.tables import patterns
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ __all__ = ["LONGEST", "Period", "days_over", "days_told", "periods"]
 LONGEST: Final = 2_000
 """Letters of a text that are read."""
 
-_P: Final = patterns("periods", {"MONTHS": "|".join(MONTHS)})
-_SEASONS: Final = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12, "春": 3, "夏": 6, "秋": 9, "冬": 12}
+_P: Final = patterns("periods", {"MONTHS": MONTH_NAMES})
+_SEASONS: Final = SEASONS | {"春": 3, "夏": 6, "秋": 9, "冬": 12}
 _NTH: Final = {"first": 0, "second": 1, "third": 2, "fourth": 3, "last": -1} | {
     "第一": 0, "第二": 1, "第三": 2, "第四": 3, "最后一": -1,
 }  # fmt: skip
@@ -40,7 +40,7 @@ _MOST_DAYS: Final = 100  # a season; of a longer time its months are none
 
 _WORD: Final = re.compile("[a-z]+")
 _A_YEAR: Final = re.compile(r"(?:19|20)\d\d")
-_NAMES: Final = frozenset(name for month in MONTHS for name in (month.lower(), month[:3].lower())) | {*_SEASONS, "sept"}
+_NAMES: Final = frozenset({*MONTH_NAMES.lower().split("|"), *SEASONS})
 _NEAR: Final = frozenset("yesterday today tonight tomorrow ago".split())
 _STEPS: Final = frozenset("last next this".split())
 _STEPPED: Final = _NAMES | {*SHORT_DAYS, *"week weekend month year night morning afternoon evening".split()}
@@ -149,9 +149,9 @@ def days_over(begins: date, ends: date, years: Iterable[int]) -> list[str]:
             marks.append(f"@{year:04}")
             continue
         while day < last:
-            whole = day.day == 1 and _months(day, 1) <= last
+            whole = day.day == 1 and months_on(day, 1) <= last
             marks.append(f"@{day:%Y-%m}" if whole else f"@{day}")
-            day = _months(day, 1) if whole else day + timedelta(1)
+            day = months_on(day, 1) if whole else day + timedelta(1)
     return marks
 
 
@@ -225,14 +225,10 @@ def _named(said: Mapping[str, str | None], today: date) -> Period:
         month, day = (first, second) if second > 12 else (second, first)  # noqa: PLR2004 - there is no thirteenth month
         return _of(today, year, month, day)
     if long := (said["long"] or "").lower():
-        return _season(today, year, _SEASONS[long]) if long in _SEASONS else _of(today, year, _month(long))
+        return _season(today, year, _SEASONS[long]) if long in _SEASONS else _of(today, year, month_of(long) or 0)
     if named := said["m3"] or said["m4"]:
-        return _of(today, year, _month(named), int(said["d3"] or said["d4"] or 0))
+        return _of(today, year, month_of(named) or 0, int(said["d3"] or said["d4"] or 0))
     return _of(today, year, int(said["m1"] or 0), int(said["d1"] or 0))
-
-
-def _month(name: str) -> int:
-    return next(number for number, month in enumerate(MONTHS, 1) if month[:3].lower() == name[:3].lower())
 
 
 def _bounded(whole: Period, before: str) -> Period:
@@ -282,25 +278,20 @@ def _of(today: date, year: int | None, month: int = 0, day: int = 0) -> Period:
     begins = date(near if year is None else year, month or 1, day or 1)
     if day:
         return Period(begins, begins + timedelta(1), year is None)
-    return Period(begins, _months(begins, 1 if month else 12), year is None)
+    return Period(begins, months_on(begins, 1 if month else 12), year is None)
 
 
 def _season(today: date, year: int | None, month: int) -> Period:
     begins = date(today.year if year is None else year, month, 1)
-    return Period(begins, _months(begins, 3), year is None)
-
-
-def _months(day: date, count: int) -> date:
-    years, month = divmod(day.year * 12 + day.month - 1 + count, 12)
-    return date(years, month + 1, 1)
+    return Period(begins, months_on(begins, 3), year is None)
 
 
 def _around(whole: Period, unit: str) -> Period:
     """The week, or the weekend of the week, in which a period begins."""
     if whole.begins is None:
         return whole
-    monday = whole.begins - timedelta(whole.begins.weekday())
-    return replace(whole, begins=monday + timedelta(5 if unit == "weekend" else 0), ends=monday + timedelta(7))
+    first = monday(whole.begins)
+    return replace(whole, begins=first + timedelta(5 if unit == "weekend" else 0), ends=first + timedelta(7))
 
 
 def _part(whole: Period, name: str, place: int | None, unit: str | None) -> Period:
