@@ -214,13 +214,6 @@ def test_a_day_of_leap_years_is_found_from_any_year(text: str, said: date) -> No
             assert f"@{said.year}-02-29" in days_told(text, said) and days_told(text, date(year, 5, 1))
 
 
-def test_a_winter_is_of_two_years() -> None:
-    with Memory(":memory:") as memory:
-        memory.add("We were on the lake.", user_id="ann", timestamp="2023-02-14", infer=False)
-        memory.add("I skated indoors.", user_id="ann", timestamp="2023-07-14", infer=False)
-        assert memory.search("Where did I skate in winter?", user_id="ann")[0].text == "We were on the lake."
-
-
 def test_of_a_huge_text_the_beginning_is_read() -> None:
     assert days_told(f"{'Tea. ' * LONGEST}1 May 2023", TODAY) == set()
     assert days_told("1 May 2023, " * LONGEST, TODAY) == {"@2023", "@2023-05", "@2023-05-01"}
