@@ -61,7 +61,7 @@ def _meant(period: Period, asked: date, years: Sequence[int]) -> Iterator[tuple[
     """The days that are meant: without a year those of any in which something was said, but "since May" is of the latest."""
     found = [period]
     if period.yearly and period.begins and period.ends:
-        found = [period.moved(year - asked.year) for year in years]
+        found = [period.moved(year - period.begins.year) for year in years]
     elif period.yearly and (period.begins or period.ends or asked) > asked:
         found = [period.moved(-1)]
     for each in found:

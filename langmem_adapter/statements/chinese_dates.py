@@ -6,7 +6,7 @@ import re
 from datetime import date, datetime, timedelta
 from typing import Final
 
-from langmem_adapter.statements.dates import Span, moment
+from langmem_adapter.statements.dates import Span, moment, monday, months_on
 from langmem_adapter.statements.tables import patterns
 
 __all__ = ["WHEN", "chinese_number", "chinese_span", "dated_chinese"]
@@ -69,16 +69,16 @@ def _told(found: re.Match[str], today: date) -> str:
 
 
 def _week(somewhen: date, weekday: str | None) -> str:
-    monday = somewhen - timedelta(somewhen.weekday())
+    first = monday(somewhen)
     if weekday == "末":
-        return f"{monday + timedelta(5)}那个周末"
+        return f"{first + timedelta(5)}那个周末"
     day = _WEEKDAYS.index(weekday.replace("天", "日")) if weekday else 0
-    return f"{monday + timedelta(day)}" if weekday else f"{monday}那周"
+    return f"{first + timedelta(day)}" if weekday else f"{first}那周"
 
 
 def _month(today: date, steps: int, day: str | None) -> str:
-    year, month = divmod(today.year * 12 + today.month - 1 + steps, 12)
-    return str(date(year, month + 1, chinese_number(day))) if day else f"{year}年{month + 1}月"
+    month = months_on(today, steps)
+    return str(month.replace(day=chinese_number(day))) if day else f"{month.year}年{month.month}月"
 
 
 def _year(year: int, month: str | None, day: str | None) -> str:

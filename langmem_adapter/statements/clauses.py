@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.languages import ENGLISH
-from langmem_adapter.statements.tables import patterns
+from langmem_adapter.statements.updates import UPDATES
 from langmem_adapter.text import asks, subjects
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Clause", "changed", "clauses", "over", "passage"]
 
-_P: Final = patterns("updates", {})
 _READ: Final = 4_000  # letters of a text
 _SHORT: Final = 120  # letters of a text whose clauses belong together
 
@@ -44,15 +43,15 @@ def clauses(text: str, language: str = ENGLISH) -> tuple[Clause, ...]:
 
 @lru_cache(maxsize=2_048)
 def _clauses(text: str, language: str) -> tuple[Clause, ...]:
-    plain = text if "```" not in text else _P["FENCED"].sub(" ", text)
-    told = (clause for sentence in _P["SENTENCE"].split(plain) for clause in _stating(sentence.strip()))
+    plain = text if "```" not in text else UPDATES["FENCED"].sub(" ", text)
+    told = (clause for sentence in UPDATES["SENTENCE"].split(plain) for clause in _stating(sentence.strip()))
     return tuple(Clause(clause, subjects(clause, language)) for clause in told)
 
 
 def _stating(sentence: str) -> Iterator[str]:
-    parts = [part for part in _P["CLAUSE"].split(sentence) if part.strip()]
+    parts = [part for part in UPDATES["CLAUSE"].split(sentence) if part.strip()]
     if parts and asks(sentence):
-        first = next((place for place, part in enumerate(parts) if _P["ASKING"].match(part)), len(parts) - 1)
+        first = next((place for place, part in enumerate(parts) if UPDATES["ASKING"].match(part)), len(parts) - 1)
         parts = parts[:first]
     yield from (part.strip(" ,;，") for part in parts)
 
@@ -90,7 +89,7 @@ def changed(text: str) -> bool:
         >>> changed("I moved to Berlin."), changed("我不吃肉了"), changed("I live in Paris.")
         (True, True, False)
     """
-    return _P["CHANGED"].search(text) is not None
+    return UPDATES["CHANGED"].search(text) is not None
 
 
 def over(text: str) -> bool:
@@ -100,4 +99,4 @@ def over(text: str) -> bool:
         >>> over("I traded in the Toyota"), over("我把大众卖了"), over("I bought a Toyota now")
         (True, True, False)
     """
-    return _P["OVER"].search(text) is not None
+    return UPDATES["OVER"].search(text) is not None

@@ -10,23 +10,45 @@ from typing import Final
 from langmem_adapter.statements.tables import patterns
 from langmem_adapter.statements.words import FORMS
 
-__all__ = ["MONTHS", "NUMBERS", "SHORT_DAYS", "TIME_WORDS", "Span", "dated", "day", "is_date", "moment", "timed"]
+__all__ = [
+    "MONTHS",
+    "MONTH_NAMES",
+    "NUMBERS",
+    "SEASONS",
+    "SHORT_DAYS",
+    "TIME_WORDS",
+    "WEEKDAYS",
+    "Span",
+    "dated",
+    "day",
+    "is_date",
+    "moment",
+    "monday",
+    "month_of",
+    "months_on",
+    "timed",
+]
 
 MONTHS: Final = tuple("January February March April May June July August September October November December".split())
-_WEEKDAYS: Final = tuple("Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split())
+MONTH_NAMES: Final = "|".join((*MONTHS, *(month[:3] for month in MONTHS), "Sept"))
+"""What months are called, cut to three letters or not, as alternatives of a pattern."""
+SEASONS: Final = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
+"""Seasons with the month that they begin in."""
+WEEKDAYS: Final = tuple("Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split())
 NUMBERS: Final = {
     word: n for n, word in enumerate("zero one two three four five six seven eight nine ten eleven twelve".split())
 } | {"a": 1, "an": 1, "fifteen": 15, "twenty": 20, "thirty": 30}
 TIME_WORDS: Final = frozenset(
-    f"{' '.join(MONTHS)} {' '.join(_WEEKDAYS)} today tomorrow tonight yesterday weekend morning afternoon evening night noon"
+    f"{' '.join(MONTHS)} {' '.join(WEEKDAYS)} today tomorrow tonight yesterday weekend morning afternoon evening night noon"
     " christmas easter".lower().split()
 )
 """Words of time: never a person's name, and no head of a compound noun."""
 
-SHORT_DAYS: Final = {day[:length].lower(): day for day in _WEEKDAYS for length in (3, 4, 5, 9)}
+SHORT_DAYS: Final = {day[:length].lower(): day for day in WEEKDAYS for length in (3, 4, 5, 9)}
 """The days of the week, by their names and what these are cut to."""
-_GIVEN: Final = {"MONTHS": MONTHS, "WEEKDAYS": _WEEKDAYS, "DAYS": (*_WEEKDAYS, *MONTHS, *SHORT_DAYS)}
-_P: Final = patterns("times", {name: "|".join(words) for name, words in _GIVEN.items()})
+_GIVEN: Final = {"MONTHS": MONTHS, "WEEKDAYS": WEEKDAYS, "DAYS": (*WEEKDAYS, *MONTHS, *SHORT_DAYS)}
+_P: Final = patterns("times", {name: "|".join(words) for name, words in _GIVEN.items()} | {"MONTH_NAMES": MONTH_NAMES})
+_MONTH: Final = re.compile(rf"\b(?:{MONTH_NAMES})\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +122,8 @@ def day(text: str) -> datetime | None:
     if year is None:
         return None
     rest = (text[: year.start()] + text[year.end() :]).lower()
-    month = next((number for number, name in enumerate(MONTHS, 1) if name[:3].lower() in rest), 1)
     number = re.search(r"\d{1,2}", rest)
-    return moment(int(year[0]), month, int(number[0]) if number else 1)
+    return moment(int(year[0]), month_of(rest) or 1, int(number[0]) if number else 1)
 
 
 def moment(year: int, month: int, number: int) -> datetime | None:
@@ -116,6 +137,38 @@ def moment(year: int, month: int, number: int) -> datetime | None:
         return datetime(year, month, number, tzinfo=UTC)
     except ValueError:  # 30 February: said, but no date
         return None
+
+
+def month_of(text: str) -> int | None:
+    """The number of the first month that a text names.
+
+    Example:
+        >>> month_of("3rd of Sept."), month_of("a day in spring")
+        (9, None)
+    """
+    found = _MONTH.search(text)
+    return found and next(number for number, month in enumerate(MONTHS, 1) if month.startswith(found[0][:3].title()))
+
+
+def months_on(day: date, count: int) -> date:
+    """The first day of the month so many months after a day's.
+
+    Example:
+        >>> str(months_on(date(2025, 1, 31), -2))
+        '2024-11-01'
+    """
+    years, month = divmod(day.year * 12 + day.month - 1 + count, 12)
+    return date(years, month + 1, 1)
+
+
+def monday(day: date) -> date:
+    """That of a day's week.
+
+    Example:
+        >>> str(monday(date(2025, 5, 1)))
+        '2025-04-28'
+    """
+    return day - timedelta(day.weekday())
 
 
 def is_date(text: str) -> bool:
@@ -168,33 +221,32 @@ def _put(found: re.Match[str], today: date) -> str:
 def _ago(count: str, unit: str, today: date) -> tuple[str, str]:
     number = int(count) if count.isdecimal() else NUMBERS.get(count)
     if number is None:
-        before = today.isoformat() if unit in {"day", "week"} else _of_month(today.year * 12 + today.month - 1)
+        before = today.isoformat() if unit in {"day", "week"} else _of_month(today, 0)
         return "", f"{count} {unit}s before {today.year if unit == 'year' else before}"
     if unit == "day":
         return "on", (today - timedelta(days=number)).isoformat()
     if unit == "week":
         return "in", _week(today - timedelta(weeks=number))
     if unit == "month":
-        return "in", _of_month(today.year * 12 + today.month - 1 - number)
+        return "in", _of_month(today, -number)
     return "in", str(today.year - number)
 
 
 def _unit(way: str, unit: str, today: date) -> tuple[str, str]:
     step = {"last": -1, "past": -1, "next": 1, "coming": 1}.get(way, 0)
-    months = today.year * 12 + today.month - 1
     if unit == "weekend":
         return "on", f"the weekend of {_saturday(today, way).isoformat()}"
     week = _week(today + timedelta(weeks=step))
-    whole = {"week": week, "month": _of_month(months + step), "year": str(today.year + step)}
+    whole = {"week": week, "month": _of_month(today, step), "year": str(today.year + step)}
     return ("in", whole[unit]) if unit in whole else _named(step, SHORT_DAYS.get(unit, unit).capitalize(), today)
 
 
 def _named(step: int, name: str, today: date) -> tuple[str, str]:
     """A weekday, a month or a season, before or after today."""
-    if name in _WEEKDAYS:
-        ahead = (_WEEKDAYS.index(name) - today.weekday()) % 7
+    if name in WEEKDAYS:
+        ahead = (WEEKDAYS.index(name) - today.weekday()) % 7
         return "on", (today + timedelta(days=ahead - 7 if step < 0 else ahead or 7 * step)).isoformat()
-    begins = MONTHS.index(name) + 1 if name in MONTHS else {"Spring": 3, "Summer": 6, "Winter": 12}.get(name, 9)
+    begins = SEASONS.get(name.lower()) or MONTHS.index(name) + 1
     ends = begins + (1 if name in MONTHS else 3)
     late = (step < 0 and today.month < ends) or (step > 0 and today.month >= begins)
     return "in", f"{name if name in MONTHS else name.lower()} {today.year + (step if late else 0)}"
@@ -206,8 +258,9 @@ def _saturday(today: date, way: str) -> date:
 
 
 def _week(within: date) -> str:
-    return f"the week of {(within - timedelta(days=within.weekday())).isoformat()}"
+    return f"the week of {monday(within).isoformat()}"
 
 
-def _of_month(months: int) -> str:
-    return f"{MONTHS[months % 12]} {months // 12}"
+def _of_month(today: date, count: int) -> str:
+    month = months_on(today, count)
+    return f"{MONTHS[month.month - 1]} {month.year}"

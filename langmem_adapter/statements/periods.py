@@ -7,14 +7,14 @@ time: a month is one where a day, a year or a word like "in" stands beside it, s
 from __future__ import annotations
 
 import re
-from calendar import monthrange
+from calendar import isleap
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from langmem_adapter.statements.chinese_dates import chinese_number, dated_chinese
-from langmem_adapter.statements.dates import MONTHS, SHORT_DAYS, dated
+from langmem_adapter.statements.dates import MONTH_NAMES, SEASONS, SHORT_DAYS, dated, monday, month_of, months_on
 from langmem_adapter.statements.tables import patterns
 
 if TYPE_CHECKING:
@@ -25,20 +25,22 @@ __all__ = ["LONGEST", "Period", "days_over", "days_told", "periods"]
 LONGEST: Final = 2_000
 """Letters of a text that are read."""
 
-_P: Final = patterns("periods", {"MONTHS": "|".join(MONTHS)})
-_SEASONS: Final = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12, "春": 3, "夏": 6, "秋": 9, "冬": 12}
+_P: Final = patterns("periods", {"MONTHS": MONTH_NAMES})
+_SEASONS: Final = SEASONS | {"春": 3, "夏": 6, "秋": 9, "冬": 12}
 _NTH: Final = {"first": 0, "second": 1, "third": 2, "fourth": 3, "last": -1} | {
     "第一": 0, "第二": 1, "第三": 2, "第四": 3, "最后一": -1,
 }  # fmt: skip
 _DAYS: Final = {"day": 1, "week": 7, "month": 30, "year": 365}
 _FEW: Final = 7  # days, weeks, months: what "a few" can be
 _SATURDAY: Final = 5
+_LEAP_DAY: Final = (2, 29)
+_LEAP_YEARS: Final = 8  # from one to the next, at most
 _WEEK: Final = 7  # days: of a longer time its days are no marks
 _MOST_DAYS: Final = 100  # a season; of a longer time its months are none
 
 _WORD: Final = re.compile("[a-z]+")
 _A_YEAR: Final = re.compile(r"(?:19|20)\d\d")
-_NAMES: Final = frozenset(name for month in MONTHS for name in (month.lower(), month[:3].lower())) | {*_SEASONS, "sept"}
+_NAMES: Final = frozenset({*MONTH_NAMES.lower().split("|"), *SEASONS})
 _NEAR: Final = frozenset("yesterday today tonight tomorrow ago".split())
 _STEPS: Final = frozenset("last next this".split())
 _STEPPED: Final = _NAMES | {*SHORT_DAYS, *"week weekend month year night morning afternoon evening".split()}
@@ -51,7 +53,7 @@ class Period:
     Attributes:
         begins: Its first day; `None` where it has no beginning ("before May").
         ends: The day after its last; `None` where it has no end.
-        yearly: Whether no year was named: these days of this year stand for those of any.
+        yearly: Whether no year was named: these days, of this year or the nearest that has them, stand for those of any.
     """
 
     begins: date | None
@@ -59,14 +61,15 @@ class Period:
     yearly: bool = False
 
     def moved(self, years: int) -> Period:
-        """The same days so many years later."""
+        """The same days so many years later; 29 February has none in most years, and the period no day there."""
         return Period(_moved(self.begins, years), _moved(self.ends, years), self.yearly)
 
 
 def _moved(day: date | None, years: int) -> date | None:
     if day is None or not date.min.year <= day.year + years <= date.max.year:
         return None
-    return day.replace(year=day.year + years, day=min(day.day, monthrange(day.year + years, day.month)[1]))
+    leap_day = (day.month, day.day) == _LEAP_DAY and not isleap(day.year + years)
+    return date(day.year + years, 3, 1) if leap_day else day.replace(year=day.year + years)
 
 
 def periods(text: str, today: date) -> list[Period]:
@@ -111,7 +114,8 @@ def days_told(text: str, said: date) -> set[str]:
     """
     marks: set[str] = set()
     for period in periods(text, said):
-        nearest = min(map(period.moved, (0, -1, 1)), key=lambda each: _apart(each, said)) if period.yearly else period
+        moved = (each for each in map(period.moved, (0, -1, 1)) if each.begins != each.ends)
+        nearest = min(moved, key=lambda each: _apart(each, said), default=period) if period.yearly else period
         if nearest.begins is not None and nearest.ends is not None:
             marks |= _marks(nearest.begins, nearest.ends)
     return marks
@@ -145,9 +149,9 @@ def days_over(begins: date, ends: date, years: Iterable[int]) -> list[str]:
             marks.append(f"@{year:04}")
             continue
         while day < last:
-            whole = day.day == 1 and _months(day, 1) <= last
+            whole = day.day == 1 and months_on(day, 1) <= last
             marks.append(f"@{day:%Y-%m}" if whole else f"@{day}")
-            day = _months(day, 1) if whole else day + timedelta(1)
+            day = months_on(day, 1) if whole else day + timedelta(1)
     return marks
 
 
@@ -221,14 +225,10 @@ def _named(said: Mapping[str, str | None], today: date) -> Period:
         month, day = (first, second) if second > 12 else (second, first)  # noqa: PLR2004 - there is no thirteenth month
         return _of(today, year, month, day)
     if long := (said["long"] or "").lower():
-        return _season(today, year, _SEASONS[long]) if long in _SEASONS else _of(today, year, _month(long))
+        return _season(today, year, _SEASONS[long]) if long in _SEASONS else _of(today, year, month_of(long) or 0)
     if named := said["m3"] or said["m4"]:
-        return _of(today, year, _month(named), int(said["d3"] or said["d4"] or 0))
+        return _of(today, year, month_of(named) or 0, int(said["d3"] or said["d4"] or 0))
     return _of(today, year, int(said["m1"] or 0), int(said["d1"] or 0))
-
-
-def _month(name: str) -> int:
-    return next(number for number, month in enumerate(MONTHS, 1) if month[:3].lower() == name[:3].lower())
 
 
 def _bounded(whole: Period, before: str) -> Period:
@@ -269,29 +269,29 @@ def _chinese(found: re.Match[str], _: str, after: str, today: date) -> Period | 
 
 
 def _of(today: date, year: int | None, month: int = 0, day: int = 0) -> Period:
-    """A year, month or day; without a year this year's."""
-    begins = date(today.year if year is None else year, month or 1, day or 1)
+    """A year, month or day; without a year this year's, or the nearest's that has it."""
+    near = today.year
+    if (month, day) == _LEAP_DAY:
+        near = min(
+            filter(isleap, range(near - _LEAP_YEARS, near + _LEAP_YEARS)), key=lambda leap: abs(leap - today.year)
+        )
+    begins = date(near if year is None else year, month or 1, day or 1)
     if day:
         return Period(begins, begins + timedelta(1), year is None)
-    return Period(begins, _months(begins, 1 if month else 12), year is None)
+    return Period(begins, months_on(begins, 1 if month else 12), year is None)
 
 
 def _season(today: date, year: int | None, month: int) -> Period:
     begins = date(today.year if year is None else year, month, 1)
-    return Period(begins, _months(begins, 3), year is None)
-
-
-def _months(day: date, count: int) -> date:
-    years, month = divmod(day.year * 12 + day.month - 1 + count, 12)
-    return date(years, month + 1, 1)
+    return Period(begins, months_on(begins, 3), year is None)
 
 
 def _around(whole: Period, unit: str) -> Period:
     """The week, or the weekend of the week, in which a period begins."""
     if whole.begins is None:
         return whole
-    monday = whole.begins - timedelta(whole.begins.weekday())
-    return replace(whole, begins=monday + timedelta(5 if unit == "weekend" else 0), ends=monday + timedelta(7))
+    first = monday(whole.begins)
+    return replace(whole, begins=first + timedelta(5 if unit == "weekend" else 0), ends=first + timedelta(7))
 
 
 def _part(whole: Period, name: str, place: int | None, unit: str | None) -> Period:

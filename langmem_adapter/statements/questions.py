@@ -7,15 +7,14 @@ from functools import lru_cache
 from typing import Final
 
 from langmem_adapter.languages import ENGLISH
-from langmem_adapter.statements.tables import patterns
+from langmem_adapter.statements.updates import UPDATES
 from langmem_adapter.statements.values import KINDS
 from langmem_adapter.text import is_cjk, subjects
 
 __all__ = ["Asked", "asked", "things"]
 
-_P: Final = patterns("updates", {})
 _LONGEST: Final = 500  # letters of a question that are read
-_NO_THING: Final = frozenset(_P.texts["NO_THING"].split())
+_NO_THING: Final = frozenset(UPDATES.texts["NO_THING"].split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,23 +42,25 @@ def asked(question: str, language: str = ENGLISH) -> Asked | None:
         >>> asked("Where did I live?"), asked("What hobbies do I like?"), asked("What would you suggest?")
         (None, None, None)
     """
-    plain = _P["LEAD"].sub("", question[:_LONGEST])
-    if not (is_cjk(plain) or _of_now(plain)) or any(_P[name].search(plain) for name in ("THEN", "SEVERAL", "DONE")):
+    plain = UPDATES["LEAD"].sub("", question[:_LONGEST])
+    if not (is_cjk(plain) or _of_now(plain)) or any(
+        UPDATES[name].search(plain) for name in ("THEN", "SEVERAL", "DONE")
+    ):
         return None
     return Asked(things(plain, language) - _NO_THING, _kinds(plain))
 
 
 def _of_now(question: str) -> bool:
     """Whether the verb of an English question is in the present, and neither "you" its subject nor a reason what it wants."""
-    verb = _P["AUXILIARY"].search(question)
+    verb = UPDATES["AUXILIARY"].search(question)
     if verb is None:
-        return _P["NOT_MINE"].match(question) is None
-    you = _P["YOU"].match(question, verb.end())
-    return _P["PRESENT"].fullmatch(verb[0]) is not None and you is None and _P["WHY"].match(question) is None
+        return UPDATES["NOT_MINE"].match(question) is None
+    you = UPDATES["YOU"].match(question, verb.end())
+    return UPDATES["PRESENT"].fullmatch(verb[0]) is not None and you is None and UPDATES["WHY"].match(question) is None
 
 
 def _kinds(question: str) -> frozenset[str]:
-    return frozenset().union(*(kinds for name, kinds in _BY_WORDS if _P[name].search(question)))
+    return frozenset().union(*(kinds for name, kinds in _BY_WORDS if UPDATES[name].search(question)))
 
 
 _BY_WORDS: Final = (("WHEN", KINDS["when"]), ("HOW_MUCH", KINDS["how much"]), ("OFTEN", KINDS["when"]))
@@ -75,6 +76,6 @@ def things(text: str, language: str = ENGLISH) -> frozenset[str]:
     """
     if not is_cjk(text):
         return subjects(text, language)
-    told = [(run, subjects(run, language)) for run in _P["NO_THING_CJK"].split(text) if run]
+    told = [(run, subjects(run, language)) for run in UPDATES["NO_THING_CJK"].split(text) if run]
     named = frozenset(one for _, found in told for one in found if len(one) > 1 or not is_cjk(one))
     return named or frozenset().union(*(found for _, found in told))
