@@ -34,9 +34,6 @@ settings.register_profile(
 )
 settings.load_profile("here")
 
-LOCOMO = Path(__file__).parents[2] / "shared" / "data" / "locomo-dev.json"
-
-
 _HOMES = count()
 _FOLDER = "TESTS_FOLDER"
 _IN_MEMORY = Path("/dev/shm")  # noqa: S108 - a disk that need not be waited for
@@ -217,6 +214,8 @@ def locomo() -> Callable[[], Any]:
 
     def read() -> Any:
         import json
+
+        from tests.beside import LOCOMO
 
         if not LOCOMO.exists():
             pytest.skip("locomo-dev.json does not lie beside this checkout")

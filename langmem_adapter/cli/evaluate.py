@@ -85,7 +85,8 @@ def conversations(
         silences = _foreign(call, memory, talks, answers, others)
         how = "facts extracted" if infer else "turns kept word for word"
         extra = {"turns": turns, "infer": infer, **_left_out(call, talks)}
-        _report(call, memory, answers, title=f"{file.name}, {how}", before=before, silences=silences, **extra)
+        title, whose = f"{file.name}, {how}", "conversation"
+        _report(call, memory, answers, title=title, whose=whose, before=before, silences=silences, **extra)
 
 
 def questions(
@@ -117,7 +118,7 @@ def questions(
         _refuse_nobody(memory, asked)
         check(memory, asked)
         answers = _ask(call, memory, asked, cuts)
-        _name_missed(call, _report(call, memory, answers, title=file.name, before=before))
+        _name_missed(call, _report(call, memory, answers, title=file.name, whose="scope", before=before))
 
 
 # ── before ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -202,6 +203,7 @@ def _report(
     answers: "Sequence[Answer]",
     *,
     title: str,
+    whose: str,
     before: "list[Measured] | None",
     silences: "Sequence[Silence]" = (),
     **extra: object,
@@ -216,17 +218,20 @@ def _report(
     picture = f"{title} · {embeddings}"
     call.output.show(rows, columns=columns, picture=lambda: _picture(report, picture), embeddings=embeddings, **more)
     if not call.output.as_json:
-        for line in _notes(report, silences, changed):
+        for line in _notes(report, silences, changed, whose):
             call.output.note(line)
     return report
 
 
-def _notes(report: "Report", silences: "Sequence[Silence]", changed: "Sequence[dict[str, Any]]") -> "Iterator[str]":
+def _notes(
+    report: "Report", silences: "Sequence[Silence]", changed: "Sequence[dict[str, Any]]", whose: str
+) -> "Iterator[str]":
     yield f"context of ten hits {report.tokens:.0f} tokens (approximate)"
     yield f"a search {report.p50:.1f} ms, 95 % within {report.p95:.1f} ms"
     for metric, (low, high) in report.intervals.items():
-        spread = [scores[metric] for scores in report.conversations]
-        yield f"{metric} {low:.3f} to {high:.3f} (95 %), {min(spread):.3f} to {max(spread):.3f} by conversation"
+        each_of = [scores[metric] for scores in report.conversations]
+        spread = f", {min(each_of):.3f} to {max(each_of):.3f} by {whose}" if len(each_of) > 1 else ""
+        yield f"{metric} {low:.3f} to {high:.3f} (95 %){spread}"
     for each in silences:
         yield (
             f"foreign questions, names {each.names}: AUROC {each.auroc:.3f}; {each.silent:.3f} of {each.foreign:,} silent "
@@ -237,6 +242,8 @@ def _notes(report: "Report", silences: "Sequence[Silence]", changed: "Sequence[d
 
 
 def _picture(report: "Report", title: str) -> "Table":
+    from langmem_adapter.evaluation.questions import OVERALL
+
     shown = [
         metric for metric in report.scores[0].means if metric in _SHORT or metric.removeprefix("recall@").isdecimal()
     ]
@@ -244,7 +251,7 @@ def _picture(report: "Report", title: str) -> "Table":
     table.title = Text(visible(title))
     table.expand = False
     for scores in report.scores:
-        style = "bold" if scores.category == "overall" else "dim" if scores.apart else ""
+        style = "bold" if scores.category == OVERALL else "dim" if scores.apart else ""
         name = f"({scores.category})" if scores.apart else scores.category
         cells = (name, f"{scores.questions:,}", *(f"{scores[metric]:.3f}" for metric in shown))
         table.add_row(*(Text(visible(cell), style=style) for cell in cells))

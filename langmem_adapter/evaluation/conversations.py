@@ -13,16 +13,16 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.evaluation.questions import Question, read_text
+from langmem_adapter.evaluation.questions import Question, check_category, check_question, check_texts, read_text
 from langmem_adapter.records.scope import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-__all__ = ["CATEGORIES", "Conversation", "Session", "Utterance", "read_conversations"]
+__all__ = ["Conversation", "Session", "Utterance", "read_conversations"]
 
-CATEGORIES: Final[Mapping[int, str]] = {
+_CATEGORIES: Final[Mapping[int, str]] = {
     1: "multi-hop",
     2: "temporal",
     3: "open-domain",
@@ -167,7 +167,7 @@ def _words(turn: Mapping[str, Any]) -> str:
 
 def _asked(name: str, number: int, qa: Mapping[str, Any]) -> tuple[Question, list[str]]:
     category = qa["category"]
-    if category not in CATEGORIES:
+    if category not in _CATEGORIES:
         raise ValueError(f"question {number} of {name} has the category {category!r}; known are 1 to 5")
     evidence: dict[str, None] = {}
     wrong: list[str] = []
@@ -175,12 +175,13 @@ def _asked(name: str, number: int, qa: Mapping[str, Any]) -> tuple[Question, lis
         found = [f"D{int(session)}:{int(turn)}" for session, turn in _EVIDENCE.findall(written)]
         evidence.update(dict.fromkeys(found))
         wrong += [] if found else [written]
+    where = f"question {number} of {name}"
     question = Question(
-        qa["question"],
+        check_question(qa["question"], f'{where}: "question"'),
         Scope(user_id=name),
-        f"question {number} of {name}",
+        where,
         tuple(evidence),
-        category=CATEGORIES[category],
+        category=_CATEGORIES[category],
         apart=category == _ADVERSARIAL,
     )
     return question, wrong
@@ -192,20 +193,16 @@ def _asked(name: str, number: int, qa: Mapping[str, Any]) -> tuple[Question, lis
 def _of_plain(sample: Mapping[str, Any], roles: set[str]) -> Conversation:
     name = str(sample["user"])
     sessions = [_plain_session(session) for session in sample["sessions"]]
-    asked: list[tuple[Question, list[str]]] = [
-        (
-            Question(
-                row["question"],
-                Scope(user_id=name),
-                f"question {number} of {name}",
-                tuple(dict.fromkeys(row["gold"])),
-                category=row.get("cat") or "",
-            ),
-            [],
-        )
-        for number, row in enumerate(sample["questions"], 1)
+    asked = [
+        _plain_question(name, f"question {number} of {name}", row) for number, row in enumerate(sample["questions"], 1)
     ]
-    return _conversation(name, sessions, asked, roles)
+    return _conversation(name, sessions, ((question, []) for question in asked), roles)
+
+
+def _plain_question(name: str, where: str, row: Mapping[str, Any]) -> Question:
+    text, gold = check_question(row["question"], f'{where}: "question"'), check_texts(row["gold"], f'{where}: "gold"')
+    category = check_category("" if row.get("cat") is None else row["cat"], f'{where}: "cat"')
+    return Question(text, Scope(user_id=name), where, gold, category=category)
 
 
 def _plain_session(session: Mapping[str, Any]) -> Session:

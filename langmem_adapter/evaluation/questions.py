@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.records.checks import check_text
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-__all__ = ["OVERALL", "Question", "read_questions", "read_text"]
+__all__ = ["OVERALL", "Question", "check_category", "check_question", "check_texts", "read_questions", "read_text"]
 
 OVERALL: Final = "overall"
 """The name under which all categories together are reported."""
@@ -101,24 +101,48 @@ def _question(data: object, whose: Mapping[str, str], where: str) -> Question:
     for key in data:
         if key not in _KEYS:
             raise InvalidInputError(f"unknown key {key!r}; known are {', '.join(_KEYS)}")
-    expected, contains = _texts(data, "expected"), _texts(data, "contains")
+    expected, contains = (check_texts(data.get(key, []), f'"{key}"') for key in ("expected", "contains"))
     if not expected + contains:
         raise InvalidInputError('what is right? give "expected": [memory ids], or "contains": [texts of a right hit]')
     named = {name: data[name] for name in SCOPE_FIELDS if data.get(name) is not None}
-    category = check_text(data.get("category", ""), '"category"')
-    if category == OVERALL:
-        raise InvalidInputError(f'"category" cannot be {OVERALL!r}, which means all of them')
-    text = check_text(data.get("question"), '"question"')
-    if not text.strip():
-        raise InvalidInputError('"question" is blank')
+    category = check_category(data.get("category", ""), '"category"')
+    text = check_question(data.get("question"), '"question"')
     return Question(text, Scope(**{**whose, **named}), where, expected, contains, category=category)
 
 
-def _texts(data: Mapping[str, Any], key: str) -> tuple[str, ...]:
-    value = data.get(key, [])
+def check_question(value: object, name: str) -> str:
+    """The text of a question, under the name that its file gives it.
+
+    Raises:
+        InvalidInputError: It is none, or blank.
+    """
+    text = check_text(value, name)
+    if not text.strip():
+        raise InvalidInputError(f"{name} is blank")
+    return text
+
+
+def check_category(value: object, name: str) -> str:
+    """A kind of question, under the name that its file gives it.
+
+    Raises:
+        InvalidInputError: It is no text, or means all of them.
+    """
+    category = check_text(value, name)
+    if category == OVERALL:
+        raise InvalidInputError(f"{name} cannot be {OVERALL!r}, which means all of them")
+    return category
+
+
+def check_texts(value: object, name: str) -> tuple[str, ...]:
+    """Texts, each once, under the name that their file gives them; one alone may stand for a list of it.
+
+    Raises:
+        InvalidInputError: They are none, or one is blank.
+    """
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not all(isinstance(text, str) and text.strip() for text in texts):
-        raise InvalidInputError(f'"{key}" must be a list of texts, none of them blank')
+        raise InvalidInputError(f"{name} must be a list of texts, none of them blank")
     return tuple(dict.fromkeys(texts))
 
 

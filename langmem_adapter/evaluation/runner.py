@@ -19,10 +19,8 @@ if TYPE_CHECKING:
     from langmem_adapter.memory import Memory
     from langmem_adapter.records.results import Hit
 
-__all__ = ["BUDGET", "CONTEXT", "CUTS", "Answer", "Source", "ask", "best", "check", "ingest"]
+__all__ = ["BUDGET", "CONTEXT", "Answer", "Source", "ask", "best", "check", "ingest"]
 
-CUTS: Final = (5, 10, 20)
-"""Numbers of hits at which recall is measured."""
 CONTEXT: Final = 10
 """Hits of the search whose order, size and time are measured: what `Memory.search` gives unasked."""
 BUDGET: Final = 500
@@ -83,9 +81,8 @@ def ingest(
         progress: Called with the number of turns that were taken in since the last call.
 
     Returns:
-        For each memory where it comes from. With *infer* a fact counts for the turn that it was found
-        in, and for every later turn that says the same again. An update counts for the turn that brought it, no longer for
-        those whose text it replaced: where it joined both, the measured recall is a lower bound.
+        For each memory where it comes from. With *infer* a fact counts for the turn that it was found in, and for every later
+        one that says the same; an update for the turn that brought it alone: where it joined two, recall is a lower bound.
 
     Raises:
         InvalidInputError: The memory knows one of the users, or *infer* is given to a memory that keeps no traces.
@@ -166,7 +163,7 @@ def ask(
     questions: Sequence[Question],
     *,
     sources: Mapping[str, Source] | None = None,
-    cuts: Sequence[int] = CUTS,
+    cuts: Sequence[int] = (5, 10, 20),
     progress: Callable[[int], object] | None = None,
 ) -> list[Answer]:
     """Search every question, once for each number of hits and once for `BUDGET` tokens.

@@ -10,7 +10,7 @@ from langmem_adapter.errors import InvalidInputError
 
 __all__ = ["Ranking"]
 
-_Weight: TypeAlias = Annotated[float, Field(ge=0, le=1)]
+_Weight: TypeAlias = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 _WORDS: Final = {"hash": 0.7, "static": 0.65}  # by the kind of embeddings, with which their fingerprint begins
 _MODELS_WORDS: Final = 0.55

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from langmem_adapter.embedding.embedder import Embedder, UnitVectors
     from langmem_adapter.storage.database import Database
 
-__all__ = ["RAW", "Calibration", "Scale", "scale_of"]
+__all__ = ["RAW", "Calibration", "Scale"]
 
 _VERSION: Final = "1"
 """Part of the key; raise it with every change of the pairs or of what is made of them."""
@@ -82,7 +82,7 @@ RAW: Final = Scale(unrelated=0.0, related=1.0, apart=0.0)
 """Cosines as they are: for who only orders by them."""
 
 
-def scale_of(questions: UnitVectors, answers: UnitVectors) -> Scale:
+def _scale_of(questions: UnitVectors, answers: UnitVectors) -> Scale:
     """The scale of a model.
 
     Args:
@@ -139,7 +139,7 @@ class Calibration:
         questions, answers = _pairs(name)
         each = Plan.each(lambda text: Plan.calling(self._embedder.query, self._embedder.aquery, text), questions)
         told = Plan.calling(self._embedder.vectors, self._embedder.avectors, answers)
-        measured = each.and_then(lambda asked: told.then(lambda others: scale_of(np.stack(asked), others)))
+        measured = each.and_then(lambda asked: told.then(lambda others: _scale_of(np.stack(asked), others)))
         calls = stage(measured, "calibrate", inputs={"language": name.lower()}, shown=asdict)
         return calls.and_then(lambda scale: Plan(lambda: self._keeping(name, scale)))
 
@@ -158,7 +158,7 @@ class Calibration:
 
 
 def _measured(embeddings: Embeddings, questions: Sequence[str], answers: Sequence[str]) -> Scale:
-    return scale_of(
+    return _scale_of(
         _units([embeddings.embed_query(text) for text in questions]), _units(embeddings.embed_documents([*answers]))
     )
 

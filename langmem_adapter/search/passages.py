@@ -2,7 +2,8 @@
 
 A short fact is shown whole. Of a long message the sentences are shown that hold the question's words, the rarer the better,
 with those beside them: the same tokens bring far more of what answers than its beginning does (measured on days of dialogue
-kept as one memory each: .55 of the evidence in a hundred tokens, and .21 in the first hundred).
+kept as one memory each: .55 of the evidence in a hundred tokens, and .21 in the first hundred). A sentence is shown whole or
+not at all, since a part of "I never want to live in London" may say the opposite.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 
 from langmem_adapter.languages import ENGLISH
 from langmem_adapter.records.cost import tokens_in
+from langmem_adapter.statements.tables import patterns
 from langmem_adapter.text import meaningful, words
 
 if TYPE_CHECKING:
@@ -31,12 +33,14 @@ __all__ = ["fitting", "passage"]
 # messages that answer, a quarter less of each.
 _SHARE: Final = 3
 _LEAST: Final = 40  # tokens, below which a part of a message hardly answers
-_LONGEST: Final = 60  # tokens of a piece
+_LONGEST: Final = 60  # tokens of a piece; a longer sentence is cut between its clauses
 _SAID: Final = 0.5  # what a word is worth in each further piece that holds it
 _BESIDE: Final = 0.3  # of its neighbour's worth a piece has, since answers stand beside questions
 _GAP: Final = " … "
 
 _END: Final = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+|(?<=[。！？；…])[”’』」）]*|\n+")
+_CLAUSE: Final = re.compile(r"(?<=[,;:])\s+|(?<=[，；：])")
+_ABBREVIATION: Final = patterns("sentences", {})["ABBREVIATION"]
 _Piece: TypeAlias = tuple[int, int]
 """Where it begins and ends."""
 
@@ -94,16 +98,18 @@ def _cut(
 def passage(text: str, question: str, most: int, language: str = ENGLISH) -> str:
     """The part of a text that answers a question, in at most so many tokens, with `…` where something is left out.
 
-    Empty where nothing fits.
+    Empty where not one sentence fits.
 
     Example:
         >>> said = "I slept badly. The deadline of the report moved to Friday. What shall I cook? " * 2
         >>> passage(said, "When is the deadline?", 15)
         '… The deadline of the report moved to Friday. …'
+        >>> passage("I never want to live in London again.", "Where do I live?", 6)
+        ''
     """
     if tokens_in(text) <= most:
         return text
-    pieces = list(_pieces(text, max(1, min(_LONGEST, most * 3 // 4))))
+    pieces = list(_pieces(text))
     chosen = _chosen(text, pieces, question, most, language)
     while chosen:
         shown = _joined(text, [pieces[place] for place in chosen])
@@ -113,19 +119,31 @@ def passage(text: str, question: str, most: int, language: str = ENGLISH) -> str
     return ""
 
 
-def _pieces(text: str, most: int) -> Iterator[_Piece]:
-    """The sentences and lines of a text; what is longer is cut, between words where it can be."""
+def _pieces(text: str) -> Iterator[_Piece]:
+    """The sentences and lines of a text; what is longer is cut between clauses, and where there are none between words."""
     begins = 0
-    for ends in (*(found.end() for found in _END.finditer(text)), len(text)):
-        step = max(1, (ends - begins) * most // max(1, tokens_in(text[begins:ends])))
+    for ends in (*(found.end() for found in _END.finditer(text) if not _shortened(text, found)), len(text)):
+        step = max(1, (ends - begins) * _LONGEST // max(1, tokens_in(text[begins:ends])))
         while ends - begins > step:
-            blank = text.rfind(" ", begins, begins + step) + 1
-            middle = blank if blank > begins else begins + step
+            middle = _middle(text, begins, begins + step)
             yield begins, middle
             begins = middle
         if ends > begins:
             yield begins, ends
         begins = ends
+
+
+def _shortened(text: str, end: re.Match[str]) -> bool:
+    """Whether a full stop belongs to a word, as that of "Dr." does."""
+    before = text[max(0, end.start() - 11) : end.start()]
+    return before.endswith(".") and _ABBREVIATION.search(before[:-1]) is not None
+
+
+def _middle(text: str, begins: int, ends: int) -> int:
+    """Where the last clause ends there; without one, where the last word does."""
+    clause = max((found.end() for found in _CLAUSE.finditer(text, begins, ends)), default=0)
+    middle = clause if clause > begins else text.rfind(" ", begins, ends) + 1
+    return middle if middle > begins else ends
 
 
 def _chosen(text: str, pieces: Sequence[_Piece], question: str, most: int, language: str) -> list[int]:

@@ -121,9 +121,8 @@ def fuse(
 
     add("meaning", unit(evidence.meaning, 1 - weights.share))
     add("words", unit(evidence.words, weights.share))
-    if (
-        evidence.recency is not None and weights.recency
-    ):  # decides among what nothing else speaks for, and costs nobody a place
+    if evidence.recency is not None and weights.recency:
+        # Decides among what nothing else speaks for, and costs nobody a place.
         add("recency", evidence.recency * (1 - scores) ** 2 * weights.recency)
     if evidence.asking is not None and weights.question:
         add("question", 0.0 - evidence.asking * weights.question)

@@ -25,7 +25,7 @@ from langmem_adapter.text import ASKS, members
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-__all__ = ["Floats", "Load", "Places", "Posting", "Postings", "Roll", "Shelf"]
+__all__ = ["Floats", "Load", "Places", "Postings", "Roll", "Shelf"]
 
 Places: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]

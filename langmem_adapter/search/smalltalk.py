@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.search.shelf import Shelf
 
-__all__ = ["Asks", "asks_for", "newest"]
+__all__ = ["asks_for", "newest"]
 
 Asks: TypeAlias = Literal["nothing", "oneself", "something"]
 """What a query asks for."""

@@ -8,7 +8,7 @@ memory lies in a window by when it was said, first or last, or by a date that it
 from __future__ import annotations
 
 import re
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -61,7 +61,8 @@ def _meant(period: Period, asked: date, years: Sequence[int]) -> Iterator[tuple[
     """The days that are meant: without a year those of any in which something was said, but "since May" is of the latest."""
     found = [period]
     if period.yearly and period.begins and period.ends:
-        found = [period.moved(year - asked.year) for year in years]
+        spanned = {period.begins.year, (period.ends - timedelta(1)).year}  # a winter's are two
+        found = [period.moved(shift) for shift in {year - own for year in years for own in spanned}]
     elif period.yearly and (period.begins or period.ends or asked) > asked:
         found = [period.moved(-1)]
     for each in found:

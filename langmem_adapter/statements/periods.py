@@ -7,7 +7,7 @@ time: a month is one where a day, a year or a word like "in" stands beside it, s
 from __future__ import annotations
 
 import re
-from calendar import monthrange
+from calendar import isleap
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from operator import attrgetter
@@ -33,6 +33,8 @@ _NTH: Final = {"first": 0, "second": 1, "third": 2, "fourth": 3, "last": -1} | {
 _DAYS: Final = {"day": 1, "week": 7, "month": 30, "year": 365}
 _FEW: Final = 7  # days, weeks, months: what "a few" can be
 _SATURDAY: Final = 5
+_LEAP_DAY: Final = (2, 29)
+_LEAP_YEARS: Final = 8  # from one to the next, at most
 _WEEK: Final = 7  # days: of a longer time its days are no marks
 _MOST_DAYS: Final = 100  # a season; of a longer time its months are none
 
@@ -51,7 +53,7 @@ class Period:
     Attributes:
         begins: Its first day; `None` where it has no beginning ("before May").
         ends: The day after its last; `None` where it has no end.
-        yearly: Whether no year was named: these days of this year stand for those of any.
+        yearly: Whether no year was named: these days, of this year or the nearest that has them, stand for those of any.
     """
 
     begins: date | None
@@ -59,14 +61,15 @@ class Period:
     yearly: bool = False
 
     def moved(self, years: int) -> Period:
-        """The same days so many years later."""
+        """The same days so many years later; 29 February has none in most years, and the period no day there."""
         return Period(_moved(self.begins, years), _moved(self.ends, years), self.yearly)
 
 
 def _moved(day: date | None, years: int) -> date | None:
     if day is None or not date.min.year <= day.year + years <= date.max.year:
         return None
-    return day.replace(year=day.year + years, day=min(day.day, monthrange(day.year + years, day.month)[1]))
+    leap_day = (day.month, day.day) == _LEAP_DAY and not isleap(day.year + years)
+    return date(day.year + years, 3, 1) if leap_day else day.replace(year=day.year + years)
 
 
 def periods(text: str, today: date) -> list[Period]:
@@ -111,7 +114,8 @@ def days_told(text: str, said: date) -> set[str]:
     """
     marks: set[str] = set()
     for period in periods(text, said):
-        nearest = min(map(period.moved, (0, -1, 1)), key=lambda each: _apart(each, said)) if period.yearly else period
+        moved = (each for each in map(period.moved, (0, -1, 1)) if each.begins != each.ends)
+        nearest = min(moved, key=lambda each: _apart(each, said), default=period) if period.yearly else period
         if nearest.begins is not None and nearest.ends is not None:
             marks |= _marks(nearest.begins, nearest.ends)
     return marks
@@ -269,8 +273,13 @@ def _chinese(found: re.Match[str], _: str, after: str, today: date) -> Period | 
 
 
 def _of(today: date, year: int | None, month: int = 0, day: int = 0) -> Period:
-    """A year, month or day; without a year this year's."""
-    begins = date(today.year if year is None else year, month or 1, day or 1)
+    """A year, month or day; without a year this year's, or the nearest's that has it."""
+    near = today.year
+    if (month, day) == _LEAP_DAY:
+        near = min(
+            filter(isleap, range(near - _LEAP_YEARS, near + _LEAP_YEARS)), key=lambda leap: abs(leap - today.year)
+        )
+    begins = date(near if year is None else year, month or 1, day or 1)
     if day:
         return Period(begins, begins + timedelta(1), year is None)
     return Period(begins, _months(begins, 1 if month else 12), year is None)

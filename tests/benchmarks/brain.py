@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import time
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from langgraph.graph import START, StateGraph
@@ -20,6 +19,7 @@ from langmem_adapter.conversation.summaries import about_tokens
 from langmem_adapter.evaluation.conversations import read_conversations
 from langmem_adapter.memory import Memory
 from langmem_adapter.testing.fakes import ScriptedChatModel
+from tests.beside import LOCOMO
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["bench_brain"]
 
-_LOCOMO: Final = Path(__file__).parents[3] / "shared" / "data" / "locomo-dev.json"
 _BUDGET: Final = 1_500
 _TURNS: Final = 2_000
 
@@ -74,9 +73,9 @@ def _agent(brain: BrainMemory, model: ScriptedChatModel) -> Any:
 
 
 def _said() -> list[str]:
-    if not _LOCOMO.exists():
+    if not LOCOMO.exists():
         return [f"In week {number} I saw {number} herons at the lake, and then it rained." for number in range(_TURNS)]
-    sessions = chain.from_iterable(conversation.sessions for conversation in read_conversations(_LOCOMO))
+    sessions = chain.from_iterable(conversation.sessions for conversation in read_conversations(LOCOMO))
     return [f"{one.speaker}: {one.text}" for session in sessions for one in session.turns]
 
 

@@ -123,6 +123,7 @@ def test_in_a_pipe_the_rows_are_tab_separated_and_the_rest_goes_to_stderr(cli: C
     ]
     assert "left out: question 4 of talk-1 names no turn" in result.stderr
     assert "context of ten hits" in result.stderr
+    assert "by conversation" in result.stderr
 
 
 def test_a_terminal_gets_a_table(cli: Cli, talk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,6 +220,7 @@ def test_questions_that_missed_are_named(cli: Cli, known: list[str], tmp_path: P
     result = cli("eval", "questions", write(tmp_path / "q.jsonl", *rows))
     assert "12 of 12 questions did not find everything within ten hits" in result.stderr
     assert "line 10: 0 of 1 found · Who is 9?" in result.stderr
+    assert "by scope" not in result.stderr  # all are of one
     assert "line 11" not in result.stderr
     assert "and 2 more; --json names all" in result.stderr
 

@@ -6,19 +6,20 @@ from typing import Any
 
 import pytest
 
-FILE = Path(__file__).resolve().parents[3] / "shared" / "data" / "locomo-dev.json"
+from tests.beside import LOCOMO
+
 Process = Callable[..., Any]
 
 pytestmark = [
     pytest.mark.locomo,
-    pytest.mark.skipif(not FILE.exists(), reason=f"{FILE} is not there"),
+    pytest.mark.skipif(not LOCOMO.exists(), reason=f"{LOCOMO} is not there"),
     pytest.mark.timeout(300),
 ]
 
 
 @pytest.fixture(scope="module")
 def sample() -> dict[str, Any]:
-    samples: list[dict[str, Any]] = json.loads(FILE.read_text(encoding="utf-8"))
+    samples: list[dict[str, Any]] = json.loads(LOCOMO.read_text(encoding="utf-8"))
     return samples[0]
 
 

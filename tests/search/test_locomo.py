@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,13 +13,12 @@ from langmem_adapter.evaluation.runner import ask, ingest
 from langmem_adapter.evaluation.silence import Silence, silence
 from langmem_adapter.memory import Memory
 from langmem_adapter.settings import Settings
+from tests.beside import LOCOMO
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
     Run: TypeAlias = tuple["Floors", Report, list[Silence]]
-
-FILE = Path(__file__).resolve().parents[3] / "shared" / "data" / "locomo-dev.json"
 
 
 @dataclass(frozen=True)
@@ -53,14 +51,14 @@ FLOORS = {
 
 pytestmark = [
     pytest.mark.locomo,
-    pytest.mark.skipif(not FILE.exists(), reason=f"{FILE} is not there"),
+    pytest.mark.skipif(not LOCOMO.exists(), reason=f"{LOCOMO} is not there"),
     pytest.mark.xdist_group("locomo"),
 ]
 
 
 @pytest.fixture(scope="module")
 def conversations() -> list[Conversation]:
-    return read_conversations(FILE)
+    return read_conversations(LOCOMO)
 
 
 @pytest.fixture(scope="module", params=FLOORS)

@@ -15,6 +15,7 @@ from langmem_adapter.adapters.tools import create_memory_tools
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.cost import tokens_in
 from langmem_adapter.search.passages import passage
+from tests.cases import each
 
 ANN: dict[str, Any] = {"user_id": "ann"}
 LETTER = (
@@ -102,3 +103,29 @@ def test_a_passage_is_made_of_the_text_and_keeps_to_its_length(text: str, questi
     for part in shown.split("…"):
         place = text.find(part.strip(), place)
         assert place >= 0
+
+
+@each(
+    "text",
+    ["Anna, whom I met in Rome, lives in Oslo", "I never want to live in London again.", "我再也不想住在伦敦了。"],
+)
+def test_what_is_one_sentence_is_given_whole_or_not_at_all(text: str) -> None:
+    shown = {passage(text, "Where do I live? 我住在哪里？", most) for most in range(1, 40)}
+    assert shown == {"", text}
+
+
+_SENTENCES = st.lists(
+    st.sampled_from(
+        ["I never lived in Rome.", "Dr. Wu lives in Oslo!", "It rained, and it was cold.", "Do I live here?"]
+    ),
+    min_size=1,
+    max_size=9,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(_SENTENCES, st.integers(1, 60))
+def test_a_passage_is_made_of_whole_sentences(said: list[str], most: int) -> None:
+    shown = passage(" ".join(said), "Where do I live?", most)
+    for part in shown.strip("… ").split(" … ") if shown else []:
+        assert any(part == " ".join(said[first:last]) for first in range(len(said)) for last in range(len(said) + 1))

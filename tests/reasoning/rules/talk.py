@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.evaluation.conversations import read_conversations
@@ -14,15 +13,15 @@ from langmem_adapter.reasoning.base import Question
 from langmem_adapter.reasoning.rules.reasoner import RuleReasoner
 from langmem_adapter.records.work import Turn
 from langmem_adapter.settings import Settings
+from tests.beside import DATA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from langmem_adapter.evaluation.conversations import Session
 
-__all__ = ["DATA", "SOURCES", "Found", "Overwrite", "Talk", "digest", "found", "overwrites", "talks"]
+__all__ = ["SOURCES", "Found", "Overwrite", "Talk", "digest", "found", "overwrites", "talks"]
 
-DATA: Final = Path(__file__).resolve().parents[4] / "shared" / "data"
 SOURCES: Final = ("locomo-dev", "memorybank-en", "memorybank-zh")
 
 

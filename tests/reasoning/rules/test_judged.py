@@ -15,8 +15,9 @@ from typing import Any, Final
 import pytest
 
 from langmem_adapter.statements.reading import read
+from tests.beside import DATA
 from tests.cases import each
-from tests.reasoning.rules.talk import DATA, SOURCES, Found, digest, found, overwrites
+from tests.reasoning.rules.talk import SOURCES, Found, digest, found, overwrites
 
 _SAMPLE: Final = 100
 _COMMON: Final = frozenset({"", "any", "event", "habit", "own", "plan"})

@@ -1,3 +1,5 @@
+"""Files of conversations, in LoCoMo's format and in the plain one."""
+
 from __future__ import annotations
 
 import json
@@ -8,8 +10,7 @@ import pytest
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.evaluation.conversations import read_conversations
-from langmem_adapter.evaluation.questions import read_questions
-from langmem_adapter.records.scope import Scope
+from tests.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -161,60 +162,31 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         read_conversations(tmp_path / "latin.json")
 
 
-# ── one's own questions ───────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.fixture
-def lines(tmp_path: Path) -> Callable[..., Path]:
-    def write(*rows: Any) -> Path:
-        file = tmp_path / "mine.jsonl"
-        texts = (row if isinstance(row, str) else json.dumps(row) for row in rows)
-        file.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
-        return file
-
-    return write
-
-
-def test_a_line_is_a_question(lines: Callable[..., Path]) -> None:
-    file = lines(
-        {"question": "Where?", "expected": ["a", "b", "a"], "category": "place"},
-        "",
-        {"question": "Who? ", "contains": "Rex", "user_id": "ben", "run_id": "7"},
-    )
-    where, who = read_questions(file, {"user_id": "ada", "agent_id": "guide"})
-    assert (where.where, where.text, where.evidence, where.pieces) == ("line 1", "Where?", ("a", "b"), 2)
-    assert (where.category, where.scope) == ("place", Scope("ada", "guide"))
-    assert (who.where, who.contains, who.scope) == ("line 3", ("Rex",), Scope("ben", "guide", "7"))
-
-
-@pytest.mark.parametrize(
+@each(
     ("row", "told"),
     [
-        ('{"question": ', "broken JSON at column"),
-        ('["Where?"]', "expected an object"),
-        ({"question": "Where?"}, 'give "expected"'),
-        ({"question": "Where?", "expected": []}, 'give "expected"'),
-        ({"question": "Where?", "contains": [3]}, '"contains" must be a list of texts'),
-        ({"question": "Where?", "contains": [" "]}, '"contains" must be a list of texts'),
-        ({"question": "Where?", "expect": ["a"]}, "unknown key 'expect'; known are question, expected"),
-        ({"question": " ", "contains": ["a"]}, '"question" is blank'),
-        ({"contains": ["a"]}, '"question" must be a str'),
-        ({"question": "Where?", "contains": ["a"], "category": 3}, '"category" must be a str'),
-        ({"question": "Where?", "contains": ["a"], "category": "overall"}, "means all of them"),
-        ({"question": "Where?", "contains": ["a"], "user_id": 7}, "user_id must be a str"),
+        ({"cat": 3}, '"cat" must be a str'),
+        ({"cat": "overall"}, "means all of them"),
+        ({"gold": 12}, '"gold" must be a list of texts'),
+        ({"gold": ["1u", 12]}, '"gold" must be a list of texts'),
+        ({"question": " "}, '"question" is blank'),
+        ({"question": 3}, '"question" must be a str'),
     ],
 )
-def test_a_line_that_cannot_be_used_is_named(lines: Callable[..., Path], row: object, told: str) -> None:
-    good = {"question": "Where?", "contains": ["a"]}
-    with pytest.raises(InvalidInputError, match=rf"mine.jsonl, line 3: .*{told}"):
-        read_questions(lines(good, "", row), {"user_id": "ada"})
+def test_a_question_that_cannot_be_asked_is_named(tmp_path: Path, row: dict[str, Any], told: str) -> None:
+    asked = [PLAIN["questions"][0], {**PLAIN["questions"][0], **row}]
+    (tmp_path / "plain.json").write_text(json.dumps([{**PLAIN, "questions": asked}]), encoding="utf-8")
+    with pytest.raises(InvalidInputError, match=f"question 2 of mei: .*{told}"):
+        read_conversations(tmp_path / "plain.json")
 
 
-def test_a_question_is_about_somebody(lines: Callable[..., Path]) -> None:
-    with pytest.raises(InvalidInputError, match="line 1: whose memory"):
-        read_questions(lines({"question": "Where?", "contains": ["a"]}))
+def test_an_id_alone_stands_for_a_list_of_it(tmp_path: Path) -> None:
+    asked = [{"question": "我住在哪里？", "gold": "1u"}]
+    (tmp_path / "plain.json").write_text(json.dumps([{**PLAIN, "questions": asked}]), encoding="utf-8")
+    assert read_conversations(tmp_path / "plain.json")[0].questions[0].evidence == ("1u",)
 
 
-def test_a_file_without_questions_is_refused(lines: Callable[..., Path]) -> None:
-    with pytest.raises(InvalidInputError, match="holds no question"):
-        read_questions(lines("", "  "), {"user_id": "ada"})
+def test_a_blank_question_of_locomo_is_named(locomo_file: Callable[..., Path], sample: dict[str, Any]) -> None:
+    sample["qa"][1]["question"] = " "
+    with pytest.raises(InvalidInputError, match='question 2 of talk-1: "question" is blank'):
+        read_conversations(locomo_file())
