@@ -22,7 +22,7 @@ from langmem_adapter.twins import Plan, awaited, beside, planned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime
+    from datetime import date
     from pathlib import Path
     from types import TracebackType
 
@@ -242,8 +242,8 @@ class Memory(Adding, Finding, Editing):
         filters: Mapping[str, Any] | None = None,
         threshold: float | None = None,
         memory_type: str | None = None,
-        after: datetime | str | None = None,
-        before: datetime | str | None = None,
+        after: date | str | None = None,
+        before: date | str | None = None,
         max_tokens: int | None = None,
     ) -> MemoryRetriever:
         """These memories as a LangChain retriever.

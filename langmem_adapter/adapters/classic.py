@@ -16,9 +16,9 @@ from pydantic import ConfigDict, Field
 
 from langmem_adapter.adapters.calls import OnError, forgiving, making, scope_of_call
 from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
-from langmem_adapter.adapters.talk import CountTokens, asked, listing, looked_up, remembered
+from langmem_adapter.adapters.talk import asked, listing, looked_up, remembered
 from langmem_adapter.conversation.brain import BrainMemory
-from langmem_adapter.conversation.summaries import about_tokens
+from langmem_adapter.conversation.summaries import CountTokens, about_tokens
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
 from langmem_adapter.memory import Memory  # noqa: TC001 - pydantic reads the annotation of a field

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NotRequired
 from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
 from langchain.agents.middleware.types import PrivateStateAttr
 from langchain_core.messages import AnyMessage, HumanMessage
-from langchain_core.messages.utils import count_tokens_approximately
 from langchain_core.runnables.config import ensure_config
 from typing_extensions import TypedDict
 
@@ -19,6 +18,7 @@ from langmem_adapter.adapters.calls import OnError, forgiving
 from langmem_adapter.adapters.talk import answers, asked, latest_turn, listing, looked_up, remembered
 from langmem_adapter.adapters.tools import create_memory_tools
 from langmem_adapter.arguments import flag, one_of, relevance
+from langmem_adapter.conversation.summaries import about_tokens
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import ScopeError
 from langmem_adapter.pipeline.background import BackgroundWriter
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
     from langgraph.runtime import Runtime
 
-    from langmem_adapter.adapters.talk import CountTokens
+    from langmem_adapter.conversation.summaries import CountTokens
     from langmem_adapter.memory import Memory
     from langmem_adapter.pipeline.background import FailedWrite
     from langmem_adapter.records.results import AddResult
@@ -144,7 +144,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         tools: bool = False,
         on_error: OnError = "log",
         introduction: str = INTRODUCTION,
-        count_tokens: CountTokens = count_tokens_approximately,
+        count_tokens: CountTokens = about_tokens,
         name: str = "LangmemAdapterMemory",
     ) -> None:
         super().__init__()

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from datetime import datetime  # noqa: TC003 - pydantic reads the annotation of a field
+from datetime import date, datetime  # noqa: TC003 - pydantic reads the annotation of a field
 from typing import TYPE_CHECKING, Any, Final
 
 from langchain_core.documents import Document
-from langchain_core.messages.utils import count_tokens_approximately
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from pydantic import ConfigDict, Field
@@ -16,6 +15,7 @@ from pydantic import ConfigDict, Field
 from langmem_adapter.adapters.calls import making, scope_of_call
 from langmem_adapter.adapters.talk import latest_turn, listing, looked_up
 from langmem_adapter.arguments import relevance
+from langmem_adapter.conversation.summaries import about_tokens
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory import Memory  # noqa: TC001 - pydantic reads the annotation of a field
@@ -26,7 +26,7 @@ from langmem_adapter.twins import Plan
 if TYPE_CHECKING:
     from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 
-    from langmem_adapter.adapters.talk import CountTokens
+    from langmem_adapter.conversation.summaries import CountTokens
     from langmem_adapter.records.results import Hit
     from langmem_adapter.records.scope import Scope
 
@@ -53,7 +53,7 @@ class MemoryRetriever(BaseRetriever):
         filters: Conditions on metadata and on fields of the memory; see `Memory.search`.
         threshold: Least relevance of a memory, 0 to 1; `None` keeps the *k* best whatever they are.
         memory_type: Only memories of this type.
-        after: Only what was first said at that moment or later; datetime or ISO 8601.
+        after: Only what was first said at that moment or later; datetime, date or ISO 8601.
         before: Only what was first said before that moment.
         max_tokens: About how many tokens all texts may have together; a long one is cut to the passage that answers.
 
@@ -78,8 +78,8 @@ class MemoryRetriever(BaseRetriever):
     filters: Mapping[str, Any] | None = None
     threshold: float | None = Field(default=None, ge=0, le=1)
     memory_type: str | None = None
-    after: datetime | str | None = None
-    before: datetime | str | None = None
+    after: datetime | date | str | None = None
+    before: datetime | date | str | None = None
     max_tokens: int | None = Field(default=None, ge=1)
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -135,7 +135,7 @@ def recall(  # noqa: PLR0913 - each is a knob of its own
     k: int = 10,
     threshold: float | None = None,
     max_tokens: int | None = 1_000,
-    count_tokens: CountTokens = count_tokens_approximately,
+    count_tokens: CountTokens = about_tokens,
 ) -> Runnable[Any, dict[str, Any]]:
     """The first step of a chain: its input, and beside it what is known that bears on it, as text for a prompt.
 

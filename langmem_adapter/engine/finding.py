@@ -20,7 +20,7 @@ from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
+    from datetime import date, datetime
 
     from langmem_adapter.records.results import MemoryItem, Revision, SearchResults
     from langmem_adapter.search.rerank import Rerank
@@ -45,9 +45,9 @@ class Finding(Wired):
         memory_type: str | None = None,
         as_of: datetime | str | None = None,
         known_at: datetime | str | None = None,
-        after: datetime | str | None = None,
-        before: datetime | str | None = None,
-        reference_date: datetime | str | None = None,
+        after: date | str | None = None,
+        before: date | str | None = None,
+        reference_date: date | str | None = None,
         max_tokens: int | None = None,
         rerank: Rerank | None = None,
         explain: bool = False,
@@ -66,7 +66,8 @@ class Finding(Wired):
             as_of: Search what was true at that moment, by the dates of what was said; datetime or ISO 8601.
             known_at: Search what was known at that moment; with *as_of*, what was then known to have been true. Both read the
                 history, and nobody's edits change what it says of the past.
-            after: Only what was first said (`created_at`) at that moment or later; datetime or ISO 8601.
+            after: Only what was first said (`created_at`) at that moment or later; datetime, date or ISO 8601. A date
+                begins in the zone of *reference_date*, without one in UTC.
             before: Only what was first said before that moment. A time that the query itself names ("last week", "in May 2023",
                 上周) cuts nothing off: it lifts what was said then, or tells of it.
             reference_date: When it is asked, which "last week" is told from: by default now, and of a search in the past, then.
@@ -86,6 +87,7 @@ class Finding(Wired):
             InvalidInputError: An argument cannot be used.
             StorageError: The database failed.
         """
+        reference = reference_of(reference_date)
         wanted = Query(
             text=filled(query, "query"),
             scope=Scope(user_id, agent_id, run_id),
@@ -97,8 +99,8 @@ class Finding(Wired):
             rerank=checked(rerank),
             explain=flag(explain, "explain"),
             max_tokens=tokens(max_tokens),
-            bounds=Bounds.of(after, before),
-            reference=reference_of(reference_date),
+            bounds=Bounds.of(after, before, reference),
+            reference=reference,
         )
         plan = Plan.calling(self.engine.searcher.search, self.engine.searcher.asearch, wanted)
         config = run_config("memory.search", wanted.scope, self.engine.reasoner.mode)

@@ -37,14 +37,14 @@ class Bounds:
     before: datetime | None = None
 
     @classmethod
-    def of(cls, after: object, before: object) -> Bounds | None:
-        """What a caller gave; `None` for no bounds.
+    def of(cls, after: object, before: object, reference: datetime | None = None) -> Bounds | None:
+        """What a caller gave; `None` for no bounds. A day begins in the zone of the *reference*, without one in UTC.
 
         Raises:
             InvalidInputError: One is no time, or nothing lies between them.
         """
-        begins = None if after is None else parse_time(after, "after")
-        ends = None if before is None else parse_time(before, "before")
+        begins = None if after is None else parse_time(_begun(after, reference), "after")
+        ends = None if before is None else parse_time(_begun(before, reference), "before")
         if begins is not None and ends is not None and ends <= begins:
             raise InvalidInputError(f"nothing lies between after={begins.isoformat()} and before={ends.isoformat()}")
         return None if begins is ends is None else cls(begins, ends)
@@ -65,11 +65,17 @@ def reference_of(given: object) -> datetime | None:
     """
     if given is None:
         return None
-    if isinstance(given, date) and not isinstance(given, datetime):
-        given = datetime.combine(given, time(), UTC)
+    given = _begun(given)
     moment = parse_time(given, "reference_date")
     said = datetime.fromisoformat(given) if isinstance(given, str) else given
     return said if isinstance(said, datetime) and said.tzinfo is not None else moment
+
+
+def _begun(given: object, reference: datetime | None = None) -> object:
+    """When a day begins; whatever else was given, as it is."""
+    if not isinstance(given, date) or isinstance(given, datetime):
+        return given
+    return datetime.combine(given, time(), (reference and reference.tzinfo) or UTC)
 
 
 @dataclass(frozen=True, slots=True)
