@@ -58,11 +58,12 @@ walk: $(STAMP)  ## look at every view of the page in a real browser (needs chrom
 screenshots: $(STAMP)  ## take the pictures that README shows (needs chromium)
 	$(BIN)/python -m tests.browser.screenshots
 
-lint: $(STAMP)  ## formatting, ruff, mypy, import-linter
+lint: $(STAMP)  ## formatting, ruff, mypy, import-linter, the budget of lines
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.budget
 
 format: $(STAMP)  ## rewrite the formatting, sort the imports
 	$(BIN)/ruff format .

@@ -7,7 +7,11 @@ from anybody's memories, so that it is the same for every scope, process and mom
 
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
+import time
+from concurrent.futures import Future
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from hashlib import blake2b
@@ -17,10 +21,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from langmem_adapter.errors import StorageError
+from langmem_adapter.forks import Lock
 from langmem_adapter.storage import meta
 from langmem_adapter.text import is_cjk
 from langmem_adapter.tracing import stage
-from langmem_adapter.twins import Plan
+from langmem_adapter.twins import Outcome, Plan, aattempt, attempt, in_thread
 from langmem_adapter.vocabulary import entries
 
 if TYPE_CHECKING:
@@ -35,12 +40,18 @@ if TYPE_CHECKING:
 
 __all__ = ["RAW", "Calibration", "Scale"]
 
+_log = logging.getLogger("langmem_adapter")
+
 _VERSION: Final = "1"
 """Part of the key; raise it with every change of the pairs or of what is made of them."""
-_MOST: Final = (
-    0.95  # of a cosine of unrelated texts: a model that says the same of everything has nothing to be brought out
+_LEAST: Final = (
+    0.05  # between unrelated and related, and between unrelated and 1: of a model that says the same of everything
 )
-_LEAST: Final = 0.05  # between unrelated and related
+_CLEAR: Final = (
+    2.0  # deviations of unrelated ones that answers must lie above them: a model of English does not in Chinese
+)
+_AGAIN: Final = 60.0  # seconds after which a model that could not be measured is asked again
+_PATIENCE: Final = 1.0  # seconds to wait until a scale is kept, while somebody else writes
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +77,19 @@ class Scale:
             >>> Scale(unrelated=0.8, related=0.9, apart=0.8).meaning(np.array([0.8, 0.9, 1.0])).round(2).tolist()
             [0.0, 0.5, 1.0]
         """
-        return (cosines - self.unrelated) / (1 - self.unrelated)
+        return (cosines - self.unrelated) / _room(self.unrelated)
 
     def likeness(self, cosines: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
         """The same for cosines of two statements."""
-        return (cosines - self.apart) / (1 - self.apart)
+        return (cosines - self.apart) / _room(self.apart)
 
     @property
     def answering(self) -> float:
         """The meaning that what answers a question has with it, on average."""
-        return (self.related - self.unrelated) / (1 - self.unrelated)
+        return (self.related - self.unrelated) / _room(self.unrelated)
 
 
-RAW: Final = Scale(unrelated=0.0, related=1.0, apart=0.0)
+RAW: Final = Scale(unrelated=0.0, related=1.0, apart=0.0, understands=False)
 """Cosines as they are: for who only orders by them."""
 
 
@@ -91,17 +102,23 @@ def _scale_of(questions: UnitVectors, answers: UnitVectors) -> Scale:
     """
     asked, alike = questions @ answers.T, answers @ answers.T
     others = ~np.eye(len(answers), dtype=np.bool_)
-    unrelated = min(float(asked[others].mean()), _MOST)
-    related = max(float(asked.diagonal().mean()), unrelated + _LEAST * (1 - unrelated))
-    return Scale(unrelated, related, min(float(alike[others].mean()), _MOST))
+    unrelated, answering = float(asked[others].mean()), float(asked.diagonal().mean())
+    related = max(answering, unrelated + _LEAST * _room(unrelated))
+    understands = answering - unrelated > _CLEAR * float(asked[others].std())
+    return Scale(unrelated, related, float(alike[others].mean()), understands)
+
+
+def _room(unrelated: float) -> float:
+    return max(1 - unrelated, _LEAST)
 
 
 class Calibration:
     """The scales of an embedding model, one for questions in Chinese letters and one for all others.
 
     A model that is asked over a network is asked once for each database, and its scales are kept there; they are found anew
-    where the model is another one. Of embeddings made in this process nothing is kept: they are the same in every one.
-    Safe to use from many threads; two that need a scale at the same time may both ask for it, and go by the one kept first.
+    where the model is another one. Of embeddings made in this process nothing is kept: they are the same in every one. Where
+    the model fails, or does not answer, cosines are taken as they are, a warning says so, and it is asked again a minute later.
+    Safe to use from many threads and tasks: those that need a scale at the same time wait for one of them.
 
     Args:
         database: Where they are kept.
@@ -114,17 +131,22 @@ class Calibration:
         self._embedder = embedder
         self._fingerprint = fingerprint
         self._known: dict[str, Scale] = {}
+        self._failed: dict[str, float] = {}  # when each will be asked again
+        self._measured: dict[str, Future[Scale]] = {}
+        self._lock = Lock()
 
     def of(self, text: str) -> Plan[Scale]:
         """The scale for a question or statement."""
         name = "CHINESE" if is_cjk(text) else "ENGLISH"
         if name in self._known:
             return Plan.known(self._known[name])
+        if time.monotonic() < self._failed.get(name, 0.0):
+            return Plan.known(RAW)
         if self._embedder.asks_nobody:
             found = partial(_measured, self._embedder.embeddings, *_pairs(name))
             return Plan(lambda: self._knowing(name, replace(found(), understands=False)))
         kept = Plan(lambda: self._kept(name))
-        return kept.and_then(lambda scale: self._asking(name) if scale is None else Plan.known(scale))
+        return kept.and_then(lambda scale: self._once(name) if scale is None else Plan.known(scale))
 
     def _key(self, name: str) -> str:
         digest = blake2b(self._fingerprint.encode(), digest_size=16).hexdigest()
@@ -134,6 +156,42 @@ class Calibration:
         with self._database.read() as connection:
             kept = meta.get(connection, self._key(name))
         return None if kept is None else self._knowing(name, _read(kept))
+
+    def _once(self, name: str) -> Plan[Scale]:
+        """Measured by one of those who need it at the same time, for all of them."""
+
+        def run() -> Scale:
+            waiting, ours = self._claim(name)
+            return self._end(name, waiting, attempt(self._asking(name).run)) if ours else waiting.result()
+
+        async def arun() -> Scale:
+            waiting, ours = self._claim(name)
+            if ours:
+                return self._end(name, waiting, await aattempt(self._asking(name).arun))
+            return await asyncio.wrap_future(waiting)
+
+        return Plan(run, arun)
+
+    def _claim(self, name: str) -> tuple[Future[Scale], bool]:
+        with self._lock:
+            ours = name not in self._measured
+            return self._measured.setdefault(name, Future()), ours
+
+    def _end(self, name: str, waiting: Future[Scale], outcome: Outcome[Scale]) -> Scale:
+        # Contract: whatever comes of it, those who wait get a scale, and nobody waits for a measurement that has ended.
+        # `test_a_model_that_cannot_be_measured_is_searched_with_all_the_same`
+        scale = outcome.result if outcome.error is None else RAW
+        if outcome.error is not None:
+            self._failed[name] = time.monotonic() + _AGAIN
+            _log.warning(
+                "the embedding model could not be calibrated; its cosines are taken as they are: %s", outcome.error
+            )
+        with self._lock:
+            del self._measured[name]
+        waiting.set_result(scale)
+        if outcome.error is not None and not isinstance(outcome.error, Exception):  # an interrupt is the caller's own
+            raise outcome.error
+        return scale
 
     def _asking(self, name: str) -> Plan[Scale]:
         questions, answers = _pairs(name)
@@ -145,12 +203,16 @@ class Calibration:
 
     def _keeping(self, name: str, scale: Scale) -> Scale:
         # Contract: of processes that measure at once all go by the scale that was written first, so that relevance is the
-        # same in each. `test_all_processes_go_by_the_scale_that_was_kept_first`
+        # same in each; who finds the database locked goes on with its own, and keeps it when it can.
+        # `test_all_processes_go_by_the_scale_that_was_kept_first`
+        self._knowing(name, scale)
+        writing = in_thread(
+            lambda: self._knowing(name, self._database.write(partial(_first, key=self._key(name), scale=scale)))
+        )
         try:
-            scale = self._database.write(lambda connection: _first(connection, self._key(name), scale))
-        except StorageError:  # where nothing can be written, there can still be searched
-            return self._knowing(name, scale)
-        return self._knowing(name, scale)
+            return writing.result(_PATIENCE)
+        except (StorageError, TimeoutError):  # where nothing can be written, there can still be searched
+            return scale
 
     def _knowing(self, name: str, scale: Scale) -> Scale:
         self._known[name] = scale

@@ -54,8 +54,20 @@ def _explanation(ranked: Ranked, place: int, meant: int, worded: int) -> Explana
     return Explanation(meaning, words, _STRATEGY.format(ranked.strategy), parts, ranks)
 
 
-def raised(hit: Hit, score: float) -> Hit:
-    """A hit with the score of the place that it moved to, so that scores go on descending; its explanation tells why."""
+def raised(hits: Sequence[Hit], order: Sequence[int]) -> list[Hit]:
+    """Hits in another order, each with the score of its new place, so that scores go on descending.
+
+    One that moved up, since it is a newer version, is as relevant as the older one that it stands before; its explanation
+    tells why.
+    """
+    moved = [_moved(hits[place], hits[at].score) for at, place in enumerate(order)]
+    for at, place in enumerate(order[:-1]):
+        if place > at:
+            moved[at] = replace(moved[at], relevance=max(moved[at].relevance, hits[order[at + 1]].relevance))
+    return moved
+
+
+def _moved(hit: Hit, score: float) -> Hit:
     if score == hit.score:
         return hit
     if hit.explanation is None:

@@ -369,7 +369,7 @@ class Searcher:
         if self._weights.newest_first and len(hits) > 1:
             first = [hit.item for hit in hits[:_LOOKED_AT]]
             order[:_LOOKED_AT] = newest_first(first, asked.text, asked.language)
-            hits = [raised(hits[place], hit.score) for place, hit in zip(order, hits, strict=True)]
+            hits = raised(hits, order)
         if query.rerank == "mmr" and vectors is not None:
             scale, scores = RAW if aim is None else aim.scale, [hit.score for hit in hits]
             return [hits[place] for place in rerank.diverse(scores, vectors[order], query.k, scale)]

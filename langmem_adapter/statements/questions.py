@@ -14,6 +14,7 @@ from langmem_adapter.text import is_cjk, subjects
 __all__ = ["Asked", "asked", "things"]
 
 _P: Final = patterns("updates", {})
+_LONGEST: Final = 500  # letters of a question that are read
 _NO_THING: Final = frozenset(_P.texts["NO_THING"].split())
 
 
@@ -42,7 +43,7 @@ def asked(question: str, language: str = ENGLISH) -> Asked | None:
         >>> asked("Where did I live?"), asked("What hobbies do I like?"), asked("What would you suggest?")
         (None, None, None)
     """
-    plain = _P["LEAD"].sub("", question)
+    plain = _P["LEAD"].sub("", question[:_LONGEST])
     if not (is_cjk(plain) or _of_now(plain)) or any(_P[name].search(plain) for name in ("THEN", "SEVERAL", "DONE")):
         return None
     return Asked(things(plain, language) - _NO_THING, _kinds(plain))

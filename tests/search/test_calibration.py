@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from functools import cache
 from itertools import pairwise
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from langchain_core.embeddings import Embeddings
 from sqlalchemy import select
 
-from langmem_adapter import Memory
+from langmem_adapter import Memory, Settings
 from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.maintenance.reindex import reindex
 from langmem_adapter.storage.tables import meta
@@ -167,3 +168,56 @@ def test_a_model_that_says_the_same_of_everything_is_no_use_and_no_trouble() -> 
         hits = memory.search("tea", user_id="alice", explain=True)
         assert hits[0].text == "I like tea."
         assert all(0 <= hit.relevance <= 1 for hit in hits)
+
+
+class Failing(Elsewhere):
+    """A model that fails at the texts of this package alone."""
+
+    def embed_query(self, text: str) -> list[float]:
+        self.refuse(text)
+        return super().embed_query(text)
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        for text in texts:
+            self.refuse(text)
+        return super().embed_documents(texts)
+
+    def refuse(self, text: str) -> None:
+        if "Lyon" not in text:
+            raise ConnectionError("the model is away")
+
+
+async def test_a_model_that_cannot_be_measured_is_searched_with_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
+    embeddings = Failing(0.0)
+    with Memory(":memory:", embeddings=embeddings, settings=Settings(model_retries=0)) as memory:
+        memory.add("I live in Lyon.", user_id="alice", infer=False)
+        for _ in range(3):
+            (hit,) = memory.search("Who lives in Lyon?", user_id="alice")
+            assert [hit] == await memory.asearch("Who lives in Lyon?", user_id="alice")
+        assert rows(memory) == []
+    assert [record.getMessage().partition(";")[0] for record in caplog.records] == [
+        "the embedding model could not be calibrated"
+    ]
+
+
+async def test_those_who_need_a_scale_at_the_same_time_wait_for_one_of_them(tmp_path: Path) -> None:
+    embeddings = Elsewhere(0.8)
+    with Memory(tmp_path / "memory.db", embeddings=embeddings) as memory:
+        memory.add("I live in Lyon.", user_id="alice", infer=False)
+        before = embeddings.texts
+        searches = (memory.asearch(f"Who lives in Lyon number {n}?", user_id="alice") for n in range(8))
+        assert all(await asyncio.gather(*searches))
+        assert embeddings.texts - before == 8 + 8 + 8
+
+
+def test_a_model_that_says_the_same_of_everything_makes_nothing_relevant() -> None:
+    class Constant(Elsewhere):
+        def embed_documents(self, texts: list[str]) -> list[list[float]]:
+            return [[1.0, 0.0]] * len(texts)
+
+        def embed_query(self, text: str) -> list[float]:  # noqa: ARG002 - of a model
+            return [1.0, 0.0]
+
+    with Memory(":memory:", embeddings=Constant(0.0)) as memory:
+        memory.add("I live in Lyon.", user_id="alice", infer=False)
+        assert memory.search("Who won the race?", user_id="alice", threshold=0.31) == []

@@ -125,3 +125,13 @@ def test_a_middleware_adds_nothing_where_nothing_is_known(memory: Memory) -> Non
     agent = create_agent(model, middleware=[MemoryMiddleware(memory, user_id="alice")])
     for question in (FOREIGN[0], "thank you!"):
         assert agent.invoke({"messages": [HumanMessage(question)]})["messages"][-1].text == question
+
+
+def test_a_newer_version_is_as_relevant_as_the_one_that_it_stands_before() -> None:
+    with Memory(":memory:") as memory:
+        memory.add("I live in Paris.", user_id="bob", infer=False, timestamp="2025-01-01")
+        memory.add(list(KNOWN[1:]), user_id="bob", infer=False, timestamp="2025-02-01")
+        memory.add("I moved to Berlin.", user_id="bob", infer=False, timestamp="2025-06-01")
+        newer, older = memory.search("Where do I live?", user_id="bob", threshold=0.5)
+        assert (newer.text, older.text) == ("I moved to Berlin.", "I live in Paris.")
+        assert newer.relevance == older.relevance
