@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.records.work import Change, Event
 
-__all__ = ["Abstained", "AddResult", "EntityPage", "Explanation", "Hit", "MemoryItem", "Page", "Paged", "RelationPage"]
-__all__ += ["NoHit", "Revision", "SearchResults", "Threshold"]
+__all__ = ["Abstained", "AddResult", "EntityPage", "Explanation", "Hit", "MemoryItem", "NoHit", "Page", "Paged"]
+__all__ += ["RelationPage", "Revision", "SearchResults", "Threshold"]
 
 T = TypeVar("T")
 

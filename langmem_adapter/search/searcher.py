@@ -247,9 +247,7 @@ class Searcher:
         wanted = asks_for(query.text, asked.language)
         if wanted == "nothing":
             return Plan.known(SearchResults(abstained=Abstained("small talk")))
-        aim: Plan[_Aim | None] = Plan.known(None)
-        if wanted == "something":
-            aim = self._aim(asked).then(lambda found: found)
+        aim = self._aim(asked) if wanted == "something" else Plan[_Aim | None].known(None)
         pool = aim.and_then(partial(self._finding, query, asked, standing))
         found = (
             pool
@@ -258,7 +256,7 @@ class Searcher:
         )
         return found.then(partial(_within, query, asked))
 
-    def _aim(self, asked: Question) -> Plan[_Aim]:
+    def _aim(self, asked: Question) -> Plan[_Aim | None]:
         vector = Plan.calling(self._embedder.query, self._embedder.aquery, asked.text)
         return vector.and_then(lambda known: self._calibration.of(asked.text).then(partial(_Aim, known)))
 
