@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from langmem_adapter.conversation.summaries import CountTokens
     from langmem_adapter.memory import Memory
     from langmem_adapter.pipeline.background import FailedWrite
-    from langmem_adapter.records.results import AddResult
+    from langmem_adapter.records.results import AddResult, Threshold
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.twins import Plan
 
@@ -95,7 +95,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         agent_id: The agent, in the same way; it completes the user that comes with the call.
         run_id: The run or session, in the same way.
         k: At most so many memories are recalled.
-        threshold: Least relevance of a memory, 0 to 1; `None`: .3 where there are *k* and more, any where all fit in.
+        threshold: Least relevance of a memory; see `Memory.search`.
         max_tokens: At most so many tokens of them; the best are taken first.
         about: `"user"` remembers facts about the user; `"agent"` (which needs an agent_id) facts that the agent tells about
             itself.
@@ -137,7 +137,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         agent_id: str | None = None,
         run_id: str | None = None,
         k: int = 10,
-        threshold: float | None = None,
+        threshold: Threshold = "auto",
         max_tokens: int | None = 1_000,
         about: Literal["user", "agent"] = "user",
         background: bool | BackgroundWriter = False,

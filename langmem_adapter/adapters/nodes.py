@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from langmem_adapter.adapters.calls import Update
     from langmem_adapter.conversation.summaries import CountTokens
     from langmem_adapter.memory import Memory
-    from langmem_adapter.records.results import AddResult
+    from langmem_adapter.records.results import AddResult, Threshold
     from langmem_adapter.records.scope import Scope
 
 __all__ = ["experience_node", "recall_node", "remember_node"]
@@ -47,7 +47,7 @@ def recall_node(  # noqa: PLR0913 - each is a knob of its own
     agent_id: str | None = None,
     run_id: str | None = None,
     k: int = 10,
-    threshold: float | None = None,
+    threshold: Threshold = "auto",
     max_tokens: int | None = 1_000,
     count_tokens: CountTokens = about_tokens,
 ) -> Runnable[Any, Update]:
@@ -67,7 +67,7 @@ def recall_node(  # noqa: PLR0913 - each is a knob of its own
         agent_id: The agent, in the same way.
         run_id: The run or session, in the same way.
         k: At most so many memories.
-        threshold: Least relevance of a memory, 0 to 1; `None`: .3 where there are *k* and more, any where all fit in.
+        threshold: Least relevance of a memory; see `Memory.search`.
         max_tokens: At most so many tokens of them.
         count_tokens: Counts them.
 

@@ -19,7 +19,6 @@ from langmem_adapter.names import with_speaker
 from langmem_adapter.pipeline.parse import MOST_BEFORE, as_list, message_of, turns_before
 from langmem_adapter.pipeline.tool_calls import results_apart
 from langmem_adapter.search.passages import fitting
-from langmem_adapter.search.relevance import RELEVANT
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
@@ -30,13 +29,12 @@ if TYPE_CHECKING:
     from langmem_adapter.conversation.summaries import CountTokens
     from langmem_adapter.memory import Memory
     from langmem_adapter.pipeline.background import BackgroundWriter
-    from langmem_adapter.records.results import AddResult, Hit
+    from langmem_adapter.records.results import AddResult, Hit, Threshold
     from langmem_adapter.records.scope import Scope
 
 __all__ = [
     "answers",
     "asked",
-    "bearing",
     "latest_turn",
     "listing",
     "looked_up",
@@ -138,28 +136,16 @@ def told(hit: Hit) -> str:
     return " ".join(with_speaker(hit.passage, item.actor_id, item.role, item.scope).split())
 
 
-def bearing(hits: Sequence[Hit], *, k: int, threshold: float | None) -> list[Hit]:
-    """Those of the *k* best that bear on a question enough to stand in a prompt.
-
-    Args:
-        hits: What was found, without a threshold.
-        k: How many were wanted; fewer are all that there is, and so little may stand there whole.
-        threshold: Least relevance; `None`: `RELEVANT`, unless they are all that there is.
-    """
-    least = (RELEVANT if len(hits) >= k else 0.0) if threshold is None else threshold
-    return [hit for hit in hits if hit.relevance >= least]
-
-
 def looked_up(
-    memory: Memory, turn: Sequence[BaseMessage], scope: Scope, *, k: int, threshold: float | None, shown: Listing
+    memory: Memory, turn: Sequence[BaseMessage], scope: Scope, *, k: int, threshold: Threshold, shown: Listing
 ) -> Plan[str]:
     """Search for what bears on what people said in a turn, and list it; nothing is searched where they sent pictures only."""
     question = "\n".join(message.text for message in asked(turn)).strip()
-    given: dict[str, Any] = {"k": k, **scope.named}
+    given: dict[str, Any] = {"k": k, "threshold": threshold, **scope.named}
     if not question:
         return Plan(str)
     found = Plan.calling(memory.search, memory.asearch, question, **given)
-    return found.then(lambda hits: shown(bearing(hits, k=k, threshold=threshold), question))
+    return found.then(lambda hits: shown(hits, question))
 
 
 def remembered(

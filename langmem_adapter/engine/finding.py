@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from langmem_adapter.arguments import bounded, filled, flag, memory_id_of, relevance, scope_if_given, tokens
 from langmem_adapter.engine.wiring import Wired
 from langmem_adapter.filters import parse
-from langmem_adapter.records.results import Page
+from langmem_adapter.records.results import Page, Threshold
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.search.query import Bounds, Query, reference_of
 from langmem_adapter.search.rerank import checked
@@ -41,7 +41,7 @@ class Finding(Wired):
         run_id: str | None = None,
         k: int = 10,
         filters: Mapping[str, Any] | None = None,
-        threshold: float | None = None,
+        threshold: Threshold = None,
         memory_type: str | None = None,
         as_of: datetime | str | None = None,
         known_at: datetime | str | None = None,
@@ -61,7 +61,9 @@ class Finding(Wired):
             run_id: The run or session.
             k: At most so many hits, 1 to 10,000.
             filters: Conditions on metadata and on fields of the memory: see `langmem_adapter.filters`.
-            threshold: Least relevance of a hit, 0 to 1: of the *k* best, those that reach it are given. `None` keeps them all.
+            threshold: Least relevance of a hit, 0 to 1: of the *k* best, those that reach it are given, and of these what fits
+                into *max_tokens*. `None` keeps them all. `"auto"` is .3, but a scope of few memories is given however little it
+                answers: of *n* memories, fewer than *k*, the best *k - n* in any case, so half as many as *k* are given whole.
             memory_type: Only memories of this type.
             as_of: Search what was true at that moment, by the dates of what was said; datetime or ISO 8601.
             known_at: Search what was known at that moment; with *as_of*, what was then known to have been true. Both read the

@@ -11,15 +11,17 @@ import numpy as np
 from langmem_adapter.arguments import parse_time
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.filters import EVERYTHING
+from langmem_adapter.records.checks import quoted
+from langmem_adapter.storage.past import Then
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langmem_adapter.filters import Filter
+    from langmem_adapter.records.results import Threshold
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.search.rerank import Rerank
     from langmem_adapter.search.shelf import Floats
-    from langmem_adapter.storage.past import Then
 
 __all__ = ["Bounds", "Query", "reference_of"]
 
@@ -43,8 +45,7 @@ class Bounds:
         Raises:
             InvalidInputError: One is no time, or nothing lies between them.
         """
-        begins = None if after is None else parse_time(_begun(after, reference), "after")
-        ends = None if before is None else parse_time(_begun(before, reference), "before")
+        begins, ends = _moment(after, "after", reference), _moment(before, "before", reference)
         if begins is not None and ends is not None and ends <= begins:
             raise InvalidInputError(f"nothing lies between after={begins.isoformat()} and before={ends.isoformat()}")
         return None if begins is ends is None else cls(begins, ends)
@@ -55,6 +56,14 @@ class Bounds:
         ends = np.inf if self.before is None else self.before.timestamp()
         held: NDArray[np.bool_] = (created >= begins) & (created < ends)
         return held
+
+
+def _moment(given: object, name: str, reference: datetime | None) -> datetime | None:
+    if isinstance(given, int | float):  # a year or a count of days, hardly seconds since 1970
+        raise InvalidInputError(
+            f"{name} must be a datetime, a date or ISO 8601 text like 2026-05-01, not {quoted(given)}"
+        )
+    return None if given is None else parse_time(_begun(given, reference), name)
 
 
 def reference_of(given: object) -> datetime | None:
@@ -87,7 +96,7 @@ class Query:
         scope: Whose memories.
         k: At most so many hits.
         filters: What the memories must be like.
-        threshold: Least relevance of a hit, 0 to 1.
+        threshold: Least relevance of a hit, 0 to 1; `"auto"`: see `engine.finding.Finding.search`.
         memory_type: Only memories of this type.
         facts: Only facts: memories without a type.
         then: Search what was true, or known, at a moment.
@@ -102,7 +111,7 @@ class Query:
     scope: Scope
     k: int = 10
     filters: Filter = EVERYTHING
-    threshold: float | None = None
+    threshold: Threshold = None
     memory_type: str | None = None
     facts: bool = False
     then: Then | None = None
@@ -111,6 +120,15 @@ class Query:
     max_tokens: int | None = None
     bounds: Bounds | None = None
     reference: datetime | None = None
+
+    @property
+    def narrowed(self) -> str:
+        """What it is narrowed to within its scope, in words; empty where it sees all that stands there."""
+        then, bounds = self.then or Then(), self.bounds or Bounds()
+        moments = {"as_of": then.as_of, "known_at": then.known_at, "after": bounds.after, "before": bounds.before}
+        told = [f"{name}={moment.isoformat()}" for name, moment in moments.items() if moment is not None]
+        told += [] if self.memory_type is None else [f"memory_type={quoted(self.memory_type)}"]
+        return ", ".join([*told, "filters"] if self.filters else told)
 
     @property
     def asked_at(self) -> datetime:

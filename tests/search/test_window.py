@@ -150,6 +150,7 @@ def test_a_date_as_a_bound_begins_in_the_zone_of_the_reference(memory: Memory) -
     ("wrong", "reason"),
     [
         ({"after": "soon"}, "after='soon' is no point in time"),
+        ({"before": 5}, "before must be a datetime, a date or ISO 8601 text like 2026-05-01, not 5"),
         ({"before": "2023-02-30"}, "before='2023-02-30' is no point in time"),
         ({"after": "2023-05-02", "before": "2023-05-01"}, "nothing lies between after=2023-05-02"),
         ({"reference_date": "13月"}, "reference_date='13月' is no point in time"),
