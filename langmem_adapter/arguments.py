@@ -6,11 +6,14 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.records.scope import Scope
+
+if TYPE_CHECKING:
+    from langmem_adapter.records.results import Threshold
 
 __all__ = [
     "Longest",
@@ -119,10 +122,13 @@ def seconds(value: object, name: str) -> float:
     return float(min(value, sys.float_info.max))
 
 
-def relevance(threshold: object) -> float | None:
-    """The least relevance of a hit, from 0 to 1, or `None` for any."""
-    what = "threshold is the least relevance of a hit, from 0 to 1, and no cosine any more (None keeps every hit)"
-    return None if threshold is None else _share(threshold, what)
+def relevance(threshold: object) -> Threshold:
+    """The least relevance of a hit, from 0 to 1, `None` for any, or `"auto"`."""
+    if threshold is None or threshold == "auto":
+        return None if threshold is None else "auto"
+    return _share(
+        threshold, "threshold is the least relevance of a hit, from 0 to 1, and no cosine (None: any, or 'auto')"
+    )
 
 
 def likeness(threshold: object) -> float:

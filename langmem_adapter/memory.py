@@ -22,7 +22,7 @@ from langmem_adapter.twins import Plan, awaited, beside, planned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime
+    from datetime import date
     from pathlib import Path
     from types import TracebackType
 
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from langmem_adapter.index.base import Verification
     from langmem_adapter.index.build import Kind
     from langmem_adapter.knowledge.memory import GraphMemory
+    from langmem_adapter.records.results import Threshold
     from langmem_adapter.storage.meta import Stats
     from langmem_adapter.storage.scopes import ScopeCount
 
@@ -203,7 +204,7 @@ class Memory(Adding, Finding, Editing):
         agent_id: str | None = None,
         run_id: str | None = None,
         k: int = 10,
-        threshold: float | None = None,
+        threshold: Threshold = "auto",
         max_tokens: int | None = 1_000,
     ) -> Runnable[Any, dict[str, Any]]:
         """The first step of a chain: its input, and beside it what is known about it, as text.
@@ -215,7 +216,7 @@ class Memory(Adding, Finding, Editing):
             agent_id: The agent.
             run_id: The run or session.
             k: At most so many.
-            threshold: Least relevance of a memory, 0 to 1; `None`: .3 where there are *k* and more, any where all fit in.
+            threshold: Least relevance of a memory; see `Memory.search`.
             max_tokens: About how long the text may be; `None` for any length.
         """
         from langmem_adapter.adapters.retriever import recall  # noqa: PLC0415 - a guest, above this floor
@@ -240,10 +241,11 @@ class Memory(Adding, Finding, Editing):
         run_id: str | None = None,
         k: int = 10,
         filters: Mapping[str, Any] | None = None,
-        threshold: float | None = None,
+        threshold: Threshold = None,
         memory_type: str | None = None,
-        after: datetime | str | None = None,
-        before: datetime | str | None = None,
+        after: date | str | None = None,
+        before: date | str | None = None,
+        reference_date: date | str | None = None,
         max_tokens: int | None = None,
     ) -> MemoryRetriever:
         """These memories as a LangChain retriever.
@@ -258,6 +260,7 @@ class Memory(Adding, Finding, Editing):
             memory_type: Only memories of this type.
             after: Only what was first said at that moment or later; see `search`.
             before: Only what was first said before that moment.
+            reference_date: When it is asked, which "last week" is told from; by default now.
             max_tokens: About how many tokens all texts may have together; see `search`.
 
         Example:
@@ -280,6 +283,7 @@ class Memory(Adding, Finding, Editing):
             memory_type=memory_type,
             after=after,
             before=before,
+            reference_date=reference_date,
             max_tokens=max_tokens,
         )
 
@@ -292,7 +296,7 @@ class Memory(Adding, Finding, Editing):
         agent_id: str | None = None,
         run_id: str | None = None,
         k: int = 5,
-        threshold: float | None = None,
+        threshold: Threshold = "auto",
         max_tokens: int | None = 1_000,
         infer: bool = False,
     ) -> list[BaseTool]:
@@ -305,7 +309,7 @@ class Memory(Adding, Finding, Editing):
             agent_id: The agent.
             run_id: The run or session.
             k: At most so many memories a search.
-            threshold: Least relevance of a memory, 0 to 1; `None`: .3 where there are *k* and more, any where all fit in.
+            threshold: Least relevance of a memory; see `Memory.search`.
             max_tokens: About how many tokens they may have together.
             infer: `False` saves the model's statement as it stands, once; `True` sends it through the pipeline.
 

@@ -17,6 +17,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from hashlib import blake2b
+from operator import add
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.languages import ENGLISH, LONGEST, folded, reads_english, stemmer
@@ -119,7 +120,7 @@ def words(text: str, language: str = ENGLISH) -> list[str]:
             terms += stems(piece)
         elif _HAS_CJK.match(first):
             terms += piece
-            terms += (piece[i : i + 2] for i in range(len(piece) - 1))
+            terms += map(add, piece, piece[1:])
         elif _HAS_THAI.match(first):
             terms += _pairs_and_triples(_SYLLABLE_PART.findall(piece))
         else:

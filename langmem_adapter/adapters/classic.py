@@ -8,23 +8,25 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, get_buffer_string
 from langchain_core.runnables.config import ensure_config
-from pydantic import ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 
 from langmem_adapter.adapters.calls import OnError, forgiving, making, scope_of_call
 from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
-from langmem_adapter.adapters.talk import CountTokens, asked, listing, looked_up, remembered
+from langmem_adapter.adapters.talk import asked, listing, looked_up, remembered
+from langmem_adapter.arguments import relevance
 from langmem_adapter.conversation.brain import BrainMemory
-from langmem_adapter.conversation.summaries import about_tokens
+from langmem_adapter.conversation.summaries import CountTokens, about_tokens
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
 from langmem_adapter.memory import Memory  # noqa: TC001 - pydantic reads the annotation of a field
 from langmem_adapter.pipeline.background import BackgroundWriter  # noqa: TC001 - the same
 from langmem_adapter.pipeline.parse import message_of
 from langmem_adapter.records.checks import quoted
+from langmem_adapter.records.results import Threshold  # noqa: TC001 - pydantic reads the fields' types
 from langmem_adapter.scoping import MemoryContext
 from langmem_adapter.twins import Plan, awaited, planned
 
@@ -76,7 +78,7 @@ class ConversationMemory(BaseMemory):
         human_prefix: Who speaks in the text.
         ai_prefix: Who answers in the text.
         k: At most so many facts; 0 neither looks up nor remembers any.
-        threshold: Least relevance of a fact, 0 to 1; `None`: .3 where there are *k* and more, any where all fit in.
+        threshold: Least relevance of a fact; see `Memory.search`.
         last: At most so many messages as they are, whether those before are summed up or not; 0 neither reads nor keeps any,
             `None` shows all that are not summed up.
         max_tokens: At most so many tokens of facts, summary and messages together; `None`: a million.
@@ -111,7 +113,7 @@ class ConversationMemory(BaseMemory):
     human_prefix: str = "Human"
     ai_prefix: str = "AI"
     k: int = Field(default=10, ge=0, le=10_000)
-    threshold: float | None = Field(default=None, ge=0, le=1)
+    threshold: Annotated[Threshold, BeforeValidator(relevance)] = "auto"
     last: int | None = Field(default=None, ge=0, le=10_000)
     max_tokens: int | None = Field(default=4_000, ge=_LEAST, le=_MOST)
     count_tokens: CountTokens = about_tokens

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NotRequired
 from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
 from langchain.agents.middleware.types import PrivateStateAttr
 from langchain_core.messages import AnyMessage, HumanMessage
-from langchain_core.messages.utils import count_tokens_approximately
 from langchain_core.runnables.config import ensure_config
 from typing_extensions import TypedDict
 
@@ -19,6 +18,7 @@ from langmem_adapter.adapters.calls import OnError, forgiving
 from langmem_adapter.adapters.talk import answers, asked, latest_turn, listing, looked_up, remembered
 from langmem_adapter.adapters.tools import create_memory_tools
 from langmem_adapter.arguments import flag, one_of, relevance
+from langmem_adapter.conversation.summaries import about_tokens
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import ScopeError
 from langmem_adapter.pipeline.background import BackgroundWriter
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
     from langgraph.runtime import Runtime
 
-    from langmem_adapter.adapters.talk import CountTokens
+    from langmem_adapter.conversation.summaries import CountTokens
     from langmem_adapter.memory import Memory
     from langmem_adapter.pipeline.background import FailedWrite
-    from langmem_adapter.records.results import AddResult
+    from langmem_adapter.records.results import AddResult, Threshold
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.twins import Plan
 
@@ -95,7 +95,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         agent_id: The agent, in the same way; it completes the user that comes with the call.
         run_id: The run or session, in the same way.
         k: At most so many memories are recalled.
-        threshold: Least relevance of a memory, 0 to 1; `None`: .3 where there are *k* and more, any where all fit in.
+        threshold: Least relevance of a memory; see `Memory.search`.
         max_tokens: At most so many tokens of them; the best are taken first.
         about: `"user"` remembers facts about the user; `"agent"` (which needs an agent_id) facts that the agent tells about
             itself.
@@ -137,14 +137,14 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         agent_id: str | None = None,
         run_id: str | None = None,
         k: int = 10,
-        threshold: float | None = None,
+        threshold: Threshold = "auto",
         max_tokens: int | None = 1_000,
         about: Literal["user", "agent"] = "user",
         background: bool | BackgroundWriter = False,
         tools: bool = False,
         on_error: OnError = "log",
         introduction: str = INTRODUCTION,
-        count_tokens: CountTokens = count_tokens_approximately,
+        count_tokens: CountTokens = about_tokens,
         name: str = "LangmemAdapterMemory",
     ) -> None:
         super().__init__()

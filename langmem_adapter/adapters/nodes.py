@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from langchain_core.messages.utils import count_tokens_approximately
 from langchain_core.runnables.base import coerce_to_runnable
 
 from langmem_adapter.adapters.calls import Node, part_of_state, scope_of_call
 from langmem_adapter.adapters.talk import latest_turn, listing, looked_up, parted, remembered
 from langmem_adapter.arguments import relevance
 from langmem_adapter.conversation.experience import ExperienceMemory
+from langmem_adapter.conversation.summaries import about_tokens
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.background import BackgroundWriter
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from langchain_core.runnables.base import RunnableLike
 
     from langmem_adapter.adapters.calls import Update
-    from langmem_adapter.adapters.talk import CountTokens
+    from langmem_adapter.conversation.summaries import CountTokens
     from langmem_adapter.memory import Memory
-    from langmem_adapter.records.results import AddResult
+    from langmem_adapter.records.results import AddResult, Threshold
     from langmem_adapter.records.scope import Scope
 
 __all__ = ["experience_node", "recall_node", "remember_node"]
@@ -47,9 +47,9 @@ def recall_node(  # noqa: PLR0913 - each is a knob of its own
     agent_id: str | None = None,
     run_id: str | None = None,
     k: int = 10,
-    threshold: float | None = None,
+    threshold: Threshold = "auto",
     max_tokens: int | None = 1_000,
-    count_tokens: CountTokens = count_tokens_approximately,
+    count_tokens: CountTokens = about_tokens,
 ) -> Runnable[Any, Update]:
     """A node that writes what is known about the latest message into the graph's state, as text for a prompt.
 
@@ -67,7 +67,7 @@ def recall_node(  # noqa: PLR0913 - each is a knob of its own
         agent_id: The agent, in the same way.
         run_id: The run or session, in the same way.
         k: At most so many memories.
-        threshold: Least relevance of a memory, 0 to 1; `None`: .3 where there are *k* and more, any where all fit in.
+        threshold: Least relevance of a memory; see `Memory.search`.
         max_tokens: At most so many tokens of them.
         count_tokens: Counts them.
 

@@ -4,45 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from datetime import datetime  # noqa: TC003 - pydantic reads the annotation of a field
-from typing import TYPE_CHECKING, Any, Final
+from datetime import date, datetime  # noqa: TC003 - pydantic reads the annotation of a field
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from langchain_core.documents import Document
-from langchain_core.messages.utils import count_tokens_approximately
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
-from pydantic import ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 
 from langmem_adapter.adapters.calls import making, scope_of_call
 from langmem_adapter.adapters.talk import latest_turn, listing, looked_up
 from langmem_adapter.arguments import relevance
+from langmem_adapter.conversation.summaries import about_tokens
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory import Memory  # noqa: TC001 - pydantic reads the annotation of a field
 from langmem_adapter.records.checks import check_text, quoted
+from langmem_adapter.records.results import Threshold  # noqa: TC001 - pydantic reads the fields' types
 from langmem_adapter.scoping import MemoryContext
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
     from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 
-    from langmem_adapter.adapters.talk import CountTokens
+    from langmem_adapter.conversation.summaries import CountTokens
     from langmem_adapter.records.results import Hit
     from langmem_adapter.records.scope import Scope
 
 __all__ = ["MemoryRetriever", "recall"]
 
 
-_HOW: Final = ("k", "filters", "threshold", "memory_type", "after", "before", "max_tokens")
+_HOW: Final = ("k", "filters", "threshold", "memory_type", "after", "before", "reference_date", "max_tokens")
 
 
 class MemoryRetriever(BaseRetriever):
     """Finds memories as LangChain documents, best first.
 
     A document's `page_content` is the memory's text and its `id` the memory's; its metadata is the memory's, with `score`,
-    `revision`, `created_at`, `updated_at` and the fields of its scope. Of a text that was cut, `page_content` is the passage
-    that answers, and `text` in the metadata is all of it. Whose memories are searched comes with the call; see `resolve_scope`.
-    What `Memory.search` takes may be given to `invoke` as well.
+    `relevance`, `revision`, `created_at`, `updated_at` and the fields of its scope. Of a text that was cut, `page_content` is
+    the passage that answers, and `text` in the metadata is all of it. Whose memories are searched comes with the call; see
+    `resolve_scope`. What `Memory.search` takes may be given to `invoke` as well.
 
     Args:
         memory: The memory.
@@ -53,8 +54,9 @@ class MemoryRetriever(BaseRetriever):
         filters: Conditions on metadata and on fields of the memory; see `Memory.search`.
         threshold: Least relevance of a memory, 0 to 1; `None` keeps the *k* best whatever they are.
         memory_type: Only memories of this type.
-        after: Only what was first said at that moment or later; datetime or ISO 8601.
+        after: Only what was first said at that moment or later; datetime, date or ISO 8601.
         before: Only what was first said before that moment.
+        reference_date: When it is asked, which "last week" is told from; by default now.
         max_tokens: About how many tokens all texts may have together; a long one is cut to the passage that answers.
 
     Raises:
@@ -76,10 +78,11 @@ class MemoryRetriever(BaseRetriever):
     run_id: str | None = None
     k: int = Field(default=10, ge=1, le=10_000)
     filters: Mapping[str, Any] | None = None
-    threshold: float | None = Field(default=None, ge=0, le=1)
+    threshold: Annotated[Threshold, BeforeValidator(relevance)] = None
     memory_type: str | None = None
-    after: datetime | str | None = None
-    before: datetime | str | None = None
+    after: datetime | date | str | None = None
+    before: datetime | date | str | None = None
+    reference_date: datetime | date | str | None = None
     max_tokens: int | None = Field(default=None, ge=1)
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -133,9 +136,9 @@ def recall(  # noqa: PLR0913 - each is a knob of its own
     agent_id: str | None = None,
     run_id: str | None = None,
     k: int = 10,
-    threshold: float | None = None,
+    threshold: Threshold = "auto",
     max_tokens: int | None = 1_000,
-    count_tokens: CountTokens = count_tokens_approximately,
+    count_tokens: CountTokens = about_tokens,
 ) -> Runnable[Any, dict[str, Any]]:
     """The first step of a chain: its input, and beside it what is known that bears on it, as text for a prompt.
 
@@ -150,7 +153,7 @@ def recall(  # noqa: PLR0913 - each is a knob of its own
         agent_id: The agent, in the same way.
         run_id: The run or session, in the same way.
         k: At most so many memories.
-        threshold: Least relevance of a memory, 0 to 1; `None`: .3 where there are *k* and more, any where all fit in.
+        threshold: Least relevance of a memory; see `Memory.search`.
         max_tokens: At most so many tokens of them.
         count_tokens: Counts them.
 
@@ -189,6 +192,7 @@ def _document(hit: Hit) -> Document:
     item = hit.item
     about = {
         "score": hit.score,
+        "relevance": hit.relevance,
         "revision": item.revision,
         "created_at": item.created_at.isoformat(),
         "updated_at": item.updated_at.isoformat(),

@@ -7,35 +7,34 @@ returned is not remembered, since anybody who can place a text there could other
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
+from langmem_adapter.arguments import tokens
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.names import with_speaker
 from langmem_adapter.pipeline.parse import MOST_BEFORE, as_list, message_of, turns_before
 from langmem_adapter.pipeline.tool_calls import results_apart
-from langmem_adapter.records.checks import quoted
 from langmem_adapter.search.passages import fitting
-from langmem_adapter.search.relevance import RELEVANT
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from langchain_core.messages import MessageLikeRepresentation
 
+    from langmem_adapter.conversation.summaries import CountTokens
     from langmem_adapter.memory import Memory
     from langmem_adapter.pipeline.background import BackgroundWriter
-    from langmem_adapter.records.results import AddResult, Hit
+    from langmem_adapter.records.results import AddResult, Hit, Threshold
     from langmem_adapter.records.scope import Scope
 
 __all__ = [
-    "CountTokens",
     "answers",
     "asked",
-    "bearing",
     "latest_turn",
     "listing",
     "looked_up",
@@ -43,9 +42,6 @@ __all__ = [
     "remembered",
     "told",
 ]
-
-CountTokens: TypeAlias = Callable[[Sequence[BaseMessage]], int]
-"""Tokens of some messages: `count_tokens_approximately`, or a model's `get_num_tokens_from_messages`."""
 
 Listing: TypeAlias = "Callable[[Sequence[Hit], str], str]"
 
@@ -111,20 +107,19 @@ def listing(max_tokens: int | None, count_tokens: CountTokens) -> Listing:
         said it); empty where there is none.
 
     Raises:
-        InvalidInputError: *max_tokens* is no number.
+        InvalidInputError: *max_tokens* is no number of tokens.
     """
-    if not isinstance(max_tokens, int | float | None):
-        raise InvalidInputError(f"max_tokens is a number of tokens, or None for any, not {quoted(max_tokens)}")
+    most = tokens(max_tokens)
 
     def count(text: str) -> int:
         return count_tokens([HumanMessage(text)])
 
     def listed(hits: Sequence[Hit], question: str) -> str:
-        if max_tokens is None or not hits:
+        if most is None or not hits:
             return "\n".join(map(_line, hits))
         frame = 2 * count("- a") - count("- a\n- a")  # what a message has around its lines
-        kept = fitting(hits, question, int(max_tokens) - frame, cost=lambda line: count(line) - frame, line=_line)
-        while kept and count("\n".join(map(_line, kept))) > max_tokens:  # lines together may have more than one by one
+        kept = fitting(hits, question, most - frame, cost=lambda line: count(line) - frame, line=_line)
+        while kept and count("\n".join(map(_line, kept))) > most:  # lines together may have more than one by one
             kept.pop()
         return "\n".join(map(_line, kept))
 
@@ -141,28 +136,16 @@ def told(hit: Hit) -> str:
     return " ".join(with_speaker(hit.passage, item.actor_id, item.role, item.scope).split())
 
 
-def bearing(hits: Sequence[Hit], *, k: int, threshold: float | None) -> list[Hit]:
-    """Those of the *k* best that bear on a question enough to stand in a prompt.
-
-    Args:
-        hits: What was found, without a threshold.
-        k: How many were wanted; fewer are all that there is, and so little may stand there whole.
-        threshold: Least relevance; `None`: `RELEVANT`, unless they are all that there is.
-    """
-    least = (RELEVANT if len(hits) >= k else 0.0) if threshold is None else threshold
-    return [hit for hit in hits if hit.relevance >= least]
-
-
 def looked_up(
-    memory: Memory, turn: Sequence[BaseMessage], scope: Scope, *, k: int, threshold: float | None, shown: Listing
+    memory: Memory, turn: Sequence[BaseMessage], scope: Scope, *, k: int, threshold: Threshold, shown: Listing
 ) -> Plan[str]:
     """Search for what bears on what people said in a turn, and list it; nothing is searched where they sent pictures only."""
     question = "\n".join(message.text for message in asked(turn)).strip()
-    given: dict[str, Any] = {"k": k, **scope.named}
+    given: dict[str, Any] = {"k": k, "threshold": threshold, **scope.named}
     if not question:
         return Plan(str)
     found = Plan.calling(memory.search, memory.asearch, question, **given)
-    return found.then(lambda hits: shown(bearing(hits, k=k, threshold=threshold), question))
+    return found.then(lambda hits: shown(hits, question))
 
 
 def remembered(

@@ -14,7 +14,7 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import BaseModel, Field
 
 from langmem_adapter.adapters.calls import scope_of_call
-from langmem_adapter.adapters.talk import bearing, told
+from langmem_adapter.adapters.talk import told
 from langmem_adapter.arguments import bounded, each_of, filled, flag, relevance, tokens
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import (
@@ -26,7 +26,9 @@ from langmem_adapter.errors import (
 )
 from langmem_adapter.names import named_speaker
 from langmem_adapter.records.checks import check_text, quoted
+from langmem_adapter.records.results import Abstained
 from langmem_adapter.scoping import MemoryContext
+from langmem_adapter.search.passages import fitting
 from langmem_adapter.text import text_hash
 from langmem_adapter.twins import Plan
 
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.memory import Memory
     from langmem_adapter.records.graph import Relation
-    from langmem_adapter.records.results import AddResult, Hit
+    from langmem_adapter.records.results import AddResult, Hit, SearchResults, Threshold
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.records.work import Change
 
@@ -103,7 +105,7 @@ def create_memory_tools(  # noqa: PLR0913 - each is a knob of its own
     agent_id: str | None = None,
     run_id: str | None = None,
     k: int = 5,
-    threshold: float | None = None,
+    threshold: Threshold = "auto",
     max_tokens: int | None = 1_000,
     infer: bool = False,
 ) -> list[BaseTool]:
@@ -123,7 +125,7 @@ def create_memory_tools(  # noqa: PLR0913 - each is a knob of its own
         agent_id: The agent, in the same way.
         run_id: The run or session, in the same way.
         k: At most so many memories a search.
-        threshold: Least relevance of a memory, 0 to 1; `None`: .3 where there are *k* and more, any where all fit in.
+        threshold: Least relevance of a memory; see `Memory.search`.
         max_tokens: About how many tokens they may have together; a long one is cut to the passage that answers.
         infer: `False` saves the model's statement as it stands, once. `True` sends it through the pipeline, which compares
             it with what is known, at the cost of its own model calls.
@@ -210,11 +212,19 @@ def _told_to_the_model() -> Iterator[None]:
 # ── what they do ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _search(memory: Memory, scope: Scope, query: str, *, k: int, threshold: float | None, **how: Any) -> Plan[str]:
-    best = _looked_up(memory, scope, query, k=k, **how).then(partial(bearing, k=k, threshold=threshold))
-    return best.then(
-        lambda hits: "\n".join(_line(hit.id, told(hit)) for hit in hits) or "Nothing is remembered about that."
-    )
+def _search(memory: Memory, scope: Scope, query: str, *, max_tokens: int | None, **how: Any) -> Plan[str]:
+    return _looked_up(memory, scope, query, **how).then(partial(_listed, query, max_tokens))
+
+
+def _listed(query: str, max_tokens: int | None, hits: SearchResults) -> str:
+    def line(hit: Hit) -> str:
+        return f"{_line(hit.id, told(hit))}\n"
+
+    kept = hits if max_tokens is None else fitting(hits, query, max_tokens, line=line)
+    if not kept:
+        why = hits.abstained or Abstained("no room", hits[0])
+        return f"Nothing is remembered about that: {why.brief}."
+    return "".join(map(line, kept)).removesuffix("\n")
 
 
 def _relations(memory: Memory, scope: Scope, query: str, *, k: int) -> Plan[str]:
@@ -233,7 +243,7 @@ def _dated(relation: Relation) -> str:
 def _save(memory: Memory, scope: Scope, content: str) -> Plan[str]:
     mark = text_hash(content)
 
-    def unless_known(hits: list[Hit]) -> Plan[str]:
+    def unless_known(hits: SearchResults) -> Plan[str]:
         same = (hit for hit in hits if hit.item.hash == mark)
         known = next((hit for hit in same if not named_speaker(hit.item.actor_id, hit.item.role, hit.item.scope)), None)
         if known is not None:
@@ -257,7 +267,7 @@ def _forget(memory: Memory, scope: Scope, memory_id: str) -> Plan[str]:
     return Plan.calling(memory.delete, memory.adelete, memory_id, **given).then(_told)
 
 
-def _looked_up(memory: Memory, scope: Scope, query: str, **how: Any) -> Plan[list[Hit]]:
+def _looked_up(memory: Memory, scope: Scope, query: str, **how: Any) -> Plan[SearchResults]:
     wanted: dict[str, Any] = {**how, **scope.named}
     return Plan.calling(memory.search, memory.asearch, query, **wanted)
 

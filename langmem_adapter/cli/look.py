@@ -80,11 +80,12 @@ def search(
             *(["explanation"] if explain else []),
         )
         if hits or call.output.as_json or not call.output.on_terminal:
-            call.output.show(rows, columns=columns, picture=lambda: pictures.hits_table(hits))
+            why = {} if hits.abstained is None else {"abstained": as_data(hits.abstained)}
+            call.output.show(rows, columns=columns, picture=lambda: pictures.hits_table(hits), **why)
         if hits.abstained is not None:
             empty = known_scopes(memory.scopes()) or "the database is empty"
-            why = empty if hits.abstained.reason == "empty" else str(hits.abstained)
-            call.output.note(f"nothing found for {named(whose)}; {why}")
+            told = empty if hits.abstained.reason == "empty" else str(hits.abstained)
+            call.output.note(f"nothing found for {named(whose)}; {told}")
         if not hits:
             raise typer.Exit(ExitCode.NOTHING_FOUND)
 

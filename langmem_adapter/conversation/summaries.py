@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -27,7 +28,7 @@ from langmem_adapter.text import content_words, words
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from langmem_adapter.reasoning.base import Summarizer
 
@@ -47,7 +48,7 @@ __all__ = [
     "units",
 ]
 
-CountTokens: TypeAlias = "Callable[[list[BaseMessage]], int]"
+CountTokens: TypeAlias = Callable[[list[BaseMessage]], int]
 """Tokens of some messages: `about_tokens`, or a model's `get_num_tokens_from_messages`."""
 
 Unit: TypeAlias = "list[tuple[int, BaseMessage]]"

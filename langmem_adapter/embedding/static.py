@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from tokenizers import Tokenizer
 
-__all__ = ["StaticEmbeddings"]
+__all__ = ["StaticEmbeddings", "is_installed"]
 
 _PACKAGE: Final = "wordllama"
 _WEIGHTS: Final = "weights/l2_supercat_256.safetensors"
@@ -103,12 +103,22 @@ class StaticEmbeddings(Embeddings):
         return load_file(self._folder / _WEIGHTS)["embedding.weight"]
 
 
+def is_installed() -> bool:
+    """Whether the extra `static` is there."""
+    return _installed() is not None
+
+
 def _folder() -> Path:
-    found = find_spec(_PACKAGE)
-    folder = Path(found.origin).parent if found is not None and found.origin is not None else None
-    if folder is None or not (folder / _WEIGHTS).is_file():
+    folder = _installed()
+    if folder is None:
         raise MissingDependencyError(_PACKAGE, extra="static")
     return folder
+
+
+def _installed() -> Path | None:
+    found = find_spec(_PACKAGE)
+    folder = Path(found.origin).parent if found is not None and found.origin is not None else None
+    return folder if folder is not None and (folder / _WEIGHTS).is_file() else None
 
 
 def _share_of_cjk(text: str) -> float:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from langmem_adapter.arguments import bounded, filled, flag, memory_id_of, relevance, scope_if_given, tokens
 from langmem_adapter.engine.wiring import Wired
 from langmem_adapter.filters import parse
-from langmem_adapter.records.results import Page
+from langmem_adapter.records.results import Page, Threshold
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.search.query import Bounds, Query, reference_of
 from langmem_adapter.search.rerank import checked
@@ -20,7 +20,7 @@ from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
+    from datetime import date, datetime
 
     from langmem_adapter.records.results import MemoryItem, Revision, SearchResults
     from langmem_adapter.search.rerank import Rerank
@@ -41,13 +41,13 @@ class Finding(Wired):
         run_id: str | None = None,
         k: int = 10,
         filters: Mapping[str, Any] | None = None,
-        threshold: float | None = None,
+        threshold: Threshold = None,
         memory_type: str | None = None,
         as_of: datetime | str | None = None,
         known_at: datetime | str | None = None,
-        after: datetime | str | None = None,
-        before: datetime | str | None = None,
-        reference_date: datetime | str | None = None,
+        after: date | str | None = None,
+        before: date | str | None = None,
+        reference_date: date | str | None = None,
         max_tokens: int | None = None,
         rerank: Rerank | None = None,
         explain: bool = False,
@@ -61,12 +61,15 @@ class Finding(Wired):
             run_id: The run or session.
             k: At most so many hits, 1 to 10,000.
             filters: Conditions on metadata and on fields of the memory: see `langmem_adapter.filters`.
-            threshold: Least relevance of a hit, 0 to 1: of the *k* best, those that reach it are given. `None` keeps them all.
+            threshold: Least relevance of a hit, 0 to 1: of the *k* best, those that reach it are given, and of these what fits
+                into *max_tokens*. `None` keeps them all. `"auto"` is .3, but a scope of few memories is given however little it
+                answers: of *n* memories, fewer than *k*, the best *k - n* in any case, so half as many as *k* are given whole.
             memory_type: Only memories of this type.
             as_of: Search what was true at that moment, by the dates of what was said; datetime or ISO 8601.
             known_at: Search what was known at that moment; with *as_of*, what was then known to have been true. Both read the
                 history, and nobody's edits change what it says of the past.
-            after: Only what was first said (`created_at`) at that moment or later; datetime or ISO 8601.
+            after: Only what was first said (`created_at`) at that moment or later; datetime, date or ISO 8601. A date
+                begins in the zone of *reference_date*, without one in UTC.
             before: Only what was first said before that moment. A time that the query itself names ("last week", "in May 2023",
                 上周) cuts nothing off: it lifts what was said then, or tells of it.
             reference_date: When it is asked, which "last week" is told from: by default now, and of a search in the past, then.
@@ -86,6 +89,7 @@ class Finding(Wired):
             InvalidInputError: An argument cannot be used.
             StorageError: The database failed.
         """
+        reference = reference_of(reference_date)
         wanted = Query(
             text=filled(query, "query"),
             scope=Scope(user_id, agent_id, run_id),
@@ -97,8 +101,8 @@ class Finding(Wired):
             rerank=checked(rerank),
             explain=flag(explain, "explain"),
             max_tokens=tokens(max_tokens),
-            bounds=Bounds.of(after, before),
-            reference=reference_of(reference_date),
+            bounds=Bounds.of(after, before, reference),
+            reference=reference,
         )
         plan = Plan.calling(self.engine.searcher.search, self.engine.searcher.asearch, wanted)
         config = run_config("memory.search", wanted.scope, self.engine.reasoner.mode)

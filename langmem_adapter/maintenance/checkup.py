@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter._version import DISTRIBUTION
+from langmem_adapter.embedding.static import is_installed
 from langmem_adapter.engine.modes import left_to_defaults
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import LangmemAdapterError
@@ -29,9 +30,10 @@ __all__ = ["checkup", "defaults", "embeddings", "index", "model", "stored", "tri
 _SHOWN: Final = 5
 _STATIC: Final = (
     ", of words and spellings alone; static, offline too, finds more of what is said in other words (of LoCoMo's evidence "
-    f".84 for .81): pip install '{DISTRIBUTION}[static]', then "
-    "langmem-adapter reindex --embeddings static"
+    ".84 for .81): "
 )
+_INSTALL: Final = f"pip install '{DISTRIBUTION}[static]', then "
+_REINDEX: Final = "langmem-adapter reindex --embeddings static"
 _STATEMENT: Final = "My name is Ada and I live in Lyon."
 
 
@@ -107,7 +109,7 @@ def embeddings(memory: Memory) -> Check:
     """Whether the embedding model answers, with a vector of the right length."""
     (vector,) = memory.engine.embedder.vectors([_STATEMENT])
     (name,) = meta.spelled(memory.engine.fingerprint)
-    more = _STATIC if name.startswith("hash:") else ""
+    more = f"{_STATIC}{'' if is_installed() else _INSTALL}{_REINDEX}" if name.startswith("hash:") else ""
     return Check("embeddings", "OK", f"{name}: a vector of {len(vector)} numbers{more}")
 
 

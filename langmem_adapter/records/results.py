@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, overload
 
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.graph import Entity, GraphChanges, Relation
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.records.work import Change, Event
 
-__all__ = ["Abstained", "AddResult", "EntityPage", "Explanation", "Hit", "MemoryItem", "Page", "Paged", "RelationPage"]
-__all__ += ["Revision", "SearchResults"]
+__all__ = ["Abstained", "AddResult", "EntityPage", "Explanation", "Hit", "MemoryItem", "NoHit", "Page", "Paged"]
+__all__ += ["RelationPage", "Revision", "SearchResults", "Threshold"]
 
 T = TypeVar("T")
 
@@ -100,8 +100,8 @@ class Explanation:
             each other, 1 where they are the same.
         words: BM25 score of the words they share, 0 or more, not bounded.
         strategy: How the lists were searched and joined.
-        parts: What each kind of evidence added to the score: meaning, words, speaker, question, time, conversation, graph,
-            recency, newer (than the version of it that follows). They sum up to the score.
+        parts: What each kind of evidence added to the score: meaning, words, speaker, question, time, window (of time that the
+            query names), conversation, recency, graph, newer (than the version of it that follows). They sum up to the score.
         ranks: Its rank among those that were compared, from 1, by "meaning" and by "words" alone; each only where it was
             compared, or a word is shared.
     """
@@ -148,26 +148,52 @@ class Hit:
         return self.item.text if self.cut is None else self.cut
 
 
+Threshold: TypeAlias = float | Literal["auto"] | None
+"""The least relevance of a hit, see `Memory.search`."""
+
+NoHit: TypeAlias = Literal["empty", "nothing matches", "small talk", "below threshold", "reranked away", "no room"]
+"""Why a search gives nothing, see `Abstained`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Abstained:
     """Why a search gave nothing.
 
     Attributes:
-        reason: `"empty"`: there was no memory to search; `"small talk"`: the query has no word that asks for anything;
-            `"below threshold"`: what there is answers it too little; `"no room"`: nothing of any hit fits into `max_tokens`.
+        reason: `"empty"`: there was no memory to search; `"nothing matches"`: there are, and none passes the filters, the type
+            and the bounds of the search; `"small talk"`: the query has no word that asks for anything; `"below threshold"`:
+            what there is answers it too little; `"reranked away"`: the reranker dropped every hit; `"no room"`: nothing of
+            any hit fits into `max_tokens`.
         nearest: The best hit that was not given, `None` where there was none.
         threshold: What it was compared with.
+        narrowed: What the search was narrowed to, in words, where that left nothing.
     """
 
-    reason: Literal["empty", "small talk", "below threshold", "no room"]
+    reason: NoHit
     nearest: Hit | None = None
     threshold: float | None = None
+    narrowed: str = ""
 
     def __str__(self) -> str:
         """The same for a reader, as in "nothing above 0.35; nearest (0.21): Lives in Lyon"."""
         if self.nearest is None or self.threshold is None:
-            return {"empty": "no memory to search", "small talk": "nothing is asked"}.get(self.reason, self.reason)
-        return f"nothing above {self.threshold:g}; nearest ({self.nearest.relevance:.2f}): {self.nearest.text}"
+            return self.brief
+        return f"{self.brief}; nearest ({self.nearest.relevance:.2f}): {self.nearest.text}"
+
+    @property
+    def brief(self) -> str:
+        """The same without the text of any memory."""
+        return _WHY[self.reason].format(self.narrowed if self.threshold is None else f"{self.threshold:g}")
+
+
+_WHY: Final[Mapping[NoHit, str]] = {
+    "empty": "no memory to search",
+    "nothing matches": "no memory passes {}",
+    "small talk": "nothing is asked",
+    "below threshold": "nothing above {}",
+    "reranked away": "the reranker dropped every hit",
+    "no room": "nothing fits into max_tokens",
+}
 
 
 class SearchResults(list[Hit]):

@@ -43,7 +43,7 @@ def evidence(  # noqa: PLR0913 - what each kind of evidence is read from
         shelf: The memories.
         asked: The question.
         places: Which of them, ascending, shape (n,); `None` for all.
-        meaning: Their cosines, shape (n,).
+        meaning: Their calibrated cosines, shape (n,).
         words: BM25 scores of all the shelf's memories.
         load: Reads words that the shelf does not know yet.
         weights: What does not count is not looked up.

@@ -9,7 +9,8 @@ not at all, since a part of "I never want to live in London" may say the opposit
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from bisect import bisect_right
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -36,7 +37,12 @@ _LEAST: Final = 40  # tokens, below which a part of a message hardly answers
 _LONGEST: Final = 60  # tokens of a piece; a longer sentence is cut between its clauses
 _SAID: Final = 0.5  # what a word is worth in each further piece that holds it
 _BESIDE: Final = 0.3  # of its neighbour's worth a piece has, since answers stand beside questions
+_SHORTEST: Final = 15  # tokens of a part of such a sentence, where fewer are wanted
 _GAP: Final = " … "
+_MARKS: Final = tokens_in(_GAP.strip() * 2 + "  ")
+_MOST_PIECES: Final = 1_000
+"""About into how many pieces a text is read: short sentences of a long text stay together, so that a hundred thousand letters
+of them take no longer than as many of long ones."""
 
 _END: Final = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+|(?<=[。！？；…])[”’』」）]*|\n+")
 _CLAUSE: Final = re.compile(r"(?<=[,;:])\s+|(?<=[，；：])")
@@ -84,9 +90,9 @@ def _cut(
     hit: Hit, question: str, room: int, cost: Callable[[str], int], line: Callable[[Hit], str], language: str
 ) -> Hit | None:
     """A hit cut until its line fits, or `None` where nothing of it does."""
-    most = room
+    read, most = _Read.of(hit.text, question, room, language), room
     while most > 0:
-        shown = replace(hit, cut=passage(hit.text, question, most, language))
+        shown = replace(hit, cut=read.passage(most))
         if not shown.passage:
             return None
         if (takes := cost(line(shown))) <= room:
@@ -107,23 +113,80 @@ def passage(text: str, question: str, most: int, language: str = ENGLISH) -> str
         >>> passage("I never want to live in London again.", "Where do I live?", 6)
         ''
     """
-    if tokens_in(text) <= most:
-        return text
-    pieces = list(_pieces(text))
-    chosen = _chosen(text, pieces, question, most, language)
-    while chosen:
-        shown = _joined(text, [pieces[place] for place in chosen])
-        if tokens_in(shown) <= most:
-            return shown
-        chosen.pop()  # the least telling: the marks of what is left out take their tokens, too
-    return ""
+    return text if tokens_in(text) <= most else _Read.of(text, question, most, language).passage(most)
 
 
-def _pieces(text: str) -> Iterator[_Piece]:
-    """The sentences and lines of a text; what is longer is cut between clauses, and where there are none between words."""
-    begins = 0
-    for ends in (*(found.end() for found in _END.finditer(text) if not _shortened(text, found)), len(text)):
-        step = max(1, (ends - begins) * _LONGEST // max(1, tokens_in(text[begins:ends])))
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A text, read with a question in mind.
+
+    Attributes:
+        text: The text.
+        pieces: Its parts, of which some are shown.
+        costs: Tokens of each.
+        held: Which of the question's words each holds; shape (pieces, words).
+    """
+
+    text: str
+    pieces: Sequence[_Piece]
+    costs: NDArray[np.int64]
+    held: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, text: str, question: str, most: int, language: str) -> _Read:
+        """Read it for a passage of so many tokens."""
+        pieces = list(_pieces(text, most))
+        parts = [text[begins:ends] for begins, ends in pieces]
+        asked = words(question, language)
+        wanted = meaningful(asked, language) or set(asked)
+        told = [wanted.intersection(words(part, language)) for part in parts]
+        columns = {term: column for column, term in enumerate(sorted(set().union(*told)))}
+        held = np.zeros((len(pieces), len(columns)), np.bool_)
+        for row, terms in enumerate(told):
+            held[row, [columns[term] for term in terms]] = True
+        return cls(text, pieces, np.array([tokens_in(part) for part in parts]), held)
+
+    def passage(self, most: int) -> str:
+        """What answers best, in at most so many tokens; empty where nothing fits."""
+        chosen = self._chosen(most)
+
+        def shown(number: int) -> str:
+            return _joined(self.text, [self.pieces[place] for place in chosen[:number]])
+
+        # The marks of what is left out take their tokens, too.
+        fits = bisect_right(range(1, len(chosen) + 1), most, key=lambda number: tokens_in(shown(number)))
+        return shown(fits) if fits else ""
+
+    def _chosen(self, most: int) -> list[int]:
+        """Places of pieces, the most telling first."""
+        number = self.held.sum(0)
+        weights = np.log1p((len(self.pieces) - number + 0.5) / (number + 0.5))
+        worth = self.held @ weights
+        beside = np.pad(worth, 1)
+        worth += _BESIDE * np.maximum(beside[:-2], beside[2:])
+        free, left, chosen = self.costs + _MARKS <= most, most, list[int]()
+        while free.any():
+            best = int(np.argmax(np.where(free, worth, -1)))
+            chosen.append(best)
+            said = np.flatnonzero(self.held[best])
+            weights[said] *= _SAID
+            worth -= self.held[:, said] @ weights[said] * (1 / _SAID - 1)
+            left -= int(self.costs[best])
+            free[best] = False
+            free &= self.costs <= left
+        return chosen
+
+
+def _pieces(text: str, most: int) -> Iterator[_Piece]:
+    """The sentences and lines of a text, of a long text several together; see `_MOST_PIECES`.
+
+    What is longer is cut between clauses, and where there are none between words.
+    """
+    begins, short = 0, min(len(text) // _MOST_PIECES, _LONGEST, most * 3 // 4)
+    longest = min(_LONGEST, max(_SHORTEST, most * 3 // 4))
+    for ends in _ends(text, short):
+        tokens = tokens_in(text[begins:ends])
+        step = ends - begins if tokens <= _LONGEST else max(1, (ends - begins) * longest // tokens)
         while ends - begins > step:
             middle = _middle(text, begins, begins + step)
             yield begins, middle
@@ -131,6 +194,19 @@ def _pieces(text: str) -> Iterator[_Piece]:
         if ends > begins:
             yield begins, ends
         begins = ends
+
+
+def _ends(text: str, most: int) -> Iterator[int]:
+    """Where sentences end, those together that have at most so many letters."""
+    last, near = 0, list[re.Match[str]]()
+    for found in (*_END.finditer(text), None):
+        if (len(text) if found is None else found.end()) - last > most:
+            end = next((each.end() for each in reversed(near) if not _shortened(text, each)), last)
+            if end > last:
+                yield end
+            last, near = end, []
+        near += [] if found is None else [found]
+    yield len(text)
 
 
 def _shortened(text: str, end: re.Match[str]) -> bool:
@@ -144,32 +220,6 @@ def _middle(text: str, begins: int, ends: int) -> int:
     clause = max((found.end() for found in _CLAUSE.finditer(text, begins, ends)), default=0)
     middle = clause if clause > begins else text.rfind(" ", begins, ends) + 1
     return middle if middle > begins else ends
-
-
-def _chosen(text: str, pieces: Sequence[_Piece], question: str, most: int, language: str) -> list[int]:
-    """Places of pieces, the most telling first."""
-    worth = _worth([words(text[slice(*piece)], language) for piece in pieces], words(question, language), language)
-    beside = np.pad(worth.sum(1), 1)
-    beside = _BESIDE * np.maximum(beside[:-2], beside[2:])
-    costs = np.array([tokens_in(text[slice(*piece)]) for piece in pieces])
-    free, left, chosen = costs <= most, most, list[int]()
-    while free.any():
-        best = int(np.argmax(np.where(free, worth.sum(1) + beside, -1)))
-        chosen.append(best)
-        worth = np.where(worth[best] > 0, worth * _SAID, worth)
-        left -= int(costs[best])
-        free[best] = False
-        free &= costs <= left
-    return chosen
-
-
-def _worth(told: Sequence[Iterable[str]], asked: Sequence[str], language: str) -> NDArray[np.float64]:
-    """How much each of the question's words says in each piece, by how few hold it; shape (pieces, words)."""
-    terms = sorted(meaningful(asked, language) or set(asked))
-    held = np.array([[term in piece for term in terms] for piece in map(set, told)], np.float64).reshape(len(told), -1)
-    number = held.sum(0)
-    worth: NDArray[np.float64] = held * np.log1p((len(told) - number + 0.5) / (number + 0.5))
-    return worth
 
 
 def _joined(text: str, pieces: Iterable[_Piece]) -> str:

@@ -33,7 +33,7 @@ class Evidence:
 
     Attributes:
         pks: Their numbers, ascending.
-        meaning: Cosine of query and memory.
+        meaning: Calibrated cosine of query and memory.
         words: BM25 score, 0 where no word is shared.
         named: Said by somebody whom the question names; `None` where it names nobody, or everybody.
         asking: How much the memory is itself a question, 0 to 1.
@@ -64,7 +64,7 @@ class Ranked:
     Attributes:
         pks: Their numbers.
         scores: The joined score.
-        meaning: Cosine of query and memory.
+        meaning: Calibrated cosine of query and memory.
         words: BM25 score.
         parts: What each kind of evidence added to the score, by name, where that was asked for.
         strategy: How the lists were searched and joined.

@@ -10,6 +10,8 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import quoted
+from langmem_adapter.records.results import Abstained, SearchResults
+from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from langmem_adapter.records.results import Hit
     from langmem_adapter.search.calibration import Scale
 
-__all__ = ["Rerank", "areranked", "checked", "diverse", "pool", "reranked"]
+__all__ = ["Rerank", "checked", "diverse", "pool", "reranking"]
 
 Rerank: TypeAlias = BaseDocumentCompressor | Literal["mmr"]
 """A LangChain compressor, or `"mmr"`: maximal marginal relevance (Carbonell and Goldstein 1998)."""
@@ -48,18 +50,17 @@ def pool(k: int) -> int:
     return max(_POOL * k, _LEAST)
 
 
-def reranked(rerank: Rerank, hits: Sequence[Hit], query: str, k: int) -> list[Hit]:
+def reranking(rerank: Rerank, query: str, k: int, hits: SearchResults) -> Plan[SearchResults]:
     """The best *k* of some hits; what a compressor drops is dropped."""
     if rerank == "mmr" or not hits:
-        return list(hits[:k])
-    return _chosen(hits, rerank.compress_documents(_documents(hits), query))[:k]
+        return Plan.known(SearchResults(hits[:k], abstained=hits.abstained))
+    chosen = Plan.calling(rerank.compress_documents, rerank.acompress_documents, _documents(hits), query)
+    return chosen.then(lambda documents: _reordered(hits, documents, k))
 
 
-async def areranked(rerank: Rerank, hits: Sequence[Hit], query: str, k: int) -> list[Hit]:
-    """The async twin of `reranked`."""
-    if rerank == "mmr" or not hits:
-        return list(hits[:k])
-    return _chosen(hits, await rerank.acompress_documents(_documents(hits), query))[:k]
+def _reordered(hits: Sequence[Hit], documents: Sequence[Document], k: int) -> SearchResults:
+    best = _chosen(hits, documents)[:k]
+    return SearchResults(best, abstained=None if best else Abstained("reranked away", hits[0]))
 
 
 def diverse(scores: Sequence[float], vectors: NDArray[np.float32], k: int, scale: Scale) -> list[int]:

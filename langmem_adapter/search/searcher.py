@@ -24,7 +24,7 @@ from langmem_adapter.search.neighbours import Neighbourhood, best_that_fit, neig
 from langmem_adapter.search.passages import fitting
 from langmem_adapter.search.query import Query
 from langmem_adapter.search.ranking import Evidence, Ranked, fuse
-from langmem_adapter.search.relevance import relevance
+from langmem_adapter.search.relevance import RELEVANT, relevance
 from langmem_adapter.search.shelves import Shelves, loader
 from langmem_adapter.search.smalltalk import asks_for, newest
 from langmem_adapter.search.versions import newest_first
@@ -102,32 +102,14 @@ class Searcher:
 
     def search(self, query: Query) -> SearchResults:
         """The best hits, best first; sees everything that was committed before it began."""
-        asked, standing = self._read(query)
-        wanted = asks_for(query.text, asked.language)
-        if wanted == "nothing":
-            return SearchResults(abstained=Abstained("small talk"))
-        aim = self._aim(asked).run() if wanted == "something" else None
-        pool = self._finding(query, asked, standing, aim).run()
-        if query.rerank is not None:
-            best = rerank.reranked(query.rerank, pool, query.text, query.k)
-            pool = SearchResults(best, abstained=pool.abstained)
-        return _within(query, asked, pool)
+        return self._searching(query).run()
 
     async def asearch(self, query: Query) -> SearchResults:
         """The async twin of `search`."""
         if self._embedder.asks_nobody and query.rerank is None and not is_heard():
             # Once to a thread and back, not twice: under load each way costs a server a tenth of the CPU of a request.
             return await beside(self.search, query)
-        asked, standing = await beside(self._read, query)
-        wanted = asks_for(query.text, asked.language)
-        if wanted == "nothing":
-            return SearchResults(abstained=Abstained("small talk"))
-        aim = await self._aim(asked).arun() if wanted == "something" else None
-        pool = await self._finding(query, asked, standing, aim).arun()
-        if query.rerank is not None:
-            best = await rerank.areranked(query.rerank, pool, query.text, query.k)
-            pool = SearchResults(best, abstained=pool.abstained)
-        return _within(query, asked, pool)
+        return await self._searching(query).arun()
 
     def neighbours(
         self, facts: Sequence[str], scope: Scope, *, tokens: int, stated: Sequence[Triple] = ()
@@ -258,7 +240,23 @@ class Searcher:
                 standing = self._shelves.of(connection, query.scope, version)
         return question.read(query.text, standing.shelf.names, standing.shelf.language), standing
 
-    def _aim(self, asked: Question) -> Plan[_Aim]:
+    def _searching(self, query: Query) -> Plan[SearchResults]:
+        return Plan(partial(self._read, query)).and_then(lambda read: self._answering(query, *read))
+
+    def _answering(self, query: Query, asked: Question, standing: Standing) -> Plan[SearchResults]:
+        wanted = asks_for(query.text, asked.language)
+        if wanted == "nothing":
+            return Plan.known(SearchResults(abstained=Abstained("small talk")))
+        aim = self._aim(asked) if wanted == "something" else Plan[_Aim | None].known(None)
+        pool = aim.and_then(partial(self._finding, query, asked, standing))
+        found = (
+            pool
+            if query.rerank is None
+            else pool.and_then(partial(rerank.reranking, query.rerank, query.text, query.k))
+        )
+        return found.then(partial(_within, query, asked))
+
+    def _aim(self, asked: Question) -> Plan[_Aim | None]:
         vector = Plan.calling(self._embedder.query, self._embedder.aquery, asked.text)
         return vector.and_then(lambda known: self._calibration.of(asked.text).then(partial(_Aim, known)))
 
@@ -268,7 +266,9 @@ class Searcher:
     def _find(self, query: Query, asked: Question, standing: Standing, aim: _Aim | None) -> SearchResults:
         with self._database.reading() as reading:
             if query.then is not None:
-                return _given(query, self._find_then(reading.connection(), query, query.then, asked, aim))
+                return _given(
+                    query, standing.shelf, self._find_then(reading.connection(), query, query.then, asked, aim)
+                )
             wanted = _wanted(query, self._weights)
             few = None if query.explain else _SPARE * wanted
             for most in (few, None):
@@ -276,7 +276,7 @@ class Searcher:
                 hits = self._hits(reading, standing, query, asked, ranked, wanted, aim)
                 if most is None or len(hits) == wanted or len(ranked) < most:
                     break  # else more than the spare ones were deleted this very moment
-            return _given(query, hits)
+            return _given(query, standing.shelf, hits)
 
     def _rank(
         self,
@@ -398,16 +398,23 @@ class Searcher:
         return fuse(told, self._weights, explain=query.explain, strategy="history")
 
 
-def _given(query: Query, hits: list[Hit]) -> SearchResults:
+def _given(query: Query, shelf: Shelf, hits: list[Hit]) -> SearchResults:
     """The hits that are as relevant as was asked for, or why there are none."""
     if not hits:
-        return SearchResults(abstained=Abstained("empty"))
+        matches_nothing = query.narrowed and len(shelf.roll.pks)
+        none = Abstained("nothing matches", narrowed=query.narrowed) if matches_nothing else Abstained("empty")
+        return SearchResults(abstained=none)
     best = hits[: query.k] if query.rerank is None else hits
     if query.threshold is None:
         return SearchResults(best)
-    kept = [hit for hit in best if hit.relevance >= query.threshold]
-    nearest = max(best, key=lambda hit: hit.relevance)
-    return SearchResults(kept, abstained=None if kept else Abstained("below threshold", nearest, query.threshold))
+    least, any_way = query.threshold, 0
+    if (
+        least == "auto"
+    ):  # no filter, bound or budget makes a scope small, else whoever narrows a search would get anything
+        least, any_way = RELEVANT, query.k - len(shelf.roll.pks)
+    kept = [hit for place, hit in enumerate(best) if place < any_way or hit.relevance >= least]
+    nearest = max(best, key=lambda hit: round(hit.relevance, 2))
+    return SearchResults(kept, abstained=None if kept else Abstained("below threshold", nearest, least))
 
 
 def _within(query: Query, asked: Question, found: SearchResults) -> SearchResults:

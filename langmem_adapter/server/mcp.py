@@ -15,7 +15,6 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from langmem_adapter.adapters.talk import bearing
 from langmem_adapter.addresses import cleaned
 from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import LangmemAdapterError, MissingDependencyError, ScopeError
@@ -169,13 +168,14 @@ def _add_tools(server: FastMCP[Any], memory: Memory, who: Who, *, infer: bool) -
         max_tokens: Tokens = 1_000,
         after: Day = None,
         before: Day = None,
-    ) -> list[dict[str, Any]]:
+    ) -> dict[str, Any]:
         """Search what is remembered about the user, best match first, each with its id; `…` marks what is left out."""
         with _Told():
             how: dict[str, Any] = {"k": k, "max_tokens": max_tokens, "after": after, "before": before}
+            how["threshold"] = "auto"
             hits = await memory.asearch(query, **how, **_whose(who, context, "read"))
-        best = bearing(hits, k=k, threshold=None)
-        return [{**_shown(hit.item), "text": hit.passage, "relevance": hit.relevance} for hit in best]
+        found = [{**_shown(hit.item), "text": hit.passage, "relevance": hit.relevance} for hit in hits]
+        return {"memories": found, **({"nothing": hits.abstained.brief} if hits.abstained else {})}
 
     @server.tool(annotations=_ADDS)
     async def add_memory(text: Said, context: Call) -> list[dict[str, Any]]:

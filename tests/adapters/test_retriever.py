@@ -63,6 +63,7 @@ def test_a_document_carries_the_memory(memory: Memory) -> None:
     assert found.metadata == {
         "topic": "food",
         "score": hit.score,
+        "relevance": hit.relevance,
         "revision": 1,
         "created_at": hit.item.created_at.isoformat(),
         "updated_at": hit.item.updated_at.isoformat(),

@@ -69,7 +69,10 @@ def test_the_four_of_them(memory: Memory) -> None:
     changed = tools["update_memory"].invoke({"memory_id": item.id, "content": "The user is vegan."}, HERS)
     assert changed == f"UPDATE {item.id}: The user is vegan."
     assert tools["forget_memory"].invoke({"memory_id": item.id}, HERS) == f"DELETE {item.id}: The user is vegan."
-    assert tools["search_memory"].invoke({"query": "food"}, HERS) == "Nothing is remembered about that."
+    assert (
+        tools["search_memory"].invoke({"query": "food"}, HERS)
+        == "Nothing is remembered about that: no memory to search."
+    )
     assert [revision.event for revision in memory.history(item.id)] == ["ADD", "UPDATE", "DELETE"]
 
 

@@ -5,6 +5,7 @@ import threading
 import tomllib
 from collections.abc import Callable
 from contextlib import closing
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,8 @@ def test_the_doctor_says_what_static_embeddings_would_gain(data: Data) -> None:
         (detail,) = (check["detail"] for check in data("doctor", *options)["data"] if check["name"] == "embeddings")
         return str(detail)
 
-    assert f"pip install '{DISTRIBUTION}[static]'" in told()
+    assert told().endswith("langmem-adapter reindex --embeddings static")
+    assert (f"pip install '{DISTRIBUTION}[static]'" in told()) == (find_spec("wordllama") is None)
     assert told("--embeddings", "static") == "static: a vector of 256 numbers"
 
 

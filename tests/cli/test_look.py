@@ -51,7 +51,8 @@ def test_search_never_crosses_scopes(data: Data, alice: list[str]) -> None:
 
 
 def test_nothing_found_ends_with_3_and_names_those_who_have_memories(data: Data, cli: Cli, alice: list[str]) -> None:
-    assert data("search", "dog", "-u", "alcie", code=3)["data"] == []
+    silent = data("search", "dog", "-u", "alcie", code=3)
+    assert silent["data"] == [] and silent["abstained"]["reason"] == "empty"
     assert "user=alice (3)" in cli("search", "dog", "-u", "alcie", code=3).stderr
 
 

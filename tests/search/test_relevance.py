@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from langchain_core.documents import BaseDocumentCompressor
 from langchain_core.messages import HumanMessage
 
 from langmem_adapter import InvalidInputError, Memory
+from langmem_adapter.adapters import mem0
+from langmem_adapter.adapters.nodes import recall_node
 from langmem_adapter.search.relevance import RELEVANT
 from langmem_adapter.testing import ScriptedChatModel
 
@@ -94,11 +98,10 @@ ALICE: dict[str, Any] = {"user_id": "alice", "infer": False}
 
 @pytest.mark.parametrize("least", [-0.1, 1.5, "x", float("nan")])
 def test_a_threshold_out_of_range_says_what_it_is_now(memory: Memory, least: Any) -> None:
-    for door in (memory.search, lambda _, **how: memory.recall(**how), lambda _, **how: memory.tools(**how)):
-        with pytest.raises(InvalidInputError, match="least relevance of a hit, from 0 to 1, and no cosine any more"):
-            door("tea", user_id="alice", threshold=least)
-    with pytest.raises(InvalidInputError, match="threshold"):
-        memory.as_retriever(user_id="alice", threshold=least)
+    doors: list[Any] = [partial(memory.search, "tea"), memory.recall, memory.tools, memory.as_retriever]
+    for door in doors:
+        with pytest.raises(InvalidInputError, match="least relevance of a hit, from 0 to 1, and no cosine"):
+            door(user_id="alice", threshold=least)
 
 
 def test_doors_that_write_prompts_are_silent_about_what_nobody_knows(memory: Memory) -> None:
@@ -109,11 +112,90 @@ def test_doors_that_write_prompts_are_silent_about_what_nobody_knows(memory: Mem
     assert recalled(FOREIGN[0]) == []
     assert recalled(ANSWERED[1])[0] == KNOWN[1] and len(recalled(ANSWERED[1])) < 4
     assert len(recalled(FOREIGN[0], threshold=0)) == 10
-    assert len(recalled(FOREIGN[0], k=20)) == len(KNOWN)  # all that there is may stand in a prompt
+    assert len(recalled(FOREIGN[0], k=2 * len(KNOWN))) == len(KNOWN)  # so few may stand in a prompt whole
     assert recalled(FOREIGN[0], k=20, threshold=0.3) == []
     (search,) = memory.tools(tools=["search"], user_id="alice")
-    assert search.invoke({"query": FOREIGN[0]}) == "Nothing is remembered about that."
+    assert search.invoke({"query": FOREIGN[0]}) == f"Nothing is remembered about that: nothing above {RELEVANT:g}."
     assert KNOWN[1] in search.invoke({"query": ANSWERED[1]})
+
+
+def test_the_more_is_known_the_less_of_it_is_given_whatever_is_asked() -> None:
+    with Memory(":memory:") as memory:
+        given = []
+        for known in KNOWN[:-1]:
+            memory.add(known, user_id="alice", infer=False)
+            given.append(len(memory.search(FOREIGN[0], user_id="alice", k=10, threshold="auto")))
+    assert given == [1, 2, 3, 4, 5, 4, 3, 2, 1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"k": 40},
+        {"k": 40, "max_tokens": 100},
+        {"after": "2024-05-18"},
+        {"before": "2024-05-03"},
+        {"filters": {"created_at": {"gte": "2024-05-18"}}},
+        {"as_of": "2024-06-01", "k": 40},
+    ],
+)
+def test_no_filter_bound_or_budget_makes_a_memory_small(how: dict[str, Any]) -> None:
+    with Memory(":memory:") as memory:
+        memory.add_many(
+            [
+                {
+                    "messages": f"Soup number {n} had leek and {n} carrots.",
+                    "timestamp": f"2024-05-{n % 20 + 1:02}",
+                    **ALICE,
+                }
+                for n in range(60)
+            ]
+        )
+        found = memory.search(FOREIGN[1], user_id="alice", threshold="auto", **how)
+        assert found.abstained is not None and (found, found.abstained.reason) == ([], "below threshold")
+        assert memory.search("Which soup had carrots?", user_id="alice", threshold="auto", **how)
+
+
+def test_rows_in_the_manner_of_mem0_stand_by_their_score() -> None:
+    with mem0.Memory.from_config({"history_db_path": ":memory:"}) as guest:
+        for known in KNOWN:
+            guest.add(known, user_id="alice", infer=False)
+        for question in (*ANSWERED, *FOREIGN):
+            scores = [row["score"] for row in guest.search(question, user_id="alice")["results"]]
+            assert scores == sorted(scores, reverse=True) and len(scores) == len(KNOWN)
+
+
+def test_a_retriever_tells_relevance_and_when_it_is_asked(memory: Memory) -> None:
+    retriever = memory.as_retriever(user_id="alice", reference_date="2024-05-01", k=2)
+    hits = memory.search(ANSWERED[1], user_id="alice", k=2, reference_date="2024-05-01")
+    assert [each.metadata["relevance"] for each in retriever.invoke(ANSWERED[1])] == [hit.relevance for hit in hits]
+
+
+@pytest.mark.parametrize("most", [0, -1, "x", 1.5])
+def test_a_budget_is_a_number_of_tokens_from_1_in_every_door(memory: Memory, most: Any) -> None:
+    for door in (memory.recall, memory.tools, memory.as_retriever, partial(recall_node, memory)):
+        with pytest.raises(InvalidInputError, match="max_tokens"):
+            door(user_id="alice", max_tokens=most)
+
+
+def test_an_empty_result_says_why(memory: Memory) -> None:
+    def why(**how: Any) -> str:
+        return str(memory.search(FOREIGN[0], **{"user_id": "alice", **how}).abstained)
+
+    assert why(user_id="bob") == "no memory to search"
+    assert why(before="2001-02-03") == "no memory passes before=2001-02-03T00:00:00+00:00"
+    assert why(filters={"topic": "x"}, memory_type="y") == "no memory passes memory_type='y', filters"
+    assert why(rerank=Dropping()) == "the reranker dropped every hit"
+    assert why(threshold=1).startswith("nothing above 1; nearest (0.")
+    assert why(k=1) == "None"
+
+
+class Dropping(BaseDocumentCompressor):
+    """A reranker that finds nothing worth keeping."""
+
+    def compress_documents(self, documents: Any, query: str, callbacks: Any = None) -> list[Any]:
+        del documents, query, callbacks
+        return []
 
 
 def test_a_middleware_adds_nothing_where_nothing_is_known(memory: Memory) -> None:

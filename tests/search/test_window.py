@@ -136,10 +136,21 @@ def test_bounds_cut_by_when_it_was_first_said(memory: Memory) -> None:
     assert not memory.search("walk", user_id="ann", after="2030-01-01")
 
 
+def test_a_date_as_a_bound_begins_in_the_zone_of_the_reference(memory: Memory) -> None:
+    memory.add("Late walk.", user_id="fay", timestamp="2023-04-30T23:30:00+00:00", infer=False)
+    day, there = date(2023, 5, 1), datetime(2023, 6, 1, tzinfo=timezone(timedelta(hours=8)))
+    for reference, found in ((None, []), (date(2023, 6, 1), []), (there, ["Late walk."])):
+        hits = memory.search("walk", user_id="fay", after=day, before=date(2023, 5, 2), reference_date=reference)
+        assert [hit.text for hit in hits] == found
+    retriever = memory.as_retriever(user_id="fay", before=day)
+    assert [each.page_content for each in retriever.invoke("walk")] == ["Late walk."]
+
+
 @pytest.mark.parametrize(
     ("wrong", "reason"),
     [
         ({"after": "soon"}, "after='soon' is no point in time"),
+        ({"before": 5}, "before must be a datetime, a date or ISO 8601 text like 2026-05-01, not 5"),
         ({"before": "2023-02-30"}, "before='2023-02-30' is no point in time"),
         ({"after": "2023-05-02", "before": "2023-05-01"}, "nothing lies between after=2023-05-02"),
         ({"reference_date": "13月"}, "reference_date='13月' is no point in time"),

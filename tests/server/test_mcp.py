@@ -50,12 +50,17 @@ async def call(client: ClientSession, tool: str, **arguments: Any) -> Any:
     return {"error": said[0]} if answer.isError else (answer.structuredContent or {}).get("result")
 
 
+async def found(client: ClientSession, query: str, **arguments: Any) -> dict[str, Any]:
+    answer = await client.call_tool("search_memories", {"query": query, **arguments})
+    return dict(answer.structuredContent or {})
+
+
 def test_a_model_searches_adds_updates_and_forgets(memory: Memory) -> None:
     async def use() -> None:
         async with connected(create_mcp(memory, lambda _: ALICE)._mcp_server) as client:
             (added,) = await call(client, "add_memory", text="我住在里昂。")
             assert added["event"] == "ADD"
-            (hit,) = await call(client, "search_memories", query="她住在哪里？")
+            [hit] = (await found(client, "她住在哪里？"))["memories"]
             assert hit["id"] == added["id"]
             await client.call_tool("update_memory", {"memory_id": hit["id"], "text": "住在奥斯陆"})
             assert [step["event"] for step in await call(client, "memory_history", memory_id=hit["id"])] == [
@@ -65,7 +70,7 @@ def test_a_model_searches_adds_updates_and_forgets(memory: Memory) -> None:
             listed = (await client.read_resource("memory://memories")).contents[0]  # type: ignore[arg-type]  # a URL
             assert [item["text"] for item in json.loads(listed.text)] == ["住在奥斯陆"]  # type: ignore[union-attr]
             await client.call_tool("delete_memory", {"memory_id": hit["id"]})
-            assert await call(client, "search_memories", query="家") == []
+            assert await found(client, "家") == {"memories": [], "nothing": "no memory to search"}
 
     asyncio.run(use())
 
@@ -75,10 +80,10 @@ def test_what_is_wrong_comes_back_in_words_and_nobody_else_is_met(memory: Memory
 
     async def use() -> None:
         async with connected(create_mcp(memory, lambda _: ALICE)._mcp_server) as client:
-            assert await call(client, "search_memories", query="Oslo") == []
+            assert (await found(client, "Oslo"))["memories"] == []
             for tool, more in (("memory_history", {}), ("delete_memory", {}), ("update_memory", {"text": "x"})):
                 assert bobs in (await call(client, tool, memory_id=bobs, **more))["error"]
-            assert "bob" not in str(await call(client, "search_memories", query="x", user_id="bob"))
+            assert "bob" not in str(await found(client, "x", user_id="bob"))
 
     asyncio.run(use())
 
@@ -155,7 +160,7 @@ def test_over_http_each_request_says_by_its_key_whose_memory_it_is(memory: Memor
     async def use() -> None:
         app = create_app(memory, auth="keys", mcp=True)
         async with app.router.lifespan_context(app):
-            for user, found in (("alice", []), ("bob", ["Lives in Oslo"])):
+            for user, known in (("alice", []), ("bob", ["Lives in Oslo"])):
                 http = AsyncClient(transport=ASGITransport(app), headers={"X-API-Key": shown[user]})
                 async with (
                     http,
@@ -163,7 +168,7 @@ def test_over_http_each_request_says_by_its_key_whose_memory_it_is(memory: Memor
                     ClientSession(read, write) as client,
                 ):
                     await client.initialize()
-                    assert [hit["text"] for hit in await call(client, "search_memories", query="home")] == found
+                    assert [hit["text"] for hit in (await found(client, "home"))["memories"]] == known
             async with AsyncClient(transport=ASGITransport(app), base_url="http://localhost") as nobody:
                 assert (await nobody.post("/mcp", json={})).status_code == 401
                 for method in ("GET", "DELETE"):  # an open stream would hold the server's end, and outlive its key

@@ -382,7 +382,7 @@ def test_the_log_tells_our_routes_from_others(http: TestClient, caplog: pytest.L
     assert told == ["/v1/memories/{memory_id}", "/memories/{memory_id}"]
 
 
-@pytest.mark.parametrize("moment", [2024, 0.5, "2024", "-1", "0.5", "20240501"])
+@pytest.mark.parametrize("moment", [2024, 0.5, "2024", "-1", "0.5", "20240501", "soon"])
 def test_a_number_is_no_moment_of_1970(http: TestClient, moment: Any) -> None:
     asked = {"query": "tea", "user_id": "alice"}
     for answer in (

@@ -150,11 +150,11 @@ class Calls(Guest):
             limit: At most so many, 1 to 10,000; default 100.
             filters: Mem0's filters on scope fields, metadata and fields of the memory: see `langmem_adapter.filters`.
             top_k: The limit, in the words of Mem0 2.x.
-            threshold: Least relevance, 0 to 1. It is the `score` in the rows, and compares between queries; rows stand best
-                first, which is not always by it.
+            threshold: Least relevance, 0 to 1. It is the `score` in the rows, which orders them, and compares between
+                queries.
             rerank: Whether the reranker of the configuration orders the best once more; by default it does where there is one.
             explain: Give each row `"score_details"`: `"semantic_score"` (a calibrated cosine), `"bm25_score"` (not bounded),
-                `"parts"` (what each kind of evidence added), `"final_score"` (their sum, which orders), `"threshold"`.
+                `"parts"` (what each kind of evidence added), `"final_score"` (their sum, which chose the rows), `"threshold"`.
             show_expired: `True` is refused: `get_all` shows expired memories.
             reference_date: When it is asked, which "last week" in the query is told from; by default now.
 

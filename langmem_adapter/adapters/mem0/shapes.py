@@ -136,8 +136,9 @@ def listed(items: Iterable[MemoryItem]) -> list[Row]:
 
 
 def found(hits: Iterable[Hit], *, threshold: float | None = None) -> list[Row]:
-    """Memories as `search` shows them, best first; with the parts of the score where they were asked for."""
-    return [_row(hit.item, {"score": hit.relevance, **_details(hit, threshold)}) for hit in hits]
+    """Memories as `search` shows them, by their relevance, which is the score; with its parts where they were asked for."""
+    ordered = sorted(hits, key=lambda hit: -hit.relevance)
+    return [_row(hit.item, {"score": hit.relevance, **_details(hit, threshold)}) for hit in ordered]
 
 
 def _details(hit: Hit, threshold: float | None) -> dict[str, Any]:

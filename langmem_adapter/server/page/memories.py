@@ -53,6 +53,7 @@ _EVIDENCE: Final = {
     "words": "words of the question, or related ones, stand in it or in the turns before it",
     "speaker": "the question asks about who said it",
     "time": "the question asks about its time",
+    "window": "it was said in the time that the question names, or tells of it",
     "conversation": "what was said around it answers the question, too",
     "recency": "how new it is",
     "newer": "it is the newer version of what follows",
@@ -94,7 +95,7 @@ class _Row:
     """A memory of the list, with what found it where a question did."""
 
     item: MemoryItem
-    score: float | None = None
+    relevance: float | None = None
     parts: tuple[_Part, ...] = ()
 
 
@@ -105,8 +106,8 @@ class _Found:
 
     @property
     def speaks(self) -> bool:
-        """Whether some memory has words of the question, or its meaning; else they are only the nearest."""
-        return any(part.name in {"words", "meaning"} for row in self.rows for part in row.parts)
+        """Whether some memory answers the question at all; else they are only the nearest."""
+        return any(row.relevance for row in self.rows)
 
 
 router = APIRouter(prefix=PREFIX)

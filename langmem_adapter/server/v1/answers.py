@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict
 
 from langmem_adapter.maintenance.checks import Status
+from langmem_adapter.records.results import NoHit
 from langmem_adapter.storage.jobs import State
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "Deleted",
     "EntityPage",
     "Erased",
+    "FoundShown",
     "Health",
     "Imported",
     "JobInShort",
@@ -39,7 +41,6 @@ __all__ = [
     "RelationPage",
     "RevisionList",
     "ScopeList",
-    "SearchResults",
     "TracePage",
     "TraceShown",
     "TurnPage",
@@ -119,19 +120,19 @@ class HitShown(MemoryShown):
     explanation: _Explanation | None
 
 
-class Abstained(_Answer):
+class AbstainedShown(_Answer):
     """Why nothing was given, with the best hit that was not."""
 
-    reason: Literal["empty", "small talk", "below threshold", "no room"]
+    reason: NoHit
     threshold: float | None
     nearest: HitShown | None
 
 
-class SearchResults(_Answer):
+class FoundShown(_Answer):
     """What was found, best first, or why nothing was."""
 
     results: list[HitShown]
-    abstained: Abstained | None
+    abstained: AbstainedShown | None
 
 
 class _RelationShown(_OfScope):

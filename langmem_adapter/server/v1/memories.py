@@ -64,7 +64,7 @@ async def restore(call: Writes, memory_id: str, body: requests.Restore) -> Any:
     return telling.changed(await call.memory.arestore(memory_id, body.revision, **call.whose(body)))
 
 
-@router.post("/search", summary="Search memories", response_model=answers.SearchResults)
+@router.post("/search", summary="Search memories", response_model=answers.FoundShown)
 async def search(call: Reads, body: requests.Search) -> Any:
     """Find memories by meaning, words, speakers and time."""
     found = await call.memory.asearch(**{**body.model_dump(), **call.whose(body)})
