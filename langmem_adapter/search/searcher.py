@@ -248,12 +248,9 @@ class Searcher:
         if wanted == "nothing":
             return Plan.known(SearchResults(abstained=Abstained("small talk")))
         aim = self._aim(asked) if wanted == "something" else Plan[_Aim | None].known(None)
-        pool = aim.and_then(partial(self._finding, query, asked, standing))
-        found = (
-            pool
-            if query.rerank is None
-            else pool.and_then(partial(rerank.reranking, query.rerank, query.text, query.k))
-        )
+        found = aim.and_then(partial(self._finding, query, asked, standing))
+        if query.rerank is not None:
+            found = found.and_then(partial(rerank.reranking, query.rerank, query.text, query.k))
         return found.then(partial(_within, query, asked))
 
     def _aim(self, asked: Question) -> Plan[_Aim | None]:
@@ -266,9 +263,8 @@ class Searcher:
     def _find(self, query: Query, asked: Question, standing: Standing, aim: _Aim | None) -> SearchResults:
         with self._database.reading() as reading:
             if query.then is not None:
-                return _given(
-                    query, standing.shelf, self._find_then(reading.connection(), query, query.then, asked, aim)
-                )
+                hits = self._find_then(reading.connection(), query, query.then, asked, aim)
+                return _given(query, standing.shelf, hits)
             wanted = _wanted(query, self._weights)
             few = None if query.explain else _SPARE * wanted
             for most in (few, None):

@@ -51,6 +51,22 @@ def test_a_question_is_answered_with_why(memory: Memory, http: TestClient) -> No
     assert "No memory of this scope" in http.get(f"{MEMORIES}?q=x&type=procedural_memory").text
 
 
+def test_every_kind_of_evidence_has_a_title_and_a_colour(memory: Memory, http: TestClient) -> None:
+    memory.add("I live in Lyon.", user_id="alice", timestamp="2023-05-01", infer=False)
+    page = http.get("/ui/memories?user_id=alice&q=Where did I live in May 2023?").text
+    told = dict(re.findall(r'class="legend part-(\w+)" title="([^"]*)"', page))
+    assert {"window", "words"} <= told.keys() and all(told.values())
+    (sheet,) = re.findall(r'href="([^"]*page\.css[^"]*)"', page)
+    colours = http.get(sheet).text
+    assert all(f".part-{name} " in colours for name in told)
+
+
+def test_what_answers_a_question_about_oneself_is_not_called_unlike_it(memory: Memory, http: TestClient) -> None:
+    memory.add("I live in Lyon.", user_id="alice", infer=False)
+    page = http.get("/ui/memories?user_id=alice&q=What do you know about me?").text
+    assert "1.00" in page and "none has these words" not in page
+
+
 def test_what_anybody_said_stays_text(memory: Memory, http: TestClient) -> None:
     for text in HOSTILE:
         memory.add(text, user_id=f"alice{text[:9]}", infer=False)
