@@ -150,8 +150,8 @@ class Calls(Guest):
             limit: At most so many, 1 to 10,000; default 100.
             filters: Mem0's filters on scope fields, metadata and fields of the memory: see `langmem_adapter.filters`.
             top_k: The limit, in the words of Mem0 2.x.
-            threshold: Least relevance, 0 to 1. It is the `score` in the rows, which orders them, and compares between
-                queries.
+            threshold: Least relevance, 0 to 1. It is the `score` in the rows, which orders them where no reranker does,
+                and compares between queries.
             rerank: Whether the reranker of the configuration orders the best once more; by default it does where there is one.
             explain: Give each row `"score_details"`: `"semantic_score"` (a calibrated cosine), `"bm25_score"` (not bounded),
                 `"parts"` (what each kind of evidence added), `"final_score"` (their sum, which chose the rows), `"threshold"`.
@@ -185,7 +185,7 @@ class Calls(Guest):
         arguments = {**where, "k": most, **how}
         rows = Plan(
             lambda: self.engine.search(query, **arguments), lambda: self.engine.asearch(query, **arguments)
-        ).then(partial(shapes.found, threshold=threshold))
+        ).then(partial(shapes.found, threshold=threshold, reranked=how["rerank"] is not None))
 
         def related(k: int) -> Plan[Sequence[Relation]]:
             whose = _scope(where)

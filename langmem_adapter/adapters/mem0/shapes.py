@@ -135,9 +135,9 @@ def listed(items: Iterable[MemoryItem]) -> list[Row]:
     return [_row(item, {}) for item in items]
 
 
-def found(hits: Iterable[Hit], *, threshold: float | None = None) -> list[Row]:
-    """Memories as `search` shows them, by their relevance, which is the score; with its parts where they were asked for."""
-    ordered = sorted(hits, key=lambda hit: -hit.relevance)
+def found(hits: Iterable[Hit], *, threshold: float | None = None, reranked: bool = False) -> list[Row]:
+    """Memories as `search` shows them: by relevance, which is the score, or in a reranker's order; with the parts on demand."""
+    ordered = hits if reranked else sorted(hits, key=lambda hit: -hit.relevance)
     return [_row(hit.item, {"score": hit.relevance, **_details(hit, threshold)}) for hit in ordered]
 
 
