@@ -407,7 +407,7 @@ def test_the_budget_keeps_the_best_memories(memory: Memory) -> None:
     model = answering()
     agent_with(memory, model, max_tokens=9).invoke({"messages": "tea"}, context=ALICE)
     assert notes_of(model.calls[0]) == ["- Likes tea"]
-    agent_with(memory, model, max_tokens=0).invoke({"messages": "tea"}, context=ALICE)
+    agent_with(memory, model, max_tokens=1).invoke({"messages": "tea"}, context=ALICE)
     assert notes_of(model.calls[1]) == []
     agent_with(memory, model, max_tokens=None, k=1).invoke({"messages": "tea"}, context=ALICE)
     assert len(notes_of(model.calls[2])) == 1
