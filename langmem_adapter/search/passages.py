@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from dataclasses import dataclass, replace
+from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -189,7 +190,7 @@ def _pieces(text: str, most: int) -> Iterator[_Piece]:
 def _ends(text: str, most: int) -> Iterator[int]:
     """Where sentences end, those together that have at most so many letters."""
     last, near = 0, list[re.Match[str]]()
-    for found in (*_END.finditer(text), None):
+    for found in chain(_END.finditer(text), (None,)):
         if (len(text) if found is None else found.end()) - last > most:
             end = next((each.end() for each in reversed(near) if not _shortened(text, each)), last)
             if end > last:
