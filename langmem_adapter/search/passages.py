@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from dataclasses import dataclass, replace
+from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -118,14 +119,7 @@ def passage(text: str, question: str, most: int, language: str = ENGLISH) -> str
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A text, read with a question in mind.
-
-    Attributes:
-        text: The text.
-        pieces: Its parts, of which some are shown.
-        costs: Tokens of each.
-        held: Which of the question's words each holds; shape (pieces, words).
-    """
+    """A text in pieces: the tokens of each, and which of the question's words each holds, of shape (pieces, words)."""
 
     text: str
     pieces: Sequence[_Piece]
@@ -178,10 +172,7 @@ class _Read:
 
 
 def _pieces(text: str, most: int) -> Iterator[_Piece]:
-    """The sentences and lines of a text, of a long text several together; see `_MOST_PIECES`.
-
-    What is longer is cut between clauses, and where there are none between words.
-    """
+    """The sentences and lines of a text; what is longer is cut between clauses, and where there are none between words."""
     begins, short = 0, min(len(text) // _MOST_PIECES, _LONGEST, most * 3 // 4)
     longest = min(_LONGEST, max(_SHORTEST, most * 3 // 4))
     for ends in _ends(text, short):
@@ -199,7 +190,7 @@ def _pieces(text: str, most: int) -> Iterator[_Piece]:
 def _ends(text: str, most: int) -> Iterator[int]:
     """Where sentences end, those together that have at most so many letters."""
     last, near = 0, list[re.Match[str]]()
-    for found in (*_END.finditer(text), None):
+    for found in chain(_END.finditer(text), (None,)):
         if (len(text) if found is None else found.end()) - last > most:
             end = next((each.end() for each in reversed(near) if not _shortened(text, each)), last)
             if end > last:
