@@ -407,13 +407,10 @@ def test_the_budget_keeps_the_best_memories(memory: Memory) -> None:
     model = answering()
     agent_with(memory, model, max_tokens=9).invoke({"messages": "tea"}, context=ALICE)
     assert notes_of(model.calls[0]) == ["- Likes tea"]
-<<<<<<< HEAD
-    with pytest.raises(InvalidInputError, match="max_tokens must be a whole number from 1"):
-        agent_with(memory, model, max_tokens=0)
-=======
     agent_with(memory, model, max_tokens=1).invoke({"messages": "tea"}, context=ALICE)
     assert notes_of(model.calls[1]) == []
->>>>>>> wt-fpass
+    with pytest.raises(InvalidInputError, match="max_tokens must be a whole number from 1"):
+        agent_with(memory, model, max_tokens=0)
     agent_with(memory, model, max_tokens=None, k=1).invoke({"messages": "tea"}, context=ALICE)
     assert len(notes_of(model.calls[1])) == 1
     agent_with(memory, model, max_tokens=20, count_tokens=lambda messages: len(messages[0].text)).invoke(
