@@ -412,11 +412,11 @@ def test_the_budget_keeps_the_best_memories(memory: Memory) -> None:
     with pytest.raises(InvalidInputError, match="max_tokens must be a whole number from 1"):
         agent_with(memory, model, max_tokens=0)
     agent_with(memory, model, max_tokens=None, k=1).invoke({"messages": "tea"}, context=ALICE)
-    assert len(notes_of(model.calls[1])) == 1
+    assert len(notes_of(model.calls[2])) == 1
     agent_with(memory, model, max_tokens=20, count_tokens=lambda messages: len(messages[0].text)).invoke(
         {"messages": "tea"}, context=ALICE
     )
-    assert notes_of(model.calls[2]) == ["- Likes tea"]
+    assert notes_of(model.calls[3]) == ["- Likes tea"]
 
 
 def test_a_memory_of_many_lines_stays_one_note(memory: Memory) -> None:
