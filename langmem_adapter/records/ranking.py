@@ -12,7 +12,7 @@ __all__ = ["Ranking"]
 
 _Weight: TypeAlias = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
-_WORDS: Final = {"hash": 0.7, "static": 0.65}  # by the kind of embeddings, with which their fingerprint begins
+_WORDS: Final = {"hash": 0.7, "static": 0.68}  # by the kind of embeddings, with which their fingerprint begins
 _MODELS_WORDS: Final = 0.55
 
 
@@ -27,7 +27,7 @@ class Ranking(BaseModel):
     mean reciprocal rank (MRR).
 
     Args:
-        words: Share of the words; meaning has the rest. `None` takes what suits the embeddings: .7 for hashes, .65 for
+        words: Share of the words; meaning has the rest. `None` takes what suits the embeddings: .7 for hashes, .68 for
             `"static"` ones, .55 for those of a model, which understand more.
         related: What a related word counts beside the word itself ("moved" for "live"), which finds short statements without a
             word of the question.

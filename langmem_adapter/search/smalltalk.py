@@ -66,7 +66,8 @@ _OF_WHOM: Final = re.compile(r"^\W*(?:who|whom|whose|which|where)\b|^\W*when\b.*
 _TO_YOU: Final = re.compile(r"\b(?:you|your|it|that|up|everything)\b")
 _SPOKEN: Final = re.compile(r"\b(?:i|me|you|your|it|that|this|let|us)\b")
 _SET_PHRASE: Final = re.compile(
-    r"\b(?:go on|go ahead|how come|sleep (?:well|tight)|(?:sounds?|looks?|feels?|seems?|would|\w+'d) like)\b"
+    r"\b(?:go on|go ahead|how come|sleep (?:well|tight)|any(?:one|body) (?:home|there|around)"
+    r"|(?:did|does|do) the (?:trick|job)|(?:sounds?|looks?|feels?|seems?|would|\w+'d) like)\b"
 )
 _CAPITALS: Final = re.compile(r"[A-Z]{2,}")
 

@@ -53,7 +53,7 @@ def test_what_a_query_asks_for() -> None:
 @pytest.mark.parametrize("language", ["en", "zh"])
 @pytest.mark.parametrize(
     ("kind", "wanted", "least"),
-    [("smalltalk", "nothing", 0.9), ("selfquestions", "oneself", 0.95), ("personal", "something", 1)],
+    [("smalltalk", "nothing", 1), ("selfquestions", "oneself", 0.95), ("personal", "something", 1)],
 )
 def test_small_talk_is_silent_and_questions_about_oneself_are_answered(
     kind: str, wanted: str, least: float, language: str
