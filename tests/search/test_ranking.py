@@ -171,7 +171,7 @@ def test_a_weight_that_cannot_be_is_refused(weights: dict[str, float], told: str
 def test_the_share_of_the_words_suits_the_embeddings_unless_it_was_said() -> None:
     assert [Ranking().suited(mark).words for mark in ("hash:64/2", "static/1f", "openai.Embeddings")] == [
         0.7,
-        0.65,
+        0.68,
         0.55,
     ]
     assert Ranking(words=0.1).suited("hash:64/2") == Ranking(words=0.1)
