@@ -358,7 +358,7 @@ class Memory(Adding, Finding, Editing):
 
     @planned
     def close(self) -> Plan[None]:
-        """Write what waits and the index's snapshot, and close every connection; the object is of no use afterwards.
+        """Write what waits and the index's files, and close every connection; the object is of no use afterwards.
 
         In a process that was forked from the one which opened it, nothing is done: all of it belongs to the parent.
 

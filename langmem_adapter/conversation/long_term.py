@@ -210,7 +210,7 @@ class LongTermMemory(WorkingMemory):
 
     @planned
     def persist(self) -> Plan[None]:
-        """Write the snapshot of the vector index now. Messages and memories need none of it: each `add` is on disk."""
+        """Write the files of the vector index now. Messages and memories need none of it: each `add` is on disk."""
         return Plan(self._engine.indexer.snapshot).then(lambda _: None)
 
     apersist = awaited(persist)

@@ -342,7 +342,7 @@ class Engine:
         return replace(self.indexer.verify(), unreadable=found, turns=said.turns, notes=said.notes)
 
     def close(self) -> None:
-        """Finish what waits, write the snapshot, close every connection: all of it, whatever fails.
+        """Finish what waits, write the index's files, close every connection: all of it, whatever fails.
 
         In a process that was forked from the one which opened it, nothing is done: all of it belongs to the parent.
 

@@ -1,4 +1,4 @@
-"""One thread in the background, for work that nobody waits for: writing a snapshot, putting an index in order."""
+"""One thread in the background, for work that nobody waits for: merging an index into a new file."""
 
 from __future__ import annotations
 

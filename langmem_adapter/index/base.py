@@ -202,7 +202,7 @@ class VectorFeed(Protocol):
 
 @runtime_checkable
 class Loadable(VectorIndex, Protocol):
-    """An index that can be filled without a second copy of its vectors: what a snapshot and a rebuild fill first."""
+    """An index that can be filled without a second copy of its vectors: what a rebuild fills."""
 
     def adopt(self, batch: Batch) -> None:
         """Hold what *batch* holds and nothing else, its rows as they lie there; nobody may write to its arrays from then on."""

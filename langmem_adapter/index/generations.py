@@ -208,8 +208,9 @@ class Generations:
         if keep is None:
             with suppress(OSError, SegmentError):
                 keep = _read(self.manifest).generation
-        drafts = [path for path in self._beside() if path.name.startswith(f".{self.manifest.name}.")]
-        old = [path for path in self._beside() if (found := self._numbered(path)) and int(found[1]) != keep]
+        beside = self._beside()
+        drafts = [path for path in beside if path.name.startswith(f".{self.manifest.name}.")]
+        old = [path for path in beside if (found := self._numbered(path)) and int(found[1]) != keep]
         for path in (*drafts, *old):
             with suppress(OSError):
                 path.unlink()

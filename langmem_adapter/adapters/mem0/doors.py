@@ -71,7 +71,7 @@ class _Guest:
         return self._engine.engine.uses_graph and not self.bare
 
     def close(self) -> None:
-        """Write what waits and the index's snapshot, and close every connection; the object is of no use afterwards.
+        """Write what waits and the index's files, and close every connection; the object is of no use afterwards.
 
         A graph server (`graph_store`) is brought up to date before, unless it is away or takes longer than a few seconds.
         """
