@@ -20,7 +20,7 @@ from langmem_adapter.reasoning.models import named_model
 if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
 
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
 
 __all__ = ["NoModel", "graph", "make_graph"]
 

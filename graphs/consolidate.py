@@ -24,7 +24,7 @@ from langmem_adapter.scoping import MemoryContext, resolve_again, resolve_scope
 if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
 
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
 
 __all__ = ["graph", "make_graph"]
 

@@ -19,7 +19,7 @@ from langmem_adapter.server.auth import by_server
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
 
 __all__ = ["app", "make_app"]
 

@@ -33,8 +33,7 @@ The house, from the ground up; a room imports only from the rooms above it in th
     search      owns ranking: meaning, words, speakers and time joined into one order.
     knowledge   owns `Memory.graph`: walks, pictures, evidence for a search, exports and imports, backfill, suggested merges.
     pipeline    owns the way in: parse, extract, retrieve, decide, apply, as a LangGraph graph.
-    engine      owns the wiring of the parts, and the methods of `Memory`, a group of them in each module.
-    memory      owns `Memory`, which users hold.
+    memory      owns `Memory`, which users hold: the wiring of its parts, and its methods, a group of them in each module.
     conversation owns what is kept of a talk: logs, roles, summaries, experiences.
     adapters    owns what guests see of it: LangChain's and LangGraph's interfaces, Mem0's and MetaGPT's shapes.
     maintenance owns the care of a database: checkups, a change of the embedding model, tidying.
@@ -81,7 +80,7 @@ if TYPE_CHECKING:
         StorageError,
         UnknownArgumentError,
     )
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
     from langmem_adapter.records.graph import Entity, Neighbour, Relation, RelationChange
     from langmem_adapter.records.ranking import Ranking
     from langmem_adapter.records.results import Abstained, AddResult, Hit, MemoryItem, Page, Revision, SearchResults

@@ -11,7 +11,7 @@ from langgraph.store.memory import InMemoryStore
 from sqlalchemy import select, update
 
 from langmem_adapter.adapters.store import MemoryStore
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.storage.item_writes import erase
 from langmem_adapter.storage.items import items, moment
 

@@ -25,7 +25,7 @@ from langmem_adapter.addresses import cleaned, shown
 from langmem_adapter.cli.failures import failure_of
 from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError, LangmemAdapterError
 from langmem_adapter.maintenance.consolidate import Tidier
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.providers import provider_errors
 from langmem_adapter.reasoning.models import named_model
 from langmem_adapter.records.checks import quoted

@@ -15,7 +15,7 @@ import pytest
 
 from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.errors import ConflictError
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.testing.fakes import CountingEmbeddings, ScriptedChatModel
 from tests.benchmarks.material import requested
 from tests.faults.processes import call

@@ -15,7 +15,7 @@ import typer
 import yaml
 
 from langmem_adapter.cli.app import app
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.server.app import create_app
 from langmem_adapter.settings import Settings
 from langmem_adapter.storage.urls import url_of

@@ -260,7 +260,7 @@ def test_every_operation_of_metagpt_has_a_row_of_its_own() -> None:
 @each(("theirs", "ours"), _from_metagpt())
 def test_what_takes_the_place_of_metagpts_names_exists(theirs: list[str], ours: list[str]) -> None:
     rooms = ("langmem_adapter", "langmem_adapter.conversation", "langmem_adapter.adapters.metagpt")
-    places = [import_module(name) for name in (*rooms, "langmem_adapter.conversation.town")]
+    places = [import_module(name) for name in (*rooms, "langmem_adapter.conversation.acquaintance")]
     things = {name: next(getattr(place, name) for place in places if hasattr(place, name)) for name in _roots(ours)}
     wanted = [f"{ours[0]}.{name}" for name in theirs] if len(ours) == 1 and "." not in ours[0] else ours
     missing = [path for path in wanted if "." in path and not _has(things[path.split(".")[0]], path.split(".")[1])]

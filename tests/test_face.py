@@ -26,7 +26,8 @@ def test_the_list_is_sorted() -> None:
 
 
 def test_the_names_are_those_of_the_rooms() -> None:
-    from langmem_adapter import errors, memory
+    from langmem_adapter import errors
+    from langmem_adapter.memory import memory
     from langmem_adapter.records import scope
 
     assert set(errors.__all__) <= set(langmem_adapter.__all__)

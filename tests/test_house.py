@@ -1,4 +1,4 @@
-"""The house keeps its own rules: contracts name their proof, and any error is caught in one place alone."""
+"""The house keeps its own rules: contracts name their proof, errors are caught in one place, one word has one meaning."""
 
 from __future__ import annotations
 
@@ -13,6 +13,21 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).parents[1]
 PACKAGE: Final = ROOT / "langmem_adapter"
 FEW_CONTRACTS: Final = 40  # in the two rooms where threads, processes and files meet
+
+SHARED_NAMES: Final = {"Memory"}  # ours, and the one that stands in for Mem0's under Mem0's own name
+GERUNDS: Final = {
+    "hashing",
+    "ranking",
+    "scoping",
+    "serving",
+    "spelling",
+    "summarizing",
+    "testing",
+    "tracing",
+    "working",
+}
+"""Names of a subject ("working memory"), not of somebody at work."""
+RIDDLES: Final = {"around", "found", "given", "roll", "said", "shelf", "shelves", "strays", "told", "town", "whose"}
 
 
 def contracts() -> Iterator[tuple[str, str]]:
@@ -42,3 +57,19 @@ def test_any_error_is_caught_in_one_module_alone() -> None:
         and (node.type is None or (isinstance(node.type, ast.Name) and node.type.id in {"Exception", "BaseException"}))
     }
     assert catching == {"twins.py"}
+
+
+def test_no_two_public_classes_share_a_name() -> None:
+    places: dict[str, list[str]] = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(str(path.relative_to(PACKAGE)))
+    assert {name: where for name, where in places.items() if len(where) > 1 and name not in SHARED_NAMES} == {}
+
+
+def test_modules_are_named_after_their_subject() -> None:
+    names = {path.stem: path for path in PACKAGE.rglob("*.py")}
+    assert RIDDLES.isdisjoint(names)
+    participles = {name for name in names if re.search(r"[a-z](?:ed|ing)$", name) and not name.endswith("feed")}
+    assert participles <= GERUNDS

@@ -19,7 +19,7 @@ from langchain_openai import ChatOpenAI
 
 from langmem_adapter.errors import ModelTimeoutError
 from langmem_adapter.limits import Limits, asked_of, is_passing, status_of
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.settings import Settings
 from langmem_adapter.testing import ScriptedChatModel
 from langmem_adapter.twins import beside

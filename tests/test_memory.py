@@ -24,7 +24,7 @@ from langmem_adapter.errors import (
     StorageError,
     UnknownArgumentError,
 )
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.results import AddResult
 from langmem_adapter.testing.fakes import CountingEmbeddings, ScriptedChatModel
 from tests.cases import each

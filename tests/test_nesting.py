@@ -13,7 +13,7 @@ from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
 from langmem_adapter.adapters.checkpointer import SQLAlchemySaver
 from langmem_adapter.adapters.store import MemoryStore
 from langmem_adapter.errors import FilterError, InvalidInputError
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.checks import DEEPEST
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from langmem_adapter.errors import InvalidInputError, ScopeError
 from langmem_adapter.records.checks import check_metadata, check_text
-from langmem_adapter.records.cost import Call, Usage
+from langmem_adapter.records.cost import ModelCall, Usage
 from langmem_adapter.records.results import AddResult, Hit, MemoryItem, Page
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.records.work import EVENTS, Change, Decision, Fact, Turn
@@ -31,7 +31,7 @@ JSON_VALUES: st.SearchStrategy[Any] = st.recursive(
     max_leaves=8,
 )
 METADATA: st.SearchStrategy[dict[str, Any]] = st.dictionaries(KEPT, JSON_VALUES, max_size=4)
-CALLS = st.builds(Call, KEPT, st.lists(st.tuples(KEPT, KEPT), max_size=3).map(tuple), KEPT)
+CALLS = st.builds(ModelCall, KEPT, st.lists(st.tuples(KEPT, KEPT), max_size=3).map(tuple), KEPT)
 USAGES = st.builds(
     Usage,
     NUMBERS,
@@ -87,7 +87,7 @@ def test_times_of_other_zones_come_back_as_the_same_moment() -> None:
     assert again.time == here and again.time is not None and again.time.tzinfo is UTC
 
 
-@each("kind", [Scope, Turn, Fact, Decision, Change, Call, Usage, AddResult, MemoryItem, Hit, Page])
+@each("kind", [Scope, Turn, Fact, Decision, Change, ModelCall, Usage, AddResult, MemoryItem, Hit, Page])
 def test_records_are_frozen_and_slotted(kind: type[Any]) -> None:
     assert dataclasses.is_dataclass(kind) and "__slots__" in vars(kind)
     with pytest.raises(dataclasses.FrozenInstanceError):

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
 from langmem_adapter.adapters.nodes import remember_node
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError, ScopeError
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.scoping import MemoryContext, resolve_scope
 from tests.cases import each

@@ -11,7 +11,7 @@ import pytest
 from langchain_core.messages import AIMessage
 
 from langmem_adapter.errors import ModelReplyError
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.settings import Settings
 from langmem_adapter.testing.fakes import ScriptedChatModel
 from tests.openai_server import OpenAIServer

@@ -9,7 +9,7 @@ import pytest
 
 from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.settings import Settings
 from langmem_adapter.testing.fakes import CountingEmbeddings
 

@@ -7,7 +7,7 @@ import pytest
 from opentelemetry.trace import SpanKind, StatusCode
 
 from langmem_adapter.errors import MemoryNotFoundError
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.settings import Settings
 from langmem_adapter.testing import ScriptedChatModel
 from tests.programs import python

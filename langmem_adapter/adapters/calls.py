@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.records.scope import Scope
 
-__all__ = ["Node", "OnError", "Update", "forgiving", "making", "part_of_state", "scope_of_call"]
+__all__ = ["OnError", "PlanNode", "Update", "forgiving", "making", "part_of_state", "scope_of_call"]
 
 R = TypeVar("R")
 
@@ -86,7 +86,7 @@ def forgiving(plan: Plan[R], otherwise: R, *, on_error: OnError, doing: str) -> 
     return Plan(run, arun)
 
 
-class Node(Runnable[Any, Update]):
+class PlanNode(Runnable[Any, Update]):
     """A plan made of a graph's state and the call's config; it leaves no run of its own in a trace, the graph's node does.
 
     Args:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from langchain_core.chat_history import BaseChatMessageHistory
 
 from langmem_adapter.arguments import bounded, scope_if_given
-from langmem_adapter.engine.wiring import engine_of
+from langmem_adapter.memory.parts import engine_of
 from langmem_adapter.scoping import check_owner
 from langmem_adapter.storage import conversations
 from langmem_adapter.storage.conversations import Conversation, Which
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
     from sqlalchemy import Connection
 
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
 
 __all__ = ["SQLChatMessageHistory"]
 

@@ -16,13 +16,13 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from langmem_adapter.adapters.calls import OnError, forgiving, making, scope_of_call
 from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
-from langmem_adapter.adapters.talk import asked, listing, looked_up, remembered
+from langmem_adapter.adapters.threads import asked, listing, looked_up, remembered
 from langmem_adapter.arguments import relevance
 from langmem_adapter.conversation.brain import BrainMemory
 from langmem_adapter.conversation.summaries import CountTokens, about_tokens
-from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
-from langmem_adapter.memory import Memory  # noqa: TC001 - pydantic reads the annotation of a field
+from langmem_adapter.memory.memory import Memory  # noqa: TC001 - pydantic reads the annotation of a field
+from langmem_adapter.memory.parts import engine_of
 from langmem_adapter.pipeline.background import BackgroundWriter  # noqa: TC001 - the same
 from langmem_adapter.pipeline.parse import message_of
 from langmem_adapter.records.checks import quoted

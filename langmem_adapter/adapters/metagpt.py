@@ -21,8 +21,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from langmem_adapter.conversation.working import WorkingMemory
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.records.carried import KEY, carried, fingerprint, label_of, stamp
 from langmem_adapter.records.checks import check_metadata, quoted
+from langmem_adapter.records.envelope import KEY, carried, fingerprint, label_of, stamp
 from langmem_adapter.storage.messages import drafts_of
 from langmem_adapter.twins import Plan, awaited, planned
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     import os
 
 __all__ = [
-    "Imported",
-    "Refused",
+    "MessageImport",
+    "RefusedMessage",
     "aimport_memory",
     "aimport_role",
     "brain_from_metagpt",
@@ -56,7 +56,7 @@ _LOST: Final = "index_store.json names it and docstore.json does not hold it"
 S = TypeVar("S", bound=BaseModel)
 Row: TypeAlias = "tuple[str, Callable[[], BaseMessage]]"
 """Where a message stands, and how it is read."""
-Found: TypeAlias = "tuple[list[BaseMessage], list[Refused]]"
+Found: TypeAlias = "tuple[list[BaseMessage], list[RefusedMessage]]"
 
 
 # ── messages ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -223,7 +223,7 @@ def _check_sayable(message: BaseMessage) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedMessage:
     """A message that was not taken.
 
     Attributes:
@@ -236,7 +236,7 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class MessageImport:
     """What an import did.
 
     Attributes:
@@ -247,11 +247,11 @@ class Imported:
 
     new: int
     known: int
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[RefusedMessage, ...] = ()
 
 
 @planned
-def import_memory(memory: object, into: WorkingMemory) -> Plan[Imported]:
+def import_memory(memory: object, into: WorkingMemory) -> Plan[MessageImport]:
     """Take the messages of a MetaGPT `Memory` into ours, in their order; done twice, it takes nothing new.
 
     A message that stands in the index there and not in the storage is reported, not taken.
@@ -283,7 +283,7 @@ aimport_memory = awaited(import_memory)
 
 
 @planned
-def import_role(folder: str | os.PathLike[str], into: WorkingMemory) -> Plan[Imported]:
+def import_role(folder: str | os.PathLike[str], into: WorkingMemory) -> Plan[MessageImport]:
     """Take the messages of a role, `role_mem/<role_id>/`, into ours, in their order; done twice, it takes nothing new.
 
     The name of the folder means nothing here: whose the messages become is what *into* says.
@@ -364,23 +364,23 @@ class _Memory(BaseModel):
     ignore_id: bool = False
 
 
-def _kept(into: WorkingMemory, found: Found) -> Plan[Imported]:
+def _kept(into: WorkingMemory, found: Found) -> Plan[MessageImport]:
     if not isinstance(into, WorkingMemory):
         raise InvalidInputError(f"import into a WorkingMemory or a LongTermMemory, not {quoted(into)}")
     messages, refused = found
     keep = Plan.calling(into.add_batch, into.aadd_batch, messages)
-    return keep.then(lambda new: Imported(new, len(messages) - new, tuple(refused)))
+    return keep.then(lambda new: MessageImport(new, len(messages) - new, tuple(refused)))
 
 
 def _messages(rows: Iterable[Row]) -> Found:
     messages: list[BaseMessage] = []
-    refused: list[Refused] = []
+    refused: list[RefusedMessage] = []
     for place, made in rows:
         try:
             message = made()
             drafts_of([message])
         except InvalidInputError as error:
-            refused.append(Refused(place, str(error)))
+            refused.append(RefusedMessage(place, str(error)))
         else:
             messages.append(message)
     return messages, refused
@@ -390,7 +390,7 @@ def _numbered(name: str, given: Iterable[object]) -> Iterator[Row]:
     return ((f"{name} {number}", partial(from_metagpt, each)) for number, each in enumerate(given, start=1))
 
 
-def _unstored(index: Mapping[str, Sequence[object]], stored: Iterable[BaseMessage]) -> list[Refused]:
+def _unstored(index: Mapping[str, Sequence[object]], stored: Iterable[BaseMessage]) -> list[RefusedMessage]:
     known = {(message.id, fingerprint(message)) for message in stored}
 
     def from_storage(made: Callable[[], BaseMessage]) -> BaseMessage:
@@ -409,7 +409,7 @@ def _unstored(index: Mapping[str, Sequence[object]], stored: Iterable[BaseMessag
 def _read(folder: Path) -> Found:
     nodes = _section(folder / "docstore.json", "docstore/data")
     messages, refused = _messages((place, partial(_of_node, place, node)) for place, node in nodes.items())
-    return messages, [*refused, *(Refused(place, _LOST) for place in _indexed(folder) if place not in nodes)]
+    return messages, [*refused, *(RefusedMessage(place, _LOST) for place in _indexed(folder) if place not in nodes)]
 
 
 def _of_node(place: str, node: object) -> BaseMessage:

@@ -15,12 +15,12 @@ from langchain_core.runnables.config import ensure_config
 from typing_extensions import TypedDict
 
 from langmem_adapter.adapters.calls import OnError, forgiving
-from langmem_adapter.adapters.talk import answers, asked, latest_turn, listing, looked_up, remembered
+from langmem_adapter.adapters.threads import answers, asked, latest_turn, listing, looked_up, remembered
 from langmem_adapter.adapters.tools import create_memory_tools
 from langmem_adapter.arguments import flag, one_of, relevance
 from langmem_adapter.conversation.summaries import about_tokens
-from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import ScopeError
+from langmem_adapter.memory.parts import engine_of
 from langmem_adapter.pipeline.background import BackgroundWriter
 from langmem_adapter.scoping import MemoryContext, resolve_scope
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from langgraph.runtime import Runtime
 
     from langmem_adapter.conversation.summaries import CountTokens
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
     from langmem_adapter.pipeline.background import FailedWrite
     from langmem_adapter.records.results import AddResult, Threshold
     from langmem_adapter.records.scope import Scope

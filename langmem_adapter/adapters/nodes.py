@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.runnables.base import coerce_to_runnable
 
-from langmem_adapter.adapters.calls import Node, part_of_state, scope_of_call
-from langmem_adapter.adapters.talk import latest_turn, listing, looked_up, parted, remembered
+from langmem_adapter.adapters.calls import PlanNode, part_of_state, scope_of_call
+from langmem_adapter.adapters.threads import latest_turn, listing, looked_up, parted, remembered
 from langmem_adapter.arguments import relevance
 from langmem_adapter.conversation.experience import ExperienceMemory
 from langmem_adapter.conversation.summaries import about_tokens
-from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.memory.parts import engine_of
 from langmem_adapter.pipeline.background import BackgroundWriter
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.scoping import MemoryContext
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.adapters.calls import Update
     from langmem_adapter.conversation.summaries import CountTokens
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
     from langmem_adapter.records.results import AddResult, Threshold
     from langmem_adapter.records.scope import Scope
 
@@ -229,8 +229,8 @@ def experience_node(
     return _for_its_scope(plan, MemoryContext(**experiences.scope.named))
 
 
-def _for_its_scope(plan: Callable[[Any, Scope], Plan[Update]], default: MemoryContext) -> Node:
-    return Node(lambda state, config: plan(state, scope_of_call(default, config)))
+def _for_its_scope(plan: Callable[[Any, Scope], Plan[Update]], default: MemoryContext) -> PlanNode:
+    return PlanNode(lambda state, config: plan(state, scope_of_call(default, config)))
 
 
 def _runnable(answer: RunnableLike[Any, Any]) -> Runnable[Any, Any]:

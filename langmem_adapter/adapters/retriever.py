@@ -13,12 +13,12 @@ from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from pydantic import BeforeValidator, ConfigDict, Field
 
 from langmem_adapter.adapters.calls import making, scope_of_call
-from langmem_adapter.adapters.talk import latest_turn, listing, looked_up
+from langmem_adapter.adapters.threads import latest_turn, listing, looked_up
 from langmem_adapter.arguments import relevance
 from langmem_adapter.conversation.summaries import about_tokens
-from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.memory import Memory  # noqa: TC001 - pydantic reads the annotation of a field
+from langmem_adapter.memory.memory import Memory  # noqa: TC001 - pydantic reads the annotation of a field
+from langmem_adapter.memory.parts import engine_of
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.records.results import Threshold  # noqa: TC001 - pydantic reads the fields' types
 from langmem_adapter.scoping import MemoryContext

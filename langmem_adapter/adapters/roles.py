@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from langchain_core.messages import BaseMessage, convert_to_messages
 
-from langmem_adapter.adapters.calls import Node, part_of_state, scope_of_call
+from langmem_adapter.adapters.calls import PlanNode, part_of_state, scope_of_call
 from langmem_adapter.arguments import bounded
 from langmem_adapter.conversation.long_term import MONTH, LongTermMemory
 from langmem_adapter.conversation.working import causes_of
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
 
     from langmem_adapter.adapters.calls import Update
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
 
 __all__ = ["RoleNodes"]
 
@@ -95,8 +95,8 @@ class RoleNodes:
         self._limit = None if limit is None else bounded(limit, "limit")
         self._messages_key = check_text(messages_key, "messages_key")
         self._news_key = check_text(news_key, "news_key")
-        self.find_news: Final = Node(self._finding)
-        self.keep: Final = Node(self._keeping)
+        self.find_news: Final = PlanNode(self._finding)
+        self.keep: Final = PlanNode(self._keeping)
 
     def has_news(self, state: Any) -> Literal["news", "nothing new"]:
         """Where to go on from `find_news`, for `StateGraph.add_conditional_edges`."""

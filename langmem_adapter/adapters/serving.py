@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from langmem_adapter.adapters.checkpointer import SQLAlchemySaver
 from langmem_adapter.adapters.store import MemoryStore
 from langmem_adapter.forks import Lock
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.twins import beside
 
 if TYPE_CHECKING:

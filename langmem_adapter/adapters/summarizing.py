@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 from langchain_core.messages import BaseMessage, HumanMessage, RemoveMessage, SystemMessage, convert_to_messages
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
-from langmem_adapter.adapters.calls import Node, part_of_state
+from langmem_adapter.adapters.calls import PlanNode, part_of_state
 from langmem_adapter.arguments import bounded, flag
 from langmem_adapter.conversation.summaries import about_tokens, before_latest, pieces_of, summarized, units
-from langmem_adapter.engine.wiring import engine_of
+from langmem_adapter.memory.parts import engine_of
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.tracing import OneRun
 from langmem_adapter.twins import Plan
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.adapters.calls import Update
     from langmem_adapter.conversation.summaries import CountTokens
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
 
 __all__ = ["summarize_node", "summarizer"]
 
@@ -162,7 +162,7 @@ def summarize_node(
         made = Plan.calling(run.invoke, run.ainvoke, older)
         return made.then(lambda text: {messages_key: [_ALL, *first, _shown(text), *latest]})
 
-    return Node(plan)
+    return PlanNode(plan)
 
 
 _ALL: Final = RemoveMessage(id=REMOVE_ALL_MESSAGES)

@@ -14,9 +14,8 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import BaseModel, Field
 
 from langmem_adapter.adapters.calls import scope_of_call
-from langmem_adapter.adapters.talk import told
+from langmem_adapter.adapters.threads import told
 from langmem_adapter.arguments import bounded, each_of, filled, flag, relevance, tokens
-from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import (
     ConflictError,
     FilterError,
@@ -24,6 +23,7 @@ from langmem_adapter.errors import (
     MemoryNotFoundError,
     ModelReplyError,
 )
+from langmem_adapter.memory.parts import engine_of
 from langmem_adapter.names import named_speaker
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.records.results import Abstained
@@ -35,7 +35,7 @@ from langmem_adapter.twins import Plan
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
     from langmem_adapter.records.graph import Relation
     from langmem_adapter.records.results import AddResult, Hit, SearchResults, Threshold
     from langmem_adapter.records.scope import Scope

@@ -16,9 +16,9 @@ from langmem_adapter.addresses import cleaned
 from langmem_adapter.arguments import parse_time
 from langmem_adapter.cli import pictures
 from langmem_adapter.cli.failures import CommandError, ExitCode, Failure, failure_of, known_errors
-from langmem_adapter.cli.options import Call, GraphOption, option
+from langmem_adapter.cli.inputs import STDIN, Item, items_of, joined, read_source
+from langmem_adapter.cli.options import GraphOption, Invocation, option
 from langmem_adapter.cli.progress import Patience, Steps
-from langmem_adapter.cli.reading import STDIN, Item, items_of, joined, read_source
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.results import AddResult
@@ -26,7 +26,7 @@ from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import EVENTS, Change
 
 if TYPE_CHECKING:
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
 
 __all__ = ["add", "json_object"]
 
@@ -77,7 +77,7 @@ class _Outcome:
 
 
 def add(
-    call: Call,
+    call: Invocation,
     text: Annotated[
         list[str] | None,
         typer.Argument(metavar="TEXT", help="What was said; else --file, else stdin.", show_default=False),
@@ -159,7 +159,9 @@ def _checked(item: Item, check: Callable[..., object]) -> Item:
     return item
 
 
-def _store(call: Call, memory: "Memory", items: list[Item], common: dict[str, Any], patience: Patience) -> _Outcome:
+def _store(
+    call: Invocation, memory: "Memory", items: list[Item], common: dict[str, Any], patience: Patience
+) -> _Outcome:
     size = _CHUNK[common["infer"]]
     outcome = _Outcome(left=list(joined(items, _WINDOW if common["infer"] else 1)))
     with patience.breakable(), Steps(call.output, len(items), what="messages") as steps:
@@ -189,7 +191,7 @@ def _results(
         yield item, item.error if item.error is not None else next(following)  # type: ignore[misc]  # looked at above
 
 
-def _report(call: Call, outcome: _Outcome, *, total: int, rest: str) -> None:
+def _report(call: Invocation, outcome: _Outcome, *, total: int, rest: str) -> None:
     if outcome.broken is not None and not outcome.accepted:
         raise _again(outcome.broken)
     error = _error(outcome, total, rest)
@@ -261,7 +263,7 @@ def _command(options: Mapping[str, Any]) -> str:
     return shlex.join(words)
 
 
-def _tell(call: Call, outcome: _Outcome, total: int) -> None:
+def _tell(call: Invocation, outcome: _Outcome, total: int) -> None:
     if call.output.as_json:
         return
     for where, failure in outcome.failed:
@@ -279,7 +281,7 @@ def _tell(call: Call, outcome: _Outcome, total: int) -> None:
         call.output.note(f"relations: {related['ADD']} added, {related['END'] + related['DELETE']} ended")
 
 
-def _picture(call: Call, outcome: _Outcome) -> Any:
+def _picture(call: Invocation, outcome: _Outcome) -> Any:
     changes = [change for _, change in outcome.changes]
     if len(changes) > _SHOWN:
         return f"{len(changes)} changes; langmem-adapter list shows what is remembered now"

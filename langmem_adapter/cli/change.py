@@ -8,18 +8,18 @@ from langmem_adapter.cli import pictures
 from langmem_adapter.cli.add import json_object
 from langmem_adapter.cli.failures import CommandError, ExitCode
 from langmem_adapter.cli.look import IdArgument
-from langmem_adapter.cli.options import Call, named, option
+from langmem_adapter.cli.options import Invocation, named, option
 from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.work import Change
 
 if TYPE_CHECKING:
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
 
 __all__ = ["delete", "update"]
 
 
 def update(
-    call: Call,
+    call: Invocation,
     id: IdArgument,  # noqa: A002 - the name of the argument in the usage line
     text: Annotated[list[str] | None, typer.Argument(metavar="TEXT", help="The new text.", show_default=False)] = None,
     metadata: Annotated[str | None, option(metavar="JSON", help="Keys to set; null removes one.")] = None,
@@ -42,7 +42,7 @@ def update(
 
 
 def delete(
-    call: Call,
+    call: Invocation,
     id: Annotated[  # noqa: A002 - the same
         str | None, typer.Argument(metavar="ID", help="The memory's id, or its beginning.", show_default=False)
     ] = None,
@@ -71,7 +71,7 @@ def delete(
             _delete_all(call, memory, yes=yes)
 
 
-def _delete_all(call: Call, memory: "Memory", *, yes: bool) -> None:
+def _delete_all(call: Invocation, memory: "Memory", *, yes: bool) -> None:
     whose = call.whose(memory.scopes)
     if not yes:
         call.confirm("delete", f"every memory of {named(whose)}")
@@ -85,7 +85,7 @@ def _delete_all(call: Call, memory: "Memory", *, yes: bool) -> None:
     )
 
 
-def _show(call: Call, change: Change) -> None:
+def _show(call: Invocation, change: Change) -> None:
     marks = call.output.out.no_color
     call.output.show(
         [as_data(change)],

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from langmem_adapter.cli import graph_pictures, pictures
-from langmem_adapter.cli.options import Call
+from langmem_adapter.cli.options import Invocation
 from langmem_adapter.cli.output import visible
 from langmem_adapter.records.graph import SELF
 from langmem_adapter.records.plain import as_data
@@ -25,7 +25,7 @@ from langmem_adapter.records.results import AddResult, Hit, Revision
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
     from langmem_adapter.records.graph import Relation
 
 __all__ = ["demo"]
@@ -47,7 +47,7 @@ _WIDEST: Final = 108
 _INDENT: Final = 4
 
 
-def demo(call: Call) -> None:
+def demo(call: Invocation) -> None:
     """Play a short conversation and show what is remembered of it, and why.
 
     Without a key and without a network; the data go to a fresh folder of
@@ -113,7 +113,7 @@ def _related(stage: "_Stage", memory: "Memory", whose: dict[str, Any]) -> list[d
 class _Stage:
     """Where the demo is shown; silent with `--json`."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: Invocation) -> None:
         self._silent = call.output.as_json
         self._console = call.output.out
         self._width = min(self._console.width, _WIDEST)

@@ -15,13 +15,13 @@ from rich.text import Text
 
 from langmem_adapter.addresses import shown
 from langmem_adapter.cli.failures import DOCTOR, CommandError, ExitCode, failure_of, known_errors
-from langmem_adapter.cli.options import Call
+from langmem_adapter.cli.options import Invocation
 from langmem_adapter.cli.output import visible
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
 from langmem_adapter.maintenance.checks import Check, file_of, space, surroundings
 
 if TYPE_CHECKING:
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
     from langmem_adapter.settings import Settings
     from langmem_adapter.storage.database import Database
 
@@ -33,7 +33,7 @@ _STYLES: Final = {"OK": "green", "WARN": "yellow", "FAIL": "bold red"}
 _CODES: Final = {"": ExitCode.OK, "configuration": ExitCode.CONFIGURATION, "unreachable": ExitCode.UNREACHABLE}
 
 
-def doctor(call: Call) -> None:
+def doctor(call: Invocation) -> None:
     """Check Python, packages, database, index, embeddings, model and disk.
 
     Nothing is sent anywhere, unless a model or an embedding service is set
@@ -59,7 +59,7 @@ def doctor(call: Call) -> None:
         raise typer.Exit(worst)
 
 
-def _show(call: Call, checks: list[Check]) -> None:
+def _show(call: Invocation, checks: list[Check]) -> None:
     call.output.show(
         [{"name": c.name, "status": c.status, "detail": c.detail, "fix": c.fix} for c in checks],
         columns=("status", "name", "detail", "fix"),
@@ -68,7 +68,7 @@ def _show(call: Call, checks: list[Check]) -> None:
     sys.stdout.flush()  # whoever reads a pipe sees it now
 
 
-def _checks(call: Call) -> Iterator[Check]:
+def _checks(call: Invocation) -> Iterator[Check]:
     yield from surroundings()
     try:
         with warnings.catch_warnings(record=True) as told:
@@ -88,7 +88,7 @@ def _checks(call: Call) -> Iterator[Check]:
     yield from _slow(call, settings)
 
 
-def _database(call: Call) -> Iterator[Check]:
+def _database(call: Invocation) -> Iterator[Check]:
     hindered = None if call.path is None else file_of(call.path)
     if hindered is not None:
         yield hindered
@@ -103,7 +103,7 @@ def _database(call: Call) -> Iterator[Check]:
         yield from _index(call, database)
 
 
-def _index(call: Call, database: "Database") -> Iterator[Check]:
+def _index(call: Invocation, database: "Database") -> Iterator[Check]:
     from langmem_adapter.index.build import open_feed
     from langmem_adapter.maintenance.checkup import index
     from langmem_adapter.storage import meta
@@ -116,7 +116,7 @@ def _index(call: Call, database: "Database") -> Iterator[Check]:
             yield index(feed, database.path)
 
 
-def _mark(call: Call) -> str | None:
+def _mark(call: Invocation) -> str | None:
     """Whose vectors are wanted; `None` where there are no such embeddings, which their own check tells."""
     from langmem_adapter.embedding.resolve import fingerprint, resolve_embeddings
 
@@ -126,10 +126,10 @@ def _mark(call: Call) -> str | None:
         return None
 
 
-def _slow(call: Call, settings: "Settings") -> Iterator[Check]:
+def _slow(call: Invocation, settings: "Settings") -> Iterator[Check]:
     """What may hang, side by side: each in a thread that is left behind when its time is over."""
     from langmem_adapter.maintenance import checkup
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
     from langmem_adapter.twins import in_thread
 
     def begin(name: str, look: Callable[[], Iterator[Check]]) -> Future[list[Check]]:
@@ -154,7 +154,7 @@ def _slow(call: Call, settings: "Settings") -> Iterator[Check]:
     yield from _ends(call, begun)
 
 
-def _ends(call: Call, begun: dict[str, Future[list[Check]]]) -> Iterator[Check]:
+def _ends(call: Invocation, begun: dict[str, Future[list[Check]]]) -> Iterator[Check]:
     until = time.monotonic() + _SECONDS
     for name, end in begun.items():
         with call.output.err.status(f"{name} …"):

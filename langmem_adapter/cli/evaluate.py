@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from langmem_adapter.cli.failures import CommandError, ExitCode
-from langmem_adapter.cli.options import Call, known_scopes, named, option
+from langmem_adapter.cli.options import Invocation, known_scopes, named, option
 from langmem_adapter.cli.output import visible
 from langmem_adapter.cli.pictures import plain_table
 from langmem_adapter.cli.progress import Steps
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from langmem_adapter.evaluation.conversations import Conversation
-    from langmem_adapter.evaluation.questions import Question
+    from langmem_adapter.evaluation.conversations import Dialogue
+    from langmem_adapter.evaluation.questions import TestQuestion
     from langmem_adapter.evaluation.report import Measured, Report
-    from langmem_adapter.evaluation.runner import Answer, Source
+    from langmem_adapter.evaluation.runner import MemoryOrigin, QuestionResult
     from langmem_adapter.evaluation.silence import Silence
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
 
 __all__ = ["conversations", "questions"]
 
@@ -41,7 +41,7 @@ AgainstOption = Annotated[
 
 
 def conversations(
-    call: Call,
+    call: Invocation,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON: LoCoMo's, or plain.", show_default=False)],
     *,
     infer: Annotated[bool, typer.Option("--infer", help="Extract facts; else turns are kept word for word.")] = False,
@@ -90,7 +90,7 @@ def conversations(
 
 
 def questions(
-    call: Call,
+    call: Invocation,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON lines, in UTF-8.", show_default=False)],
     k: CutsOption = "5,10,20",
     against: AgainstOption = None,
@@ -138,7 +138,7 @@ def _earlier(against: Path | None) -> "list[Measured] | None":
     return None if against is None else read_run(against)
 
 
-def _wanted(asked: "list[Question]", categories: str | None, file: Path) -> "list[Question]":
+def _wanted(asked: "list[TestQuestion]", categories: str | None, file: Path) -> "list[TestQuestion]":
     known = sorted({question.category for question in asked} - {""})
     names = known if categories is None else [name.strip() for name in categories.split(",")]
     if unknown := sorted({*names} - {*known}):
@@ -148,7 +148,7 @@ def _wanted(asked: "list[Question]", categories: str | None, file: Path) -> "lis
     return asked if categories is None else [question for question in asked if question.category in names]
 
 
-def _refuse_nobody(memory: "Memory", asked: "Sequence[Question]") -> None:
+def _refuse_nobody(memory: "Memory", asked: "Sequence[TestQuestion]") -> None:
     counts = memory.scopes()
     for question in asked:
         if not any(question.scope.covers(count.scope) for count in counts):
@@ -164,7 +164,7 @@ def _refuse_nobody(memory: "Memory", asked: "Sequence[Question]") -> None:
 
 
 @contextmanager
-def _bench(call: Call) -> "Iterator[Memory]":
+def _bench(call: Invocation) -> "Iterator[Memory]":
     with tempfile.TemporaryDirectory(prefix="langmem-adapter-eval-") as folder:
         if call.options["database"] is None:
             call.options["database"] = str(Path(folder) / "memory.db")
@@ -173,12 +173,12 @@ def _bench(call: Call) -> "Iterator[Memory]":
 
 
 def _ask(
-    call: Call,
+    call: Invocation,
     memory: "Memory",
-    asked: "Sequence[Question]",
+    asked: "Sequence[TestQuestion]",
     cuts: "Sequence[int]",
-    sources: "dict[str, Source] | None" = None,
-) -> "list[Answer]":
+    sources: "dict[str, MemoryOrigin] | None" = None,
+) -> "list[QuestionResult]":
     from langmem_adapter.evaluation.runner import ask
 
     with Steps(call.output, len(asked), what="questions") as steps:
@@ -186,7 +186,7 @@ def _ask(
 
 
 def _foreign(
-    call: Call, memory: "Memory", talks: "Sequence[Conversation]", answers: "Sequence[Answer]", others: int
+    call: Invocation, memory: "Memory", talks: "Sequence[Dialogue]", answers: "Sequence[QuestionResult]", others: int
 ) -> "list[Silence]":
     from langmem_adapter.evaluation.silence import silence
 
@@ -198,9 +198,9 @@ def _foreign(
 
 
 def _report(
-    call: Call,
+    call: Invocation,
     memory: "Memory",
-    answers: "Sequence[Answer]",
+    answers: "Sequence[QuestionResult]",
     *,
     title: str,
     whose: str,
@@ -258,7 +258,7 @@ def _picture(report: "Report", title: str) -> "Table":
     return table
 
 
-def _left_out(call: Call, conversations: "Sequence[Conversation]") -> dict[str, list[str]]:
+def _left_out(call: Invocation, conversations: "Sequence[Dialogue]") -> dict[str, list[str]]:
     left_out = [line for conversation in conversations for line in conversation.left_out]
     unusable = [line for conversation in conversations for line in conversation.unusable]
     if not call.output.as_json:
@@ -269,7 +269,7 @@ def _left_out(call: Call, conversations: "Sequence[Conversation]") -> dict[str, 
     return {"left_out": left_out, "unusable": unusable}
 
 
-def _name_missed(call: Call, report: "Report") -> None:
+def _name_missed(call: Invocation, report: "Report") -> None:
     missed = [each for each in report.questions if each.missed]
     if call.output.as_json or not missed:
         return

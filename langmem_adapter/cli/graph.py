@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 from langmem_adapter.arguments import filled
 from langmem_adapter.cli import graph_pictures
 from langmem_adapter.cli.failures import CommandError, ExitCode
-from langmem_adapter.cli.options import After, AsOf, Call, KnownAt, Limit, named, option
+from langmem_adapter.cli.options import After, AsOf, Invocation, KnownAt, Limit, named, option
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.scope import Scope
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
     from langmem_adapter.records.graph import Neighbour, Relation
 
 __all__ = ["GraphGroup", "entities", "path", "search", "show"]
@@ -43,7 +43,7 @@ class GraphGroup(TyperGroup):
 
 
 def show(
-    call: Call,
+    call: Invocation,
     entity: Annotated[
         str | None,
         typer.Argument(metavar="ENTITY", help="Whom or what to look at; all if not given.", show_default=False),
@@ -89,9 +89,9 @@ def show(
 
 
 def _table(
-    call: Call, entity: str | None, *, history: bool, as_of: str | None, known_at: str | None, **how: Any
+    call: Invocation, entity: str | None, *, history: bool, as_of: str | None, known_at: str | None, **how: Any
 ) -> None:
-    from langmem_adapter.knowledge.given import when_of
+    from langmem_adapter.knowledge.arguments import when_of
     from langmem_adapter.storage import scopes
     from langmem_adapter.storage.graph import reads
 
@@ -107,7 +107,7 @@ def _table(
 
 
 def entities(
-    call: Call,
+    call: Invocation,
     type: Annotated[str | None, option(metavar="TYPE", help="Only of this type.")] = None,  # noqa: A002 - the option's name
     as_of: AsOf = None,
     known_at: KnownAt = None,
@@ -120,7 +120,7 @@ def entities(
     $ langmem-adapter graph entities -u alice
     $ langmem-adapter graph entities -u alice --type person
     """
-    from langmem_adapter.knowledge.given import when_of
+    from langmem_adapter.knowledge.arguments import when_of
     from langmem_adapter.storage import scopes
     from langmem_adapter.storage.graph import entities as known
 
@@ -142,7 +142,7 @@ def entities(
 
 
 def path(
-    call: Call,
+    call: Invocation,
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="From whom or what.")],
     target: Annotated[str, typer.Argument(metavar="TARGET", help="To whom or what.")],
     hops: Annotated[int, typer.Option(min=1, max=10, help="At most so many relations.")] = 4,
@@ -166,7 +166,7 @@ def path(
 
 
 def search(
-    call: Call,
+    call: Invocation,
     query: Annotated[list[str], typer.Argument(metavar="QUERY", help="What to look for; quotes are not needed.")],
     limit: Limit = 10,
 ) -> None:
@@ -186,7 +186,7 @@ def search(
             raise typer.Exit(ExitCode.NOTHING_FOUND)
 
 
-def _relations(call: Call, relations: "Sequence[Relation]", *, history: bool = False, **extra: Any) -> None:
+def _relations(call: Invocation, relations: "Sequence[Relation]", *, history: bool = False, **extra: Any) -> None:
     if relations or call.output.as_json or not call.output.on_terminal:
         call.output.show(
             [as_data(relation) for relation in relations],
@@ -198,7 +198,7 @@ def _relations(call: Call, relations: "Sequence[Relation]", *, history: bool = F
         call.output.note(f"more: --after {extra['next']}", whole=True)
 
 
-def _neighbours(call: Call, memory: "Memory", entity: str, found: "Sequence[Neighbour]") -> None:
+def _neighbours(call: Invocation, memory: "Memory", entity: str, found: "Sequence[Neighbour]") -> None:
     rows = [{**as_data(each.entity), "hops": each.hops, "relations": as_data(each)["relations"]} for each in found]
     if found or call.output.as_json or not call.output.on_terminal:
         call.output.show(
@@ -209,7 +209,7 @@ def _neighbours(call: Call, memory: "Memory", entity: str, found: "Sequence[Neig
             _nothing(call, connection, entity)
 
 
-def _nothing(call: Call, connection: "Connection", entity: str | None) -> None:
+def _nothing(call: Invocation, connection: "Connection", entity: str | None) -> None:
     """Say why there is nothing, and what to do; a name that is not known ends the command."""
     from langmem_adapter.storage.graph import entities as kept
     from langmem_adapter.storage.graph.reads import NOW

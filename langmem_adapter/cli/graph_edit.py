@@ -7,7 +7,7 @@ import typer
 from rich.text import Text
 
 from langmem_adapter.cli import graph_pictures
-from langmem_adapter.cli.options import Call, option
+from langmem_adapter.cli.options import Invocation, option
 from langmem_adapter.cli.output import counted, visible
 from langmem_adapter.records.plain import as_data
 
@@ -22,7 +22,7 @@ RelationId = Annotated[
 
 
 def add(
-    call: Call,
+    call: Invocation,
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="Who or what.")],
     relation: Annotated[str, typer.Argument(metavar="RELATION", help="Is what to it, a verb.")],
     target: Annotated[str, typer.Argument(metavar="TARGET", help="Whom or what.")],
@@ -47,7 +47,7 @@ def add(
 
 
 def end(
-    call: Call,
+    call: Invocation,
     id: RelationId,  # noqa: A002 - the name of the argument in the usage line
     at: Annotated[str | None, option(metavar="TIME", help="Since when, ISO 8601; else now.")] = None,
 ) -> None:
@@ -63,7 +63,7 @@ def end(
         _show(call, memory.graph.end(call.whole(memory, relations.c.id, id), at=at, **call.scope))
 
 
-def delete(call: Call, id: RelationId) -> None:  # noqa: A002 - the same
+def delete(call: Invocation, id: RelationId) -> None:  # noqa: A002 - the same
     """Withdraw a relation that was never so; that it was believed stays known.
 
     [bold]Examples[/bold]
@@ -76,7 +76,7 @@ def delete(call: Call, id: RelationId) -> None:  # noqa: A002 - the same
 
 
 def merge(
-    call: Call,
+    call: Invocation,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The one that goes.")],
     into: Annotated[str, typer.Argument(metavar="INTO", help="The one that it is; it stays.")],
 ) -> None:
@@ -92,7 +92,9 @@ def merge(
     call.output.show([{"moved": moved, "name": name, "into": into}], columns=("moved",), picture=lambda: _text(told))
 
 
-def split(call: Call, name: Annotated[str, typer.Argument(metavar="NAME", help="The one that had gone.")]) -> None:
+def split(
+    call: Invocation, name: Annotated[str, typer.Argument(metavar="NAME", help="The one that had gone.")]
+) -> None:
     """Undo the last merge of a name.
 
     [bold]Examples[/bold]
@@ -104,7 +106,7 @@ def split(call: Call, name: Annotated[str, typer.Argument(metavar="NAME", help="
     call.output.show([{"moved": moved, "name": name}], columns=("moved",), picture=lambda: _text(told))
 
 
-def _show(call: Call, change: "RelationChange") -> None:
+def _show(call: Invocation, change: "RelationChange") -> None:
     row = {"event": change.event, **as_data(change.relation)}
     columns = ("event", "id", "source", "relation", "target")
     call.output.show([row], columns=columns, picture=lambda: graph_pictures.change_table(change))

@@ -12,14 +12,14 @@ from rich.text import Text
 from langmem_adapter.addresses import shown
 from langmem_adapter.cli.failures import ExitCode
 from langmem_adapter.cli.graph_mirror import PASSWORD, PasswordVariable, ServerDatabase, Username, login
-from langmem_adapter.cli.options import AsOf, Call, KnownAt, named, option
+from langmem_adapter.cli.inputs import STDIN
+from langmem_adapter.cli.options import AsOf, Invocation, KnownAt, named, option
 from langmem_adapter.cli.output import counted, visible
-from langmem_adapter.cli.reading import STDIN
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.plain import as_data
 
 if TYPE_CHECKING:
-    from langmem_adapter.knowledge.imports import ImportReport, Refused
+    from langmem_adapter.knowledge.imports import ImportReport, RefusedRow
 
 __all__ = ["export", "import_"]
 
@@ -31,7 +31,7 @@ _EVERY: Final = 10_000
 
 
 def export(
-    call: Call,
+    call: Invocation,
     file: Annotated[str, option("--output", "-o", metavar="FILE", help="Where to; - is stdout.")],
     format: Annotated[  # noqa: A002 - the option's name
         ExportFormat | None, option(help="What to write; else what the file's ending says.")
@@ -68,7 +68,7 @@ def export(
 
 
 def import_(
-    call: Call,
+    call: Invocation,
     source: Annotated[
         str, typer.Argument(metavar="SOURCE", help="A file of JSON lines or CSV, - for stdin, or bolt://HOST:PORT.")
     ],
@@ -122,7 +122,7 @@ def _is_server(source: str) -> bool:
     return re.match(r"(?i:bolt|neo4j)(?:\+\w+)?:|\w[\w+.-]+://", source) is not None
 
 
-def _report(call: Call, done: "ImportReport") -> None:
+def _report(call: Invocation, done: "ImportReport") -> None:
     row = {name: getattr(done, name) for name in _COUNTED}
     failed = [as_data(each) for each in done.refusals]
     error = {
@@ -142,13 +142,13 @@ def _told(done: "ImportReport") -> str:
     return told + past + (f", {done.refused:,} refused" if done.refused else "")
 
 
-def _tell(call: Call, each: "Refused") -> None:
+def _tell(call: Invocation, each: "RefusedRow") -> None:
     if not call.output.as_json:
         begins = f" ({each.begins})" if each.begins else ""
         call.output.note(visible(f"{each.where}: {each.reason}{begins}"), "red", whole=True)
 
 
-def _count(call: Call, read: int) -> None:
+def _count(call: Invocation, read: int) -> None:
     if read % _EVERY == 0 and not call.output.as_json:
         call.output.note(f"{read:,} read")
 

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from langmem_adapter.cli import graph_pictures
 from langmem_adapter.cli.failures import ExitCode
-from langmem_adapter.cli.options import Call, Limit, named, option
+from langmem_adapter.cli.options import Invocation, Limit, named, option
 from langmem_adapter.cli.output import counted, visible
 from langmem_adapter.cli.progress import Steps
 from langmem_adapter.records.plain import as_data
@@ -24,7 +24,7 @@ _PAIR = ("source", "into", "score", "why")
 
 
 def backfill(
-    call: Call,
+    call: Invocation,
     batch: Annotated[int, typer.Option(metavar="N", min=1, max=200, help="Memories per call of the model.")] = 20,
     limit: Annotated[int | None, option(metavar="N", min=1, help="Read at most so many; else all.")] = None,
 ) -> None:
@@ -50,7 +50,7 @@ def backfill(
         raise typer.Exit(ExitCode.PARTIAL)
 
 
-def suggest(call: Call, limit: Limit = 20) -> None:
+def suggest(call: Invocation, limit: Limit = 20) -> None:
     """Suggest entities that may be one, with the command that makes them one.
 
     The same name in another spelling, with initials or a legal form, or near in
@@ -74,7 +74,7 @@ def suggest(call: Call, limit: Limit = 20) -> None:
         raise typer.Exit(ExitCode.NOTHING_FOUND)
 
 
-def _command(each: "MergeSuggestion", call: Call) -> str:
+def _command(each: "MergeSuggestion", call: Invocation) -> str:
     flags = {"user_id": "-u", "agent_id": "--agent", "run_id": "--run"}
     whose = [word for field, value in call.scope.items() if value is not None for word in (flags[field], value)]
     given = call.options["database"]

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from langmem_adapter.addresses import shown
 from langmem_adapter.cli.failures import CommandError, ExitCode
-from langmem_adapter.cli.options import Call, named, option
+from langmem_adapter.cli.options import Invocation, named, option
 from langmem_adapter.cli.output import counted, visible
 from langmem_adapter.cli.progress import Steps
 from langmem_adapter.records.plain import as_data
@@ -31,7 +31,7 @@ _COUNTED: Final = ("entities", "relations", "removed", "applied")
 
 
 def mirror(
-    call: Call,
+    call: Invocation,
     address: Annotated[str, typer.Argument(metavar="ADDRESS", help="As bolt://localhost:7687 or neo4j+s://host.")],
     *,
     once: Annotated[bool, typer.Option("--once", help="Bring it up to date and end; else go on for ever.")] = False,
@@ -78,7 +78,7 @@ def mirror(
                 kept.follow(stop, every=every, progress=progress, told=lambda report: _note(call, report))
 
 
-def login(call: Call, username: str | None, variable: str) -> dict[str, str | None]:
+def login(call: Invocation, username: str | None, variable: str) -> dict[str, str | None]:
     """The login at a graph server: from the environment, or asked for where somebody is named."""
     password = os.environ.get(variable)
     if password is None and variable == PASSWORD and username is None:
@@ -95,7 +95,7 @@ def login(call: Call, username: str | None, variable: str) -> dict[str, str | No
     return {"username": username, "password": password}
 
 
-def _embedder(call: Call) -> "Embedder":
+def _embedder(call: Invocation) -> "Embedder":
     from langmem_adapter.embedding.embedder import Embedder
     from langmem_adapter.embedding.resolve import embedding_limits, resolve_embeddings
 
@@ -123,11 +123,11 @@ def _until_told() -> Iterator[Event]:
         restore()
 
 
-def _show(call: Call, report: "MirrorReport") -> None:
+def _show(call: Invocation, report: "MirrorReport") -> None:
     call.output.show([as_data(report)], columns=_COUNTED, picture=lambda: Text(visible(_told(report))))
 
 
-def _note(call: Call, report: "MirrorReport") -> None:
+def _note(call: Invocation, report: "MirrorReport") -> None:
     call.output.note(_told(report))
 
 

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from langmem_adapter.cli.failures import CommandError, ExitCode
-from langmem_adapter.cli.options import Call, named, option
+from langmem_adapter.cli.options import Invocation, named, option
 from langmem_adapter.cli.output import visible
 from langmem_adapter.records.scope import SCOPE_FIELDS
 
@@ -20,7 +20,7 @@ _COLUMNS: Final = ("id", "name", *SCOPE_FIELDS, "rights", "created_at", "revoked
 
 
 def create(
-    call: Call,
+    call: Invocation,
     name: Annotated[str, option("--name", "-n", metavar="TEXT", help="What it is for.")] = "key",
     rights: Annotated[str, typer.Option(metavar="LIST", help="Of read, write and admin.")] = "read,write",
     everything: Annotated[bool, typer.Option("--everything", help="It reaches everybody's memories.")] = False,
@@ -56,7 +56,7 @@ def create(
         call.output.note("a server that runs already goes on without keys: start it again", "yellow")
 
 
-def list_(call: Call) -> None:
+def list_(call: Invocation) -> None:
     """List the keys of the server; their secrets are not kept.
 
     [bold]Examples[/bold]
@@ -71,7 +71,7 @@ def list_(call: Call) -> None:
 
 
 def revoke(
-    call: Call,
+    call: Invocation,
     id: Annotated[str, typer.Argument(metavar="ID", help="The key's id, as keys list shows it.")],  # noqa: A002 - the name in the usage line
 ) -> None:
     """Make a key worth nothing, at once and for good.

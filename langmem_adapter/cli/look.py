@@ -7,7 +7,17 @@ import typer
 
 from langmem_adapter.cli import pictures
 from langmem_adapter.cli.failures import ExitCode
-from langmem_adapter.cli.options import After, AsOf, Call, GraphOption, KnownAt, Limit, known_scopes, named, option
+from langmem_adapter.cli.options import (
+    After,
+    AsOf,
+    GraphOption,
+    Invocation,
+    KnownAt,
+    Limit,
+    known_scopes,
+    named,
+    option,
+)
 from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 
@@ -23,7 +33,7 @@ IdArgument = Annotated[
 
 
 def search(
-    call: Call,
+    call: Invocation,
     query: Annotated[list[str], typer.Argument(metavar="QUERY", help="What to look for; quotes are not needed.")],
     k: Limit = 10,
     *,
@@ -91,7 +101,7 @@ def search(
 
 
 def list_(
-    call: Call,
+    call: Invocation,
     limit: Annotated[int, typer.Option("-k", "--limit", min=1, max=10_000, help="At most so many a page.")] = 50,
     after: After = None,
     expired: Annotated[bool, typer.Option("--expired", help="Show what has expired, too.")] = False,
@@ -123,7 +133,7 @@ def list_(
             call.output.note(f"no memories of {named(whose)}{' at that time' if as_of or known_at else f'; {there}'}")
 
 
-def show(call: Call, id: IdArgument) -> None:  # noqa: A002 - the name of the argument in the usage line
+def show(call: Invocation, id: IdArgument) -> None:  # noqa: A002 - the name of the argument in the usage line
     """Show one memory with everything about it.
 
     In a pipe these are columns: id, updated_at, text, user_id, agent_id, run_id,
@@ -140,7 +150,7 @@ def show(call: Call, id: IdArgument) -> None:  # noqa: A002 - the name of the ar
         call.output.show([as_data(item)], columns=_SHOWN, picture=lambda: pictures.card(item))
 
 
-def history(call: Call, id: IdArgument) -> None:  # noqa: A002 - the same
+def history(call: Invocation, id: IdArgument) -> None:  # noqa: A002 - the same
     """Show how a memory came to be what it is: every revision, what it changed and why.
 
     Deleted memories keep their history.

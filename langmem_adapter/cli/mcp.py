@@ -9,13 +9,13 @@ from typing import Annotated
 import typer
 
 from langmem_adapter.cli.failures import CommandError, ExitCode
-from langmem_adapter.cli.options import Call, GraphOption
+from langmem_adapter.cli.options import GraphOption, Invocation
 
 __all__ = ["mcp"]
 
 
 def mcp(
-    call: Call,
+    call: Invocation,
     *,
     read_only: Annotated[bool, typer.Option("--read-only", help="Let the model look, and change nothing.")] = False,
     graph: GraphOption = None,
@@ -51,14 +51,14 @@ def mcp(
         create_mcp(memory, lambda _: principal).run("stdio")
 
 
-def _configuration(call: Call, *, graph: bool | None, read_only: bool) -> dict[str, object]:
+def _configuration(call: Invocation, *, graph: bool | None, read_only: bool) -> dict[str, object]:
     """The block that Claude Desktop, Cursor and others read; VS Code calls `mcpServers` `servers`."""
     named = [part for name, value in call.scope.items() for part in (f"--{name.removesuffix('_id')}", value)]
     arguments = ["mcp", *named, *_options(call, graph=graph, read_only=read_only)]
     return {"mcpServers": {"memory": {"command": _program(), "args": arguments}}}
 
 
-def _options(call: Call, *, graph: bool | None, read_only: bool) -> list[str]:
+def _options(call: Invocation, *, graph: bool | None, read_only: bool) -> list[str]:
     """The options that it was called with, good for whoever starts it in another folder."""
     given = {f"--{name}": str(call.options[name]) for name in ("model", "embeddings") if call.options[name]}
     if database := call.options["database"]:

@@ -1,6 +1,6 @@
-"""Options that every command shares, written once, and the `Call` that a command gets for them.
+"""Options that every command shares, written once, and the `Invocation` that a command gets for them.
 
-`command` takes a function whose first parameter is a `Call` and gives Typer a function that has the shared options too:
+`command` takes a function whose first parameter is a `Invocation` and gives Typer a function that has the shared options too:
 whose memory, which database, which model, and `--json`. They may also stand before the command's name.
 """
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Column, Connection
 
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
     from langmem_adapter.settings import Settings
     from langmem_adapter.storage.database import Database
     from langmem_adapter.storage.scopes import ScopeCount
 
 __all__ = [
-    "Call",
     "DatabaseOption",
     "EmbeddingsOption",
     "GraphOption",
+    "Invocation",
     "JsonOption",
     "ModelOption",
     "TrustOption",
@@ -89,7 +89,7 @@ _SHARED: Final[dict[str, tuple[Any, object]]] = {
 }
 
 
-class Call:
+class Invocation:
     """One run of a command: what was asked, and where to answer.
 
     Args:
@@ -180,7 +180,7 @@ class Call:
             yield memory
 
     def _open(self, *, create: bool, graph: bool | None) -> Memory:
-        from langmem_adapter.memory import Memory
+        from langmem_adapter.memory.memory import Memory
 
         if not create:
             self.refuse_absent()
@@ -308,8 +308,8 @@ def named(scope: Mapping[str, str]) -> str:
     return " ".join(f"{name.removesuffix('_id')}={value}" for name, value in scope.items())
 
 
-def command(function: Callable[Concatenate[Call, P], None], *, scoped: bool = True) -> Callable[..., None]:
-    """Give a command the shared options; it gets them as its first argument, a `Call`.
+def command(function: Callable[Concatenate[Invocation, P], None], *, scoped: bool = True) -> Callable[..., None]:
+    """Give a command the shared options; it gets them as its first argument, a `Invocation`.
 
     Args:
         function: The command.
@@ -329,7 +329,7 @@ def command(function: Callable[Concatenate[Call, P], None], *, scoped: bool = Tr
         options = {name: values.pop(name) for name in given}
         before = ctx.find_root().params
         chosen = {name: before.get(name) if value in (None, False) else value for name, value in options.items()}
-        call = Call(_path(ctx), chosen | {"as_json": bool(chosen["as_json"])})
+        call = Invocation(_path(ctx), chosen | {"as_json": bool(chosen["as_json"])})
         try:
             with _warnings_told(call.output):
                 function(call, **values)  # type: ignore[call-arg]

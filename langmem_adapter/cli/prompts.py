@@ -4,13 +4,13 @@ from typing import Annotated, Literal
 
 import typer
 
-from langmem_adapter.cli.options import Call
+from langmem_adapter.cli.options import Invocation
 
 __all__ = ["prompts"]
 
 
 def prompts(
-    call: Call,
+    call: Invocation,
     task: Annotated[
         Literal["user", "assistant", "graph", "kept", "decide", "record", "summary", "title", "related", "rewrite"],
         typer.Argument(help="What the model is asked for."),

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from langmem_adapter.cli.failures import CommandError, ExitCode
-from langmem_adapter.cli.options import Call, GraphOption, option
+from langmem_adapter.cli.options import GraphOption, Invocation, option
 from langmem_adapter.errors import MissingDependencyError
 
 if TYPE_CHECKING:
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
 
 __all__ = ["serve"]
 
@@ -23,7 +23,7 @@ _EXAMPLE: Final = '{"messages": "I live in Lyon", "user_id": "alice"}'
 
 
 def serve(
-    call: Call,
+    call: Invocation,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65_535, help="The port; 0 for a free one.")] = 8765,
     host_name: Annotated[
@@ -55,7 +55,7 @@ def serve(
     $ langmem-adapter serve --host 0.0.0.0 --host-name memory.example.com --workers 4
     """
     try:
-        from langmem_adapter.cli.serving import Served, serve_alone, serve_together
+        from langmem_adapter.cli.workers import ServedApp, serve_alone, serve_together
     except ModuleNotFoundError as error:
         raise MissingDependencyError("uvicorn", extra="server") from error
 
@@ -66,7 +66,7 @@ def serve(
         auth = _auth(memory, host)
         how: dict[str, Any] = {"max_body": max_body, "per_minute": per_minute, "fetch_images": fetch_images}
         how |= {"auth": auth, "hosts": _names(host, host_name or []), "mcp": mcp, "metrics": metrics}
-        served = Served(call.options, graph, how)
+        served = ServedApp(call.options, graph, how)
         app = served.app(memory)  # of several processes none begins with what cannot be served
         door = opened.enter_context(_listening(host, port))
         _tell(call, _address(host, host_name or [], door), auth, unnamed=host in _ANY and not host_name)
@@ -132,7 +132,7 @@ def _address(host: str, names: list[str], door: socket.socket) -> str:
     return f"http://{name}:{door.getsockname()[1]}"
 
 
-def _tell(call: Call, address: str, auth: str, *, unnamed: bool) -> None:
+def _tell(call: Invocation, address: str, auth: str, *, unnamed: bool) -> None:
     call.output.show([{"url": address, "auth": auth}], columns=("url",), picture=lambda: f"serving at {address}")
     sys.stdout.flush()  # a program that started it waits for the line
     if call.output.as_json:

@@ -8,7 +8,7 @@ from rich.console import Group
 from rich.text import Text
 
 from langmem_adapter.cli import pictures
-from langmem_adapter.cli.options import After, Call, Limit, known_scopes, named
+from langmem_adapter.cli.options import After, Invocation, Limit, known_scopes, named
 from langmem_adapter.cli.output import visible
 from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.scope import Scope
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from langmem_adapter.records.cost import Call as ModelCall
+    from langmem_adapter.records.cost import ModelCall
     from langmem_adapter.storage.traces import Trace, TraceSummary
 
 __all__ = ["trace"]
@@ -30,7 +30,7 @@ _SHOWN: Final = ("id", "created_at", "turns", "facts", "candidates", "decisions"
 
 
 def trace(
-    call: Call,
+    call: Invocation,
     id: Annotated[  # noqa: A002 - the name of the argument in the usage line
         str | None, typer.Argument(metavar="[ID]", help="The id of one, or its beginning; without it they are listed.")
     ] = None,
@@ -54,7 +54,7 @@ def trace(
         _show(call, id)
 
 
-def _list(call: Call, limit: int, after: str | None) -> None:
+def _list(call: Invocation, limit: int, after: str | None) -> None:
     from langmem_adapter.storage import scopes, traces
 
     with call.reading() as connection:
@@ -70,7 +70,7 @@ def _list(call: Call, limit: int, after: str | None) -> None:
             call.output.note(f"no traces of {named(whose)}; {there}")
 
 
-def _show(call: Call, given: str) -> None:
+def _show(call: Invocation, given: str) -> None:
     from langmem_adapter.storage import tables, traces
 
     with call.reading() as connection:

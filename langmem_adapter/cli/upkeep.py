@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from langmem_adapter.cli.failures import ExitCode
-from langmem_adapter.cli.options import Call, named
+from langmem_adapter.cli.options import Invocation, named
 from langmem_adapter.cli.output import visible
 from langmem_adapter.cli.progress import Steps
 from langmem_adapter.records.plain import as_data
@@ -24,7 +24,7 @@ _BATCH: Final = 256
 
 
 def purge(
-    call: Call,
+    call: Invocation,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Erase a user, agent or run for good: memories, vectors, relations, history.
@@ -54,7 +54,7 @@ def purge(
 
 
 def reindex(
-    call: Call,
+    call: Invocation,
     batch: Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="Texts per call of the model.")] = _BATCH,
 ) -> None:
     """Change the embedding model: embed every memory anew with --embeddings.

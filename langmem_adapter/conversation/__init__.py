@@ -5,14 +5,14 @@
 about somebody.
 """
 
+from langmem_adapter.conversation.acquaintance import Reflection, areflect, reflect
 from langmem_adapter.conversation.appraisal import Experience, Score
 from langmem_adapter.conversation.brain import BrainMemory
 from langmem_adapter.conversation.channel import latest
 from langmem_adapter.conversation.experience import ExperienceMemory
 from langmem_adapter.conversation.long_term import LongTermMemory
-from langmem_adapter.conversation.town import Reflection, areflect, reflect
 from langmem_adapter.conversation.working import WorkingMemory
-from langmem_adapter.records.carried import Carried, carried, register, stamp
+from langmem_adapter.records.envelope import Carried, carried, register, stamp
 
 __all__ = [
     "BrainMemory",

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langmem_adapter.arguments import bounded, filled, flag
-from langmem_adapter.conversation.course import Course, Due, State
+from langmem_adapter.conversation.brain_log import Talk
+from langmem_adapter.conversation.course import Due, State, StoredConversation
 from langmem_adapter.conversation.summaries import about_tokens, language_of, told
-from langmem_adapter.conversation.talk import Talk
-from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.memory.parts import engine_of
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage.conversations import Conversation
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from langmem_adapter.conversation.summaries import CountTokens
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
     from langmem_adapter.records.cost import Usage
 
 __all__ = ["BrainMemory"]
@@ -97,7 +97,9 @@ class BrainMemory(Talk):
         self._tokens: Final = count_tokens
         self._summarizer: Final = engine.reasoner.summarizer
         window = _tokens(window, "window")
-        super().__init__(Course(engine, Conversation(chat_id, self._scope), window=window, count=self._count))
+        super().__init__(
+            StoredConversation(engine, Conversation(chat_id, self._scope), window=window, count=self._count)
+        )
 
     # ── summing up ──────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -13,7 +13,7 @@ from langmem_adapter.arguments import each_of
 from langmem_adapter.conversation.summaries import Summary, before_latest, is_open, pieces_of, summarized, units
 from langmem_adapter.errors import ConflictError, InvalidInputError
 from langmem_adapter.forks import cached_property
-from langmem_adapter.records.carried import speaker
+from langmem_adapter.records.envelope import speaker
 from langmem_adapter.records.work import Turn
 from langmem_adapter.storage import conversations, notes, traces
 from langmem_adapter.storage.conversations import StoredTurn, Which
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from langmem_adapter.conversation.summaries import CountTokens, Unit
-    from langmem_adapter.engine.wiring import Engine
+    from langmem_adapter.memory.parts import Parts
     from langmem_adapter.reasoning.base import Wording
     from langmem_adapter.records.cost import Usage
     from langmem_adapter.storage.cache import Cache
     from langmem_adapter.storage.conversations import Conversation, Draft
 
-__all__ = ["Course", "Due", "State"]
+__all__ = ["Due", "State", "StoredConversation"]
 
 R = TypeVar("R")
 
@@ -100,7 +100,7 @@ class Due:
     keep_language: bool = False
 
 
-class Course:
+class StoredConversation:
     """A conversation in the database.
 
     Args:
@@ -110,7 +110,7 @@ class Course:
         count: Counts the tokens of a text.
     """
 
-    def __init__(self, engine: Engine, conversation: Conversation, *, window: int, count: Callable[[str], int]) -> None:
+    def __init__(self, engine: Parts, conversation: Conversation, *, window: int, count: Callable[[str], int]) -> None:
         self._engine = engine
         self._conversation = conversation
         self._window = window

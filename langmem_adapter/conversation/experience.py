@@ -25,9 +25,9 @@ from langmem_adapter.conversation.appraisal import (
     in_context,
     perfect,
 )
-from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import ConflictError, InvalidInputError, MemoryNotFoundError
 from langmem_adapter.filters import parse
+from langmem_adapter.memory.parts import engine_of
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import EXPERIENCE, Change, Decision
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from langmem_adapter.conversation.appraisal import Context, Judge, Scorer
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
     from langmem_adapter.records.results import MemoryItem
 
 __all__ = ["ExperienceMemory"]

@@ -18,10 +18,10 @@ from langchain_core.messages import BaseMessage, HumanMessage
 
 from langmem_adapter.arguments import bounded, each_of, filled, likeness
 from langmem_adapter.conversation.working import WorkingMemory, causes_of, named_drafts, number_of
-from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.records.carried import speaker
+from langmem_adapter.memory.parts import engine_of
 from langmem_adapter.records.checks import quoted
+from langmem_adapter.records.envelope import speaker
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import MESSAGE, Decision
 from langmem_adapter.storage import memories
@@ -33,7 +33,7 @@ from langmem_adapter.twins import Plan, awaited, planned
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
     from langmem_adapter.records.results import Hit
     from langmem_adapter.storage.conversations import Draft, StoredTurn
 

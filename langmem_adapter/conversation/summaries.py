@@ -22,8 +22,8 @@ from langchain_core.messages.utils import count_tokens_approximately
 
 from langmem_adapter.errors import ModelReplyError
 from langmem_adapter.reasoning.base import Passage, Wording
-from langmem_adapter.records.carried import label_of
 from langmem_adapter.records.cost import Usage
+from langmem_adapter.records.envelope import label_of
 from langmem_adapter.text import content_words, words
 from langmem_adapter.twins import Plan
 

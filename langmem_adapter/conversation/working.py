@@ -18,10 +18,10 @@ from langchain_core.messages import BaseMessage, messages_from_dict
 
 from langmem_adapter.arguments import each_of, flag, scope_if_given
 from langmem_adapter.conversation.log import Kept, Log, Stored
-from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.records.carried import cause_name, cause_names, speaker
+from langmem_adapter.memory.parts import engine_of
 from langmem_adapter.records.checks import check_text, quoted
+from langmem_adapter.records.envelope import cause_name, cause_names, speaker
 from langmem_adapter.storage.conversations import Conversation, StoredTurn, Which
 from langmem_adapter.storage.messages import drafts_of, messages_of
 from langmem_adapter.twins import Plan, awaited, planned
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
     from langmem_adapter.storage.conversations import Draft
 
 __all__ = ["WorkingMemory", "causes_of", "named_drafts", "number_of"]

@@ -13,14 +13,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.evaluation.questions import Question, check_category, check_question, check_texts, read_text
+from langmem_adapter.evaluation.questions import TestQuestion, check_category, check_question, check_texts, read_text
 from langmem_adapter.records.scope import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-__all__ = ["Conversation", "Session", "Utterance", "read_conversations"]
+__all__ = ["Dialogue", "Session", "Utterance", "read_conversations"]
 
 _CATEGORIES: Final[Mapping[int, str]] = {
     1: "multi-hop",
@@ -63,7 +63,7 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class Dialogue:
     """A conversation over many sessions, with questions about it.
 
     Attributes:
@@ -76,7 +76,7 @@ class Conversation:
 
     id: str
     sessions: tuple[Session, ...]
-    questions: tuple[Question, ...]
+    questions: tuple[TestQuestion, ...]
     left_out: tuple[str, ...] = ()
     unusable: tuple[str, ...] = ()
 
@@ -91,7 +91,7 @@ class Conversation:
         return tuple(dict.fromkeys(turn.speaker for each in self.sessions for turn in each.turns if turn.speaker))
 
 
-def read_conversations(path: Path, *, roles: Iterable[str] = ("user", "assistant")) -> list[Conversation]:
+def read_conversations(path: Path, *, roles: Iterable[str] = ("user", "assistant")) -> list[Dialogue]:
     """Read a JSON list of conversations: LoCoMo's own format (`locomo10.json` or a part of it), or the plain one.
 
     The plain one: each with `user`, `sessions` (`time` in ISO 8601 or null, `turns` with `id`, `text`, and optionally `role`
@@ -124,8 +124,8 @@ def read_conversations(path: Path, *, roles: Iterable[str] = ("user", "assistant
 
 
 def _conversation(
-    name: str, sessions: Iterable[Session], asked: Iterable[tuple[Question, list[str]]], roles: set[str]
-) -> Conversation:
+    name: str, sessions: Iterable[Session], asked: Iterable[tuple[TestQuestion, list[str]]], roles: set[str]
+) -> Dialogue:
     """A conversation of what may be read, and of its questions those whose evidence is there."""
     heard = (replace(each, turns=tuple(turn for turn in each.turns if turn.role in roles)) for each in sessions)
     spoken = tuple(session for session in heard if session.turns)
@@ -140,13 +140,13 @@ def _conversation(
             unusable += [f"{question.where}: {turn!r} is no turn" for turn in wrong]
         else:
             left_out.append(f"{question.where} names no turn: {question.text}")
-    return Conversation(name, spoken, tuple(kept), tuple(left_out), tuple(unusable))
+    return Dialogue(name, spoken, tuple(kept), tuple(left_out), tuple(unusable))
 
 
 # ── LoCoMo ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _of_locomo(sample: Mapping[str, Any], roles: set[str]) -> Conversation:
+def _of_locomo(sample: Mapping[str, Any], roles: set[str]) -> Dialogue:
     name, told = str(sample["sample_id"]), sample["conversation"]
     numbers = sorted(int(found[1]) for key in told if (found := _SESSION.fullmatch(key)))
     sessions = [_session(told[f"session_{n}"], told[f"session_{n}_date_time"]) for n in numbers]
@@ -165,7 +165,7 @@ def _words(turn: Mapping[str, Any]) -> str:
     return f"{turn['text']} [shares a photo: {caption}]".strip() if caption else turn["text"].strip()
 
 
-def _asked(name: str, number: int, qa: Mapping[str, Any]) -> tuple[Question, list[str]]:
+def _asked(name: str, number: int, qa: Mapping[str, Any]) -> tuple[TestQuestion, list[str]]:
     category = qa["category"]
     if category not in _CATEGORIES:
         raise ValueError(f"question {number} of {name} has the category {category!r}; known are 1 to 5")
@@ -176,7 +176,7 @@ def _asked(name: str, number: int, qa: Mapping[str, Any]) -> tuple[Question, lis
         evidence.update(dict.fromkeys(found))
         wrong += [] if found else [written]
     where = f"question {number} of {name}"
-    question = Question(
+    question = TestQuestion(
         check_question(qa["question"], f'{where}: "question"'),
         Scope(user_id=name),
         where,
@@ -190,7 +190,7 @@ def _asked(name: str, number: int, qa: Mapping[str, Any]) -> tuple[Question, lis
 # ── the plain form ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _of_plain(sample: Mapping[str, Any], roles: set[str]) -> Conversation:
+def _of_plain(sample: Mapping[str, Any], roles: set[str]) -> Dialogue:
     name = str(sample["user"])
     sessions = [_plain_session(session) for session in sample["sessions"]]
     asked = [
@@ -199,10 +199,10 @@ def _of_plain(sample: Mapping[str, Any], roles: set[str]) -> Conversation:
     return _conversation(name, sessions, ((question, []) for question in asked), roles)
 
 
-def _plain_question(name: str, where: str, row: Mapping[str, Any]) -> Question:
+def _plain_question(name: str, where: str, row: Mapping[str, Any]) -> TestQuestion:
     text, gold = check_question(row["question"], f'{where}: "question"'), check_texts(row["gold"], f'{where}: "gold"')
     category = check_category("" if row.get("cat") is None else row["cat"], f'{where}: "cat"')
-    return Question(text, Scope(user_id=name), where, gold, category=category)
+    return TestQuestion(text, Scope(user_id=name), where, gold, category=category)
 
 
 def _plain_session(session: Mapping[str, Any]) -> Session:

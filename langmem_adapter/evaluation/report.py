@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from langmem_adapter.evaluation.runner import Answer
+    from langmem_adapter.evaluation.runner import QuestionResult
 
 __all__ = ["Measured", "Report", "Scores", "differences", "measured", "read_run", "summarise"]
 
@@ -118,7 +118,7 @@ class Report:
         }
 
 
-def measured(answer: Answer) -> Measured:
+def measured(answer: QuestionResult) -> Measured:
     """How good an answer is.
 
     Beside what `metrics` explains: `session recall`, the share of the evidence's sessions among ten hits, and `first session`,
@@ -139,7 +139,7 @@ def measured(answer: Answer) -> Measured:
     )
 
 
-def summarise(answers: Sequence[Answer]) -> Report:
+def summarise(answers: Sequence[QuestionResult]) -> Report:
     """The report of a run.
 
     Raises:

@@ -14,12 +14,12 @@ from langmem_adapter.evaluation.metrics import context_tokens
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from langmem_adapter.evaluation.conversations import Conversation, Session, Utterance
-    from langmem_adapter.evaluation.questions import Question
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.evaluation.conversations import Dialogue, Session, Utterance
+    from langmem_adapter.evaluation.questions import TestQuestion
+    from langmem_adapter.memory.memory import Memory
     from langmem_adapter.records.results import Hit
 
-__all__ = ["BUDGET", "CONTEXT", "Answer", "Source", "ask", "best", "check", "ingest"]
+__all__ = ["BUDGET", "CONTEXT", "MemoryOrigin", "QuestionResult", "ask", "best", "check", "ingest"]
 
 CONTEXT: Final = 10
 """Hits of the search whose order, size and time are measured: what `Memory.search` gives unasked."""
@@ -30,7 +30,7 @@ _NAMED: Final = 5  # absent memories in one message
 
 
 @dataclass(slots=True)
-class Source:
+class MemoryOrigin:
     """Where a memory comes from.
 
     Attributes:
@@ -43,7 +43,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class QuestionResult:
     """What one question found.
 
     Attributes:
@@ -56,7 +56,7 @@ class Answer:
         milliseconds: Time of the search for ten hits, embedding the question included.
     """
 
-    question: Question
+    question: TestQuestion
     ranks: Mapping[int, tuple[int, ...]]
     sessions: tuple[int, ...] = ()
     within: tuple[int, ...] = ()
@@ -67,11 +67,11 @@ class Answer:
 
 def ingest(
     memory: Memory,
-    conversations: Sequence[Conversation],
+    conversations: Sequence[Dialogue],
     *,
     infer: bool = False,
     progress: Callable[[int], object] | None = None,
-) -> dict[str, Source]:
+) -> dict[str, MemoryOrigin]:
     """Put conversations into a memory, one add per session; the conversation is the user, the speakers are actors.
 
     Args:
@@ -88,7 +88,7 @@ def ingest(
         InvalidInputError: The memory knows one of the users, or *infer* is given to a memory that keeps no traces.
     """
     _refuse_known(memory, conversations)
-    sources: dict[str, Source] = defaultdict(Source)
+    sources: dict[str, MemoryOrigin] = defaultdict(MemoryOrigin)
     for conversation in conversations:
         for number, session in enumerate(conversation.sessions):
             result = memory.add(
@@ -101,13 +101,13 @@ def ingest(
                 _trace(memory, result.trace_id, (number, session), sources)
             else:
                 for change, turn in zip(result.results, session.turns, strict=True):
-                    sources[str(change.id)] = Source({turn.id}, {number})
+                    sources[str(change.id)] = MemoryOrigin({turn.id}, {number})
             if progress is not None:
                 progress(len(session.turns))
     return dict(sources)
 
 
-def _refuse_known(memory: Memory, conversations: Sequence[Conversation]) -> None:
+def _refuse_known(memory: Memory, conversations: Sequence[Dialogue]) -> None:
     known = {count.scope.user_id for count in memory.scopes()}
     for conversation in conversations:
         if conversation.id in known:
@@ -120,7 +120,7 @@ def _message(turn: Utterance) -> dict[str, str]:
     return {"role": turn.role, "content": turn.text} | ({"name": turn.speaker} if turn.speaker else {})
 
 
-def _trace(memory: Memory, trace_id: str | None, told: tuple[int, Session], sources: dict[str, Source]) -> None:
+def _trace(memory: Memory, trace_id: str | None, told: tuple[int, Session], sources: dict[str, MemoryOrigin]) -> None:
     if trace_id is None:
         raise InvalidInputError("without traces nobody knows which turn a fact comes from; set trace_days above 0")
     trace, (number, session) = memory.trace(trace_id), told
@@ -128,12 +128,12 @@ def _trace(memory: Memory, trace_id: str | None, told: tuple[int, Session], sour
         if change.id is None or decision.fact is None:
             continue
         if change.event != "NONE":
-            sources[change.id] = Source()
+            sources[change.id] = MemoryOrigin()
         sources[change.id].turns.add(session.turns[trace.facts[decision.fact].turn].id)
         sources[change.id].sessions.add(number)
 
 
-def check(memory: Memory, questions: Sequence[Question]) -> None:
+def check(memory: Memory, questions: Sequence[TestQuestion]) -> None:
     """Make sure that the memories that questions expect are there, since one that is not would only lower the numbers.
 
     Raises:
@@ -160,12 +160,12 @@ def _is_there(memory: Memory, memory_id: str, whose: Mapping[str, str]) -> bool:
 
 def ask(
     memory: Memory,
-    questions: Sequence[Question],
+    questions: Sequence[TestQuestion],
     *,
-    sources: Mapping[str, Source] | None = None,
+    sources: Mapping[str, MemoryOrigin] | None = None,
     cuts: Sequence[int] = (5, 10, 20),
     progress: Callable[[int], object] | None = None,
-) -> list[Answer]:
+) -> list[QuestionResult]:
     """Search every question, once for each number of hits and once for `BUDGET` tokens.
 
     A search for ten may put newer versions first among its ten, so a shorter list is no part of a longer one.
@@ -190,13 +190,15 @@ def best(hits: Sequence[Hit]) -> float:
     return max((hit.relevance for hit in hits), default=0.0)
 
 
-def _answer(memory: Memory, question: Question, sources: Mapping[str, Source] | None, cuts: Sequence[int]) -> Answer:
+def _answer(
+    memory: Memory, question: TestQuestion, sources: Mapping[str, MemoryOrigin] | None, cuts: Sequence[int]
+) -> QuestionResult:
     whose: dict[str, Any] = question.scope.named
     began = time.perf_counter()
     context = memory.search(question.text, k=CONTEXT, **whose)
     milliseconds = (time.perf_counter() - began) * 1_000
     lists = {k: context if k == CONTEXT else memory.search(question.text, k=k, **whose) for k in {*cuts, CONTEXT}}
-    return Answer(
+    return QuestionResult(
         question,
         {k: _ranks(_held(question, hits, sources)) for k, hits in lists.items()},
         _ranks([[number in _source(hit, sources).sessions for hit in context] for number in question.sessions]),
@@ -207,7 +209,7 @@ def _answer(memory: Memory, question: Question, sources: Mapping[str, Source] | 
     )
 
 
-def _held(question: Question, hits: Sequence[Hit], sources: Mapping[str, Source] | None) -> list[list[bool]]:
+def _held(question: TestQuestion, hits: Sequence[Hit], sources: Mapping[str, MemoryOrigin] | None) -> list[list[bool]]:
     """For each piece of evidence, whether each hit brings it."""
     brought = [_source(hit, sources).turns for hit in hits]
     told = [_folded(hit.text) for hit in hits] if question.contains else []
@@ -215,8 +217,8 @@ def _held(question: Question, hits: Sequence[Hit], sources: Mapping[str, Source]
     return held + [[_folded(piece) in text for text in told] for piece in question.contains]
 
 
-def _source(hit: Hit, sources: Mapping[str, Source] | None) -> Source:
-    return Source({hit.id}) if sources is None else sources.get(hit.id, Source())
+def _source(hit: Hit, sources: Mapping[str, MemoryOrigin] | None) -> MemoryOrigin:
+    return MemoryOrigin({hit.id}) if sources is None else sources.get(hit.id, MemoryOrigin())
 
 
 def _ranks(held: Sequence[Sequence[bool]]) -> tuple[int, ...]:

@@ -16,9 +16,9 @@ from langmem_adapter.evaluation.runner import CONTEXT, best
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from langmem_adapter.evaluation.conversations import Conversation
-    from langmem_adapter.evaluation.runner import Answer
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.evaluation.conversations import Dialogue
+    from langmem_adapter.evaluation.runner import QuestionResult
+    from langmem_adapter.memory.memory import Memory
 
 __all__ = ["Silence", "renamed", "silence"]
 
@@ -50,8 +50,8 @@ class Silence:
 
 def silence(
     memory: Memory,
-    conversations: Sequence[Conversation],
-    answers: Sequence[Answer],
+    conversations: Sequence[Dialogue],
+    answers: Sequence[QuestionResult],
     *,
     others: int,
     progress: Callable[[int, int], object] | None = None,
@@ -95,13 +95,13 @@ def renamed(text: str, theirs: Sequence[str], ours: Sequence[str]) -> str:
     return re.sub(rf"(?<![A-Za-z])(?:{pattern})(?![A-Za-z])", lambda found: names[found[0]], text)
 
 
-def _ways(conversations: Sequence[Conversation]) -> tuple[str, ...]:
+def _ways(conversations: Sequence[Dialogue]) -> tuple[str, ...]:
     return ("as asked", "replaced") if all(talk.speakers for talk in conversations) else ("as asked",)
 
 
 def _foreign(
-    conversations: Sequence[Conversation], answers: Sequence[Answer], others: int
-) -> Iterator[tuple[str, Conversation, Conversation]]:
+    conversations: Sequence[Dialogue], answers: Sequence[QuestionResult], others: int
+) -> Iterator[tuple[str, Dialogue, Dialogue]]:
     """Questions with the conversation that they are about, and another that they are asked of."""
     for place, theirs in enumerate(conversations):
         following = [*conversations[place + 1 :], *conversations[:place]][:others]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from langmem_adapter.records.scope import SCOPE_FIELDS
 
 if TYPE_CHECKING:
-    from langmem_adapter.filters.comparing import Test
+    from langmem_adapter.filters.operators import Test
     from langmem_adapter.records.results import MemoryItem
 
 __all__ = ["EVERYTHING", "FIELDS", "TIMES", "Condition", "Filter", "values_of"]

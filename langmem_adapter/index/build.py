@@ -9,7 +9,7 @@ from langmem_adapter.addresses import shown
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.index.exact import ExactIndex
 from langmem_adapter.index.indexer import Indexer
-from langmem_adapter.index.shared import SharedIndexer
+from langmem_adapter.index.shared_index import SharedIndexer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from langchain_core.vectorstores import VectorStore
 
     from langmem_adapter.index.base import VectorFeed, VectorIndex
-    from langmem_adapter.index.shared import SharedIndex
+    from langmem_adapter.index.shared_index import SharedIndex
     from langmem_adapter.storage.database import Database
 
 __all__ = ["Kind", "open_feed", "open_index"]

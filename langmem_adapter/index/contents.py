@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 
 from langmem_adapter.index.base import Loadable, Pks
-from langmem_adapter.index.segment import Catalogue, Rows, Segment
+from langmem_adapter.index.segment import Catalogue, LoadedRows, Segment
 from langmem_adapter.index.tail import Deaths, Tail, standing
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class Contents:
         vectors = np.empty((self.count, self.tail.vectors.shape[1]), np.float32)
         for number, block in enumerate(blocks):
             vectors[number * _TOGETHER : (number + 1) * _TOGETHER] = block
-        return Segment(Rows(vectors), catalogue)
+        return Segment(LoadedRows(vectors), catalogue)
 
     def _taken(self, sources: Pks) -> Vectors:
         taken = np.empty((len(sources), self.tail.vectors.shape[1]), np.float32)

@@ -29,7 +29,7 @@ import xxhash
 from langmem_adapter.index.segment import (
     Catalogue,
     FileRows,
-    Rows,
+    LoadedRows,
     Segment,
     SegmentError,
     block_rows,
@@ -424,7 +424,7 @@ def _locked(descriptor: int) -> bool:
 
 def _in_memory(segment: Segment) -> Segment:
     segment.rows.check(slice(0, len(segment)))
-    return Segment(Rows(segment.rows.vectors.copy()), segment.catalogue)
+    return Segment(LoadedRows(segment.rows.vectors.copy()), segment.catalogue)
 
 
 def _bytes(array: Vectors) -> memoryview:

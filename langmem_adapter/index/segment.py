@@ -29,7 +29,7 @@ __all__ = [
     "HEADER",
     "Catalogue",
     "FileRows",
-    "Rows",
+    "LoadedRows",
     "Segment",
     "SegmentError",
     "block_rows",
@@ -123,7 +123,7 @@ class Catalogue:
         return found
 
 
-class Rows:
+class LoadedRows:
     """Vectors in this process's memory.
 
     Args:
@@ -146,7 +146,7 @@ class Rows:
         return True
 
 
-class FileRows(Rows):
+class FileRows(LoadedRows):
     """Vectors in a mapped file; it stays open as long as somebody holds this.
 
     Args:
@@ -215,7 +215,7 @@ class FileRows(Rows):
 class Segment:
     """Vectors that never change, and which memory's they are."""
 
-    rows: Rows
+    rows: LoadedRows
     catalogue: Catalogue
 
     @classmethod
@@ -224,7 +224,7 @@ class Segment:
         order = np.lexsort((pks, scopes))
         if not np.array_equal(order, np.arange(len(order))):
             pks, scopes, vectors = pks[order], scopes[order], vectors[order]
-        return cls(Rows(vectors), Catalogue.of(pks, scopes))
+        return cls(LoadedRows(vectors), Catalogue.of(pks, scopes))
 
     def __len__(self) -> int:
         """How many rows."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.index.base import Vectors
 
-__all__ = ["Entry", "Held", "Store", "opened"]
+__all__ = ["Held", "Store", "StoreEntry", "opened"]
 
 _PAGE: Final = 500
 _NEAR_ENOUGH: Final = 0.99  # cosine of two vectors of one text by one model, whatever rounding a provider does
@@ -30,7 +30,7 @@ _KEYS: Final = ("pk", "scope_id", "seq", "database")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Entry:
+class StoreEntry:
     """A memory as a store gets it.
 
     Attributes:
@@ -84,10 +84,10 @@ class Store(Protocol):
     def private(self) -> bool:
         """Whether it lives in this process and dies with it."""
 
-    def check(self, dimensions: int, sample: Entry | None) -> None:
+    def check(self, dimensions: int, sample: StoreEntry | None) -> None:
         """Refuse, with `EmbeddingMismatchError`, a store that cannot hold these vectors, or makes others of its own."""
 
-    def put(self, entries: Sequence[Entry]) -> None:
+    def put(self, entries: Sequence[StoreEntry]) -> None:
         """Insert or overwrite by id."""
 
     def drop(self, ids: Sequence[str]) -> None:
@@ -165,7 +165,7 @@ class _Qdrant:
     def private(self) -> bool:
         return getattr(getattr(self._client, "_client", None), "location", None) == ":memory:"
 
-    def check(self, dimensions: int, sample: Entry | None) -> None:  # noqa: ARG002 - it gets our vectors
+    def check(self, dimensions: int, sample: StoreEntry | None) -> None:  # noqa: ARG002 - it gets our vectors
         with _translated(self.kind):
             vectors = self._client.get_collection(self.collection).config.params.vectors
         kept = vectors.get(self._store.vector_name) if isinstance(vectors, dict) else vectors
@@ -179,12 +179,12 @@ class _Qdrant:
                 f"the Qdrant collection {self.collection} compares by Manhattan distance; use Cosine"
             )
 
-    def put(self, entries: Sequence[Entry]) -> None:
+    def put(self, entries: Sequence[StoreEntry]) -> None:
         points = [self._point(entry) for entry in entries]
         with _translated(self.kind):
             self._client.upsert(self.collection, points, wait=True)
 
-    def _point(self, entry: Entry) -> Any:
+    def _point(self, entry: StoreEntry) -> Any:
         vector, name = entry.vector.tolist(), self._store.vector_name
         payload = {self._store.content_payload_key: entry.text, self._store.metadata_payload_key: entry.metadata}
         return self._models.PointStruct(id=entry.id, vector={name: vector} if name else vector, payload=payload)
@@ -260,7 +260,7 @@ class _Chroma:
         settings = self._client.get_settings()
         return not settings.is_persistent and settings.chroma_server_host is None
 
-    def check(self, dimensions: int, sample: Entry | None) -> None:  # noqa: ARG002 - it gets our vectors
+    def check(self, dimensions: int, sample: StoreEntry | None) -> None:  # noqa: ARG002 - it gets our vectors
         with _translated(self.kind):
             found = self._records.get(limit=1, include=["embeddings"])["embeddings"]
         if len(found) and len(found[0]) != dimensions:
@@ -269,7 +269,7 @@ class _Chroma:
                 f"{dimensions}; make a collection for them"
             )
 
-    def put(self, entries: Sequence[Entry]) -> None:
+    def put(self, entries: Sequence[StoreEntry]) -> None:
         with _translated(self.kind):
             self._records.upsert(
                 ids=[entry.id for entry in entries],
@@ -332,7 +332,7 @@ class _Any:
     def private(self) -> bool:
         return isinstance(self._store, InMemoryVectorStore)
 
-    def check(self, dimensions: int, sample: Entry | None) -> None:
+    def check(self, dimensions: int, sample: StoreEntry | None) -> None:
         embeddings = self._store.embeddings
         if self._add is not None or sample is None or embeddings is None:
             return
@@ -348,7 +348,7 @@ class _Any:
                 f"the vector store {self.kind} embeds with another model than the memory; give both the same embeddings"
             )
 
-    def put(self, entries: Sequence[Entry]) -> None:
+    def put(self, entries: Sequence[StoreEntry]) -> None:
         ids = [entry.id for entry in entries]
         there = self.held(ids)
         with _translated(self.kind):
@@ -394,12 +394,12 @@ def _is_ours(metadata: Mapping[str, Any], database: str) -> bool:
     return metadata.get("database") == database and "pk" in metadata
 
 
-def _adder(store: VectorStore) -> Callable[[Sequence[Entry]], object] | None:
+def _adder(store: VectorStore) -> Callable[[Sequence[StoreEntry]], object] | None:
     """How a store takes ready vectors: `add_embeddings` comes with two signatures."""
     add = getattr(store, "add_embeddings", None)
     names = set() if add is None else set(inspect.signature(add).parameters)
 
-    def fields(entries: Sequence[Entry]) -> dict[str, Any]:
+    def fields(entries: Sequence[StoreEntry]) -> dict[str, Any]:
         return {"metadatas": [entry.metadata for entry in entries], "ids": [entry.id for entry in entries]}
 
     if add is not None and {"texts", "embeddings"} <= names:  # PGVector, PGVectorStore

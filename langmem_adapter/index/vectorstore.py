@@ -22,7 +22,7 @@ from langmem_adapter.index.base import Found, Verification
 from langmem_adapter.index.checks import check_dimensions, check_k, check_query
 from langmem_adapter.index.lock import ReadWriteLock
 from langmem_adapter.index.rows import as_batch, count
-from langmem_adapter.index.stores import Entry
+from langmem_adapter.index.stores import StoreEntry
 from langmem_adapter.index.truth import Best, compared_exactly, cosines, read, size
 from langmem_adapter.storage.feed import TEXTS, VECTORS, all_rows, birth
 from langmem_adapter.storage.tables import memories
@@ -130,7 +130,7 @@ class VectorStoreIndex:
         batch, database = as_batch(rows, self._dimensions), _mark(connection)
         there = [row for row in rows if row.embedding is not None]
         entries = [
-            Entry(memory_id(database, row.pk), row.pk, row.scope_id, row.seq, database, row.text, vector)
+            StoreEntry(memory_id(database, row.pk), row.pk, row.scope_id, row.seq, database, row.text, vector)
             for row, vector in zip(there, batch.vectors, strict=True)
         ]
         if entries and not self._same_model:
@@ -138,7 +138,7 @@ class VectorStoreIndex:
             self._same_model = True
         self._put(entries, [memory_id(database, pk) for pk in batch.gone.tolist()])
 
-    def _put(self, entries: Sequence[Entry], gone: Sequence[str]) -> None:
+    def _put(self, entries: Sequence[StoreEntry], gone: Sequence[str]) -> None:
         for start in range(0, len(entries), _PUT):
             with self._lock.writing():
                 self._store.put(entries[start : start + _PUT])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from langmem_adapter.arguments import bounded
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError, ModelReplyError
 from langmem_adapter.names import by_name, named_speaker, says_all
-from langmem_adapter.reasoning.base import KnownNames, Question
+from langmem_adapter.reasoning.base import ExtractInput, KnownNames
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.graph import ASSISTANT, SELF
@@ -213,7 +213,7 @@ class _Backfill:
         answered = asked.and_then(lambda extraction: self._written(found, question, extraction))
         return answered.or_else(partial(_failed, found)).then(lambda done: gone + done)
 
-    def _written(self, found: Sequence[Unread], question: Question, extraction: Extraction) -> Plan[BackfillReport]:
+    def _written(self, found: Sequence[Unread], question: ExtractInput, extraction: Extraction) -> Plan[BackfillReport]:
         stated, notes = _stated(found, question, extraction)
         works = [partial(self._say, memory, triples) for memory, triples in zip(found, stated, strict=True)]
         write = partial(self.database.write_each, works)
@@ -258,10 +258,10 @@ def _about(role: str | None) -> str:
 # ── asking ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _question(found: Sequence[Unread], names: KnownNames) -> Question:
+def _question(found: Sequence[Unread], names: KnownNames) -> ExtractInput:
     about = _about(found[0].role)
     turns = tuple(Turn(about, memory.text, _speaker(memory) or about, memory.since, dated=True) for memory in found)
-    return Question(turns, about, turns[-1].time.date(), graph=names, kept=True)
+    return ExtractInput(turns, about, turns[-1].time.date(), graph=names, kept=True)
 
 
 def _speaker(memory: Unread) -> str:
@@ -269,7 +269,7 @@ def _speaker(memory: Unread) -> str:
 
 
 def _stated(
-    found: Sequence[Unread], question: Question, extraction: Extraction
+    found: Sequence[Unread], question: ExtractInput, extraction: Extraction
 ) -> tuple[list[tuple[Triple, ...]], list[str]]:
     """What each memory states; two in the same words state the same, and a request to forget states nothing."""
     said: dict[tuple[str, str], dict[Triple, None]] = {}
@@ -284,7 +284,7 @@ def _stated(
     return [tuple(said.get((memory.text, _speaker(memory)), ())) for memory in found], notes
 
 
-def _placed(fact: Fact, question: Question) -> bool:
+def _placed(fact: Fact, question: ExtractInput) -> bool:
     """Whether a fact is known to be of its turn: what belongs to a whole conversation has all of it as its context."""
     return question.turns[fact.turn].text.startswith(fact.context)
 

@@ -20,7 +20,7 @@ from langmem_adapter.names import keys_in, owner_key
 from langmem_adapter.records.graph import ASSISTANT, SELF
 from langmem_adapter.storage.graph.people import People, with_keys
 from langmem_adapter.storage.graph.tables import relation_memories, relations
-from langmem_adapter.storage.prepared import Prepared, any_of
+from langmem_adapter.storage.prepared_statements import Prepared, any_of
 from langmem_adapter.storage.tables import memories, scopes
 
 if TYPE_CHECKING:

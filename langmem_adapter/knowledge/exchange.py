@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from langmem_adapter.arguments import scope_if_given
 from langmem_adapter.errors import MissingDependencyError
+from langmem_adapter.knowledge.arguments import moment, when_of
 from langmem_adapter.knowledge.edges import parts
 from langmem_adapter.knowledge.export import ENDINGS, ExportFormat, written
 from langmem_adapter.knowledge.files import format_of, reading, writing
-from langmem_adapter.knowledge.given import moment, when_of
 from langmem_adapter.knowledge.imports import take_in
 from langmem_adapter.knowledge.triples import LINE_ENDINGS, LineFormat, told_in
 from langmem_adapter.records.graph import Entity
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.knowledge.export import ExportReport
     from langmem_adapter.knowledge.files import File
-    from langmem_adapter.knowledge.imports import ImportReport, Refused
+    from langmem_adapter.knowledge.imports import ImportReport, RefusedRow
     from langmem_adapter.storage.database import Database
     from langmem_adapter.storage.ledger import Ledger
 
@@ -102,7 +102,7 @@ class Exchange:
         user_id: str | None = None,
         agent_id: str | None = None,
         run_id: str | None = None,
-        refused: Callable[[Refused], object] | None = None,
+        refused: Callable[[RefusedRow], object] | None = None,
         progress: Callable[[int], object] | None = None,
     ) -> Plan[ImportReport]:
         """Take relations in from a file: what `export` wrote, or triples of your own; they stand as those written by hand do.

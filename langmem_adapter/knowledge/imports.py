@@ -1,7 +1,7 @@
 """Relations from elsewhere (a file, another graph), taken in batch by batch, with a report of what was not.
 
 Whoever reads them gives each as `Told`: where it stands there, and the relation with the scope it shall have, or why it is none
-(`Refused`), or that nobody believes it there any more (`Past`).
+(`RefusedRow`), or that nobody believes it there any more (`PastRelation`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.storage.ledger import Ledger
 
-__all__ = ["ImportReport", "Past", "Refused", "Stated", "Told", "take_in"]
+__all__ = ["ImportReport", "PastRelation", "RefusedRow", "Stated", "Told", "take_in"]
 
 _BATCH: Final = 500
 """Relations of one transaction: others wait for it."""
@@ -45,7 +45,7 @@ class Stated:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedRow:
     """Something that is no relation, or none that may be taken in.
 
     Attributes:
@@ -60,7 +60,7 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class PastRelation:
     """A relation that nobody believes any more where it is told.
 
     Attributes:
@@ -70,7 +70,7 @@ class Past:
     where: str
 
 
-Told: TypeAlias = Stated | Refused | Past
+Told: TypeAlias = Stated | RefusedRow | PastRelation
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +94,14 @@ class ImportReport:
     known: int = 0
     past: int = 0
     refused: int = 0
-    refusals: tuple[Refused, ...] = ()
+    refusals: tuple[RefusedRow, ...] = ()
 
 
 def take_in(
     ledger: Ledger,
     told: Iterable[Told],
     *,
-    refused: Callable[[Refused], object] | None = None,
+    refused: Callable[[RefusedRow], object] | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> ImportReport:
     """Take relations in, 500 of them in one transaction, so that however many are told, only these are held.
@@ -115,11 +115,11 @@ def take_in(
         refused: Gets each that is refused, as it comes.
         progress: Gets the number of those that were read, after each transaction.
     """
-    counts, refusals, source = Counter[str](), list[Refused](), iter(told)
+    counts, refusals, source = Counter[str](), list[RefusedRow](), iter(told)
     while batch := list(islice(source, _BATCH)):
         for became, each in _taken(ledger, batch):
             counts[became] += 1
-            if isinstance(each, Refused):
+            if isinstance(each, RefusedRow):
                 refusals.extend([each] if len(refusals) < _LISTED else [])
                 if refused is not None:
                     refused(each)
@@ -135,7 +135,7 @@ def _taken(ledger: Ledger, batch: Sequence[Told]) -> Iterator[tuple[str, Told]]:
         if isinstance(each, Stated):
             stated[each.scope].append(each)
         else:
-            yield "past" if isinstance(each, Past) else "refused", each
+            yield "past" if isinstance(each, PastRelation) else "refused", each
     for scope, some in stated.items():
         for each, became in zip(some, ledger.take_in(scope, [one.triple for one in some]), strict=True):
-            yield ("refused", Refused(each.where, each.begins, _ONE)) if became == "same" else (became, each)
+            yield ("refused", RefusedRow(each.where, each.begins, _ONE)) if became == "same" else (became, each)

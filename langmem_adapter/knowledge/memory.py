@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from langmem_adapter.arguments import flag, scope_if_given
 from langmem_adapter.knowledge.backfill import Backfilling
 from langmem_adapter.knowledge.exchange import Exchange
-from langmem_adapter.knowledge.reading import Reading
-from langmem_adapter.knowledge.suggesting import Suggesting
-from langmem_adapter.knowledge.writing import Writing
+from langmem_adapter.knowledge.reads import GraphReads
+from langmem_adapter.knowledge.suggestions import Suggesting
+from langmem_adapter.knowledge.writes import GraphWrites
 
 if TYPE_CHECKING:
     from neo4j import Driver
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["GraphMemory"]
 
 
-class GraphMemory(Writing, Reading, Exchange, Backfilling, Suggesting):
+class GraphMemory(GraphWrites, GraphReads, Exchange, Backfilling, Suggesting):
     """The knowledge graph beside the memories: who and what there is, and how one is related to the other, since when.
 
     Users get it as `Memory.graph`. With `Memory(graph=True)` every `add` writes into it what its facts say; everything can be

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from langmem_adapter.arguments import bounded
 from langmem_adapter.errors import InvalidInputError, ScopeError
-from langmem_adapter.knowledge.given import confidence_of, moment, name_of, relation_of, type_of
-from langmem_adapter.knowledge.imports import Past, Refused, Stated
+from langmem_adapter.knowledge.arguments import confidence_of, moment, name_of, relation_of, type_of
+from langmem_adapter.knowledge.imports import PastRelation, RefusedRow, Stated
 from langmem_adapter.records.cells import plain
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.graph import Triple
@@ -101,7 +101,7 @@ def _objects(stream: IO[bytes] | IO[str], within: Scope | None) -> Iterator[Told
     for number, line in _raw(stream):
         where = f"line {number}"
         if line is None:
-            yield Refused(where, "", _TOO_LONG)
+            yield RefusedRow(where, "", _TOO_LONG)
         elif line.strip():
             yield _object(where, line.strip(), within)
 
@@ -124,7 +124,7 @@ def _object(where: str, line: str, within: Scope | None) -> Told:
 
 
 def _rows(stream: IO[bytes] | IO[str], within: Scope | None) -> Iterator[Told]:
-    lost: list[Refused] = []
+    lost: list[RefusedRow] = []
     lines = _texts(stream, lost)
     header = next(lines, "")
     delimiter = max(_DELIMITERS, key=header.count)
@@ -136,7 +136,7 @@ def _rows(stream: IO[bytes] | IO[str], within: Scope | None) -> Iterator[Told]:
             row = next(reader, None)
             told = None if not row else _row(_place(begin, reader.line_num + 1), names, row, within)
         except csv.Error as error:
-            row, told = [], Refused(_place(begin, reader.line_num + 1), "", f"broken CSV: {error}")
+            row, told = [], RefusedRow(_place(begin, reader.line_num + 1), "", f"broken CSV: {error}")
         yield from lost
         lost.clear()
         if told is not None:
@@ -145,10 +145,10 @@ def _rows(stream: IO[bytes] | IO[str], within: Scope | None) -> Iterator[Told]:
             return
 
 
-def _texts(stream: IO[bytes] | IO[str], lost: list[Refused]) -> Iterator[str]:
+def _texts(stream: IO[bytes] | IO[str], lost: list[RefusedRow]) -> Iterator[str]:
     for number, line in _raw(stream):
         if line is None:
-            lost.append(Refused(f"line {number}", "", _TOO_LONG))
+            lost.append(RefusedRow(f"line {number}", "", _TOO_LONG))
         yield line or "\n"
 
 
@@ -194,8 +194,8 @@ def _unknown(names: list[str]) -> str:
     return f"{', '.join(map(quoted, names))} has no place in a relation; remove it, or use one of {', '.join(COLUMNS)}"
 
 
-def _refused(where: str, line: str, reason: str) -> Refused:
-    return Refused(where, _begins(line), reason)
+def _refused(where: str, line: str, reason: str) -> RefusedRow:
+    return RefusedRow(where, _begins(line), reason)
 
 
 def _begins(line: str) -> str:
@@ -208,7 +208,7 @@ def _begins(line: str) -> str:
 
 def _told(where: str, line: str, values: Mapping[str, Any], within: Scope | None) -> Told:
     if values.get("retired_at") is not None:
-        return Past(where)
+        return PastRelation(where)
     try:
         return Stated(where, _begins(line), _scope(values, within), _triple(values))
     except (InvalidInputError, ScopeError) as error:

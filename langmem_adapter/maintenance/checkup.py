@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter._version import DISTRIBUTION
 from langmem_adapter.embedding.static import is_installed
-from langmem_adapter.engine.modes import left_to_defaults
-from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import LangmemAdapterError
 from langmem_adapter.limits import asked_of, known_errors
 from langmem_adapter.maintenance.checks import Check, file_of, space, surroundings
+from langmem_adapter.memory.modes import left_to_defaults
+from langmem_adapter.memory.parts import engine_of
 from langmem_adapter.pipeline.run import run_of
 from langmem_adapter.storage import meta, moments, tables
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from langmem_adapter.engine.wiring import Engine
     from langmem_adapter.index.base import VectorFeed, Verification
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
+    from langmem_adapter.memory.parts import Parts
     from langmem_adapter.settings import Settings
     from langmem_adapter.storage.database import Database
 
@@ -149,7 +149,7 @@ def _failed(name: str, error: BaseException) -> Check:
     return Check(name, "FAIL", f"{asked_of(error)} gave no answer ({type(error).__name__})", cause="unreachable")
 
 
-def _data(engine: Engine) -> Iterator[Check]:
+def _data(engine: Parts) -> Iterator[Check]:
     path = engine.database.path
     if path is not None:
         yield space(path)

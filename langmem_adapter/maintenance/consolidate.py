@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import ConflictError, MemoryNotFoundError
+from langmem_adapter.memory.parts import engine_of
 from langmem_adapter.names import entity_key, named_speaker
-from langmem_adapter.reasoning.base import Answer, Comparison, Known, Verdict
+from langmem_adapter.reasoning.base import Comparison, DecideOutput, KnownMemory, Verdict
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.work import FORGET, Change, Decision, Fact
 from langmem_adapter.storage import memories
@@ -23,7 +23,7 @@ from langmem_adapter.storage.writes import Write
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
     from langmem_adapter.records.results import MemoryItem
     from langmem_adapter.records.scope import Scope
 
@@ -155,11 +155,11 @@ class Tidier:
             numbers = memories.sequence_numbers(connection, ids)
             return {each: _Seen(memories.get(connection, each), seq) for each, seq in numbers.items()}
 
-    def _judge(self, item: MemoryItem, older: Sequence[_Seen]) -> Answer:
+    def _judge(self, item: MemoryItem, older: Sequence[_Seen]) -> DecideOutput:
         for number, each in enumerate(older):
             if each.item.hash == item.hash:
-                return Answer((Verdict("NONE", item.text, "the same words as an older memory", 0, number),))
-        known = tuple(Known(number, each.shown) for number, each in enumerate(older))
+                return DecideOutput((Verdict("NONE", item.text, "the same words as an older memory", 0, number),))
+        known = tuple(KnownMemory(number, each.shown) for number, each in enumerate(older))
         comparison = Comparison((Fact(item.text, 0),), known)
         return self._engine.reasoner.decide.invoke(comparison, {"run_name": "memory.consolidate"})
 

@@ -14,7 +14,7 @@ from langmem_adapter.limits import known_errors
 from langmem_adapter.mirror import rows
 from langmem_adapter.mirror.bolt import opened, place_of
 from langmem_adapter.mirror.dialects import Dialect
-from langmem_adapter.mirror.rows import Batch
+from langmem_adapter.mirror.rows import MirrorBatch
 from langmem_adapter.mirror.target import Mark, Overtaken, Server, Target
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.storage import feed, follow
@@ -233,9 +233,9 @@ class _Run:
                 return mark
         self.report = replace(self.report, rebuilt=True)
         self.target.prepare()
-        return self._write(mark, self.start, Batch())
+        return self._write(mark, self.start, MirrorBatch())
 
-    def _write(self, was: Mark | None, now: Mark, batch: Batch) -> Mark:
+    def _write(self, was: Mark | None, now: Mark, batch: MirrorBatch) -> Mark:
         batch = self._embedded(batch)
         self.target.write(was, now, batch)
         self.report = replace(
@@ -246,7 +246,7 @@ class _Run:
         )
         return now
 
-    def _embedded(self, batch: Batch) -> Batch:
+    def _embedded(self, batch: MirrorBatch) -> MirrorBatch:
         if self.embedder is None or not batch.nodes:
             return batch
         vectors = self.embedder.vectors([node["properties"]["name"] for node in batch.nodes])
@@ -275,7 +275,7 @@ class _Run:
         now = mark.moved("clear", 0)
         if self.target.clear(mark, now):
             return now
-        return self._write(now, now.moved("entities", 0), Batch())
+        return self._write(now, now.moved("entities", 0), MirrorBatch())
 
     # ── following ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -288,10 +288,10 @@ class _Run:
             if batch.any:
                 mark = self._write(mark, now, batch)
         if now is not mark:
-            self._write(mark, now, Batch())
+            self._write(mark, now, MirrorBatch())
         return now.applied
 
-    def _next(self, cursor: follow.Cursor) -> tuple[follow.Named, Batch] | None:
+    def _next(self, cursor: follow.Cursor) -> tuple[follow.NamedRows, MirrorBatch] | None:
         with self.database.read() as connection:
             named = follow.named(connection, cursor, _SPACES, _CHANGES)
             return None if named is None else (named, rows.batch_of(connection, self.scope, named.rows))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from langmem_adapter.records.graph import Relation
     from langmem_adapter.records.scope import Scope
 
-__all__ = ["Batch", "after", "batch_of", "progress"]
+__all__ = ["MirrorBatch", "after", "batch_of", "progress"]
 
 Properties: TypeAlias = dict[str, Any]
 _EVER: Final = reads.When(history=True)
@@ -31,7 +31,7 @@ _TOLD: Final = tuple("id valid_from valid_to recorded_at retired_at mentions con
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class MirrorBatch:
     """What one transaction of the target writes.
 
     Attributes:
@@ -55,7 +55,7 @@ class Batch:
         return sum(map(len, self.relations.values()))
 
 
-def batch_of(connection: Connection, scope: Scope | None, named: Mapping[str, Sequence[int]]) -> Batch:
+def batch_of(connection: Connection, scope: Scope | None, named: Mapping[str, Sequence[int]]) -> MirrorBatch:
     """The rows that some changes name, as they now stand.
 
     Every row of a relation is given anew with the one that is named: which memories say it is told of all of them.
@@ -68,22 +68,24 @@ def batch_of(connection: Connection, scope: Scope | None, named: Mapping[str, Se
     pks, tied = named.get(ENTITIES, ()), named.get(RELATIONS, ())
     there = set(connection.execute(select(entities.c.pk).where(entities.c.pk.in_(pks))).scalars())
     ids = select(relations.c.id).where(relations.c.pk.in_(tied))
-    return Batch(
+    return MirrorBatch(
         _nodes(connection, entities.c.pk.in_(pks), _inside(scope)),
         _ties(connection, relations.c.id.in_(ids), _inside(scope)),
         [pk for pk in pks if pk not in there],
     )
 
 
-def after(connection: Connection, scope: Scope | None, space: str, pk: int, most: int) -> tuple[Batch, int | None]:
+def after(
+    connection: Connection, scope: Scope | None, space: str, pk: int, most: int
+) -> tuple[MirrorBatch, int | None]:
     """The next rows of a space, by pk, and the last of these pks; `None` where there are no more."""
     kept = _KEPT[space]
     query = select(kept.c.pk).join(scopes, kept.c.scope_id == scopes.c.id).where(kept.c.pk > pk, _inside(scope))
     pks = connection.execute(query.order_by(kept.c.pk).limit(most)).scalars().all()
     of_them, last = kept.c.pk.in_(pks), pks[-1] if pks else None
     if space == ENTITIES:
-        return Batch(nodes=_nodes(connection, of_them, true())), last
-    return Batch(relations=_ties(connection, of_them, true())), last
+        return MirrorBatch(nodes=_nodes(connection, of_them, true())), last
+    return MirrorBatch(relations=_ties(connection, of_them, true())), last
 
 
 def progress(connection: Connection, scope: Scope | None, space: str, pk: int) -> tuple[int, int]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from neo4j import Driver, ManagedTransaction, Session
 
     from langmem_adapter.mirror.dialects import Dialect
-    from langmem_adapter.mirror.rows import Batch
+    from langmem_adapter.mirror.rows import MirrorBatch
 
 __all__ = ["Mark", "Overtaken", "Phase", "Server", "Target"]
 
@@ -121,7 +121,7 @@ class Target:
             found = session.execute_read(lambda work: work.run(self._say.read, key=self._key).single())
         return None if found is None else _mark_of(found["mark"])
 
-    def write(self, was: Mark | None, now: Mark, batch: Batch) -> None:
+    def write(self, was: Mark | None, now: Mark, batch: MirrorBatch) -> None:
         """Write a batch and move the mark, in one transaction.
 
         Args:
@@ -183,7 +183,7 @@ class Target:
         ):
             yield session
 
-    def _put(self, work: ManagedTransaction, batch: Batch) -> None:
+    def _put(self, work: ManagedTransaction, batch: MirrorBatch) -> None:
         for pks in _chunks(batch.gone):
             work.run(self._say.gone, lineage=self._lineage, pks=pks).consume()
         for rows in _chunks(batch.nodes):

@@ -15,7 +15,7 @@ from langmem_adapter.pipeline.queue import InQueue, Queue, queue_of
 from langmem_adapter.pipeline.retries import RETRIES
 from langmem_adapter.pipeline.retrieve import retrieve_stage
 from langmem_adapter.pipeline.review import review as review_of
-from langmem_adapter.pipeline.served import Served, begins, goes_on
+from langmem_adapter.pipeline.scope_check import ScopeCheck, begins, goes_on
 from langmem_adapter.pipeline.stage import AskingStage
 from langmem_adapter.pipeline.state import PipelineInput, PipelineOutput, PipelineState
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from langmem_adapter.search.searcher import Searcher
     from langmem_adapter.storage.ledger import Ledger
 
-__all__ = ["Parts", "build_pipeline"]
+__all__ = ["Dependencies", "build_pipeline"]
 
 _DESTINATIONS: Final = {"extract": ("retrieve", "decide"), "apply": ("retrieve", END)}  # of those that choose their own
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class Dependencies:
     """What the stages work with; they do not know `Memory`.
 
     Attributes:
@@ -70,7 +70,7 @@ class Parts:
 
 
 def build_pipeline(
-    parts: Parts,
+    parts: Dependencies,
     *,
     review: bool = False,
     dry: bool = False,
@@ -96,7 +96,7 @@ def build_pipeline(
         parts = replace(parts, lease=0)
     queue = Queue() if dry or review else queue_of(parts.ledger.database)
     for name, stage in _stages(parts, queue, dry=dry, review=review).items():
-        node = Served(stage, begins if name == "parse" else goes_on) if served else stage
+        node = ScopeCheck(stage, begins if name == "parse" else goes_on) if served else stage
         graph.add_node(name, node, retry_policy=RETRIES, destinations=_DESTINATIONS.get(name))
     graph.add_edge(START, "parse")
     graph.add_edge("parse", "extract")
@@ -110,7 +110,7 @@ def build_pipeline(
     return compiled.with_config(recursion_limit=10 + 4 * parts.attempts)
 
 
-def _stages(parts: Parts, queue: Queue, *, dry: bool, review: bool) -> dict[str, Runnable[PipelineState, Step]]:
+def _stages(parts: Dependencies, queue: Queue, *, dry: bool, review: bool) -> dict[str, Runnable[PipelineState, Step]]:
     """What the graph consists of, by name."""
     stages: dict[str, Runnable[PipelineState, Step]] = {
         "parse": parse_stage(parts.describer, parts.longest),
@@ -130,7 +130,7 @@ def _stages(parts: Parts, queue: Queue, *, dry: bool, review: bool) -> dict[str,
     return stages
 
 
-def _apply(parts: Parts) -> WorkingStage:
+def _apply(parts: Dependencies) -> WorkingStage:
     return apply_stage(
         parts.ledger,
         parts.embedder,

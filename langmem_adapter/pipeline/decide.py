@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from langmem_adapter.arguments import parse_time
 from langmem_adapter.names import by_name, entity_key
-from langmem_adapter.pipeline.around import around
 from langmem_adapter.pipeline.clock import finished
 from langmem_adapter.pipeline.dates import SAID_LATER, Placed, in_course, older, time_of
 from langmem_adapter.pipeline.speakers import said
 from langmem_adapter.pipeline.stage import Ask, AskingStage, Update
-from langmem_adapter.reasoning.base import Answer, Comparison, Known, Reasoner, Verdict
+from langmem_adapter.pipeline.surroundings import around
+from langmem_adapter.reasoning.base import Comparison, DecideOutput, KnownMemory, Reasoner, Verdict
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.work import FORGET, PROCEDURAL, UNCLEAR, Decision, Event, Fact, Turn
 from langmem_adapter.text import text_hash
@@ -165,14 +165,14 @@ def _ask(at: _Round) -> Ask:
     comparison = at.compared(
         facts=tuple(at.dated(place) if told else at.facts[place] for place in now),
         known=tuple(
-            Known(number, memory.text, memory.speaker, memory.date if told else "")
+            KnownMemory(number, memory.text, memory.speaker, memory.date if told else "")
             for number, memory in enumerate(shown)
         ),
     )
     return at.ask([comparison], partial(_judged, at, shown))
 
 
-def _judged(at: _Round, shown: Sequence[_Shown], answers: Sequence[Answer]) -> Update | Ask:
+def _judged(at: _Round, shown: Sequence[_Shown], answers: Sequence[DecideOutput]) -> Update | Ask:
     (answer,) = answers
     verdicts = [
         (replace(v, fact=at.open[v.fact]), None if v.number is None else shown[v.number]) for v in answer.verdicts

@@ -19,7 +19,7 @@ from langmem_adapter.names import with_speaker
 from langmem_adapter.pipeline.clock import finished
 from langmem_adapter.pipeline.stage import Ask, AskingStage, Step
 from langmem_adapter.pipeline.state import PipelineState, scope_of
-from langmem_adapter.reasoning.base import Extraction, KnownNames, Question, Reasoner
+from langmem_adapter.reasoning.base import ExtractInput, Extraction, KnownNames, Reasoner
 from langmem_adapter.records.cost import Usage, fitting
 from langmem_adapter.records.work import PROCEDURAL, Fact, Turn
 from langmem_adapter.storage.graph.known_names import known_names
@@ -143,10 +143,10 @@ def _earlier(state: PipelineState) -> Mapping[int, list[Turn]]:
 
 def _question(
     state: PipelineState, turns: Sequence[Turn], before: Mapping[int, list[Turn]], item: Sequence[int], about: str
-) -> Question:
+) -> ExtractInput:
     told = tuple(turns[place] for place in item)
     earlier = tuple(before.get(told[0].item, ()))
-    return Question(told, about, told[-1].time.date(), state["task"]["prompt"], before=earlier)
+    return ExtractInput(told, about, told[-1].time.date(), state["task"]["prompt"], before=earlier)
 
 
 def _collected(

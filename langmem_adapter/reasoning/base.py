@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from langmem_adapter.twins import Plan
 
 __all__ = [
-    "Answer",
     "Comparison",
+    "DecideOutput",
     "Describer",
     "Description",
+    "ExtractInput",
     "Extraction",
-    "Known",
+    "KnownMemory",
     "KnownNames",
     "Passage",
-    "Question",
     "Reasoner",
     "Summarizer",
     "Verdict",
@@ -53,7 +53,7 @@ class KnownNames:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ExtractInput:
     """What is worth remembering in these turns?
 
     Attributes:
@@ -88,7 +88,7 @@ class Extraction:
     """The facts found, in the order of the conversation, in its language.
 
     Attributes:
-        facts: Each names the turn that it came from, as an index into `Question.turns`; with `Question.graph` each carries
+        facts: Each names the turn it came from, as an index into `ExtractInput.turns`; with `ExtractInput.graph` it carries
             the relations that it states.
         usage: Model calls and tokens.
         notes: What was seen and not used, in words.
@@ -100,7 +100,7 @@ class Extraction:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownMemory:
     """A memory as a reasoner may see it.
 
     Attributes:
@@ -127,7 +127,7 @@ class Comparison:
     """
 
     facts: tuple[Fact, ...]
-    known: tuple[Known, ...]
+    known: tuple[KnownMemory, ...]
     graph: bool = False
 
 
@@ -153,7 +153,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class DecideOutput:
     """What becomes of the facts.
 
     Every fact has at least one verdict (a contradiction may take two: DELETE of the old, ADD of the new). No memory is
@@ -278,7 +278,7 @@ class Reasoner(Protocol):
         """Who sums up conversations."""
 
     @property
-    def record(self) -> Runnable[Question, Extraction]:
+    def record(self) -> Runnable[ExtractInput, Extraction]:
         """Turns to one step-by-step record of what was done (procedural memory, seed 004 §1.3), as a single fact.
 
         Raises:
@@ -286,7 +286,7 @@ class Reasoner(Protocol):
         """
 
     @property
-    def extract(self) -> Runnable[Question, Extraction]:
+    def extract(self) -> Runnable[ExtractInput, Extraction]:
         """Turns to facts.
 
         Raises:
@@ -294,7 +294,7 @@ class Reasoner(Protocol):
         """
 
     @property
-    def decide(self) -> Runnable[Comparison, Answer]:
+    def decide(self) -> Runnable[Comparison, DecideOutput]:
         """Facts and known memories to verdicts.
 
         Raises:

@@ -27,7 +27,7 @@ from langmem_adapter.text import is_cjk, text_hash
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from langmem_adapter.reasoning.base import Question
+    from langmem_adapter.reasoning.base import ExtractInput
     from langmem_adapter.reasoning.replies import FactItem, FactsReply
     from langmem_adapter.records.graph import Triple
 
@@ -40,12 +40,12 @@ _REPR: Final = reprlib.Repr()
 _REPR.maxlevel, _REPR.maxdict, _REPR.maxstring = 2, 8, 60
 
 
-def sources(question: Question) -> list[int]:
+def sources(question: ExtractInput) -> list[int]:
     """The places of the turns that facts may come from."""
     return [place for place, turn in enumerate(question.turns) if question.is_source(turn)]
 
 
-def facts_of(question: Question, reply: FactsReply, before: Extraction | None) -> tuple[Extraction, Sequence[str]]:
+def facts_of(question: ExtractInput, reply: FactsReply, before: Extraction | None) -> tuple[Extraction, Sequence[str]]:
     """What a reply says, and what is wrong with its turns and relations; that is left out, with a note.
 
     Args:
@@ -61,7 +61,7 @@ def facts_of(question: Question, reply: FactsReply, before: Extraction | None) -
 class _Reading:
     """One reply while it is read."""
 
-    def __init__(self, reply: FactsReply, question: Question) -> None:
+    def __init__(self, reply: FactsReply, question: ExtractInput) -> None:
         self._reply = reply
         self._question = question
         self._sources = sources(question)

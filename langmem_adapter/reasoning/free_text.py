@@ -15,8 +15,8 @@ from langmem_adapter.records.checks import check_text
 from langmem_adapter.records.work import Fact
 
 if TYPE_CHECKING:
-    from langmem_adapter.reasoning.base import Question
-    from langmem_adapter.reasoning.structured import Channel
+    from langmem_adapter.reasoning.base import ExtractInput
+    from langmem_adapter.reasoning.structured_output import Channel
     from langmem_adapter.twins import Plan
 
 __all__ = ["description", "plain_text", "record"]
@@ -25,7 +25,7 @@ _FENCE: Final = re.compile(r"\A\s*```[\w-]*[ \t]*\n(.*?)\n?[ \t]*```\s*\Z", re.D
 _THOUGHT: Final = re.compile(r"<think>.*?</think>", re.DOTALL | re.IGNORECASE)
 
 
-def record(channel: Channel, question: Question) -> Plan[Extraction]:
+def record(channel: Channel, question: ExtractInput) -> Plan[Extraction]:
     """Turns to one step-by-step record, as a single verbatim fact; `ModelReplyError` where the model writes nothing."""
     messages = record_messages(question)
 

@@ -10,13 +10,13 @@ from langchain_core.language_models.chat_models import BaseChatModel
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.limits import Limits, model_name
-from langmem_adapter.reasoning.base import Answer, Comparison, Extraction, Question
+from langmem_adapter.reasoning.base import Comparison, DecideOutput, ExtractInput, Extraction
 from langmem_adapter.reasoning.facts import facts_of, sources
 from langmem_adapter.reasoning.free_text import description, record
 from langmem_adapter.reasoning.prompts import comparison_messages, extraction_messages
 from langmem_adapter.reasoning.replies import DecisionReply, FactsReply, GraphDecisionReply, GraphReply
 from langmem_adapter.reasoning.runs import comparing, describing, finding
-from langmem_adapter.reasoning.structured import Channel, structured
+from langmem_adapter.reasoning.structured_output import Channel, structured
 from langmem_adapter.reasoning.summaries import LLMSummarizer
 from langmem_adapter.reasoning.verdicts import additions, verdicts_of
 from langmem_adapter.records.checks import check_text
@@ -73,7 +73,7 @@ class LLMReasoner:
         self.summarizer: Final = LLMSummarizer(self._channel)
         self.describe: Final = describing(partial(description, self._channel), "describe image")
 
-    def _find(self, question: Question) -> Plan[Extraction]:
+    def _find(self, question: ExtractInput) -> Plan[Extraction]:
         if not sources(question):
             return Plan.known(Extraction(()))
         schema = FactsReply if question.graph is None else GraphReply
@@ -81,13 +81,13 @@ class LLMReasoner:
         asked = structured(self._channel, schema, partial(facts_of, question), messages)
         return asked.then(lambda reply: replace(reply[0], usage=reply[1]))
 
-    def _compare(self, comparison: Comparison) -> Plan[Answer]:
+    def _compare(self, comparison: Comparison) -> Plan[DecideOutput]:
         if not comparison.known or not comparison.facts:
-            return Plan.known(Answer(additions(comparison)))
+            return Plan.known(DecideOutput(additions(comparison)))
         schema = GraphDecisionReply if comparison.graph else DecisionReply
         messages = comparison_messages(comparison, self._update_prompt)
         asked = structured(self._channel, schema, partial(verdicts_of, comparison), messages)
-        return asked.then(lambda reply: Answer(*reply))
+        return asked.then(lambda reply: DecideOutput(*reply))
 
 
 def _checked(prompt: str | None, name: str) -> str | None:

@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 
 from langmem_adapter.reasoning.json_text import DeclinedError, UnusableReplyError, decoded, json_values
 from langmem_adapter.reasoning.replies import ReplyModel
-from langmem_adapter.records.cost import Call, Usage
+from langmem_adapter.records.cost import ModelCall, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,7 @@ def usage_of(task: str, messages: Sequence[BaseMessage], reply: BaseMessage) -> 
     """What one call cost, as far as the model told, and what was said on both sides."""
     tokens: Any = (reply.usage_metadata if isinstance(reply, AIMessage) else None) or {}
     said = full_text(reply).encode(errors="replace").decode().replace("\x00", "?")  # for a trace, as databases keep it
-    call = Call(task, tuple((message.type, message.text) for message in messages), said)
+    call = ModelCall(task, tuple((message.type, message.text) for message in messages), said)
     return Usage(1, tokens.get("input_tokens", 0), tokens.get("output_tokens", 0), calls=(call,))
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import date
 
-    from langmem_adapter.reasoning.base import Comparison, Known, Passage, Question
+    from langmem_adapter.reasoning.base import Comparison, ExtractInput, KnownMemory, Passage
     from langmem_adapter.records.graph import Triple
     from langmem_adapter.records.work import Fact, Turn
 
@@ -121,7 +121,7 @@ _REWRITE_FORM: Final = "Reply with the sentence alone."
 
 
 def extraction_messages(
-    question: Question, theirs: str | None = None, *, relations: str | None = None
+    question: ExtractInput, theirs: str | None = None, *, relations: str | None = None
 ) -> list[BaseMessage]:
     """The request for facts, and for the relations that they state where the question brings a graph.
 
@@ -172,7 +172,7 @@ def comparison_messages(comparison: Comparison, theirs: str | None = None) -> li
     return _request(theirs or instructions("decide"), lead, data, form)
 
 
-def record_messages(question: Question) -> list[BaseMessage]:
+def record_messages(question: ExtractInput) -> list[BaseMessage]:
     """The request for a step-by-step record of a conversation.
 
     Args:
@@ -239,7 +239,7 @@ def _day(day: date, name: str) -> dict[str, str]:
     return {name: day.isoformat(), "weekday": _DAYS[day.weekday()]}
 
 
-def _known_names(question: Question) -> dict[str, Any]:
+def _known_names(question: ExtractInput) -> dict[str, Any]:
     if question.graph is None:
         return {}
     return {
@@ -248,7 +248,7 @@ def _known_names(question: Question) -> dict[str, Any]:
     }
 
 
-def _turn(turn: Turn, question: Question) -> dict[str, str]:
+def _turn(turn: Turn, question: ExtractInput) -> dict[str, str]:
     told = {"role": turn.role}
     if turn.actor and turn.actor != turn.role:
         told["name"] = turn.actor
@@ -256,12 +256,12 @@ def _turn(turn: Turn, question: Question) -> dict[str, str]:
     return {**told, **(_day(day, "date") if day != question.today else {}), "text": turn.text}
 
 
-def _beside(question: Question) -> dict[str, Any]:
+def _beside(question: ExtractInput) -> dict[str, Any]:
     beside = {"before": [_turn(turn, question) for turn in question.before], "known": list(question.known)}
     return {name: told for name, told in beside.items() if told}
 
 
-def _step(turn: Turn, question: Question) -> dict[str, Any]:
+def _step(turn: Turn, question: ExtractInput) -> dict[str, Any]:
     step: dict[str, Any] = {**_turn(turn, question)}
     if turn.calls:
         step["calls"] = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in turn.calls]
@@ -270,7 +270,7 @@ def _step(turn: Turn, question: Question) -> dict[str, Any]:
     return {**step, "status": "error"} if turn.failed else step
 
 
-def _memory(known: Known) -> dict[str, str]:
+def _memory(known: KnownMemory) -> dict[str, str]:
     return {"id": str(known.number), "text": known.text, **_given(known)}
 
 
@@ -283,7 +283,7 @@ def _numbered(number: int, fact: Fact, *, graph: bool) -> dict[str, Any]:
     }
 
 
-def _given(told: Fact | Known) -> dict[str, str]:
+def _given(told: Fact | KnownMemory) -> dict[str, str]:
     return {name: each for name in ("date", "speaker") if (each := getattr(told, name))}
 
 

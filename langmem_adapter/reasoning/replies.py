@@ -16,8 +16,8 @@ from langmem_adapter.records.checks import check_text
 from langmem_adapter.records.work import Event
 
 __all__ = [
+    "DecisionLine",
     "DecisionReply",
-    "Entry",
     "FactItem",
     "FactsReply",
     "GraphDecisionReply",
@@ -215,7 +215,7 @@ class GraphReply(FactsReply):
     relations: Any = None
 
 
-class Entry(BaseModel):
+class DecisionLine(BaseModel):
     """One line of a decision.
 
     Attributes:
@@ -248,7 +248,7 @@ class DecisionReply(ReplyModel):
     root: ClassVar[str] = "memory"
     wire: ClassVar[dict[str, Any]] = _reply(name, _ENTRIES, root, _ENTRY)
 
-    memory: Annotated[list[Entry], BeforeValidator(_list), Field(max_length=6_000)]
+    memory: Annotated[list[DecisionLine], BeforeValidator(_list), Field(max_length=6_000)]
 
 
 class GraphDecisionReply(DecisionReply):

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from langchain_core.runnables import Runnable
 
-    from langmem_adapter.reasoning.base import Answer, Comparison, Description, Extraction, Question
+    from langmem_adapter.reasoning.base import Comparison, DecideOutput, Description, ExtractInput, Extraction
     from langmem_adapter.records.work import Fact, Turn
     from langmem_adapter.twins import Plan
 
@@ -20,12 +20,12 @@ __all__ = ["comparing", "describing", "finding"]
 _LONGEST: Final = 100
 
 
-def finding(plan: Callable[[Question], Plan[Extraction]], name: str) -> Runnable[Question, Extraction]:
+def finding(plan: Callable[[ExtractInput], Plan[Extraction]], name: str) -> Runnable[ExtractInput, Extraction]:
     """Turns to facts, or to a record, by a plan; the run is called *name*."""
     return OneRun(plan, name, inputs=_question, shown=_extraction)
 
 
-def comparing(plan: Callable[[Comparison], Plan[Answer]], name: str) -> Runnable[Comparison, Answer]:
+def comparing(plan: Callable[[Comparison], Plan[DecideOutput]], name: str) -> Runnable[Comparison, DecideOutput]:
     """Facts and known memories to verdicts; as `finding` does it."""
     return OneRun(plan, name, inputs=_comparison, shown=_answer)
 
@@ -35,7 +35,7 @@ def describing(plan: Callable[[dict[str, Any]], Plan[Description]], name: str) -
     return OneRun(plan, name, inputs=_image, shown=lambda words: {"text": words.text})
 
 
-def _question(question: Question) -> dict[str, Any]:
+def _question(question: ExtractInput) -> dict[str, Any]:
     beside = {"before": [_turn(turn) for turn in question.before], "known": list(question.known)}
     shown = {name: texts for name, texts in beside.items() if texts}
     return {**shown, "turns": [_turn(turn) for turn in question.turns], "about": question.about}
@@ -66,6 +66,6 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _answer(answer: Answer) -> dict[str, Any]:
+def _answer(answer: DecideOutput) -> dict[str, Any]:
     names = ("fact", "event", "number", "text", "reason")
     return {"verdicts": [{name: getattr(verdict, name) for name in names} for verdict in answer.verdicts]}

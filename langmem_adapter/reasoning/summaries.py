@@ -10,7 +10,7 @@ from langmem_adapter.reasoning.free_text import plain_text
 from langmem_adapter.reasoning.messages import usage_of
 from langmem_adapter.reasoning.prompts import related_messages, rewrite_messages, summary_messages, title_messages
 from langmem_adapter.reasoning.replies import RelatedReply
-from langmem_adapter.reasoning.structured import structured
+from langmem_adapter.reasoning.structured_output import structured
 from langmem_adapter.tracing import stage
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from langchain_core.messages import BaseMessage
 
-    from langmem_adapter.reasoning.structured import Channel
+    from langmem_adapter.reasoning.structured_output import Channel
     from langmem_adapter.records.cost import Usage
     from langmem_adapter.twins import Plan
 

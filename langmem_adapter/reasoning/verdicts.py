@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from langmem_adapter.reasoning.base import Comparison
-    from langmem_adapter.reasoning.replies import DecisionReply, Entry
+    from langmem_adapter.reasoning.replies import DecisionLine, DecisionReply
     from langmem_adapter.records.graph import Triple
     from langmem_adapter.records.work import Event
 
@@ -75,7 +75,7 @@ class _Reading:
         self._problems: list[str] = []
         self._verdicts: dict[int, list[Verdict]] = defaultdict(list)
 
-    def take(self, entries: Sequence[Entry]) -> None:
+    def take(self, entries: Sequence[DecisionLine]) -> None:
         """Attribute every entry, those with a number first.
 
         Raises:
@@ -108,21 +108,21 @@ class _Reading:
 
     # ── is it possible at all ────────────────────────────────────────────────────────────────────────────────────────
 
-    def _distinct(self, entries: Sequence[Entry]) -> list[Entry]:
+    def _distinct(self, entries: Sequence[DecisionLine]) -> list[DecisionLine]:
         """The same change of the same memory said of several facts is made once, and the others find it made."""
-        seen: dict[tuple[object, ...], Entry] = {}
-        found: list[Entry] = []
+        seen: dict[tuple[object, ...], DecisionLine] = {}
+        found: list[DecisionLine] = []
         for entry in sorted(entries, key=self._rank):
             first = seen.setdefault(self._identity(entry), entry)
             if entry.event in {"UPDATE", "DELETE"} and entry.fact not in {None, first.fact}:
                 found.append(entry.model_copy(update={"event": "NONE", "text": ""}))
         return [*seen.values(), *found]
 
-    def _rank(self, entry: Entry) -> int:
+    def _rank(self, entry: DecisionLine) -> int:
         place = self._place(entry)
         return 2 if entry.fact is None else int(place is None or not self._is_wish(place))
 
-    def _identity(self, entry: Entry) -> tuple[object, ...]:
+    def _identity(self, entry: DecisionLine) -> tuple[object, ...]:
         place = self._place(entry)
         apart: int | str | None = None
         if entry.event == "NONE" or (entry.event == "ADD" and not entry.text):
@@ -131,8 +131,8 @@ class _Reading:
             apart = entity_key(self._facts[place].speaker)
         return entry.event, "" if entry.event == "ADD" else entry.id, text_hash(entry.text), apart
 
-    def _check(self, entries: Sequence[Entry]) -> None:
-        changed: dict[int, Entry] = {}
+    def _check(self, entries: Sequence[DecisionLine]) -> None:
+        changed: dict[int, DecisionLine] = {}
         for entry in entries:
             self._check_texts(entry)
             if entry.event in {"UPDATE", "DELETE"}:
@@ -142,7 +142,7 @@ class _Reading:
             if number is not None and number in changed and changed[number].event == "DELETE":
                 self._problems.append(f"the memory {number} is deleted and added again")
 
-    def _check_texts(self, entry: Entry) -> None:
+    def _check_texts(self, entry: DecisionLine) -> None:
         if entry.fact is not None and not 0 <= entry.fact < len(self._facts):
             self._problems.append(f"there is no fact {entry.fact}; they are numbered 0 to {len(self._facts) - 1}")
         if entry.text and is_echo(entry.text, self._said):
@@ -150,7 +150,7 @@ class _Reading:
         if entry.event == "ADD" and not entry.text and entry.fact is None:
             self._problems.append("an ADD has no text")
 
-    def _check_id(self, entry: Entry, changed: dict[int, Entry]) -> None:
+    def _check_id(self, entry: DecisionLine, changed: dict[int, DecisionLine]) -> None:
         number = self._number(entry)
         if number is None:
             self._problems.append(f"{entry.event} names the id {entry.id!r}, which is not among the memories")
@@ -160,7 +160,7 @@ class _Reading:
             changed[number] = entry
             self._check_change(entry, number)
 
-    def _check_change(self, entry: Entry, number: int) -> None:
+    def _check_change(self, entry: DecisionLine, number: int) -> None:
         if entry.event == "UPDATE" and not entry.text:
             self._problems.append(f"the UPDATE of memory {number} has no text")
         quoted = entry.old_memory or (entry.text if entry.event == "DELETE" else "")
@@ -170,19 +170,19 @@ class _Reading:
                 f"the {entry.event} of memory {number} quotes the text of memory {other}; which one is meant?"
             )
 
-    def _number(self, entry: Entry) -> int | None:
+    def _number(self, entry: DecisionLine) -> int | None:
         number = int(entry.id) if entry.id.isdecimal() else None
         return number if number in self._known else None
 
     # ── which fact does it answer ────────────────────────────────────────────────────────────────────────────────────
 
-    def _place(self, entry: Entry) -> int | None:
+    def _place(self, entry: DecisionLine) -> int | None:
         """The fact of its number, or else of its text."""
         same = self._hashes.index(hashed) if (hashed := text_hash(entry.text)) in self._hashes else None
         fact = same if entry.fact is None else entry.fact
         return fact if fact is not None and 0 <= fact < len(self._facts) else None
 
-    def _take_unnamed(self, entries: list[Entry]) -> None:
+    def _take_unnamed(self, entries: list[DecisionLine]) -> None:
         missing = self.missing()
         if len(entries) == len(missing) == 1:
             self._take(entries[0], missing[0])
@@ -190,7 +190,7 @@ class _Reading:
             named = _short(entries[0].text or entries[0].id)
             self._problems.append(f'the {entries[0].event} {named} names no fact; write its number as "fact"')
 
-    def _take(self, entry: Entry, fact: int) -> None:
+    def _take(self, entry: DecisionLine, fact: int) -> None:
         number, text = self._number(entry), entry.text or self._facts[fact].text
         known = None if number is None else self._known[number]
         if entry.event == "ADD":
@@ -205,14 +205,14 @@ class _Reading:
         else:
             self._add(fact, "DELETE", entry.reason or f"the model found that it contradicts {_short(known)}", number)
 
-    def _add(self, fact: int, event: Event, reason: str, number: int | None, entry: Entry | None = None) -> None:
+    def _add(self, fact: int, event: Event, reason: str, number: int | None, entry: DecisionLine | None = None) -> None:
         text = entry.text if entry is not None and entry.text else self._facts[fact].text
         relations = None if entry is None or text_hash(text) == self._hashes[fact] else _relations(entry)
         self._verdicts[fact].append(
             Verdict(event, text, " ".join(reason.split())[:_LONGEST_REASON], fact, number, relations)
         )
 
-    def _add_new(self, fact: int, reason: str, entry: Entry | None = None) -> None:
+    def _add_new(self, fact: int, reason: str, entry: DecisionLine | None = None) -> None:
         """Add what is new, unless a memory that stays says it in the same words."""
         text = entry.text if entry is not None and entry.text else self._facts[fact].text
         number = self._known_hashes.get(text_hash(text))
@@ -252,7 +252,7 @@ class _Reading:
         return sorted(changing, key=lambda verdict: _ORDER[verdict.event]) or told[:1]
 
 
-def _relations(entry: Entry) -> tuple[Triple, ...] | None:
+def _relations(entry: DecisionLine) -> tuple[Triple, ...] | None:
     """What the text of an entry says of relations, as far as it can be read; `None` where the model does not say."""
     try:
         told = [triple_of(item, SELF)[0] for item in relations_in(entry.relations)]

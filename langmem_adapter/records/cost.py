@@ -10,13 +10,13 @@ from langmem_adapter.records.plain import shallow
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["Call", "Usage", "fitting", "tokens_in"]
+__all__ = ["ModelCall", "Usage", "fitting", "tokens_in"]
 
 _BYTES: Final = 4  # of UTF-8 in a token: about right for scripts without an alphabet, too
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ModelCall:
     """One call of the chat model: what was asked, and what came back.
 
     Attributes:
@@ -55,7 +55,7 @@ class Usage:
     input_tokens: int = 0
     output_tokens: int = 0
     milliseconds: Mapping[str, float] = field(default_factory=dict)
-    calls: tuple[Call, ...] = field(default=(), compare=False)
+    calls: tuple[ModelCall, ...] = field(default=(), compare=False)
 
     def __add__(self, other: Usage) -> Usage:
         """Both together."""
@@ -76,7 +76,7 @@ class Usage:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """The inverse of `to_json`."""
-        return cls(**{**data, "calls": tuple(Call.from_json(call) for call in data.get("calls", ()))})
+        return cls(**{**data, "calls": tuple(ModelCall.from_json(call) for call in data.get("calls", ()))})
 
 
 def tokens_in(text: str) -> int:

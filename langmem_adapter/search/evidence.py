@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from langmem_adapter.index.base import VectorView
     from langmem_adapter.records.ranking import Ranking
     from langmem_adapter.search.question import Question
-    from langmem_adapter.search.shelf import Load, Shelf
-    from langmem_adapter.search.shelves import Standing
+    from langmem_adapter.search.scope_cache import Load, ScopeCache
+    from langmem_adapter.search.scope_caches import CachedAt
 
 __all__ = ["candidates", "evidence", "led_to", "with_leads", "with_window"]
 
@@ -27,7 +27,7 @@ _CANDIDATES: Final = 1_000  # compared in full; a scope up to this size is compa
 
 
 def evidence(  # noqa: PLR0913 - what each kind of evidence is read from
-    shelf: Shelf,
+    shelf: ScopeCache,
     asked: Question,
     places: NDArray[np.int64] | None,
     meaning: NDArray[np.floating[Any]],
@@ -68,7 +68,7 @@ def evidence(  # noqa: PLR0913 - what each kind of evidence is read from
 def candidates(
     index: VectorView,
     vector: NDArray[np.float32],
-    standing: Standing,
+    standing: CachedAt,
     words: NDArray[np.float64],
     allowed: NDArray[np.bool_] | None,
     least: int,
@@ -120,7 +120,7 @@ def with_leads(
 def with_window(
     index: VectorView,
     vector: NDArray[np.float32],
-    standing: Standing,
+    standing: CachedAt,
     words: NDArray[np.float64],
     lying: NDArray[np.bool_],
     least: int,

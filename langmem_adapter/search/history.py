@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from langmem_adapter.search.shelf import Postings, Roll, Shelf
+from langmem_adapter.search.scope_cache import Postings, Roll, ScopeCache
 from langmem_adapter.storage import lexical
-from langmem_adapter.storage.past import Known, Then, standing_vectors, then
+from langmem_adapter.storage.past import PastMemory, Then, standing_vectors, then
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from langmem_adapter.records.results import MemoryItem
     from langmem_adapter.search.query import Query
 
-__all__ = ["Past", "read"]
+__all__ = ["PastScope", "read"]
 
 
 class _Row(NamedTuple):
@@ -37,7 +37,7 @@ class _Row(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Past:
+class PastScope:
     """What was.
 
     Attributes:
@@ -47,7 +47,7 @@ class Past:
         words: Rows of words by term.
     """
 
-    shelf: Shelf
+    shelf: ScopeCache
     items: dict[int, MemoryItem]
     vectors: NDArray[np.float32]
     words: dict[str, list[Any]]
@@ -57,7 +57,7 @@ class Past:
         return [row for term in terms for row in self.words.get(term, ())]
 
 
-def read(connection: Connection, query: Query, when: Then, embedder: Embedder, language: str) -> Past:
+def read(connection: Connection, query: Query, when: Then, embedder: Embedder, language: str) -> PastScope:
     """What was at a moment, for a query.
 
     Texts that have changed since are embedded again, in one batch; all are split into words anew, as the question was.
@@ -67,17 +67,17 @@ def read(connection: Connection, query: Query, when: Then, embedder: Embedder, l
     words, total = _words(found, language)
     numbers = {scope: number for number, scope in enumerate(dict.fromkeys(known.item.scope for known in found))}
     rows = Roll.of(_row(known, numbers[known.item.scope]) for known in found)
-    shelf = Shelf(rows, words=total, postings=Postings(), language=language)
+    shelf = ScopeCache(rows, words=total, postings=Postings(), language=language)
     vectors = _vectors(connection, found, embedder)
-    return Past(shelf, {known.pk: known.item for known in found}, vectors, words)
+    return PastScope(shelf, {known.pk: known.item for known in found}, vectors, words)
 
 
-def _row(known: Known, scope: int) -> _Row:
+def _row(known: PastMemory, scope: int) -> _Row:
     item = known.item
     return _Row(known.pk, scope, item.created_at, item.updated_at, item.actor_id, item.expires_at, item.memory_type)
 
 
-def _words(found: Sequence[Known], language: str) -> tuple[dict[str, list[Any]], int]:
+def _words(found: Sequence[PastMemory], language: str) -> tuple[dict[str, list[Any]], int]:
     words: defaultdict[str, list[Any]] = defaultdict(list)
     total = 0
     for known in found:
@@ -88,7 +88,7 @@ def _words(found: Sequence[Known], language: str) -> tuple[dict[str, list[Any]],
     return words, total
 
 
-def _vectors(connection: Connection, found: Sequence[Known], embedder: Embedder) -> NDArray[np.float32]:
+def _vectors(connection: Connection, found: Sequence[PastMemory], embedder: Embedder) -> NDArray[np.float32]:
     standing = standing_vectors(connection, found)
     texts = [known.item.text for known in found if known.pk not in standing]
     fresh = dict(zip(texts, embedder.vectors(texts), strict=True))

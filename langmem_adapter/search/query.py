@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from langmem_adapter.records.results import Threshold
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.search.rerank import Rerank
-    from langmem_adapter.search.shelf import Floats
+    from langmem_adapter.search.scope_cache import Floats
 
 __all__ = ["Bounds", "Query", "reference_of"]
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from langmem_adapter.search.calibration import Scale
     from langmem_adapter.search.question import Question
     from langmem_adapter.search.ranking import Ranked
-    from langmem_adapter.search.shelf import Load, Shelf
+    from langmem_adapter.search.scope_cache import Load, ScopeCache
 
 __all__ = ["RELEVANT", "relevance"]
 
@@ -42,7 +42,7 @@ _BY_ANOTHER: Final = 0.8  # of what is said neither by nor of somebody whom the 
 
 
 def relevance(
-    ranked: Ranked, items: Sequence[MemoryItem], asked: Question, shelf: Shelf, load: Load, scale: Scale | None
+    ranked: Ranked, items: Sequence[MemoryItem], asked: Question, shelf: ScopeCache, load: Load, scale: Scale | None
 ) -> NDArray[np.float64]:
     """How well each of some memories answers a question.
 
@@ -71,7 +71,7 @@ def relevance(
 
 
 def _answered(
-    ranked: Ranked, places: NDArray[np.int64], asked: Question, shelf: Shelf, load: Load
+    ranked: Ranked, places: NDArray[np.int64], asked: Question, shelf: ScopeCache, load: Load
 ) -> NDArray[np.float64]:
     """The share of what is asked that each memory answers: the question's words, by weight, and the time that it names."""
     most, answered = 0.0, np.zeros(len(places))
@@ -84,7 +84,7 @@ def _answered(
     return share if ranked.graph is None else np.maximum(share, ranked.graph)
 
 
-def _concerned(places: NDArray[np.int64], items: Sequence[MemoryItem], asked: Question, shelf: Shelf) -> Any:
+def _concerned(places: NDArray[np.int64], items: Sequence[MemoryItem], asked: Question, shelf: ScopeCache) -> Any:
     """Whether each is said by or of somebody whom the question names; all of them, where it names nobody or everybody."""
     named = [shelf.names[name] for name in asked.names if name in shelf.names]
     if not 0 < len(named) < len(shelf.names):

@@ -18,14 +18,14 @@ from langmem_adapter.records.ranking import Ranking
 from langmem_adapter.records.results import Abstained, SearchResults
 from langmem_adapter.search import history, question, rerank
 from langmem_adapter.search.calibration import RAW
+from langmem_adapter.search.candidates import Neighbourhood, best_that_fit, neighbourhood, room, whole
 from langmem_adapter.search.evidence import candidates, evidence, led_to, with_leads, with_window
 from langmem_adapter.search.hits import explained, raised
-from langmem_adapter.search.neighbours import Neighbourhood, best_that_fit, neighbourhood, room, whole
 from langmem_adapter.search.passages import fitting
 from langmem_adapter.search.query import Query
 from langmem_adapter.search.ranking import Evidence, Ranked, fuse
 from langmem_adapter.search.relevance import RELEVANT, relevance
-from langmem_adapter.search.shelves import Shelves, loader
+from langmem_adapter.search.scope_caches import ScopeCaches, loader
 from langmem_adapter.search.smalltalk import asks_for, newest
 from langmem_adapter.search.versions import newest_first
 from langmem_adapter.search.window import lift
@@ -49,11 +49,11 @@ if TYPE_CHECKING:
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.search.base import EvidenceSource
     from langmem_adapter.search.calibration import Calibration, Scale
-    from langmem_adapter.search.history import Past
+    from langmem_adapter.search.history import PastScope
     from langmem_adapter.search.question import Question
-    from langmem_adapter.search.shelf import Shelf
-    from langmem_adapter.search.shelves import Standing
-    from langmem_adapter.storage.database import Database, Reading
+    from langmem_adapter.search.scope_cache import ScopeCache
+    from langmem_adapter.search.scope_caches import CachedAt
+    from langmem_adapter.storage.database import Database, ReadSession
     from langmem_adapter.storage.past import Then
 
 __all__ = ["Searcher"]
@@ -98,7 +98,7 @@ class Searcher:
         self._calibration = calibration
         self._weights = weights
         self._graph = graph
-        self._shelves = Shelves()
+        self._shelves = ScopeCaches()
 
     def search(self, query: Query) -> SearchResults:
         """The best hits, best first; sees everything that was committed before it began."""
@@ -146,7 +146,7 @@ class Searcher:
             return neighbourhood(connection, scope, facts, best, seen=seen)
 
     def _near(
-        self, connection: Connection, standing: Standing, query: Query, vector: NDArray[np.float32]
+        self, connection: Connection, standing: CachedAt, query: Query, vector: NDArray[np.float32]
     ) -> tuple[list[int], list[int], list[int]]:
         """Pks by meaning, by words, and by topic, nearest first."""
         language = standing.shelf.language
@@ -212,7 +212,7 @@ class Searcher:
             ids = {row.pk: row.id for row in memories.texts(connection, {pk for pairs in found for pk, _ in pairs}, 0)}
         return [[(ids[pk], score) for pk, score in pairs if score >= threshold and pk in ids] for pairs in found]
 
-    def _holding(self, connection: Connection, standing: Standing, terms: Iterable[str]) -> list[int]:
+    def _holding(self, connection: Connection, standing: CachedAt, terms: Iterable[str]) -> list[int]:
         """Pks of the facts that hold any of some terms, the best first, and of equal ones the newest."""
         shelf = standing.shelf
         worth = shelf.words(terms, (), related=0, load=loader(lambda: connection, standing.scope_ids))
@@ -232,7 +232,7 @@ class Searcher:
         self._indexer.pull()
         return self._indexer.version
 
-    def _read(self, query: Query) -> tuple[Question, Standing]:
+    def _read(self, query: Query) -> tuple[Question, CachedAt]:
         version = self._pulled()
         standing = self._shelves.fresh(query.scope, version)
         if standing is None:
@@ -243,7 +243,7 @@ class Searcher:
     def _searching(self, query: Query) -> Plan[SearchResults]:
         return Plan(partial(self._read, query)).and_then(lambda read: self._answering(query, *read))
 
-    def _answering(self, query: Query, asked: Question, standing: Standing) -> Plan[SearchResults]:
+    def _answering(self, query: Query, asked: Question, standing: CachedAt) -> Plan[SearchResults]:
         wanted = asks_for(query.text, asked.language)
         if wanted == "nothing":
             return Plan.known(SearchResults(abstained=Abstained("small talk")))
@@ -260,7 +260,7 @@ class Searcher:
     def _finding(self, query: Query, *given: Any) -> Plan[SearchResults]:
         return stage(Plan(partial(self._find, query, *given)), "find", inputs={"query": query.text}, shown=shown)
 
-    def _find(self, query: Query, asked: Question, standing: Standing, aim: _Aim | None) -> SearchResults:
+    def _find(self, query: Query, asked: Question, standing: CachedAt, aim: _Aim | None) -> SearchResults:
         with self._database.reading() as reading:
             if query.then is not None:
                 hits = self._find_then(reading.connection(), query, query.then, asked, aim)
@@ -277,7 +277,7 @@ class Searcher:
     def _rank(
         self,
         connect: Callable[[], Connection],
-        standing: Standing,
+        standing: CachedAt,
         query: Query,
         asked: Question,
         aim: _Aim | None,
@@ -309,7 +309,7 @@ class Searcher:
     def _leads(
         self,
         connect: Callable[[], Connection],
-        standing: Standing,
+        standing: CachedAt,
         query: Query,
         told: Evidence,
         weights: Ranking,
@@ -320,7 +320,7 @@ class Searcher:
         scores = dict(zip(best.pks.tolist(), best.scores.tolist(), strict=True))
         return self._graph.leads(connect(), standing.scope_ids, query.text, scores)
 
-    def _allowed(self, connect: Callable[[], Connection], query: Query, shelf: Shelf) -> NDArray[np.bool_] | None:
+    def _allowed(self, connect: Callable[[], Connection], query: Query, shelf: ScopeCache) -> NDArray[np.bool_] | None:
         allowed = shelf.shown(time.time(), query.memory_type, facts=query.facts)
         if query.bounds is not None:
             within = query.bounds.hold(shelf.roll.created)
@@ -333,8 +333,8 @@ class Searcher:
 
     def _hits(
         self,
-        reading: Reading,
-        standing: Standing,
+        reading: ReadSession,
+        standing: CachedAt,
         query: Query,
         asked: Question,
         ranked: Ranked,
@@ -386,7 +386,7 @@ class Searcher:
         hits = explained(best, items, worth, ranked if query.explain else None)
         return self._ordered(query, asked, aim, hits, then.vectors[places])
 
-    def _rank_then(self, query: Query, then: Past, asked: Question, aim: _Aim) -> Ranked:
+    def _rank_then(self, query: Query, then: PastScope, asked: Question, aim: _Aim) -> Ranked:
         words = then.shelf.words(asked.terms, asked.groups, related=self._weights.related, load=then.load)
         meaning = aim.scale.meaning(then.vectors @ aim.vector)
         lifted = lift(query, then.shelf, then.load) if self._weights.window else None
@@ -394,7 +394,7 @@ class Searcher:
         return fuse(told, self._weights, explain=query.explain, strategy="history")
 
 
-def _given(query: Query, shelf: Shelf, hits: list[Hit]) -> SearchResults:
+def _given(query: Query, shelf: ScopeCache, hits: list[Hit]) -> SearchResults:
     """The hits that are as relevant as was asked for, or why there are none."""
     if not hits:
         matches_nothing = query.narrowed and len(shelf.roll.pks)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langmem_adapter.search.question import Question
-    from langmem_adapter.search.shelf import Load, Shelf
+    from langmem_adapter.search.scope_cache import Load, ScopeCache
 
 __all__ = ["asks_for", "newest"]
 
@@ -123,7 +123,7 @@ def asks_for(text: str, language: str = ENGLISH) -> Asks:
     return "nothing"
 
 
-def newest(shelf: Shelf, allowed: NDArray[np.bool_] | None, asked: Question, load: Load) -> Ranked:
+def newest(shelf: ScopeCache, allowed: NDArray[np.bool_] | None, asked: Question, load: Load) -> Ranked:
     """The memories of a shelf for who asks for all that is known: what shares its words most, then the newest first."""
     places = np.arange(len(shelf)) if allowed is None else np.flatnonzero(allowed)
     words = shelf.words(meaningful(asked.terms, asked.language), (), related=0, load=load)[places]

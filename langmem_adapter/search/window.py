@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langmem_adapter.search.query import Query
-    from langmem_adapter.search.shelf import Floats, Load, Shelf
+    from langmem_adapter.search.scope_cache import Floats, Load, ScopeCache
 
 __all__ = ["lift"]
 
@@ -33,7 +33,7 @@ _EVENT: Final = re.compile(r"\b(?:(?P<before>before)|after|since) (?P<event>[^,;
 _EVENT_CJK: Final = re.compile(r"(?P<event>[^，。、；？！,;?!\s]{2,20}?)(?:的时候)?(?:(?P<before>[之以]前)|[之以]后)")
 
 
-def lift(query: Query, shelf: Shelf, load: Load) -> Floats | None:
+def lift(query: Query, shelf: ScopeCache, load: Load) -> Floats | None:
     """How far each memory of a shelf lies in the times that a question names, 0 to 1, by place.
 
     Args:
@@ -73,7 +73,7 @@ def _event_of(text: str) -> re.Match[str] | None:
     return _EVENT.search(text) or (None if text.isascii() else _EVENT_CJK.search(text))
 
 
-def _around(found: re.Match[str], shelf: Shelf, load: Load) -> NDArray[np.bool_]:
+def _around(found: re.Match[str], shelf: ScopeCache, load: Load) -> NDArray[np.bool_]:
     """What was said before, or after, something happened: from or up to the day of the memory that speaks of it best."""
     told = words(found["event"], shelf.language)
     terms = sorted(meaningful(told, shelf.language))
@@ -87,7 +87,7 @@ def _around(found: re.Match[str], shelf: Shelf, load: Load) -> NDArray[np.bool_]
     return lying
 
 
-def _lying(spans: Sequence[tuple[date, date]], zone: tzinfo | None, shelf: Shelf, load: Load) -> NDArray[np.bool_]:
+def _lying(spans: Sequence[tuple[date, date]], zone: tzinfo | None, shelf: ScopeCache, load: Load) -> NDArray[np.bool_]:
     held = shelf.holders([term for span in spans for term in days_over(*span, shelf.years)], load)
     lying = np.isin(shelf.roll.pks, np.concatenate([np.empty(0, np.int64), *held]))
     for begins, ends in spans:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter._version import __version__
 from langmem_adapter.arguments import flag
-from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
+from langmem_adapter.memory.parts import engine_of
 from langmem_adapter.records.checks import quoted
 
 try:
@@ -24,18 +24,18 @@ from langmem_adapter.server.calls import Anyone, Service
 from langmem_adapter.server.guard import Guard, Rate
 from langmem_adapter.server.jobs import Workers
 from langmem_adapter.server.log import Logged
+from langmem_adapter.server.page.layout import Shell
 from langmem_adapter.server.page.router import router as page
 from langmem_adapter.server.page.session import by_sessions
-from langmem_adapter.server.page.shell import Shell
 from langmem_adapter.server.problems import answer_errors
-from langmem_adapter.server.traced import TELEMETRY, Discreet
+from langmem_adapter.server.spans import TELEMETRY, Discreet
 from langmem_adapter.server.v1.router import router as ours
 from langmem_adapter.twins import beside
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection
 
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
     from langmem_adapter.server.auth import Auth
     from langmem_adapter.server.mcp import Mounted
     from langmem_adapter.server.metrics import Metrics

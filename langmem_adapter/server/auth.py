@@ -15,7 +15,7 @@ from langmem_adapter.twins import beside
 if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
 
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
 
 __all__ = [
     "EVERYTHING",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 from fastapi import Depends, Request, Security
 from fastapi.security import APIKeyHeader, HTTPBearer
 
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.server.auth import NobodyError, Principal
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.server.auth import Auth
 
-__all__ = ["Admin", "Anyone", "Call", "Reads", "Service", "Writes", "is_still_let_in", "service_of"]
+__all__ = ["Admin", "Anyone", "Reads", "RequestCall", "Service", "Writes", "is_still_let_in", "service_of"]
 
 # For the documentation: how a key is shown. `authenticate` reads it.
 _KEY: Final = Security(APIKeyHeader(name="X-API-Key", auto_error=False))
@@ -45,7 +45,7 @@ def service_of(request: Request) -> Service:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class RequestCall:
     """Who calls, and what is served."""
 
     service: Service
@@ -71,20 +71,20 @@ async def is_still_let_in(request: Request) -> bool:
 
 
 def _calling(right: str | None) -> Callable[..., Any]:
-    async def calling(request: Request, _key: str | None = _KEY, _bearer: object = _BEARER) -> Call:
+    async def calling(request: Request, _key: str | None = _KEY, _bearer: object = _BEARER) -> RequestCall:
         service = service_of(request)
         principal = await service.authenticate(request)
         request.state.caller = principal.name
         if right is not None:
             principal.need(right)
-        return Call(service, principal)
+        return RequestCall(service, principal)
 
     return calling
 
 
-Anyone: TypeAlias = Annotated[Call, Depends(_calling(None))]
+Anyone: TypeAlias = Annotated[RequestCall, Depends(_calling(None))]
 """A call of whoever is let in; which right it takes depends on what is asked."""
-Reads: TypeAlias = Annotated[Call, Depends(_calling("read"))]
+Reads: TypeAlias = Annotated[RequestCall, Depends(_calling("read"))]
 """A call that takes the right to read; the next two, to write, and to what concerns everybody."""
-Writes: TypeAlias = Annotated[Call, Depends(_calling("write"))]
-Admin: TypeAlias = Annotated[Call, Depends(_calling("admin"))]
+Writes: TypeAlias = Annotated[RequestCall, Depends(_calling("write"))]
+Admin: TypeAlias = Annotated[RequestCall, Depends(_calling("admin"))]

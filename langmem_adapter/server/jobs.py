@@ -24,7 +24,7 @@ from langmem_adapter.twins import beside
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
     from langmem_adapter.storage.jobs import Job
 
 __all__ = ["Workers", "result_of"]

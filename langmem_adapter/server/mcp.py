@@ -16,10 +16,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from langmem_adapter.addresses import cleaned
-from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import LangmemAdapterError, MissingDependencyError, ScopeError
 from langmem_adapter.limits import asked_of
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
+from langmem_adapter.memory.parts import engine_of
 
 try:
     from mcp.server.fastmcp import Context, FastMCP

@@ -12,7 +12,7 @@ from langmem_adapter.adapters.mem0.calls import Calls
 from langmem_adapter.adapters.mem0.filters import expiry, scoped, tidy
 from langmem_adapter.adapters.mem0.shapes import listed, one, revision
 from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.server.auth import ForbiddenError, Principal
 from langmem_adapter.server.calls import Admin, Anyone, Reads, Writes

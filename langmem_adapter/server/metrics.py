@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from prometheus_client.registry import Collector
     from sqlalchemy import Connection
 
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
     from langmem_adapter.telemetry import Observed
 
 __all__ = ["DIRECTORY", "Metrics"]
@@ -145,7 +145,7 @@ class _State:
         yield _gauge("index_lag_changes", "Changes that the next search of this process reads first.", behind)
 
 
-def _read(connection: Connection) -> tuple[jobs.Queue, int]:
+def _read(connection: Connection) -> tuple[jobs.QueueLength, int]:
     return jobs.queue(connection), feed.last_seq(connection)
 
 

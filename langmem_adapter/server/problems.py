@@ -26,7 +26,7 @@ from langmem_adapter.errors import (
 )
 from langmem_adapter.limits import asked_of
 from langmem_adapter.server.auth import ForbiddenError, NobodyError
-from langmem_adapter.server.page.shell import PREFIX, shell_of
+from langmem_adapter.server.page.layout import PREFIX, shell_of
 from langmem_adapter.storage.jobs import QueueFullError
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from langmem_adapter.statements.reading import read
+from langmem_adapter.statements.parser import read
 from langmem_adapter.text import refers_back
 
 __all__ = ["attributes", "single_valued"]

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.records.graph import SELF, Triple
 from langmem_adapter.statements.chinese_dates import WHEN, chinese_number, chinese_span
-from langmem_adapter.statements.dates import Span
-from langmem_adapter.statements.statement import LONGEST, SINGLE, Person, Row, Statement
+from langmem_adapter.statements.dates import StatedSpan
+from langmem_adapter.statements.statement import LONGEST, SINGLE, Person, Statement, TableRow
 from langmem_adapter.statements.tables import lists, patterns, rows
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def chinese_statement(text: str, known: frozenset[str] = frozenset()) -> Stateme
     plain = _P["PLAIN_END"].sub("", text.strip())
     if len(plain) > LONGEST:
         return Statement(text)
-    body, span = (plain, Span()) if _P["BIRTH"].search(plain) else chinese_span(plain)
+    body, span = (plain, StatedSpan()) if _P["BIRTH"].search(plain) else chinese_span(plain)
     said = _about(bare(_P["MINE"].sub("", body, count=1)), _Who(), span, known)
     empty = said.ended and said.attribute in _WORDS["STATES"] and re.match(r".{0,8}?不再(?!养|租)", body) is not None
     met = tuple(Person("", found["name"]) for found in _P["MET"].finditer(body))
@@ -91,7 +91,7 @@ def bare(told: str) -> str:
 # ── whom it is about ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _about(body: str, owner: _Who, span: Span, known: frozenset[str]) -> Statement:
+def _about(body: str, owner: _Who, span: StatedSpan, known: frozenset[str]) -> Statement:
     """A statement about *owner*, or about somebody of his whom it names first."""
     if naming := _P["NAMING"].fullmatch(body):
         kin, over = naming["kin"], Statement("", owner.key, positive=False, ended=True)
@@ -154,7 +154,7 @@ def _called(owner: _Who, kin: str, name: str, count: str = "") -> Statement:
 # ── what is said ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _said(body: str, who: _Who, span: Span) -> Statement:
+def _said(body: str, who: _Who, span: StatedSpan) -> Statement:
     """What is said of somebody, by the first row that fits."""
     told, positive, ended = _sign(body)
     told = bare(told)
@@ -188,7 +188,7 @@ def _sign(body: str) -> tuple[str, bool, bool]:
 
 
 def _of_row(
-    row: Row, groups: Mapping[str, str | None], who: _Who, span: Span, *, positive: bool, ended: bool
+    row: TableRow, groups: Mapping[str, str | None], who: _Who, span: StatedSpan, *, positive: bool, ended: bool
 ) -> Statement:
     attribute, value = row.attribute, _value(groups.get("v") or groups.get("w") or "")
     noun = groups.get("n") or (row.target if attribute in _WORDS["NAMED"] else "")
@@ -236,7 +236,14 @@ def _digits(number: str) -> str:
 
 
 def _triples(
-    row: Row, groups: Mapping[str, str | None], who: _Who, span: Span, value: str, *, positive: bool, ended: bool
+    row: TableRow,
+    groups: Mapping[str, str | None],
+    who: _Who,
+    span: StatedSpan,
+    value: str,
+    *,
+    positive: bool,
+    ended: bool,
 ) -> Iterator[Triple]:
     denied = not positive and not ended
     relation, targets = ("不喜欢", _listed(value)) if denied else _edges(row, groups, value)
@@ -253,7 +260,7 @@ def _triples(
         yield replace(link, relation="职业", target=job, target_type="occupation")
 
 
-def _edges(row: Row, groups: Mapping[str, str | None], value: str) -> tuple[str, tuple[str, ...]]:  # noqa: PLR0911 - a kind each
+def _edges(row: TableRow, groups: Mapping[str, str | None], value: str) -> tuple[str, tuple[str, ...]]:  # noqa: PLR0911 - a kind each
     """The relation that a row states, and the names of what is at its other end."""
     noun = groups.get("n") or ""
     match row.attribute:

@@ -6,7 +6,7 @@ import re
 from datetime import date, datetime, timedelta
 from typing import Final
 
-from langmem_adapter.statements.dates import Span, moment, monday, months_on
+from langmem_adapter.statements.dates import StatedSpan, moment, monday, months_on
 from langmem_adapter.statements.tables import patterns
 
 __all__ = ["WHEN", "chinese_number", "chinese_span", "dated_chinese"]
@@ -95,7 +95,7 @@ def _ago(today: date, count: int, unit: str) -> str:
     return _month(today, -count, None) if unit.endswith("月") else _week(today - timedelta(7 * count), None)
 
 
-def chinese_span(text: str) -> tuple[str, Span]:
+def chinese_span(text: str) -> tuple[str, StatedSpan]:
     """A statement without its dates, and these.
 
     Example:
@@ -108,7 +108,7 @@ def chinese_span(text: str) -> tuple[str, Span]:
         if found := _P[name].search(text):
             dates |= {key: _day(value) for key, value in found.groupdict().items() if value}
             text = text[: found.start()] + text[found.end() :]
-    return text, Span(dates.get("since") or dates.get("then"), dates.get("until"), dates.get("at"))
+    return text, StatedSpan(dates.get("since") or dates.get("then"), dates.get("until"), dates.get("at"))
 
 
 def _day(text: str) -> datetime | None:

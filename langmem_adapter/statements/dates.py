@@ -18,7 +18,7 @@ __all__ = [
     "SHORT_DAYS",
     "TIME_WORDS",
     "WEEKDAYS",
-    "Span",
+    "StatedSpan",
     "dated",
     "day",
     "is_date",
@@ -52,7 +52,7 @@ _MONTH: Final = re.compile(rf"\b(?:{MONTH_NAMES})\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class StatedSpan:
     """When something holds, as far as a statement says so.
 
     Attributes:
@@ -77,7 +77,7 @@ class Span:
         return (None, None) if since and until and until <= since else (since, until)
 
 
-def timed(text: str) -> tuple[str, Span] | None:
+def timed(text: str) -> tuple[str, StatedSpan] | None:
     """A statement without the times at its end, and those times; `None` where they lie ahead.
 
     Example:
@@ -96,7 +96,7 @@ def timed(text: str) -> tuple[str, Span] | None:
         lasting, partly = lasting or bool(found["goes"]), partly or bool(found["partly"])
         text = text[: found.start()].rstrip(" ,")
     since, until = times.get("since") or times.get("begin"), times.get("until") or times.get("end")
-    return text, Span(since, until, times.get("at"), lasting, partly)
+    return text, StatedSpan(since, until, times.get("at"), lasting, partly)
 
 
 def _word(text: str, number: int) -> int:

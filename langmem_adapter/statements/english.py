@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.records.graph import SELF, Triple
-from langmem_adapter.statements.dates import TIME_WORDS, Span, is_date, timed
-from langmem_adapter.statements.statement import Person, Row, Statement
+from langmem_adapter.statements.dates import TIME_WORDS, StatedSpan, is_date, timed
+from langmem_adapter.statements.statement import Person, Statement, TableRow
 from langmem_adapter.statements.tables import patterns, rows
 from langmem_adapter.statements.things import bare, proper, thing, things
 from langmem_adapter.statements.words import (
@@ -48,7 +48,7 @@ _P: Final = patterns("english", GIVEN)
 GIVEN.update({name: _P.texts[name] for name in ("NAME", "JOBS")})
 _ROWS: Final = rows("english", GIVEN)
 _NOUNS: Final = tuple(row for row in _ROWS if not row.heads)
-_BY_HEAD: Final[dict[str, list[Row]]] = defaultdict(list)
+_BY_HEAD: Final[dict[str, list[TableRow]]] = defaultdict(list)
 for _row in _ROWS:
     for _head in _row.heads:
         _BY_HEAD[_head].append(_row)
@@ -279,7 +279,7 @@ def _of_noun(who: _Who, rest: str) -> Statement | None:
     if row is None or (row.attribute == "name" and not re.fullmatch(r"(?!hard |common|unusual)\S+(?: \S+){0,2}", v)):
         return None
     about = f"{subject} {_noun(noun)}".strip() if row.attribute == "detail" else subject
-    triples = tuple(_triples(source, row.relation, row.target, v, Span())) if row.relation and source.name else ()
+    triples = tuple(_triples(source, row.relation, row.target, v, StatedSpan())) if row.relation and source.name else ()
     touches = row.kind == "touches"
     return Statement("", about, row.attribute, v, touches=touches, people=source.people, relations=triples)
 
@@ -347,7 +347,7 @@ class _Told:
 
     who: _Who
     form: _Form
-    span: Span
+    span: StatedSpan
 
     @property
     def relates(self) -> bool:
@@ -368,10 +368,10 @@ class _Told:
 
 def _said(who: _Who, rest: str) -> Statement:
     form = _form(rest)
-    cut = (form.text, Span()) if _P["UNTIMED"].match(form.text) else timed(form.text)
+    cut = (form.text, StatedSpan()) if _P["UNTIMED"].match(form.text) else timed(form.text)
     if cut is None and form.tense in {"past", "done"}:
         cut = timed(_P["THIS"].sub("", form.text))
-    told = _Told(who, form, cut[1] if cut else Span())
+    told = _Told(who, form, cut[1] if cut else StatedSpan())
     if cut is None or form.tense == "plan":
         goal = _P["GOAL"].fullmatch(form.text)
         return told.says("goal", goal["v"]) if goal else told.says("plan", form.text)
@@ -401,7 +401,7 @@ def _died(told: _Told, how: str) -> Statement:
     return told.says("event", how)
 
 
-def _read(told: _Told, row: Row, found: re.Match[str], head: str, tail: str) -> Statement:
+def _read(told: _Told, row: TableRow, found: re.Match[str], head: str, tail: str) -> Statement:
     """What a row says; in the past, that a home or a job is over, and of other things only that it was so."""
     form, groups = told.form, {name: value for name, value in found.groupdict().items() if value}
     v = groups.get("v", "").strip(" ,")
@@ -442,7 +442,9 @@ def _read(told: _Told, row: Row, found: re.Match[str], head: str, tail: str) -> 
     )
 
 
-def _of_row(told: _Told, row: Row, found: re.Match[str], groups: dict[str, str], *, over: bool) -> Iterator[Triple]:
+def _of_row(
+    told: _Told, row: TableRow, found: re.Match[str], groups: dict[str, str], *, over: bool
+) -> Iterator[Triple]:
     if not told.relates:
         return
     who, form, v, relation = told.who, told.form, groups.get("v", ""), row.relation.removeprefix("!")
@@ -512,7 +514,7 @@ def _liked(value: str) -> tuple[str, ...]:
 
 
 def _triples(
-    who: _Who, relation: str, type_: str, value: str, span: Span, *, over: bool = False, begins: bool = False
+    who: _Who, relation: str, type_: str, value: str, span: StatedSpan, *, over: bool = False, begins: bool = False
 ) -> Iterator[Triple]:
     targets = _targets(relation, type_, value.strip(" ,'"))
     since, until = span.held(over=over, begins=begins)

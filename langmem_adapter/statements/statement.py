@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.records.graph import Triple
 
-__all__ = ["LONGEST", "MANY", "SINGLE", "Kind", "Person", "Row", "Statement"]
+__all__ = ["LONGEST", "MANY", "SINGLE", "Kind", "Person", "Statement", "TableRow"]
 
 LONGEST: Final = 300
 """Characters of the longest text that is read: what is longer is no short statement."""
@@ -49,7 +49,7 @@ class Person:
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """A row of the table: one wording, and what it says.
 
     Attributes:

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from langmem_adapter.statements.statement import Kind, Row
+from langmem_adapter.statements.statement import Kind, TableRow
 from langmem_adapter.vocabulary import entries
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def patterns(name: str, given: Mapping[str, str], *, flags: int = re.IGNORECASE)
     return Patterns(_texts(name, given), flags)
 
 
-def rows(name: str, given: Mapping[str, str], *, flags: int = re.IGNORECASE) -> tuple[Row, ...]:
+def rows(name: str, given: Mapping[str, str], *, flags: int = re.IGNORECASE) -> tuple[TableRow, ...]:
     """The rows of a table: a line each, `attribute mark | relation:target | [heads] pattern | put | also`.
 
     The mark is `+` for what begins with the statement, `-` for what ends, `~` for what only touches the attribute; after the
@@ -88,7 +88,7 @@ def _filled(text: str, given: Mapping[str, str]) -> str:
     return re.sub(r"<([A-Z_0-9]+)>", lambda found: given.get(found[1], found[0]), text)
 
 
-def _row(line: str, given: Mapping[str, str], flags: int) -> Row:
+def _row(line: str, given: Mapping[str, str], flags: int) -> TableRow:
     parts = [part.strip() for part in re.split(r"(?<!\S)\|(?!\S)", line)]
     head, edge, pattern, put, also, *_ = [*parts, "", "", "", ""]
     attribute, _, mark = head.partition(" ")
@@ -96,4 +96,4 @@ def _row(line: str, given: Mapping[str, str], flags: int) -> Row:
     heads = re.match(r"\[([\w ]+)\] ?", pattern)
     plain = _filled(pattern[heads.end() :] if heads else pattern, given)
     listed = tuple(heads[1].split()) if heads else ()
-    return Row(attribute, _KINDS[mark.strip()], plain, flags, relation, target, listed, put, tuple(also.split()))
+    return TableRow(attribute, _KINDS[mark.strip()], plain, flags, relation, target, listed, put, tuple(also.split()))

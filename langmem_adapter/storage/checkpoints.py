@@ -28,7 +28,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from langmem_adapter.storage.prepared import Prepared, any_of
+from langmem_adapter.storage.prepared_statements import Prepared, any_of
 from langmem_adapter.storage.tables import metadata
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ __all__ = [
     "Checkpoint",
     "Loaded",
     "Packed",
-    "Space",
+    "PendingWrite",
+    "ThreadSpace",
     "Version",
-    "Write",
     "channel_values",
     "checkpoint_of",
     "checkpoints",
@@ -131,7 +131,7 @@ class Packed(NamedTuple):
     body: bytes
 
 
-class Space(NamedTuple):
+class ThreadSpace(NamedTuple):
     """Where a chain of checkpoints lies.
 
     Attributes:
@@ -157,7 +157,7 @@ class Checkpoint:
         metadata: What is known about it.
     """
 
-    space: Space
+    space: ThreadSpace
     id: str
     parent_id: str | None
     run_id: str | None
@@ -172,7 +172,7 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Write:
+class PendingWrite:
     """What a task wrote to a channel.
 
     Attributes:
@@ -202,7 +202,7 @@ class Loaded:
 
     checkpoint: Checkpoint
     values: Mapping[str, Packed]
-    writes: Sequence[Write]
+    writes: Sequence[PendingWrite]
 
 
 # ── statements ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -226,7 +226,7 @@ WHOLE: Final = checkpoints.c.state.is_not(None)
 
 
 def in_space(table: Table) -> ColumnElement[bool]:
-    """The condition that a row lies in a space, which is given as `Space._asdict()`."""
+    """The condition that a row lies in a space, which is given as `ThreadSpace._asdict()`."""
     return and_(table.c.thread_id == bindparam("thread_id"), table.c.ns == bindparam("ns"))
 
 
@@ -279,7 +279,7 @@ def put(connection: Connection, checkpoint: Checkpoint, changed: Mapping[str, Pa
     _PUT_VALUES[dialect].many(connection, rows)
 
 
-def put_writes(connection: Connection, space: Space, checkpoint_id: str, written: Iterable[Write]) -> None:
+def put_writes(connection: Connection, space: ThreadSpace, checkpoint_id: str, written: Iterable[PendingWrite]) -> None:
     """Keep what a task wrote, within a write transaction: the same task may say it again, that changes nothing."""
     place = space._asdict() | {"checkpoint_id": checkpoint_id}
     rows: dict[bool, list[dict[str, Any]]] = defaultdict(list)
@@ -293,7 +293,7 @@ def put_writes(connection: Connection, space: Space, checkpoint_id: str, written
 # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def get(connection: Connection, space: Space, checkpoint_id: str | None) -> Loaded | None:
+def get(connection: Connection, space: ThreadSpace, checkpoint_id: str | None) -> Loaded | None:
     """One checkpoint by its id, or the latest."""
     if checkpoint_id is None:
         row = _LATEST.first(connection, space._asdict())
@@ -302,15 +302,15 @@ def get(connection: Connection, space: Space, checkpoint_id: str | None) -> Load
     return None if row is None else load(connection, [checkpoint_of(row)])[0]
 
 
-def values_at(connection: Connection, space: Space, slots: Iterable[str]) -> dict[str, Packed]:
+def values_at(connection: Connection, space: ThreadSpace, slots: Iterable[str]) -> dict[str, Packed]:
     """Values by their slot; a channel may have none at a version."""
     rows = _VALUES.rows(connection, space._asdict() | {"slots": list(slots)})
     return {row.slot: Packed(row.kind, row.body) for row in rows}
 
 
 def writes_at(
-    connection: Connection, space: Space, ids: Sequence[str], channels: Sequence[str] | None = None
-) -> dict[str, list[Write]]:
+    connection: Connection, space: ThreadSpace, ids: Sequence[str], channels: Sequence[str] | None = None
+) -> dict[str, list[PendingWrite]]:
     """What tasks wrote at checkpoints, by the checkpoint's id, in the order in which a step applies it."""
     asked = space._asdict() | {"ids": ids}
     rows = (
@@ -318,17 +318,17 @@ def writes_at(
         if channels is None
         else _WRITES_TO.rows(connection, asked | {"channels": channels})
     )
-    found: dict[str, list[Write]] = defaultdict(list)
+    found: dict[str, list[PendingWrite]] = defaultdict(list)
     for row in rows:
         value = Packed(row.kind, row.body)
-        found[row.checkpoint_id].append(Write(row.task_id, row.task_path, row.idx, row.channel, value))
+        found[row.checkpoint_id].append(PendingWrite(row.task_id, row.task_path, row.idx, row.channel, value))
     return found
 
 
 def checkpoint_of(row: Any) -> Checkpoint:
     """A row of `checkpoints` as a record."""
     return Checkpoint(
-        space=Space(row.thread_id, row.ns),
+        space=ThreadSpace(row.thread_id, row.ns),
         id=row.id,
         parent_id=row.parent_id,
         run_id=row.run_id,
@@ -340,7 +340,7 @@ def checkpoint_of(row: Any) -> Checkpoint:
 
 def load(connection: Connection, found: Sequence[Checkpoint]) -> list[Loaded]:
     """Values and writes of checkpoints, a value that several of them share once."""
-    by_space: dict[Space, list[Checkpoint]] = defaultdict(list)
+    by_space: dict[ThreadSpace, list[Checkpoint]] = defaultdict(list)
     for one in found:
         by_space[one.space].append(one)
     bodies, written = {}, {}

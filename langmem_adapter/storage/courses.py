@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sqlalchemy import func, or_, select
 
-from langmem_adapter.storage.prepared import Prepared, any_of
+from langmem_adapter.storage.prepared_statements import Prepared, any_of
 from langmem_adapter.storage.tables import history
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-__all__ = ["COURSE", "Course", "courses"]
+__all__ = ["COURSE", "CourseRows", "courses"]
 
 COURSE: Final = func.coalesce(history.c.past_of, history.c.memory_id)
 """The memory that a row of the history belongs to the course of."""
@@ -50,13 +50,13 @@ class Step(NamedTuple):
 
 
 @dataclass(slots=True)
-class Course:
+class CourseRows:
     """The rows of a course, in the order of what they say.
 
     Example:
         >>> from datetime import UTC, datetime
         >>> year = lambda number: datetime(number, 1, 1, tzinfo=UTC)
-        >>> home = Course([Step("m", year(2026), 1, "Lives in Lyon")])
+        >>> home = CourseRows([Step("m", year(2026), 1, "Lives in Lyon")])
         >>> home.put({"id": "late", "seq": 2}, year(2020), "Lives in Kyoto")
         >>> home.began.year, home.after(year(2020)).year, home.at(year(2024)).text
         (2020, 2026, 'Lives in Kyoto')
@@ -98,9 +98,9 @@ class Course:
         insort(self.steps, Step(row["id"], valid_from, row["seq"], text), key=_ORDER)
 
 
-def courses(connection: Connection, ids: Collection[str]) -> dict[str, Course]:
+def courses(connection: Connection, ids: Collection[str]) -> dict[str, CourseRows]:
     """The courses of some memories; an empty one for what is not known."""
-    found = {memory_id: Course() for memory_id in ids}
+    found = {memory_id: CourseRows() for memory_id in ids}
     for row in _READ.rows(connection, {"ids": ids}) if ids else ():
         if row.course in found:
             found[row.course].steps.append(Step(row.memory_id, row.valid_from, row.seq, row.new_memory))

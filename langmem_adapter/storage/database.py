@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine.interfaces import DBAPIConnection
 
-    from langmem_adapter.storage.prepared import Prepared
+    from langmem_adapter.storage.prepared_statements import Prepared
 
-__all__ = ["Database", "Reading"]
+__all__ = ["Database", "ReadSession"]
 
 T = TypeVar("T")
 
@@ -94,7 +94,7 @@ class _Waiting(Generic[T]):
             self.future.set_exception(outcome.error)
 
 
-class Reading:
+class ReadSession:
     """Reads from a database, in a transaction from when one is needed until the `with` block ends.
 
     Args:
@@ -210,9 +210,9 @@ class Database:
             self._begin(connection, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             yield connection
 
-    def reading(self) -> Reading:
+    def reading(self) -> ReadSession:
         """A reader that begins its transaction when it is first needed: what reads one statement alone needs none."""
-        return Reading(self)
+        return ReadSession(self)
 
     def glance(self, statement: Prepared, values: Mapping[str, Any]) -> list[Any]:
         """The rows of one statement, read by itself: a transaction costs more than reading ten rows.

@@ -24,11 +24,11 @@ from sqlalchemy import Select, and_, column, delete, insert, inspect, or_, selec
 from langmem_adapter.errors import ConflictError, LangmemAdapterError, MemoryNotFoundError, StorageError
 from langmem_adapter.records.work import Decision
 from langmem_adapter.storage import checkpoints, conversations, item_writes, items, jobs, keys, meta, threads
+from langmem_adapter.storage.cleanup import Strays, strays_of
 from langmem_adapter.storage.feed import last_seq
 from langmem_adapter.storage.graph import erasure as graph_erasure
 from langmem_adapter.storage.graph.tables import ENTITIES, RELATIONS, entities, relations
 from langmem_adapter.storage.scopes import within
-from langmem_adapter.storage.strays import Strays, strays_of
 from langmem_adapter.storage.tables import MEMORIES, changes, history, memories, reembedded, runs, scopes, traces, words
 from langmem_adapter.storage.writes import Write
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import bindparam, insert, select, update
 
-from langmem_adapter.storage.prepared import Prepared
+from langmem_adapter.storage.prepared_statements import Prepared
 from langmem_adapter.storage.tables import changes, cursors
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "NOTHING",
     "Cursor",
-    "Named",
+    "NamedRows",
     "Window",
     "changed",
     "get",
@@ -75,7 +75,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Named:
+class NamedRows:
     """The next changes, as the rows of several spaces that they name.
 
     Attributes:
@@ -132,7 +132,7 @@ def windows(connection: Connection, cursor: Cursor, space: Space) -> Iterator[Wi
         yield Window(rows, count, cursor)
 
 
-def named(connection: Connection, cursor: Cursor, spaces: Collection[str], most: int) -> Named | None:
+def named(connection: Connection, cursor: Cursor, spaces: Collection[str], most: int) -> NamedRows | None:
     """What the changes after a cursor name, at most so many of them; `None` where there are no more.
 
     As with `windows`, the rows may be newer than these changes.
@@ -145,7 +145,7 @@ def named(connection: Connection, cursor: Cursor, spaces: Collection[str], most:
         if change.space in rows:
             rows[change.space][change.row] = None
     end = Cursor(found[-1].seq, found[-1].nonce, cursor.fingerprint)
-    return Named({space: list(pks) for space, pks in rows.items()}, end)
+    return NamedRows({space: list(pks) for space, pks in rows.items()}, end)
 
 
 def changed(connection: Connection, cursor: Cursor, space: str, most: int) -> list[int] | None:

@@ -16,7 +16,7 @@ from langmem_adapter.storage import meta
 from langmem_adapter.storage.feed import INSERT_CHANGE, last_seq
 from langmem_adapter.storage.items import ITEMS, PLACES, item_vectors, items, namespaces, present
 from langmem_adapter.storage.namespaces import Namespace, encode, item_id
-from langmem_adapter.storage.prepared import Prepared, any_of
+from langmem_adapter.storage.prepared_statements import Prepared, any_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

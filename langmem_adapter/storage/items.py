@@ -36,7 +36,7 @@ from sqlalchemy import (
 from langmem_adapter.storage.feed import Space
 from langmem_adapter.storage.moments import COUNTED, EPOCH, FIRST, LAST
 from langmem_adapter.storage.namespaces import Namespace, decode, encode, end_of, item_id
-from langmem_adapter.storage.prepared import Prepared, any_of
+from langmem_adapter.storage.prepared_statements import Prepared, any_of
 from langmem_adapter.storage.tables import changes, metadata
 
 if TYPE_CHECKING:

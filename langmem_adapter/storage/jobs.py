@@ -49,8 +49,8 @@ __all__ = [
     "ADD",
     "FINISHED",
     "Job",
-    "Queue",
     "QueueFullError",
+    "QueueLength",
     "State",
     "are_ready",
     "cancel",
@@ -240,7 +240,7 @@ def cancel(connection: Connection, job_id: str, scope: Scope | None) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Queue:
+class QueueLength:
     """How much there is to do.
 
     Attributes:
@@ -254,7 +254,7 @@ class Queue:
     oldest: float
 
 
-def queue(connection: Connection) -> Queue:
+def queue(connection: Connection) -> QueueLength:
     """How much there is to do, in everybody's name."""
     found = connection.execute(
         select(jobs.c.state, func.count(), func.min(jobs.c.created_at))
@@ -264,7 +264,7 @@ def queue(connection: Connection) -> Queue:
     counted = {state: (number, since) for state, number, since in found}
     waiting, since = counted.get("waiting", (0, None))
     oldest = 0.0 if since is None else max((datetime.now(UTC) - since).total_seconds(), 0.0)
-    return Queue(waiting, counted.get("running", (0, None))[0], oldest)
+    return QueueLength(waiting, counted.get("running", (0, None))[0], oldest)
 
 
 # ── workers ───────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -22,13 +22,13 @@ from langmem_adapter.filters import EVERYTHING
 from langmem_adapter.languages import ENGLISH
 from langmem_adapter.records.work import Change, Decision
 from langmem_adapter.storage import memories, meta, tables, traces
-from langmem_adapter.storage.entry import Entry
 from langmem_adapter.storage.feed import LAST_SEQ
 from langmem_adapter.storage.graph import edits as graph_edits
 from langmem_adapter.storage.lexical import Words
-from langmem_adapter.storage.prepared import Prepared
+from langmem_adapter.storage.prepared_statements import Prepared
 from langmem_adapter.storage.scopes import id_within, key_of
 from langmem_adapter.storage.tables import runs, scopes
+from langmem_adapter.storage.write_rows import WriteRows
 from langmem_adapter.storage.writes import Write
 from langmem_adapter.twins import Plan, awaited, beside, planned
 
@@ -154,7 +154,7 @@ class Ledger:
             What became of relations; nothing for a relation of something to itself.
         """
         write = Write((), scope=scope, within=scope)
-        return self._writing(lambda c: Entry(c, write, _books(c, write), Words()).relate(scope, triples, time))
+        return self._writing(lambda c: WriteRows(c, write, _books(c, write), Words()).relate(scope, triples, time))
 
     arelate = awaited(relate)
 
@@ -172,7 +172,7 @@ class Ledger:
             What became of each, in order.
         """
         write = Write((), scope=scope, within=scope)
-        return self._writing(lambda c: Entry(c, write, _books(c, write), Words()).take_in(scope, triples))
+        return self._writing(lambda c: WriteRows(c, write, _books(c, write), Words()).take_in(scope, triples))
 
     @planned
     def end_relation(
@@ -276,7 +276,7 @@ def _apply(connection: Connection, write: Write, books: Any, words: Words) -> tu
     if books.result is not None:
         return _read(books.result)
     _refuse_if_others_compared(write, books.compared)
-    entry = Entry(connection, write, books, words)
+    entry = WriteRows(connection, write, books, words)
     places = sorted(range(len(write.decisions)), key=lambda place: _turn(write.decisions[place]))
     carried = {place: entry.carry_out(place, write.decisions[place]) for place in places}
     done = [carried[place] for place in range(len(places))]

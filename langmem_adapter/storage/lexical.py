@@ -18,7 +18,7 @@ from langmem_adapter.records.cost import tokens_in
 from langmem_adapter.statements.attributes import attributes
 from langmem_adapter.statements.dates import MONTHS
 from langmem_adapter.statements.periods import days_told
-from langmem_adapter.storage.prepared import Prepared, any_of
+from langmem_adapter.storage.prepared_statements import Prepared, any_of
 from langmem_adapter.storage.tables import memories, scopes, words
 from langmem_adapter.text import marks, text_hash
 from langmem_adapter.text import words as terms_of

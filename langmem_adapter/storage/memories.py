@@ -13,11 +13,11 @@ from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError
 from langmem_adapter.filters import EVERYTHING
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.results import MemoryItem, Revision
-from langmem_adapter.storage import narrowing
+from langmem_adapter.storage import pushdown
 from langmem_adapter.storage.courses import courses
 from langmem_adapter.storage.cursors import cursor
 from langmem_adapter.storage.pages import below, newest, place
-from langmem_adapter.storage.prepared import Prepared, any_of
+from langmem_adapter.storage.prepared_statements import Prepared, any_of
 from langmem_adapter.storage.scopes import of_row, within
 from langmem_adapter.storage.tables import history, memories, scopes
 from langmem_adapter.text import text_hash
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from langmem_adapter.filters import Filter
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.records.work import Event
-    from langmem_adapter.storage.database import Reading
+    from langmem_adapter.storage.database import ReadSession
 
 __all__ = [
     "best",
@@ -75,7 +75,7 @@ def get(connection: Connection, memory_id: str, scope: Scope | None = None) -> M
     return _item(row)
 
 
-def best(reading: Reading, pks: Sequence[int]) -> dict[int, MemoryItem]:
+def best(reading: ReadSession, pks: Sequence[int]) -> dict[int, MemoryItem]:
     """Memories by pk, in a transaction only where one has begun; those that are gone are missing."""
     return {row.pk: _item(row) for row in reading.rows(_BY_PKS, {"pks": pks})}
 
@@ -244,14 +244,14 @@ def _typed(memory_type: str | None) -> list[ColumnElement[bool]]:
 
 
 def _chosen(connection: Connection, column: Any, where: Any, filters: Filter) -> Iterator[AnyRow]:
-    read = dict.fromkeys(["metadata", *narrowing.columns_read(filters)]) if filters else {}
-    query = select(column, *(narrowing.COLUMNS[name] for name in read)).join_from(memories, scopes)
+    read = dict.fromkeys(["metadata", *pushdown.columns_read(filters)]) if filters else {}
+    query = select(column, *(pushdown.COLUMNS[name] for name in read)).join_from(memories, scopes)
     return _filtered(connection, query.where(where).order_by(memories.c.pk), filters)
 
 
 def _filtered(connection: Connection, query: Select[Any], filters: Filter) -> Iterator[AnyRow]:
-    values = narrowing.values_reader(filters)
-    query = query.where(*narrowing.conditions(filters))
+    values = pushdown.values_reader(filters)
+    query = query.where(*pushdown.conditions(filters))
     with connection.execute(query, execution_options={"yield_per": 1000}) as rows:
         yield from (row for row in rows if filters.matches(values(row))) if filters else rows
 

@@ -14,8 +14,8 @@ from langchain_core.messages import BaseMessage, ChatMessage, messages_from_dict
 from sqlalchemy import select
 
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.records.carried import fingerprint, label_of, origin_of
 from langmem_adapter.records.checks import json_object
+from langmem_adapter.records.envelope import fingerprint, label_of, origin_of
 from langmem_adapter.storage.conversations import Draft, turns
 from langmem_adapter.storage.moments import Unreadable
 

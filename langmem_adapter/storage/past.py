@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.storage.memories import AnyRow
 
-__all__ = ["Known", "Then", "page_then", "standing_vectors", "then", "then_of"]
+__all__ = ["PastMemory", "Then", "page_then", "standing_vectors", "then", "then_of"]
 
 _CHUNK: Final = 500
 
@@ -66,7 +66,7 @@ def then_of(as_of: object, known_at: object) -> Then | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class PastMemory:
     """A memory as it was.
 
     Attributes:
@@ -89,7 +89,7 @@ def then(
     *,
     filters: Filter = EVERYTHING,
     memory_type: str | None = None,
-) -> list[Known]:
+) -> list[PastMemory]:
     """Every memory within *scope* as it was, the newest statement first.
 
     Args:
@@ -129,8 +129,8 @@ def page_then(
     return [known.item for known in found[:k]], following
 
 
-def standing_vectors(connection: Connection, found: Sequence[Known]) -> dict[int, NDArray[np.float32]]:
-    """Vectors of those that still have the text that they had then, by `Known.pk`; the others must be embedded again."""
+def standing_vectors(connection: Connection, found: Sequence[PastMemory]) -> dict[int, NDArray[np.float32]]:
+    """Vectors of those that still have the text that they had then, by `PastMemory.pk`; the others must be embedded again."""
     told = {known.item.id: known for known in found}
     ids = list(told)
     vectors: dict[int, NDArray[np.float32]] = {}
@@ -181,12 +181,12 @@ def _lasts(end: ColumnElement[datetime | None], moment: datetime | None) -> Colu
     return end.is_(None) if moment is None else or_(end.is_(None), end > moment)
 
 
-def _known(connection: Connection, query: Select[Any], filters: Filter) -> Iterator[Known]:
+def _known(connection: Connection, query: Select[Any], filters: Filter) -> Iterator[PastMemory]:
     with connection.execute(query, execution_options={"yield_per": 1000}) as rows:
         for row in rows:
             item = _item(row)
             if not filters or filters.matches(values_of(item)):
-                yield Known(row.pk, row.context, item, str(row.place))
+                yield PastMemory(row.pk, row.context, item, str(row.place))
 
 
 def _item(row: AnyRow) -> MemoryItem:

@@ -19,9 +19,9 @@ from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.storage.checkpoints import (
     WHOLE,
     Packed,
-    Space,
+    PendingWrite,
+    ThreadSpace,
     Version,
-    Write,
     channel_values,
     checkpoints,
     in_space,
@@ -30,7 +30,7 @@ from langmem_adapter.storage.checkpoints import (
     values_at,
     writes_at,
 )
-from langmem_adapter.storage.prepared import Prepared, any_of
+from langmem_adapter.storage.prepared_statements import Prepared, any_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -54,7 +54,7 @@ class History:
     """
 
     seed: Packed | None
-    writes: list[Write] = field(default_factory=list)
+    writes: list[PendingWrite] = field(default_factory=list)
 
 
 class _Node(NamedTuple):
@@ -128,7 +128,7 @@ _DROP_VALUES: Final = Prepared(
 
 
 def histories(
-    connection: Connection, space: Space, checkpoint_id: str | None, channels: Sequence[str]
+    connection: Connection, space: ThreadSpace, checkpoint_id: str | None, channels: Sequence[str]
 ) -> dict[str, History]:
     """What channels are made of at a checkpoint, along the chain of its parents; its own writes are not yet part of it.
 
@@ -150,7 +150,7 @@ def histories(
 
 
 def _down_to_seeds(
-    connection: Connection, space: Space, checkpoint_id: str | None, channels: set[str]
+    connection: Connection, space: ThreadSpace, checkpoint_id: str | None, channels: set[str]
 ) -> tuple[list[str], dict[str, tuple[str, int]]]:
     """The ancestors as far as they matter, and for each channel the slot of its nearest value and how far away it is."""
     path: list[str] = []
@@ -168,7 +168,7 @@ def _down_to_seeds(
     return path, seeds
 
 
-def _ancestors(connection: Connection, space: Space, checkpoint_id: str | None) -> Iterator[list[_Node]]:
+def _ancestors(connection: Connection, space: ThreadSpace, checkpoint_id: str | None) -> Iterator[list[_Node]]:
     """The parents of a checkpoint, nearest first, some at a time."""
     start = checkpoint_id or _LATEST.first(connection, space._asdict()).id
     seen, strides = set[str](), iter(_STRIDES)
@@ -236,7 +236,7 @@ def keep_latest(connection: Connection, thread_id: str) -> None:
     """
     spaces = select(checkpoints.c.ns).where(checkpoints.c.thread_id == thread_id, WHOLE).distinct()
     for ns in connection.execute(spaces).scalars().all():
-        chains = _Chains(connection, Space(thread_id, ns))
+        chains = _Chains(connection, ThreadSpace(thread_id, ns))
         latest = max(node.id for node in chains.nodes.values() if node.whole)
         steps, channels = chains.needed_by(latest)
         chains.strip(connection, steps, channels)
@@ -249,9 +249,9 @@ def delete_runs(connection: Connection, run_ids: Sequence[str]) -> None:
     Raises:
         InvalidInputError: A checkpoint of another run would lose the value of a delta channel.
     """
-    gone: dict[Space, set[str]] = defaultdict(set)
+    gone: dict[ThreadSpace, set[str]] = defaultdict(set)
     for row in _OF_RUNS.rows(connection, {"run_ids": run_ids}):
-        gone[Space(row.thread_id, row.ns)].add(row.id)
+        gone[ThreadSpace(row.thread_id, row.ns)].add(row.id)
     for space, ids in gone.items():
         chains = _Chains(connection, space)
         chains.refuse_to_strand(ids)
@@ -262,7 +262,7 @@ def delete_runs(connection: Connection, run_ids: Sequence[str]) -> None:
 class _Chains:
     """The checkpoints of one namespace of a thread, without values."""
 
-    def __init__(self, connection: Connection, space: Space) -> None:
+    def __init__(self, connection: Connection, space: ThreadSpace) -> None:
         place = space._asdict()
         self.space = space
         self._where = {"thread": space.thread_id, "space": space.ns}

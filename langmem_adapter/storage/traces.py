@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import bindparam, delete, insert, or_, select, true
 
 from langmem_adapter.errors import MemoryNotFoundError
-from langmem_adapter.records.cost import Call, Usage
+from langmem_adapter.records.cost import ModelCall, Usage
 from langmem_adapter.records.results import AddResult, Paged
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.records.work import Change, Decision, Fact, Turn
 from langmem_adapter.storage.pages import listed
-from langmem_adapter.storage.prepared import Prepared
+from langmem_adapter.storage.prepared_statements import Prepared
 from langmem_adapter.storage.scopes import of_row, within
 from langmem_adapter.storage.tables import traces
 
@@ -65,7 +65,7 @@ class Trace:
     facts: tuple[Fact, ...]
     candidates: Mapping[str, Any]
     decisions: tuple[Decision, ...]
-    calls: tuple[Call, ...]
+    calls: tuple[ModelCall, ...]
     result: AddResult
     state: Mapping[str, Any]
 

@@ -15,7 +15,7 @@ from langchain_core.messages import AIMessage, SystemMessage
 from langchain_google_genai import ChatGoogleGenerativeAI
 
 from langmem_adapter.adapters.middleware import MemoryContext, MemoryMiddleware
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.testing import ScriptedChatModel
 
 if TYPE_CHECKING:

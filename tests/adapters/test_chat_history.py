@@ -28,7 +28,7 @@ from langchain_core.runnables.history import RunnableWithMessageHistory
 
 from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
 from langmem_adapter.errors import InvalidInputError, ScopeError
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.testing import ScriptedChatModel
 from tests.programs import Program
 

@@ -17,7 +17,7 @@ from sqlalchemy import create_engine
 
 from langmem_adapter.adapters.checkpointer import SQLAlchemySaver
 from langmem_adapter.errors import InvalidInputError, StorageError
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.storage.database import Database
 from tests.cases import each
 from tests.programs import Program

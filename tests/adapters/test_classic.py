@@ -18,7 +18,7 @@ from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
 from langmem_adapter.adapters.classic import ConversationMemory
 from langmem_adapter.conversation.summaries import about_tokens
 from langmem_adapter.errors import InvalidInputError, ScopeError, StorageError
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.testing import ScriptedChatModel
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from langmem_adapter.adapters.tools import create_memory_tools
 from langmem_adapter.conversation import ExperienceMemory, reflect
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.maintenance.consolidate import Tidier
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from tests.cases import each
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from langsmith import utils as langsmith_utils
 
 from langmem_adapter.adapters.middleware import MemoryContext, MemoryMiddleware
 from langmem_adapter.embedding.hashing import HashEmbeddings
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.testing import ScriptedChatModel
 from langmem_adapter.tracing import run_config, traced

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from langmem_adapter.knowledge.imports import Refused
+    from langmem_adapter.knowledge.imports import RefusedRow
     from tests.bolt import GraphServer
 
 pytestmark = pytest.mark.xdist_group("bolt")
@@ -217,7 +217,7 @@ def test_what_cannot_be_taken_is_told_and_what_is_not_mem0s_is_not_read(kept: Gr
     with Memory(":memory:") as mirrored, kept.driver() as driver:
         mirrored.graph.add("Anna", "likes", "Ben", user_id="alice")
         mirrored.graph.mirror(driver, database=kept.database).run_once()
-    seen: list[Refused] = []
+    seen: list[RefusedRow] = []
     with Memory(":memory:") as memory, kept.driver() as driver:
         done = import_graph(memory, driver, database=kept.database, refused=seen.append)
         assert (done.read, done.added, done.past, done.refused) == (9, 1, 1, 7)

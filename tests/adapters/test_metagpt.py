@@ -18,7 +18,7 @@ from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, HumanMe
 from pydantic import BaseModel
 
 from langmem_adapter.adapters.metagpt import (
-    Imported,
+    MessageImport,
     aimport_memory,
     aimport_role,
     brain_from_metagpt,
@@ -29,7 +29,7 @@ from langmem_adapter.adapters.metagpt import (
 )
 from langmem_adapter.conversation import BrainMemory, LongTermMemory, WorkingMemory, carried, register, stamp
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from tests.cases import each
 
 if TYPE_CHECKING:
@@ -253,8 +253,8 @@ GOALS = dump("目标：好玩", "2", role="assistant", cause_by="WritePRD")
 async def test_a_memory_is_taken_in_order_and_twice_takes_nothing_new(shape: Callable[..., object]) -> None:
     memory = shape([dump("Write a game."), GOALS], {REQUIREMENT: [dump("Write a game.")], "WritePRD": [GOALS]})
     log = WorkingMemory()
-    assert import_memory(memory, log) == Imported(new=2, known=0)
-    assert await aimport_memory(memory, log) == Imported(new=0, known=2)
+    assert import_memory(memory, log) == MessageImport(new=2, known=0)
+    assert await aimport_memory(memory, log) == MessageImport(new=0, known=2)
     assert [message.text for message in log.get()] == ["Write a game.", "目标：好玩"]
     assert [message.text for message in log.get_by_action("WritePRD")] == ["目标：好玩"]
 
@@ -262,7 +262,7 @@ async def test_a_memory_is_taken_in_order_and_twice_takes_nothing_new(shape: Cal
 def test_a_memory_that_ignores_ids_goes_into_one_that_does() -> None:
     memory = Log([dump("Hi", "0"), dump("Go on", "0"), dump("Hi", "0")], ignore_id=True)
     log = WorkingMemory(ignore_id=True)
-    assert import_memory(memory, log) == Imported(new=2, known=1)
+    assert import_memory(memory, log) == MessageImport(new=2, known=1)
     assert len({message.id for message in log.get()}) == 2
     with pytest.raises(InvalidInputError, match="ignore_id=True"):
         import_memory(memory, WorkingMemory())
@@ -356,8 +356,10 @@ async def test_a_folder_is_taken_in_order_and_twice_takes_nothing_new(tmp_path: 
     folder = role_folder(tmp_path / "role_mem" / role_id, messages_of(dump("Write a game."), GOALS))
     with Memory(":memory:", embeddings="hash:64") as memory:
         log = WorkingMemory(memory=memory, agent_id=role_id)
-        assert import_role(folder, log) == Imported(new=2, known=0)
-        assert await aimport_role(folder, WorkingMemory(memory=memory, agent_id=role_id)) == Imported(new=0, known=2)
+        assert import_role(folder, log) == MessageImport(new=2, known=0)
+        assert await aimport_role(folder, WorkingMemory(memory=memory, agent_id=role_id)) == MessageImport(
+            new=0, known=2
+        )
         assert [message.text for message in log.get()] == ["Write a game.", "目标：好玩"]
         assert log.get() == [from_metagpt(dump("Write a game.")), from_metagpt(GOALS)]
 
@@ -366,8 +368,8 @@ def test_a_folder_is_taken_into_the_long_term_memory_of_a_role(tmp_path: Path) -
     folder = role_folder(tmp_path / "产品经理", messages_of(dump("Write a snake game"), dump("目标：好玩", "2")))
     with Memory(":memory:") as memory:
         role = LongTermMemory(memory, folder.name, user_id="alice")
-        assert import_role(folder, role) == Imported(new=2, known=0)
-        assert import_role(folder, role) == Imported(new=0, known=2)
+        assert import_role(folder, role) == MessageImport(new=2, known=0)
+        assert import_role(folder, role) == MessageImport(new=0, known=2)
         assert [found.message for found in role.search_similar("目标：好玩！")] == [
             from_metagpt(dump("目标：好玩", "2"))
         ]
@@ -377,13 +379,13 @@ def test_a_folder_is_taken_into_the_long_term_memory_of_a_role(tmp_path: Path) -
 def test_what_metagpt_wrote_twice_is_taken_once_and_what_has_no_id_gets_its_nodes(tmp_path: Path) -> None:
     folder = role_folder(tmp_path, messages_of(dump("Hi"), dump("Hi"), dump("Yo", "0"), dump("Yo", "0")))
     log = WorkingMemory()
-    assert import_role(folder, log) == Imported(new=3, known=1)
-    assert import_role(folder, log) == Imported(new=0, known=4)
+    assert import_role(folder, log) == MessageImport(new=3, known=1)
+    assert import_role(folder, log) == MessageImport(new=0, known=4)
     assert [message.id for message in log.get()] == ["1", "n3", "n4"]
 
 
 def test_an_empty_role_is_taken(tmp_path: Path) -> None:
-    assert import_role(role_folder(tmp_path, {}), WorkingMemory()) == Imported(new=0, known=0)
+    assert import_role(role_folder(tmp_path, {}), WorkingMemory()) == MessageImport(new=0, known=0)
 
 
 def test_rows_that_cannot_be_taken_are_reported_by_their_node(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from langgraph.types import Command, interrupt
 from langmem_adapter.adapters.middleware import INTRODUCTION, MemoryContext, MemoryMiddleware
 from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.errors import InvalidInputError, ScopeError
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.testing import ScriptedChatModel
 
 if TYPE_CHECKING:

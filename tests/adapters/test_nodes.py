@@ -13,7 +13,7 @@ from langgraph.graph import END, START, StateGraph, add_messages
 
 from langmem_adapter.adapters.nodes import recall_node, remember_node
 from langmem_adapter.errors import InvalidInputError, ScopeError
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.scoping import MemoryContext
 from langmem_adapter.testing import ScriptedChatModel

@@ -15,7 +15,7 @@ from langgraph.graph import END, START, StateGraph
 
 from langmem_adapter.adapters.retriever import MemoryRetriever, recall
 from langmem_adapter.errors import InvalidInputError, ScopeError, UnknownArgumentError
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.scoping import MemoryContext
 from langmem_adapter.testing import ScriptedChatModel
 

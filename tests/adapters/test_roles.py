@@ -12,7 +12,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langmem_adapter.adapters.roles import RoleNodes
 from langmem_adapter.conversation import LongTermMemory, stamp
 from langmem_adapter.errors import InvalidInputError, ScopeError
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.scoping import MemoryContext
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from langgraph.store.base.batch import AsyncBatchedBaseStore
 from langmem_adapter.adapters.store import MemoryStore
 from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError, StorageError
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.storage.item_writes import erase
 from langmem_adapter.storage.items import ITEMS
 from tests.programs import python

@@ -16,10 +16,10 @@ from langgraph.graph import START, MessagesState, StateGraph
 
 from langmem_adapter.adapters.middleware import MemoryMiddleware
 from langmem_adapter.adapters.summarizing import summarize_node, summarizer
-from langmem_adapter.adapters.talk import asked
+from langmem_adapter.adapters.threads import asked
 from langmem_adapter.conversation.summaries import about_tokens
 from langmem_adapter.errors import InvalidInputError, ModelReplyError
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.testing import ScriptedChatModel
 
 if TYPE_CHECKING:

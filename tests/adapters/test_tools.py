@@ -14,7 +14,7 @@ from langgraph.prebuilt import ToolNode
 
 from langmem_adapter.adapters.tools import create_memory_tools
 from langmem_adapter.errors import InvalidInputError, ScopeError, StorageError
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.scoping import MemoryContext
 from langmem_adapter.testing import ScriptedChatModel
 

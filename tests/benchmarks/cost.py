@@ -11,8 +11,8 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from langmem_adapter.memory import Memory
-from langmem_adapter.reasoning.base import Comparison, Known, KnownNames, Question
+from langmem_adapter.memory.memory import Memory
+from langmem_adapter.reasoning.base import Comparison, ExtractInput, KnownMemory, KnownNames
 from langmem_adapter.reasoning.rules.reasoner import RuleReasoner
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.work import Fact, Turn
@@ -80,7 +80,7 @@ def _bench_one(report: Callable[[str, float, str], None], told: list[str], *, gr
 def _found(shown: dict[str, Any]) -> str:
     turns = tuple(Turn(turn["role"], turn["text"], turn["role"], _NOW) for turn in shown["conversation"])
     graph = KnownNames() if "known_entities" in shown else None
-    facts = _RULES.extract.invoke(Question(turns, "user", _NOW.date(), graph=graph)).facts
+    facts = _RULES.extract.invoke(ExtractInput(turns, "user", _NOW.date(), graph=graph)).facts
     reply: dict[str, Any] = {"facts": [fact.text for fact in facts]}
     if graph is not None:
         told = [(place, triple) for place, fact in enumerate(facts) for triple in fact.relations]
@@ -94,7 +94,7 @@ def _answer(messages: list[Any]) -> str:
     shown = requested(messages)
     if "conversation" in shown:
         return _found(shown)
-    known = tuple(Known(int(memory["id"]), memory["text"]) for memory in shown["memories"])
+    known = tuple(KnownMemory(int(memory["id"]), memory["text"]) for memory in shown["memories"])
     facts = tuple(Fact(fact["text"], 0) for fact in shown["facts"])
     verdicts = _RULES.decide.invoke(Comparison(facts, known)).verdicts
     entries = [

@@ -17,7 +17,7 @@ from langmem_adapter.records.work import Decision
 from langmem_adapter.storage.writes import Write
 
 if TYPE_CHECKING:
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
     from langmem_adapter.records.scope import Scope
 
 __all__ = ["Families", "families", "remember"]

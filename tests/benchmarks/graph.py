@@ -9,7 +9,7 @@ from itertools import count, cycle
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.graph import Triple
 from langmem_adapter.records.ranking import Ranking
 from langmem_adapter.records.scope import Scope

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.settings import Settings
 from tests.benchmarks.material import SCOPE
 from tests.benchmarks.measure import Size, ratio, report, side_by_side

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.embedding.resolve import fingerprint
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import Decision
 from langmem_adapter.storage.database import Database

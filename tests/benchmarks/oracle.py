@@ -14,7 +14,7 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.settings import Settings
 from langmem_adapter.testing.fakes import ScriptedChatModel
 from tests.benchmarks.candidates import ASKED, FEW, LANGUAGES, MANY, QUICK_MANY, QUICK_PAIRS, others_of, pairs_of

@@ -20,14 +20,14 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # run as a program, its neig
 from langmem_adapter.evaluation.metrics import auroc, silent
 from langmem_adapter.evaluation.runner import best, ingest
 from langmem_adapter.evaluation.silence import renamed
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.search import relevance
 from tests.benchmarks.weights import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from langmem_adapter.evaluation.conversations import Conversation
+    from langmem_adapter.evaluation.conversations import Dialogue
 
     Told = Mapping[str, Sequence[float]]
 
@@ -38,7 +38,7 @@ _OTHERS: Final = 3
 _EVERY: Final = 3  # of their questions the first, the fourth …
 
 
-def told(memory: Memory, conversation: Conversation, others: Sequence[Conversation]) -> dict[str, list[float]]:
+def told(memory: Memory, conversation: Dialogue, others: Sequence[Dialogue]) -> dict[str, list[float]]:
     """The relevance of the best hit for a conversation's own questions, for foreign ones, and for these renamed."""
 
     def asked(question: str) -> float:
@@ -53,7 +53,7 @@ def told(memory: Memory, conversation: Conversation, others: Sequence[Conversati
     }
 
 
-def _each(memory: Memory, conversations: Sequence[Conversation]) -> Iterator[dict[str, list[float]]]:
+def _each(memory: Memory, conversations: Sequence[Dialogue]) -> Iterator[dict[str, list[float]]]:
     around = [*conversations, *conversations]
     for place, conversation in enumerate(conversations, 1):
         yield told(memory, conversation, around[place : place + min(_OTHERS, len(conversations) - 1)])
@@ -71,7 +71,7 @@ def _line(name: str, scores: Told) -> str:
     return f"  {name:18} {' · '.join(shown)} · threshold {silent(scores['own'], scores['foreign'])[0]:.2f}"
 
 
-def table(name: str, conversations: Sequence[Conversation], embeddings: str) -> Iterator[str]:
+def table(name: str, conversations: Sequence[Dialogue], embeddings: str) -> Iterator[str]:
     """The lines for one data set and one kind of embeddings."""
     yield f"{name}, {embeddings}"
     with Memory(":memory:", embeddings=embeddings) as memory:

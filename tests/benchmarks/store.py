@@ -25,7 +25,7 @@ from langgraph.store.base import BaseStore, IndexConfig, PutOp
 from langgraph.store.memory import InMemoryStore
 
 from langmem_adapter.adapters.store import MemoryStore
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from tests.benchmarks.candidates import LANGUAGES, QUICK_PAIRS, pairs_of
 from tests.benchmarks.measure import report
 

@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # run as a program, its neig
 from langmem_adapter.evaluation.conversations import read_conversations
 from langmem_adapter.evaluation.metrics import interval, recall, reciprocal_rank
 from langmem_adapter.evaluation.runner import ingest
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.ranking import Ranking
 from langmem_adapter.settings import Settings
 from tests.beside import DATA
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
     from numpy.typing import NDArray
 
-    from langmem_adapter.evaluation.conversations import Conversation
+    from langmem_adapter.evaluation.conversations import Dialogue
 
     Values = Mapping[str, float]
 
@@ -54,7 +54,7 @@ TRIED: Final[Mapping[str, tuple[float, ...]]] = {
 }
 
 
-def read(folder: Path = DATA) -> dict[str, list[Conversation]]:
+def read(folder: Path = DATA) -> dict[str, list[Dialogue]]:
     """The conversations of each data set."""
     roles = {"beam-dev": ("user",)}
     return {
@@ -80,7 +80,7 @@ class Bench:
         embeddings: By whose vectors.
     """
 
-    def __init__(self, folder: Path, sets: Mapping[str, Sequence[Conversation]], embeddings: str | Embeddings) -> None:
+    def __init__(self, folder: Path, sets: Mapping[str, Sequence[Dialogue]], embeddings: str | Embeddings) -> None:
         self._path, self._embeddings = folder / "weights.db", embeddings
         asked = [
             (name, number, question)

@@ -11,7 +11,7 @@ import pytest
 from langgraph.graph import START, StateGraph
 from sqlalchemy import Engine, event
 
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.results import AddResult
 from langmem_adapter.settings import Settings
 from langmem_adapter.storage.database import Database

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import sync_playwright
 
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from tests.browser.house import QUIETLY, serving
 
 if TYPE_CHECKING:

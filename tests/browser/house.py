@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import uvicorn
 
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

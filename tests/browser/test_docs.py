@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
     from starlette.types import ASGIApp
 
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
     from tests.browser.conftest import Visit
 
 Served: TypeAlias = "Callable[[ASGIApp], str]"

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
     from tests.browser.conftest import Visit
 
 

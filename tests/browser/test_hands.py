@@ -14,7 +14,7 @@ from langmem_adapter.storage import keys
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
 
 
 def test_hits_come_while_one_types(memory: Memory, served: Callable[..., str], visit: Callable[..., Any]) -> None:

@@ -15,7 +15,7 @@ from langmem_adapter.cli.app import app
 from langmem_adapter.cli.output import one_line
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.maintenance.reindex import reindex
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from tests.cli.conftest import on_a_terminal
 from tests.programs import COMMAND
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_adapter.cli.reading import Item, items_of, joined
+from langmem_adapter.cli.inputs import Item, items_of, joined
 from langmem_adapter.errors import InvalidInputError
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1)

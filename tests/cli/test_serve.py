@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import httpx
 import pytest
 
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.storage import jobs
 from tests.serving import served, stopped, within_a_minute
 

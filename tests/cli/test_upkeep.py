@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 
 Data = Callable[..., dict[str, Any]]
 Cli = Callable[..., Any]

@@ -10,7 +10,7 @@ from langchain_tests.unit_tests import ToolsUnitTests
 
 from langmem_adapter.adapters.retriever import MemoryRetriever
 from langmem_adapter.adapters.tools import create_memory_tools
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

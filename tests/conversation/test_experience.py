@@ -31,7 +31,7 @@ from langmem_adapter.conversation.appraisal import (
 from langmem_adapter.conversation.experience import ExperienceMemory
 from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.errors import InvalidInputError, ScopeError
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.work import EXPERIENCE
 from langmem_adapter.scoping import MemoryContext
 from langmem_adapter.settings import Settings

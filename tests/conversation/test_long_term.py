@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from langmem_adapter.conversation import LongTermMemory, carried, stamp
 from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.testing import CountingEmbeddings, ScriptedChatModel
 from tests.programs import Program, python
 
@@ -186,7 +186,7 @@ ROLE = """
 import os, signal, sys, threading
 from langchain_core.messages import HumanMessage
 from langmem_adapter.conversation import LongTermMemory
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 path, patience = sys.argv[1:]
 role = LongTermMemory(Memory(path), user_id="alice")
 print("known", role.recover_memory("engineer").messages, flush=True)
@@ -292,7 +292,7 @@ def test_h23_two_processes_that_add_the_same_keep_it_once(tmp_path: Path) -> Non
         program = f"""
 from langchain_core.messages import HumanMessage
 from langmem_adapter.conversation import LongTermMemory
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 with Memory({str(path)!r}) as memory:
     role = LongTermMemory(memory, "engineer")
     for number in range(12):

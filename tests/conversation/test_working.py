@@ -22,7 +22,7 @@ from pydantic import BaseModel, SecretStr
 from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
 from langmem_adapter.conversation import Carried, WorkingMemory, carried, latest, register, stamp
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from tests.openai_server import OpenAIServer
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

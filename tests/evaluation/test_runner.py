@@ -8,11 +8,11 @@ import pytest
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.evaluation.conversations import read_conversations
-from langmem_adapter.evaluation.questions import Question
+from langmem_adapter.evaluation.questions import TestQuestion
 from langmem_adapter.evaluation.report import Measured, Report, differences, measured, read_run, summarise
-from langmem_adapter.evaluation.runner import Answer, Source, ask, check, ingest
+from langmem_adapter.evaluation.runner import MemoryOrigin, QuestionResult, ask, check, ingest
 from langmem_adapter.evaluation.silence import silence
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.settings import Settings
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 ADA = Scope("ada")
 
 
-def mine(text: str, **more: Any) -> Question:
-    return Question(text, ADA, "line 1", **more)
+def mine(text: str, **more: Any) -> TestQuestion:
+    return TestQuestion(text, ADA, "line 1", **more)
 
 
 def said(memory: Memory, *texts: str) -> list[str]:
@@ -114,26 +114,30 @@ def test_a_right_hit_may_be_told_by_a_text_in_it_whatever_its_case(memory: Memor
 
 def test_nobody_else_is_searched(memory: Memory) -> None:
     said(memory, "I live in Oslo")
-    question = Question("Where do I live?", Scope("ben"), "line 1", contains=("Oslo",))
+    question = TestQuestion("Where do I live?", Scope("ben"), "line 1", contains=("Oslo",))
     assert ask(memory, [question])[0].ranks[20] == ()
 
 
 def test_expected_memories_that_are_not_there_are_named_with_their_lines(memory: Memory) -> None:
     (there,) = said(memory, "I live in Oslo")
     check(memory, [mine("?", evidence=(there,))])
-    gone = [Question("?", ADA, f"line {n}", evidence=(f"no-{n}",)) for n in range(1, 8)]
+    gone = [TestQuestion("?", ADA, f"line {n}", evidence=(f"no-{n}",)) for n in range(1, 8)]
     with pytest.raises(InvalidInputError, match=r"line 1: no-1; .*line 5: no-5, and 2 more"):
         check(memory, gone)
     with pytest.raises(InvalidInputError, match="line 1"):
-        check(memory, [Question("?", Scope("ben"), "line 1", evidence=(there,))])
+        check(memory, [TestQuestion("?", Scope("ben"), "line 1", evidence=(there,))])
 
 
 # ── the report ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def answer(ranks: tuple[int, ...], pieces: int, category: str = "", *, apart: bool = False, ms: float = 1) -> Answer:
+def answer(
+    ranks: tuple[int, ...], pieces: int, category: str = "", *, apart: bool = False, ms: float = 1
+) -> QuestionResult:
     question = mine("Where?", evidence=tuple(map(str, range(pieces))), category=category, apart=apart)
-    return Answer(question, {5: tuple(rank for rank in ranks if rank <= 5), 10: ranks}, tokens=100, milliseconds=ms)
+    return QuestionResult(
+        question, {5: tuple(rank for rank in ranks if rank <= 5), 10: ranks}, tokens=100, milliseconds=ms
+    )
 
 
 def test_a_report_has_a_row_for_each_kind_and_one_for_all_but_those_apart() -> None:
@@ -178,7 +182,7 @@ def test_a_report_needs_a_question() -> None:
 
 def test_sessions_are_measured_where_the_evidence_lies_in_a_conversation(memory: Memory) -> None:
     (first, second) = said(memory, "I live in Oslo", "The boat is called Sparrow")
-    sources = {first: Source({"D1:1"}, {0}), second: Source({"D2:1"}, {1})}
+    sources = {first: MemoryOrigin({"D1:1"}, {0}), second: MemoryOrigin({"D2:1"}, {1})}
     asked = [mine("Where is Oslo?", evidence=("D1:1",), sessions=wanted) for wanted in ((0,), (0, 1), (1, 2))]
     rows = [measured(each).metrics for each in ask(memory, asked, sources=sources)]
     assert [row["first session"] for row in rows] == [1, 1, 0]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
     from tests.faults.journal import Evidence
 
 __all__ = ["examine"]

@@ -21,7 +21,7 @@ from tests.faults.worker import USER, open_memory, snapshot_failures
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the faults are made by Linux' own means")
 

@@ -15,7 +15,7 @@ import pytest
 
 from langmem_adapter.errors import StorageError
 from langmem_adapter.index.generations import Generations
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.settings import Settings
 from tests.faults.campaign import copy_database
 from tests.faults.mutants import mutate

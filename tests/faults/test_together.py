@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from multiprocessing.synchronize import Barrier
     from pathlib import Path
 
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
 
 COUNT: Final = 200
 THREADS: Final = 8

@@ -10,7 +10,7 @@ import threading
 
 from langsmith.utils import get_env_var
 
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 
 with Memory(
     ":memory:", index="exact", graph=True

@@ -16,7 +16,7 @@ from sqlalchemy import Engine, event
 
 from langmem_adapter.errors import LangmemAdapterError, MemoryNotFoundError, StorageError
 from langmem_adapter.index.indexer import Indexer
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.settings import Settings
 from tests.faults.journal import Evidence, Journal, lines
 from tests.faults.kernel import die_with_parent

@@ -19,7 +19,7 @@ import httpx
 import pytest
 from langgraph_sdk import get_sync_client
 
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage import keys
 

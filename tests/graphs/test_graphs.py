@@ -14,7 +14,7 @@ from langgraph.types import Command, Send
 from pydantic import TypeAdapter
 
 from langmem_adapter.errors import ScopeError
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.scoping import MemoryContext
 from langmem_adapter.testing import ScriptedChatModel
 

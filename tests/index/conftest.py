@@ -17,7 +17,7 @@ from sqlalchemy import delete, func, insert, select, update
 
 from langmem_adapter.index.base import Batch
 from langmem_adapter.index.checks import check_batch
-from langmem_adapter.index.shared import SharedIndexer
+from langmem_adapter.index.shared_index import SharedIndexer
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.meta import prepare
 from langmem_adapter.storage.tables import MEMORIES, changes, memories, scopes

@@ -16,7 +16,7 @@ from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError, St
 from langmem_adapter.index.base import Batch
 from langmem_adapter.index.exact import ExactIndex
 from langmem_adapter.index.pgvector import PgVectorIndex, require
-from langmem_adapter.index.shared import SharedIndexer
+from langmem_adapter.index.shared_index import SharedIndexer
 from langmem_adapter.storage import follow as following
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.meta import prepare

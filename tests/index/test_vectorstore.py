@@ -18,7 +18,7 @@ from langmem_adapter import Memory
 from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError, StorageError
 from langmem_adapter.index.exact import ExactIndex
-from langmem_adapter.index.shared import SharedIndexer
+from langmem_adapter.index.shared_index import SharedIndexer
 from langmem_adapter.index.stores import opened
 from langmem_adapter.index.vectorstore import VectorStoreIndex
 from langmem_adapter.storage import feed

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from langmem_adapter.errors import InvalidInputError, ScopeError
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.reasoning.prompts import instructions
 from langmem_adapter.testing import ScriptedChatModel
 from tests.cases import each

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.graph import Triple
 from langmem_adapter.records.ranking import Ranking
 from langmem_adapter.records.scope import Scope

@@ -25,9 +25,9 @@ from langmem_adapter.knowledge.draw import CUT
 from langmem_adapter.knowledge.edges import Edge
 from langmem_adapter.knowledge.export import ExportFormat, written
 from langmem_adapter.knowledge.files import writing
-from langmem_adapter.knowledge.imports import Past, Refused, Stated
+from langmem_adapter.knowledge.imports import PastRelation, RefusedRow, Stated
 from langmem_adapter.knowledge.triples import told_in
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.names import entity_key, speaker
 from langmem_adapter.records.graph import Entity, Relation
 from langmem_adapter.records.scope import Scope
@@ -360,7 +360,7 @@ def test_every_line_that_is_refused_is_told_and_the_others_are_taken(other: Memo
         ("x" * 1_000_001, "longer than 1,000,000 bytes"),
     ]
     file = lines(*(row for one, _ in bad for row in (one, "", triple("Anna", "likes", "tea"))))
-    seen: list[Refused] = []
+    seen: list[RefusedRow] = []
     done = other.graph.load(file, format="jsonl", refused=seen.append, **ALICE)
     assert (done.read, done.added, done.known, done.refused) == (2 * len(bad), 1, len(bad) - 1, len(bad))
     assert done.refusals == tuple(seen)
@@ -386,7 +386,7 @@ def test_every_line_that_is_refused_is_told_and_the_others_are_taken(other: Memo
 def test_a_table_is_read_as_spreadsheets_write_it(table: str, reasons: list[str]) -> None:
     told = list(told_in(io.BytesIO(table.encode()), "csv", Scope("alice")))
     assert isinstance(told[0], Stated) and (told[0].where, told[0].triple.target) == ("line 2", "B")
-    refused = [one for one in told[1:] if isinstance(one, Refused)]
+    refused = [one for one in told[1:] if isinstance(one, RefusedRow)]
     assert len(refused) == len(told) - 1
     assert all(any(reason in one.reason for one in refused) for reason in reasons)
     assert bool(refused) == bool(reasons)
@@ -410,7 +410,7 @@ def test_a_file_that_is_something_else_is_refused_with_its_remedy(begins: bytes,
 def test_a_quote_that_nobody_closes_tells_how_far_it_reached() -> None:
     table = 'source,relation,target\nA,knows,B\n"C,knows,D\nE,knows,F\n'
     told = list(told_in(io.BytesIO(table.encode()), "csv", Scope("alice")))
-    assert [one.where for one in told] == ["line 2", "lines 3 to 4"] and isinstance(told[1], Refused)
+    assert [one.where for one in told] == ["line 2", "lines 3 to 4"] and isinstance(told[1], RefusedRow)
 
 
 def test_mentions_are_counted_no_further_than_the_database_can(database_url: str) -> None:
@@ -428,7 +428,7 @@ def test_a_table_in_another_encoding_is_refused_line_by_line() -> None:
     told = list(
         told_in(io.BytesIO("source,relation,target\nZoë,knows,B\nAnna,knows,B\n".encode("latin-1")), "csv", Scope("a"))
     )
-    assert [type(one) for one in told] == [Refused, Stated]
+    assert [type(one) for one in told] == [RefusedRow, Stated]
 
 
 def test_a_table_needs_its_columns_and_a_file_its_format(other: Memory, tmp_path: Path) -> None:
@@ -559,4 +559,4 @@ def test_lines_say_whose_they_are_within_what_was_given(other: Memory) -> None:
 
 def test_what_is_not_believed_there_is_counted_and_left_out() -> None:
     told = list(told_in(lines(triple("A", "knows", "B", retired_at="2020-01-01")), "jsonl", Scope("alice")))
-    assert told == [Past("line 1")]
+    assert told == [PastRelation("line 1")]

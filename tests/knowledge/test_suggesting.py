@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.embeddings import Embeddings
 
-from langmem_adapter.knowledge.suggesting import CROWD
-from langmem_adapter.memory import Memory
+from langmem_adapter.knowledge.suggestions import CROWD
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.names import entity_key
 from langmem_adapter.records.graph import Triple
 from langmem_adapter.records.scope import Scope

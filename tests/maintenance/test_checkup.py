@@ -7,7 +7,7 @@ from sqlalchemy import text, update
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.maintenance.checkup import checkup
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.storage.tables import memories
 from langmem_adapter.testing.fakes import ScriptedChatModel
 

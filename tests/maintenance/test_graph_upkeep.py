@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from langmem_adapter.maintenance.consolidate import Tidied, Tidier
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
 from tests.storage.graph.small_graph import Graph
 

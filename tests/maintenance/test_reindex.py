@@ -14,7 +14,7 @@ from sqlalchemy import func, select, update
 from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.errors import ConflictError, EmbeddingMismatchError, InvalidInputError
 from langmem_adapter.maintenance.reindex import Reindexed, reindex
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.storage import tables
 from langmem_adapter.storage.database import Database
 from langmem_adapter.testing import CountingEmbeddings

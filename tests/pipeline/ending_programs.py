@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.testing.fakes import ScriptedChatModel
 
 if TYPE_CHECKING:

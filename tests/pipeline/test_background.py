@@ -13,7 +13,7 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from langmem_adapter.errors import InvalidInputError, ModelReplyError, ScopeError, UnknownArgumentError
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.testing.fakes import ScriptedChatModel
 
 if TYPE_CHECKING:

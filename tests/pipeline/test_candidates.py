@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.graph import SELF, Triple
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.testing.fakes import ScriptedChatModel

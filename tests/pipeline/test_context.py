@@ -21,7 +21,7 @@ from langmem_adapter.adapters.middleware import MemoryMiddleware
 from langmem_adapter.adapters.nodes import remember_node
 from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.errors import InvalidInputError, ModelReplyError
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.pipeline.parse import turns_before
 from langmem_adapter.records.cost import tokens_in
 from langmem_adapter.records.scope import Scope

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import update
 
 from langmem_adapter.maintenance.consolidate import Tidier
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage import meta
 from langmem_adapter.storage.tables import memories

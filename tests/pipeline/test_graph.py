@@ -17,7 +17,7 @@ from langgraph.graph import START, StateGraph
 
 from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.errors import ConflictError, InvalidInputError, ScopeError
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.settings import Settings
 from langmem_adapter.testing.fakes import CountingEmbeddings, ScriptedChatModel
 from tests.faults.processes import call

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.testing import ScriptedChatModel
 from tests.benchmarks.material import requested
 

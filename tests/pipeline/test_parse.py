@@ -20,7 +20,7 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from langmem_adapter.adapters.talk import latest_turn
+from langmem_adapter.adapters.threads import latest_turn
 from langmem_adapter.arguments import Longest, parse_time
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.parse import turns_of

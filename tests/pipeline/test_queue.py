@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from langmem_adapter.errors import LangmemAdapterError
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.pipeline.queue import Queue, queue_of
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.settings import Settings

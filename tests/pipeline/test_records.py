@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from langmem_adapter.maintenance.consolidate import Tidier
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.graph import SELF, Triple
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import EXPERIENCE, MESSAGE, PROCEDURAL, UNCLEAR, Decision

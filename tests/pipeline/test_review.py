@@ -9,7 +9,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from langmem_adapter.errors import ScopeError
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ from langgraph.types import Command, Send
 from sqlalchemy import select, union
 
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError, MemoryNotFoundError, ScopeError
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.pipeline.queue import queue_of
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage.graph.tables import entities, relation_memories, relations

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.settings import Settings
 from langmem_adapter.testing.fakes import ScriptedChatModel
 from tests.benchmarks.material import requested

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError, ModelReplyError, ScopeError
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.pipeline.retries import worth_another_try
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.settings import Settings

@@ -18,7 +18,7 @@ from qdrant_client import QdrantClient, models
 
 from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.filters import TIMES
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import Decision
 from langmem_adapter.storage.writes import Write

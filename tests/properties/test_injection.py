@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from langmem_adapter.errors import FilterError, InvalidInputError, LangmemAdapterError, MemoryNotFoundError, ScopeError
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from tests.cases import each
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from langmem_adapter.conversation import ExperienceMemory, reflect
 from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.maintenance.reindex import reindex
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable

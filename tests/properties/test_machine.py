@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.settings import Settings
 from tests.faults.campaign import copy_database
 from tests.faults.processes import call

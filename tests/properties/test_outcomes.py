@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langmem_adapter.errors import ModelReplyError
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.testing.fakes import ScriptedChatModel
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from langmem_adapter.reasoning.base import Comparison, Known, Question, Reasoner
+from langmem_adapter.reasoning.base import Comparison, ExtractInput, KnownMemory, Reasoner
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.work import Fact, Turn
 
 if TYPE_CHECKING:
-    from langmem_adapter.reasoning.base import Answer
+    from langmem_adapter.reasoning.base import DecideOutput
 
 NOON = datetime(2025, 5, 1, 12, tzinfo=UTC)
 MEMORIES = ("Name is John", "Loves cheese pizza", "Likes to play cricket", "Lives in Paris")
@@ -31,18 +31,18 @@ def turn(text: str, role: str = "user") -> Turn:
     return Turn(role, text, role, NOON)
 
 
-def question(*turns: Turn, about: str = "user") -> Question:
-    return Question(turns, about, NOON.date())
+def question(*turns: Turn, about: str = "user") -> ExtractInput:
+    return ExtractInput(turns, about, NOON.date())
 
 
 def comparison(facts: tuple[str, ...], known: tuple[str, ...]) -> Comparison:
     return Comparison(
-        tuple(Fact(text, 0) for text in facts), tuple(Known(number, text) for number, text in enumerate(known))
+        tuple(Fact(text, 0) for text in facts), tuple(KnownMemory(number, text) for number, text in enumerate(known))
     )
 
 
-def check_answer(answer: Answer, asked: Comparison) -> None:
-    """What `Answer` and `Verdict` promise, whatever was asked."""
+def check_answer(answer: DecideOutput, asked: Comparison) -> None:
+    """What `DecideOutput` and `Verdict` promise, whatever was asked."""
     numbers = {memory.number for memory in asked.known}
     assert {verdict.fact for verdict in answer.verdicts} == set(range(len(asked.facts)))
     assert [verdict.fact for verdict in answer.verdicts] == sorted(verdict.fact for verdict in answer.verdicts)
@@ -106,4 +106,6 @@ class ReasonerConformance:
 
     def test_dates_do_not_break_it(self, reasoner: Reasoner) -> None:
         for day in (date.min, date.max):
-            reasoner.extract.invoke(Question((turn("I have a flight tomorrow. I met Ann yesterday."),), "user", day))
+            reasoner.extract.invoke(
+                ExtractInput((turn("I have a flight tomorrow. I met Ann yesterday."),), "user", day)
+            )

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_adapter.reasoning.base import Extraction, KnownNames, Question
+from langmem_adapter.reasoning.base import ExtractInput, Extraction, KnownNames
 from langmem_adapter.reasoning.llm import LLMReasoner
 from langmem_adapter.reasoning.models import resolve_model
 from langmem_adapter.reasoning.prompts import instructions
@@ -30,8 +30,10 @@ NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
 KNOWN = KnownNames((("Anna", "person"), ("Zürich", "")), ("manages", "lives_in"))
 
 
-def asking(*texts: str, about: str = "user", graph: KnownNames | None = KNOWN, prompt: str | None = None) -> Question:
-    return Question(tuple(Turn(about, text, about, NOON) for text in texts), about, TODAY, prompt, graph)
+def asking(
+    *texts: str, about: str = "user", graph: KnownNames | None = KNOWN, prompt: str | None = None
+) -> ExtractInput:
+    return ExtractInput(tuple(Turn(about, text, about, NOON) for text in texts), about, TODAY, prompt, graph)
 
 
 def relation(source: str, name: str, target: str, fact: int | None, **other: Any) -> dict[str, Any]:
@@ -69,7 +71,9 @@ TALKS = [pytest.param(*ENGLISH, id="english"), pytest.param(*CHINESE, id="chines
 
 @pytest.mark.parametrize("mode", ["json_schema", "tools", "plain"])
 @pytest.mark.parametrize(("question", "reply", "relations"), TALKS)
-def test_one_call_gives_facts_with_their_relations(question: Question, reply: Any, relations: Any, mode: Any) -> None:
+def test_one_call_gives_facts_with_their_relations(
+    question: ExtractInput, reply: Any, relations: Any, mode: Any
+) -> None:
     model = ScriptedChatModel(replies=[json.dumps(reply, ensure_ascii=False)], modes=mode)
     found = LLMReasoner(model).extract.invoke(question)
     assert [fact.text for fact in found.facts] == reply["facts"]
@@ -83,7 +87,7 @@ def test_one_call_gives_facts_with_their_relations(question: Question, reply: An
 )
 @pytest.mark.parametrize(("question", "reply", "relations"), TALKS)
 def test_the_same_over_the_real_client(
-    question: Question, reply: Any, relations: Any, supports: Any, monkeypatch: pytest.MonkeyPatch
+    question: ExtractInput, reply: Any, relations: Any, supports: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_BASE"):
         monkeypatch.delenv(name, raising=False)
@@ -119,7 +123,7 @@ async def test_async_and_batch_give_the_same() -> None:
 # ── what is asked ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def asked(question: Question, mode: Any = "plain", **options: Any) -> tuple[list[BaseMessage], dict[str, Any]]:
+def asked(question: ExtractInput, mode: Any = "plain", **options: Any) -> tuple[list[BaseMessage], dict[str, Any]]:
     model = ScriptedChatModel(replies=['{"facts": [], "relations": []}'], modes=mode)
     LLMReasoner(model, **options).extract.invoke(question)
     return model.calls[0], model.options[0]
@@ -207,7 +211,7 @@ def test_names_and_words_of_others_reach_the_model_as_data_only(entities: Any, r
 # ── what becomes of the answer ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def found_in(question: Question, facts: list[str], *relations: dict[str, Any]) -> Extraction:
+def found_in(question: ExtractInput, facts: list[str], *relations: dict[str, Any]) -> Extraction:
     reply = json.dumps({"facts": facts, "relations": relations}, ensure_ascii=False)
     return LLMReasoner(ScriptedChatModel(replies=[reply])).extract.invoke(question)
 

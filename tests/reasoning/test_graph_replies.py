@@ -15,7 +15,7 @@ from langchain_core.messages import AIMessage
 
 from langmem_adapter.errors import ModelReplyError
 from langmem_adapter.names import LONGEST_NAME, LONGEST_RELATION, entity_key, relation_name
-from langmem_adapter.reasoning.base import Extraction, KnownNames, Question
+from langmem_adapter.reasoning.base import ExtractInput, Extraction, KnownNames
 from langmem_adapter.reasoning.dates import interval, period
 from langmem_adapter.reasoning.json_text import UnusableReplyError
 from langmem_adapter.reasoning.llm import LLMReasoner
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Mode = Literal["json_schema", "tools", "plain"]
 MODES: tuple[Mode, ...] = ("json_schema", "tools", "plain")
 TURN = Turn("user", "Anna manages Ben. I live in Lyon.", "user", datetime(2026, 3, 4, tzinfo=UTC))
-QUESTION = Question((TURN,), "user", date(2026, 3, 4), graph=KnownNames())
+QUESTION = ExtractInput((TURN,), "user", date(2026, 3, 4), graph=KnownNames())
 ANNA, LYON = "Anna manages Ben", "Lives in Lyon"
 MANAGES = {"source": "Anna", "relation": "manages", "target": "Ben", "fact": 0}
 LIVES = {"source": "user", "relation": "lives_in", "target": "Lyon", "fact": 1}

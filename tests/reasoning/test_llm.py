@@ -15,7 +15,7 @@ from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.tracers.base import BaseTracer
 
 from langmem_adapter.errors import InvalidInputError, ModelReplyError
-from langmem_adapter.reasoning.base import Answer, Comparison, Known, Question, Reasoner
+from langmem_adapter.reasoning.base import Comparison, DecideOutput, ExtractInput, KnownMemory, Reasoner
 from langmem_adapter.reasoning.llm import LLMReasoner
 from langmem_adapter.reasoning.prompts import examples
 from langmem_adapter.records.cost import Usage
@@ -35,8 +35,8 @@ def turn(role: str, text: str, actor: str | None = None, time: datetime = NOON) 
     return Turn(role, text, actor or role, time)
 
 
-def asking(*turns: Turn, about: str = "user", prompt: str | None = None) -> Question:
-    return Question(turns, about, TODAY, prompt)
+def asking(*turns: Turn, about: str = "user", prompt: str | None = None) -> ExtractInput:
+    return ExtractInput(turns, about, TODAY, prompt)
 
 
 def reasoner_for(*replies: Any, **options: Any) -> tuple[ScriptedChatModel, LLMReasoner]:
@@ -285,7 +285,7 @@ def test_it_is_a_reasoner_and_shows_the_models_name() -> None:
 
 
 def comparing(facts: list[str], known: list[str]) -> Comparison:
-    shown = tuple(Known(number, text) for number, text in enumerate(known))
+    shown = tuple(KnownMemory(number, text) for number, text in enumerate(known))
     return Comparison(tuple(Fact(fact, 0) for fact in facts), shown)
 
 
@@ -294,7 +294,7 @@ def memory(*entries: tuple[str | int, str, str] | tuple[str | int, str, str, int
     return json.dumps({"memory": [dict(zip(keys, entry, strict=False)) for entry in entries]}, ensure_ascii=False)
 
 
-def outcomes(answer: Answer) -> list[tuple[int, str, int | None, str]]:
+def outcomes(answer: DecideOutput) -> list[tuple[int, str, int | None, str]]:
     return [(verdict.fact, verdict.event, verdict.number, verdict.text) for verdict in answer.verdicts]
 
 
@@ -440,7 +440,7 @@ DECISIONS = {
     ),
     "equal words of two speakers": (
         Comparison(
-            (Fact("Likes jazz", 0, speaker="Ann"), Fact("Likes jazz", 1, speaker="Bob")), (Known(0, "Has a dog"),)
+            (Fact("Likes jazz", 0, speaker="Ann"), Fact("Likes jazz", 1, speaker="Bob")), (KnownMemory(0, "Has a dog"),)
         ),
         memory((1, "Likes jazz", "ADD", 0), (1, "Likes jazz", "ADD", 1)),
         [(0, "ADD", None, "Likes jazz"), (1, "ADD", None, "Likes jazz")],

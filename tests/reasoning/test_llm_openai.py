@@ -9,19 +9,19 @@ import openai
 import pytest
 
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError, ModelReplyError
-from langmem_adapter.reasoning.base import Comparison, Known, Question
+from langmem_adapter.reasoning.base import Comparison, ExtractInput, KnownMemory
 from langmem_adapter.reasoning.models import resolve_model
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.work import Fact, Turn
 from langmem_adapter.settings import Settings
 from tests.openai_server import Failure, OpenAIServer
 
-QUESTION = Question(
+QUESTION = ExtractInput(
     (Turn("user", "I love tea and I moved to Graz.", "user", datetime(2026, 3, 4, tzinfo=UTC)),),
     "user",
     date(2026, 3, 4),
 )
-COMPARISON = Comparison((Fact("Loves green tea", 0),), (Known(0, "Loves tea"),))
+COMPARISON = Comparison((Fact("Loves green tea", 0),), (KnownMemory(0, "Loves tea"),))
 FACTS = {"facts": ["Loves tea", "Moved to Graz"]}
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage
 
-from langmem_adapter.reasoning.base import Comparison, Known, KnownNames, Question
+from langmem_adapter.reasoning.base import Comparison, ExtractInput, KnownMemory, KnownNames
 from langmem_adapter.reasoning.llm import LLMReasoner
 from langmem_adapter.reasoning.messages import read_reply
 from langmem_adapter.reasoning.prompts import TASKS, comparison_messages, examples, extraction_messages, instructions
@@ -70,7 +70,7 @@ def test_every_example_is_answered_by_its_reply_without_a_repair(task: str, data
     model = ScriptedChatModel(replies=[json.dumps(reply)])
     reasoner = LLMReasoner(model)
     if task == "decide":
-        known = tuple(Known(int(memory["id"]), memory["text"]) for memory in data["memories"])
+        known = tuple(KnownMemory(int(memory["id"]), memory["text"]) for memory in data["memories"])
         answer = reasoner.decide.invoke(Comparison(tuple(Fact(fact["text"], 0) for fact in data["facts"]), known))
         assert [(v.fact, v.event) for v in answer.verdicts] == [(e["fact"], e["event"]) for e in reply["memory"]]
         return
@@ -80,7 +80,7 @@ def test_every_example_is_answered_by_its_reply_without_a_repair(task: str, data
         for part in ("conversation", "before")
     )
     graph = KnownNames() if task == "graph" else None
-    found = reasoner.extract.invoke(Question(turns, about, NOON.date(), graph=graph, before=before))
+    found = reasoner.extract.invoke(ExtractInput(turns, about, NOON.date(), graph=graph, before=before))
     assert [(fact.text, fact.turn, fact.date) for fact in found.facts] == [
         (fact["text"], fact["turn"], fact["date"]) for fact in reply["facts"]
     ]
@@ -91,8 +91,8 @@ def test_our_mark_of_a_wish_is_the_one_that_models_are_told() -> None:
     assert all(f'"{FORGET}' in instructions(task) for task in ("user", "assistant", "decide"))
 
 
-def question(**more: Any) -> Question:
-    return Question((Turn("user", "Hi", "user", NOON),), "user", NOON.date(), **more)
+def question(**more: Any) -> ExtractInput:
+    return ExtractInput((Turn("user", "Hi", "user", NOON),), "user", NOON.date(), **more)
 
 
 def test_the_fixed_part_comes_first_and_is_the_same_whatever_is_asked() -> None:
@@ -109,7 +109,7 @@ def test_the_fixed_part_comes_first_and_is_the_same_whatever_is_asked() -> None:
 
 def test_a_comparison_shows_speakers_dates_and_relations_where_there_are_any() -> None:
     fact = Fact("Moved to Oslo", 0, relations=(Triple("user", "lives_in", "Oslo", valid_from=NOON),), date="2031-05-07")
-    known = (Known(0, "Lives in Lyon", speaker="Ann"), Known(1, "Has a dog"))
+    known = (KnownMemory(0, "Lives in Lyon", speaker="Ann"), KnownMemory(1, "Has a dog"))
     plain, graph = (comparison_messages(Comparison((fact,), known, graph=graph))[1].content for graph in (False, True))
     assert json.loads(str(plain).split("\n\n")[1]) == {
         "memories": [{"id": "0", "text": "Lives in Lyon", "speaker": "Ann"}, {"id": "1", "text": "Has a dog"}],
@@ -131,5 +131,5 @@ def test_a_comparison_shows_speakers_dates_and_relations_where_there_are_any() -
 def test_today_has_its_weekday(day: int) -> None:
     names = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
     today = date(2026, 3, 2 + day)
-    shown = str(extraction_messages(Question((Turn("user", "Hi", "user", NOON),), "user", today))[1].content)
+    shown = str(extraction_messages(ExtractInput((Turn("user", "Hi", "user", NOON),), "user", today))[1].content)
     assert f'{{"today": "{today.isoformat()}", "weekday": "{names[day]}"' in shown

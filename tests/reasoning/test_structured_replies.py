@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage
 
 from langmem_adapter.errors import ModelReplyError
-from langmem_adapter.reasoning.base import Answer, Comparison, Known, Question
+from langmem_adapter.reasoning.base import Comparison, DecideOutput, ExtractInput, KnownMemory
 from langmem_adapter.reasoning.json_text import UnusableReplyError, json_values
 from langmem_adapter.reasoning.llm import LLMReasoner
 from langmem_adapter.reasoning.messages import read_reply
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Mode = Literal["json_schema", "tools", "plain"]
 MODES: tuple[Mode, ...] = ("json_schema", "tools", "plain")
 TURN = Turn("user", "I like tea, I have a dog.", "user", datetime(2026, 3, 4, tzinfo=UTC))
-QUESTION = Question((TURN,), "user", date(2026, 3, 4))
+QUESTION = ExtractInput((TURN,), "user", date(2026, 3, 4))
 GOOD = '{"facts": ["repaired"]}'
 TEA, DOG = "Likes tea", "Has a dog"
 
@@ -283,7 +283,9 @@ def test_a_refusal_is_final(message: AIMessage) -> None:
     assert len(model.calls) == 1
 
 
-COMPARISON = Comparison((Fact("Loves tea", 0), Fact("Has a cat", 0)), (Known(0, "Likes tea"), Known(1, "Has a dog")))
+COMPARISON = Comparison(
+    (Fact("Loves tea", 0), Fact("Has a cat", 0)), (KnownMemory(0, "Likes tea"), KnownMemory(1, "Has a dog"))
+)
 UPDATED = [("UPDATE", 0, "Loves tea"), ("ADD", None, "Has a cat")]
 UPDATE = {"id": "0", "text": "Loves tea", "event": "UPDATE"}
 ADD = {"id": "2", "text": "Has a cat", "event": "ADD"}
@@ -291,7 +293,7 @@ NONE = {"id": "1", "text": "Has a dog", "event": "NONE"}
 DELETE = {"id": "1", "text": "Has a dog", "event": "DELETE"}
 
 
-def outcomes(answer: Answer) -> list[tuple[str, int | None, str]]:
+def outcomes(answer: DecideOutput) -> list[tuple[str, int | None, str]]:
     return [(verdict.event, verdict.number, verdict.text) for verdict in answer.verdicts]
 
 

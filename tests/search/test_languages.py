@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 
 from langmem_adapter.errors import InvalidInputError, StorageError
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.ranking import Ranking
 from langmem_adapter.settings import Settings
 from langmem_adapter.storage import lexical
@@ -255,7 +255,7 @@ def test_processes_that_disagree_leave_the_words_of_one_of_them(tmp_path: Path) 
     path = tmp_path / "memory.db"
     program = """
         import sys
-        from langmem_adapter.memory import Memory
+        from langmem_adapter.memory.memory import Memory
         from langmem_adapter.settings import Settings
         for number in range(3):
             with Memory(sys.argv[1], settings=Settings(language=sys.argv[2])) as memory:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from langmem_adapter.evaluation.conversations import Conversation, read_conversations
+from langmem_adapter.evaluation.conversations import Dialogue, read_conversations
 from langmem_adapter.evaluation.report import Report, summarise
 from langmem_adapter.evaluation.runner import ask, ingest
 from langmem_adapter.evaluation.silence import Silence, silence
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.settings import Settings
 from tests.beside import LOCOMO
 
@@ -57,12 +57,12 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def conversations() -> list[Conversation]:
+def conversations() -> list[Dialogue]:
     return read_conversations(LOCOMO)
 
 
 @pytest.fixture(scope="module", params=FLOORS)
-def run(request: pytest.FixtureRequest, conversations: list[Conversation]) -> Run:
+def run(request: pytest.FixtureRequest, conversations: list[Dialogue]) -> Run:
     """One ingest for all figures; each question is asked of one other conversation, where `eval` asks three."""
     with Memory(":memory:", embeddings=request.param, settings=Settings(trace_days=0)) as memory:
         sources = ingest(memory, conversations)
@@ -71,7 +71,7 @@ def run(request: pytest.FixtureRequest, conversations: list[Conversation]) -> Ru
         return FLOORS[request.param], summarise(answers), silence(memory, conversations, answers, others=1)
 
 
-def test_the_file_is_read_whole(conversations: list[Conversation]) -> None:
+def test_the_file_is_read_whole(conversations: list[Dialogue]) -> None:
     assert [conversation.turns for conversation in conversations] == [419, 680, 681, 509]
     assert sum(len(conversation.questions) for conversation in conversations) == 874
     assert sum(len(conversation.left_out) for conversation in conversations) == 2

@@ -22,7 +22,7 @@ from langmem_adapter.records.results import Abstained
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import Decision
 from langmem_adapter.search.calibration import Calibration
-from langmem_adapter.search.neighbours import Neighbourhood, room, whole
+from langmem_adapter.search.candidates import Neighbourhood, room, whole
 from langmem_adapter.search.query import Query
 from langmem_adapter.search.searcher import Searcher
 from langmem_adapter.storage.database import Database

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.search import shelves
+from langmem_adapter.search import scope_caches
 from langmem_adapter.settings import Settings
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def test_after_any_changes_a_search_gives_what_a_new_process_gives(
 
 
 def test_only_so_much_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shelves, "_MOST", 400)
+    monkeypatch.setattr(scope_caches, "_MOST", 400)
     with Memory(tmp_path / "m.db", settings=QUIET) as memory:
         for number in range(30):
             memory.add(f"I like tea number {number}", user_id=f"u{number}", infer=False)

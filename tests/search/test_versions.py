@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.ranking import Ranking
 from langmem_adapter.records.results import MemoryItem
 from langmem_adapter.records.scope import Scope

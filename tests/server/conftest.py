@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from fastapi.testclient import TestClient
 
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.server.app import create_app
 from langmem_adapter.storage import keys

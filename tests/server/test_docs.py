@@ -17,7 +17,7 @@ from langmem_adapter.server.app import create_app
 from tests.server.conftest import HERE, client
 
 if TYPE_CHECKING:
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
 
 
 class Elements(HTMLParser):

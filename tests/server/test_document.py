@@ -16,7 +16,7 @@ from schemathesis.core.result import Ok
 from schemathesis.python.asgi import shutdown_lifespans
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.server.app import create_app
 from langmem_adapter.server.auth import NobodyError, Principal
 from tests.server.conftest import ALICE

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Send
     from starlette.types import Scope as Asked
 
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
 
 
 def test_a_key_opens_its_own_scope_alone(memory: Memory) -> None:

@@ -16,7 +16,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from langmem_adapter.errors import ConflictError, MemoryNotFoundError
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.server.app import create_app
 from langmem_adapter.server.jobs import Workers, result_of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.server.log import JSONLines
 from langmem_adapter.testing import ScriptedChatModel
 from tests.server.conftest import client, key, remembered

@@ -12,7 +12,7 @@ import httpx
 import pytest
 import uvicorn
 
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.server.app import create_app
 from langmem_adapter.server.mem0 import ELSEWHERE

@@ -7,7 +7,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.storage import jobs
 from langmem_adapter.testing import ScriptedChatModel
 from tests.server.conftest import ALICE, client, key

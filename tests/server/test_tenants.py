@@ -13,7 +13,7 @@ from uuid import UUID
 
 import pytest
 
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.storage import jobs
 from tests.server.conftest import client, key

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage import notes
 from langmem_adapter.storage.conversations import Conversation

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage.conversations import Conversation, Draft, Which, append, clear, erase, listed, read
 

@@ -21,7 +21,7 @@ from sqlalchemy import create_engine, func, insert, select, text
 from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.errors import MemoryNotFoundError, ScopeError
 from langmem_adapter.index.generations import Generations, erase
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.settings import Settings
 from langmem_adapter.storage import tables
@@ -225,7 +225,7 @@ print(json.dumps([name for name, data in files.items() if any(bytes.fromhex(need
 STARVED = """
 import json, os, resource, subprocess, sys
 from langmem_adapter.errors import StorageError
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 folder, scan, text, vector = sys.argv[1:]
 hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 def limited(spare):

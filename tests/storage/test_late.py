@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from langmem_adapter.errors import ConflictError, InvalidInputError, MemoryNotFoundError
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import Change, Decision
 from langmem_adapter.storage.writes import Write

@@ -13,7 +13,7 @@ from sqlalchemy import create_engine, text
 
 from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
 from langmem_adapter.adapters.store import MemoryStore
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.storage.moments import FIRST, UTCDateTime, nearest
 from langmem_adapter.storage.tables import metadata
 

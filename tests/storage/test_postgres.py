@@ -10,10 +10,10 @@ import pytest
 from sqlalchemy import bindparam, create_engine, event, make_url, text
 
 from langmem_adapter.errors import StorageError
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.settings import Settings
 from langmem_adapter.storage.database import Database
-from langmem_adapter.storage.prepared import Prepared
+from langmem_adapter.storage.prepared_statements import Prepared
 from langmem_adapter.storage.tables import meta
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from langmem_adapter.errors import StorageError
 from langmem_adapter.records.scope import SCOPE_FIELDS
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.meta import prepare
-from langmem_adapter.storage.prepared import Prepared, any_of
+from langmem_adapter.storage.prepared_statements import Prepared, any_of
 from langmem_adapter.storage.tables import changes, memories, meta, runs, traces
 
 if TYPE_CHECKING:

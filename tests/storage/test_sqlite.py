@@ -17,7 +17,7 @@ from sqlalchemy import select
 from langmem_adapter import InvalidInputError, Memory, StorageError
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.meta import prepare
-from langmem_adapter.storage.prepared import Prepared
+from langmem_adapter.storage.prepared_statements import Prepared
 from langmem_adapter.storage.tables import meta
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import func, select
 
 from langmem_adapter.storage import checkpoints, threads
-from langmem_adapter.storage.checkpoints import Checkpoint, Packed, Space, Write, slots_of
+from langmem_adapter.storage.checkpoints import Checkpoint, Packed, PendingWrite, ThreadSpace, slots_of
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -23,7 +23,7 @@ def keep(
     connection: Connection, thread_id: str, number: int, changed: dict[str, int], versions: dict[str, int]
 ) -> None:
     checkpoint = Checkpoint(
-        space=Space(thread_id, ""),
+        space=ThreadSpace(thread_id, ""),
         id=f"{number:03}",
         parent_id=f"{number - 1:03}" if number else None,
         run_id=f"run {number % 2}",
@@ -33,7 +33,7 @@ def keep(
     )
     values = {slot: Packed("bytes", str(changed[name]).encode()) for name, slot in slots_of(changed).items()}
     checkpoints.put(connection, checkpoint, values)
-    write = Write("task", "", 0, "log", Packed("bytes", b"x"))
+    write = PendingWrite("task", "", 0, "log", Packed("bytes", b"x"))
     checkpoints.put_writes(connection, checkpoint.space, checkpoint.id, [write])
 
 
@@ -54,7 +54,7 @@ def test_a_value_is_written_once_and_shared(database: Database) -> None:
     database.write(fill)
     assert counted(database) == [6, 8, 6]
     with database.read() as connection:
-        loaded = checkpoints.get(connection, Space("t", ""), "004")
+        loaded = checkpoints.get(connection, ThreadSpace("t", ""), "004")
     assert loaded is not None
     assert {name: value.body for name, value in loaded.values.items()} == {"log": b"4", "topic": b"3"}
 
@@ -80,8 +80,8 @@ def delta(connection: Connection, length: int = 6) -> None:
     """A channel with a value at the second checkpoint, and a version there only; written to at the fourth."""
     for number in range(length):
         keep(connection, "t", number, {"delta": 1} if number == 1 else {}, {"delta": 1} if number == 1 else {})
-    again = Write("other", "", 0, "delta", Packed("bytes", b"y"))
-    checkpoints.put_writes(connection, Space("t", ""), f"{length - 3:03}", [again])
+    again = PendingWrite("other", "", 0, "delta", Packed("bytes", b"y"))
+    checkpoints.put_writes(connection, ThreadSpace("t", ""), f"{length - 3:03}", [again])
 
 
 def test_pruning_keeps_the_way_to_the_value_that_a_channel_is_rebuilt_from(database: Database) -> None:
@@ -89,8 +89,8 @@ def test_pruning_keeps_the_way_to_the_value_that_a_channel_is_rebuilt_from(datab
     database.write(lambda connection: threads.keep_latest(connection, "t"))
     assert counted(database) == [5, 1, 1 + 1]  # of the steps only what was written to that channel
     with database.read() as connection:
-        assert [checkpoints.get(connection, Space("t", ""), f"{number:03}") for number in range(5)] == [None] * 5
-        history = threads.histories(connection, Space("t", ""), "005", ["delta"])["delta"]
+        assert [checkpoints.get(connection, ThreadSpace("t", ""), f"{number:03}") for number in range(5)] == [None] * 5
+        history = threads.histories(connection, ThreadSpace("t", ""), "005", ["delta"])["delta"]
     assert history.seed == Packed("bytes", b"1")
     assert [write.value.body for write in history.writes] == [b"y"]
 
@@ -112,12 +112,12 @@ def test_everything_of_everybody_can_be_erased(database: Database) -> None:
 def test_a_chain_that_bites_its_own_tail_ends(database: Database) -> None:
     def loop(connection: Connection) -> None:
         fill(connection)
-        again = Checkpoint(Space("t", ""), "000", "005", None, {}, STATE, STATE)
+        again = Checkpoint(ThreadSpace("t", ""), "000", "005", None, {}, STATE, STATE)
         checkpoints.put(connection, again, {})
 
     database.write(loop)
     with database.read() as connection:
-        history = threads.histories(connection, Space("t", ""), None, ["never"])
+        history = threads.histories(connection, ThreadSpace("t", ""), None, ["never"])
     assert history["never"].seed is None
     database.write(lambda connection: threads.keep_latest(connection, "t"))
     assert counted(database)[0] == 1

@@ -10,7 +10,7 @@ from langmem_adapter.arguments import each_of
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.storage.checkpoint_pages import Selection
-from langmem_adapter.storage.checkpoints import Space
+from langmem_adapter.storage.checkpoints import ThreadSpace
 from langmem_adapter.storage.cursors import HIGHEST
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Place(NamedTuple):
         checkpoint_id: The checkpoint; `None` where the config leaves it open.
     """
 
-    space: Space
+    space: ThreadSpace
     checkpoint_id: str | None
 
 
@@ -56,10 +56,10 @@ def place_of(config: RunnableConfig) -> Place:
     """
     named = _configurable(config)
     ns = check_text(named.get("checkpoint_ns") or "", "checkpoint_ns")
-    return Place(Space(thread_id_of(named.get("thread_id")), ns), _checkpoint_id(named))
+    return Place(ThreadSpace(thread_id_of(named.get("thread_id")), ns), _checkpoint_id(named))
 
 
-def config_of(space: Space, checkpoint_id: str) -> RunnableConfig:
+def config_of(space: ThreadSpace, checkpoint_id: str) -> RunnableConfig:
     """The config that names a checkpoint."""
     return {"configurable": {"thread_id": space.thread_id, "checkpoint_ns": space.ns, "checkpoint_id": checkpoint_id}}
 

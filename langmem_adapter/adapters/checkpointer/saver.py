@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Self
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
-from langmem_adapter.adapters.checkpointer.opening import Done, Opening, opened
-from langmem_adapter.adapters.checkpointer.packing import Packer, strict_serializer
-from langmem_adapter.adapters.checkpointer.reading import Reading
-from langmem_adapter.adapters.checkpointer.writing import Writing
+from langmem_adapter.adapters.checkpointer.connection import Done, Opening, opened
+from langmem_adapter.adapters.checkpointer.reads import CheckpointReads
+from langmem_adapter.adapters.checkpointer.serializer import Packer, strict_serializer
+from langmem_adapter.adapters.checkpointer.writes import CheckpointWrites
 from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from sqlalchemy import URL
     from sqlalchemy import Engine as SQLEngine
 
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
 
 __all__ = ["SQLAlchemySaver"]
 
 
-class SQLAlchemySaver(Writing, Reading, BaseCheckpointSaver[str]):
+class SQLAlchemySaver(CheckpointWrites, CheckpointReads, BaseCheckpointSaver[str]):
     """A LangGraph checkpointer: keeps the state of threads, so that a graph can stop, go on, and go back in time.
 
     The whole of `BaseCheckpointSaver`, in one class for sync and async graphs, on SQLite and Postgres. A step writes the

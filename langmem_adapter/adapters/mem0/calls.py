@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from langchain_core.documents import BaseDocumentCompressor
 
     from langmem_adapter.adapters.mem0.filters import Id
-    from langmem_adapter.memory import Memory as Engine
+    from langmem_adapter.memory.memory import Memory as Engine
     from langmem_adapter.records.graph import Relation
     from langmem_adapter.records.results import AddResult, Revision
 

@@ -9,7 +9,7 @@ from langmem_adapter.adapters.mem0.calls import Calls
 from langmem_adapter.adapters.mem0.config import MemoryConfig
 from langmem_adapter.adapters.mem0.models import chat_model, embeddings, reranker, vision
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.memory import Memory as Engine
+from langmem_adapter.memory.memory import Memory as Engine
 from langmem_adapter.mirror.background import Following
 from langmem_adapter.twins import awaited, planned
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.adapters.mem0 import doors
 from langmem_adapter.arguments import parse_time, scope_if_given
-from langmem_adapter.engine.wiring import engine_of
 from langmem_adapter.errors import InvalidInputError, ScopeError
-from langmem_adapter.knowledge.given import name_of, relation_of, type_of
-from langmem_adapter.knowledge.imports import ImportReport, Past, Refused, Stated, take_in
+from langmem_adapter.knowledge.arguments import name_of, relation_of, type_of
+from langmem_adapter.knowledge.imports import ImportReport, PastRelation, RefusedRow, Stated, take_in
+from langmem_adapter.memory.parts import engine_of
 from langmem_adapter.records.graph import ASSISTANT, SELF, Triple
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.twins import Plan, awaited, planned
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from neo4j import Driver
 
     from langmem_adapter.knowledge.imports import Told
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
 
 __all__ = ["aimport_graph", "import_graph"]
 
@@ -58,7 +58,7 @@ def import_graph(  # noqa: PLR0913 - whose, where it lies, and who is told
     username: str | None = None,
     password: str | None = None,
     database: str | None = None,
-    refused: Callable[[Refused], object] | None = None,
+    refused: Callable[[RefusedRow], object] | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> Plan[ImportReport]:
     """Take the relations that Mem0 kept in Neo4j or Memgraph into a memory's graph; done twice, it takes nothing new.
@@ -119,11 +119,11 @@ def _read(number: int, row: Mapping[str, Any], within: Scope | None) -> Told:
     where, begins = f"relation {number}", f"({row['s_name']})-[{row['relation']}]->({row['t_name']})"[:_SHOWN]
     try:
         if _is_undated_past(row["told"]):
-            return Past(where)
+            return PastRelation(where)
         scope = _scope(row, within)
         return Stated(where, begins, scope, _triple(row, scope))
     except (InvalidInputError, ScopeError) as error:
-        return Refused(where, begins, str(error))
+        return RefusedRow(where, begins, str(error))
 
 
 def _scope(row: Mapping[str, Any], within: Scope | None) -> Scope:

@@ -16,7 +16,7 @@ from langmem_adapter.storage.items import PLACES
 
 if TYPE_CHECKING:
     from langmem_adapter.embedding.embedder import UnitVectors
-    from langmem_adapter.engine.wiring import Engine
+    from langmem_adapter.memory.parts import Parts
 
 __all__ = ["FieldIndex", "Index", "as_bytes", "field_index", "refuse_unknown"]
 
@@ -76,7 +76,7 @@ class FieldIndex:
         return found
 
 
-def field_index(engine: Engine, index: IndexConfig | Literal[False] | None) -> FieldIndex | None:
+def field_index(engine: Parts, index: IndexConfig | Literal[False] | None) -> FieldIndex | None:
     """What a store embeds, from its configuration; `None` where it embeds nothing.
 
     Raises:
@@ -122,7 +122,7 @@ def as_bytes(vector: UnitVectors) -> bytes:
     return vector.astype("<f4", copy=False).tobytes()
 
 
-def _embeddings(embed: object, engine: Engine, dims: int | None) -> tuple[Embeddings, str]:
+def _embeddings(embed: object, engine: Parts, dims: int | None) -> tuple[Embeddings, str]:
     if isinstance(embed, Embeddings | str):
         vectors = resolve_embeddings(embed, engine.settings)
         return vectors, fingerprint(vectors)

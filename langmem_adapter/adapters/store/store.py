@@ -13,11 +13,11 @@ from langgraph.store.base import BaseStore, GetOp, IndexConfig, Op, Result, Sear
 
 from langmem_adapter.adapters.store.fields import field_index, refuse_unknown
 from langmem_adapter.adapters.store.operations import Operations, Reading, asked, check_ttl
-from langmem_adapter.adapters.store.reading import Reader
-from langmem_adapter.adapters.store.reindexing import reindex
-from langmem_adapter.adapters.store.sweeping import TTLSweeper
-from langmem_adapter.engine.wiring import engine_of
+from langmem_adapter.adapters.store.reads import Reader
+from langmem_adapter.adapters.store.reindex import reindex
+from langmem_adapter.adapters.store.sweeper import TTLSweeper
 from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.memory.parts import engine_of
 from langmem_adapter.storage.item_writes import Put, refresh, sweep, write
 from langmem_adapter.storage.items import ITEMS, present
 from langmem_adapter.twins import Plan, awaited, beside, planned
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from langmem_adapter.embedding.embedder import UnitVectors
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
 
 __all__ = ["MemoryStore"]
 

@@ -15,7 +15,7 @@ from langmem_adapter.reasoning.base import Verdict
 from langmem_adapter.reasoning.rules.people import Company, call
 from langmem_adapter.reasoning.rules.verdicts import Link, counted, link, named_terms, renews, terms
 from langmem_adapter.records.work import FORGET, UNCLEAR
-from langmem_adapter.statements.reading import read
+from langmem_adapter.statements.parser import read
 from langmem_adapter.text import refers_back, text_hash
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from langmem_adapter.reasoning.rules.sentences import LONGEST, Sentence, commands
 from langmem_adapter.reasoning.rules.worth import NAMED, RETOLD, TALK, is_fact, leans, tense
 from langmem_adapter.statements.dates import TIME_WORDS, timed
-from langmem_adapter.statements.reading import read
+from langmem_adapter.statements.parser import read
 from langmem_adapter.statements.tables import lists
 from langmem_adapter.statements.words import ADJECTIVES, DEMONYMS, FORMS, LASTING, WORDS, third
 from langmem_adapter.text import content_words

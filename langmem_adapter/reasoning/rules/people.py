@@ -11,7 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.statements.english import GIVEN
-from langmem_adapter.statements.reading import in_chinese, read
+from langmem_adapter.statements.parser import in_chinese, read
 from langmem_adapter.statements.tables import lists, patterns
 from langmem_adapter.statements.words import PLURAL, WORDS
 from langmem_adapter.text import refers_back

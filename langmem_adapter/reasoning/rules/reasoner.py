@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.forks import cached_property
 from langmem_adapter.names import LONGEST_NAME, LONGEST_RELATION, entity_key, relation_name
-from langmem_adapter.reasoning.base import Answer, Comparison, Extraction, Question
+from langmem_adapter.reasoning.base import Comparison, DecideOutput, ExtractInput, Extraction
 from langmem_adapter.reasoning.extracts import RuleSummarizer
 from langmem_adapter.reasoning.rules.chinese import chinese_facts, is_chinese
 from langmem_adapter.reasoning.rules.compare import compare
@@ -21,7 +21,7 @@ from langmem_adapter.records.graph import ASSISTANT, SELF
 from langmem_adapter.records.work import FORGET, Fact
 from langmem_adapter.statements.chinese_dates import dated_chinese
 from langmem_adapter.statements.dates import dated
-from langmem_adapter.statements.reading import read
+from langmem_adapter.statements.parser import read
 from langmem_adapter.statements.tables import patterns
 from langmem_adapter.text import refers_back, text_hash
 from langmem_adapter.twins import Plan
@@ -65,7 +65,7 @@ class RuleReasoner:
         >>> hello = Turn(
         ...     "user", "Hi, my name is John. I am a software engineer.", "user", datetime(2025, 1, 1, tzinfo=UTC)
         ... )
-        >>> found = RuleReasoner().extract.invoke(Question((hello,), "user", date(2025, 1, 1)))
+        >>> found = RuleReasoner().extract.invoke(ExtractInput((hello,), "user", date(2025, 1, 1)))
         >>> [fact.text for fact in found.facts]
         ['Name is John', 'Is a software engineer']
     """
@@ -86,25 +86,25 @@ class RuleReasoner:
         return RuleSummarizer()
 
     @cached_property
-    def record(self) -> Runnable[Question, Extraction]:
+    def record(self) -> Runnable[ExtractInput, Extraction]:
         """Turns to a numbered list of what was said, called and returned, word for word; rules do not summarise."""
         return finding(lambda question: Plan(partial(_record, question)), "rules_record")
 
     @cached_property
-    def extract(self) -> Runnable[Question, Extraction]:
+    def extract(self) -> Runnable[ExtractInput, Extraction]:
         """Turns to facts; "tomorrow" and "last week" become dates, counted from the day of the turn.
 
-        With `Question.graph` each fact carries the relations that are plainly read off it; many facts state none.
+        With `ExtractInput.graph` each fact carries the relations that are plainly read off it; many facts state none.
         """
         return finding(lambda question: Plan(partial(_extract, question)), "rules_extract")
 
     @cached_property
-    def decide(self) -> Runnable[Comparison, Answer]:
+    def decide(self) -> Runnable[Comparison, DecideOutput]:
         """Facts and known memories to verdicts; facts of one comparison are also compared with each other."""
         return comparing(lambda comparison: Plan(partial(_decide, comparison)), "rules_decide")
 
 
-def _extract(question: Question) -> Extraction:
+def _extract(question: ExtractInput) -> Extraction:
     facts: list[Fact] = []
     names: defaultdict[str, str] = defaultdict(str)  # by speaker
     for index, turn in enumerate(question.turns):
@@ -116,7 +116,7 @@ def _extract(question: Question) -> Extraction:
     return Extraction(tuple(facts if question.graph is None else _related(facts, question)))
 
 
-def _related(facts: Iterable[Fact], question: Question) -> Iterator[Fact]:
+def _related(facts: Iterable[Fact], question: ExtractInput) -> Iterator[Fact]:
     """The facts with the relations that they state; a pronoun means whom the same speaker named before, where one fits."""
     named: defaultdict[str, Company] = defaultdict(Company)
     for fact in facts:
@@ -143,7 +143,7 @@ def _namable(triple: Triple) -> bool:
 _STEPS: Final = {"user": "Request", "assistant": "Agent Action", "tool": "Action Result"}
 
 
-def _record(question: Question) -> Extraction:
+def _record(question: ExtractInput) -> Extraction:
     told = [turn for turn in question.turns if turn.role in _STEPS]
     steps = [f"{number}. {step}" for number, step in enumerate(_steps(told), start=1)]
     if not steps:
@@ -197,9 +197,11 @@ def _of_memory(index: int, turn: Turn) -> Iterator[Fact]:
     return iter([Fact(turn.text, index)]) if read(turn.text).relations else _of_turn(index, turn, "")
 
 
-def _decide(comparison: Comparison) -> Answer:
+def _decide(comparison: Comparison) -> DecideOutput:
     verdicts = compare(comparison)
     if not comparison.graph:
-        return Answer(verdicts)
+        return DecideOutput(verdicts)
     told = [fact.text for fact in comparison.facts]
-    return Answer(tuple(v if v.text == told[v.fact] else replace(v, relations=_relations(v.text)) for v in verdicts))
+    return DecideOutput(
+        tuple(v if v.text == told[v.fact] else replace(v, relations=_relations(v.text)) for v in verdicts)
+    )

@@ -95,7 +95,7 @@ def link(new: Statement, old: Statement, renews: str = "") -> Link:
     """How *new* stands to *old*, which was said before; *renews* is as of `renews`.
 
     Example:
-        >>> from langmem_adapter.statements.reading import read
+        >>> from langmem_adapter.statements.parser import read
         >>> link(read("Likes tea with milk"), read("Likes tea")), link(read("Quit smoking"), read("Smokes cigars"))
         ('refines', 'contradicts')
     """

@@ -49,7 +49,7 @@ def is_fact(text: str, said: Statement) -> bool:
     """Whether a statement of the speaker is a fact.
 
     Example:
-        >>> from langmem_adapter.statements.reading import read
+        >>> from langmem_adapter.statements.parser import read
         >>> [is_fact(text, read(text)) for text in ("Moved to Rome", "Bought it there", "Will do best")]
         [True, False, False]
     """

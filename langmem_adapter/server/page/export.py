@@ -11,9 +11,9 @@ from langmem_adapter.records.cells import csv_line
 from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.results import MemoryItem
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
-from langmem_adapter.server.exporting import LINES, PAGE, as_line, exported
-from langmem_adapter.server.page.asking import Whose
-from langmem_adapter.server.page.shell import PREFIX
+from langmem_adapter.server.export import LINES, PAGE, as_line, exported
+from langmem_adapter.server.page.addresses import AddressScope
+from langmem_adapter.server.page.layout import PREFIX
 from langmem_adapter.server.page.view import Reading
 
 __all__ = ["file_name", "router"]
@@ -25,7 +25,7 @@ _LONGEST: Final = 80
 _BOM: Final = "\ufeff".encode()  # without it spreadsheets take UTF-8 for something else
 
 
-class _Asked(Whose):
+class _Asked(AddressScope):
     format: Literal["jsonl", "csv"] = "jsonl"
 
 

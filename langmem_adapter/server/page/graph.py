@@ -17,8 +17,8 @@ from langmem_adapter.knowledge.views import COUNTED, Ego, Tie
 from langmem_adapter.records.graph import Entity
 from langmem_adapter.records.results import MemoryItem
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.server.page.asking import Filled, Whose
-from langmem_adapter.server.page.shell import PREFIX
+from langmem_adapter.server.page.addresses import AddressScope, Filled
+from langmem_adapter.server.page.layout import PREFIX
 from langmem_adapter.server.page.view import Reading
 from langmem_adapter.storage import memories
 from langmem_adapter.storage.graph import entities
@@ -38,7 +38,7 @@ _FACTS: Final = 12
 State: TypeAlias = Literal["later", "holds", "ended"]
 
 
-class _Asked(Whose):
+class _Asked(AddressScope):
     entity: Filled[str] = None
     hops: int = Field(2, ge=1, le=3)
     most: int = Field(_FIRST, ge=1, le=_MOST)

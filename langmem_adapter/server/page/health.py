@@ -12,9 +12,9 @@ from langmem_adapter.addresses import shown
 from langmem_adapter.index.base import Verification
 from langmem_adapter.maintenance.checks import SEVERITY, Check, space, surroundings
 from langmem_adapter.maintenance.checkup import checkup, defaults
-from langmem_adapter.memory import Memory
-from langmem_adapter.server.page.asking import Whose
-from langmem_adapter.server.page.shell import PREFIX
+from langmem_adapter.memory.memory import Memory
+from langmem_adapter.server.page.addresses import AddressScope
+from langmem_adapter.server.page.layout import PREFIX
 from langmem_adapter.server.page.view import Looking, Sending, View
 from langmem_adapter.settings import Origin, chosen_database
 from langmem_adapter.storage import jobs, meta
@@ -24,7 +24,7 @@ from langmem_adapter.twins import apart, beside
 __all__ = ["router"]
 
 
-class _Checked(Whose):
+class _Checked(AddressScope):
     ask: bool = False
 
 
@@ -61,7 +61,7 @@ class _State:
     """What is shown of a server that is well enough to say it."""
 
     stats: Stats
-    queue: jobs.Queue
+    queue: jobs.QueueLength
     index: _Index
 
 
@@ -69,7 +69,7 @@ router = APIRouter(prefix=PREFIX)
 
 
 @router.get("/health")
-async def health(view: Looking, asked: Annotated[Whose, Query()]) -> Response:
+async def health(view: Looking, asked: Annotated[AddressScope, Query()]) -> Response:
     if not view.who.reaches_everything:
         return view.show("health", view.whose(asked), state=None)
     return await _checked(view, asked, await beside(_quick, view.memory), whole=False)
@@ -82,7 +82,7 @@ async def check(view: Sending, asked: Annotated[_Checked, Form()]) -> Response:
     return await _checked(view, asked, found, whole=True)
 
 
-async def _checked(view: View, asked: Whose, checks: list[Check], *, whole: bool) -> Response:
+async def _checked(view: View, asked: AddressScope, checks: list[Check], *, whole: bool) -> Response:
     state = await beside(_state, view.memory)
     told: dict[str, Any] = {
         "checks": checks,
@@ -96,25 +96,25 @@ async def _checked(view: View, asked: Whose, checks: list[Check], *, whole: bool
 
 
 @router.get("/health/index")
-async def index(view: Looking, asked: Annotated[Whose, Query()]) -> Response:
+async def index(view: Looking, asked: Annotated[AddressScope, Query()]) -> Response:
     view.who.need_everything()
     return await _index_told(view, asked)
 
 
 @router.post("/health/verify")
-async def verify(view: Sending, asked: Annotated[Whose, Form()]) -> Response:
+async def verify(view: Sending, asked: Annotated[AddressScope, Form()]) -> Response:
     view.who.need_everything()
     return await _index_told(view, asked, await view.memory.averify())
 
 
 @router.post("/health/rebuild")
-async def rebuild(view: Sending, asked: Annotated[Whose, Form()]) -> Response:
+async def rebuild(view: Sending, asked: Annotated[AddressScope, Form()]) -> Response:
     view.who.need_everything()
     view.shell.rebuilding.begin()
     return view.go("/health/index", view.whose(asked))
 
 
-async def _index_told(view: View, asked: Whose, verified: Verification | None = None) -> Response:
+async def _index_told(view: View, asked: AddressScope, verified: Verification | None = None) -> Response:
     told: dict[str, Any] = {"standing": view.shell.rebuilding.standing, "verified": verified}
     told |= {"index": await beside(_index, view.memory), "database": _typed(view.memory.location)}
     return view.show("index", view.whose(asked), **told)

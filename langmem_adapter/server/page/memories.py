@@ -7,10 +7,10 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Form, Query, Response
 
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.results import Explanation, Hit, MemoryItem
-from langmem_adapter.server.page.asking import Filled, Whose
-from langmem_adapter.server.page.shell import PREFIX
+from langmem_adapter.server.page.addresses import AddressScope, Filled
+from langmem_adapter.server.page.layout import PREFIX
 from langmem_adapter.server.page.view import Looking, Reading, View, Writing
 from langmem_adapter.storage.holdings import Holder, holders
 from langmem_adapter.twins import beside
@@ -62,7 +62,7 @@ _EVIDENCE: Final = {
 _FEW: Final = 5  # memories; with less, somebody is still trying it out
 
 
-class _Asked(Whose):
+class _Asked(AddressScope):
     q: Filled[str] = None
     type: Filled[str] = None
     as_of: Filled[str] = None
@@ -75,7 +75,7 @@ class _Asked(Whose):
         return any(each is not None for each in (self.q, self.type, self.as_of, self.after))
 
 
-class _Added(Whose):
+class _Added(AddressScope):
     text: str
     verbatim: bool = False
 

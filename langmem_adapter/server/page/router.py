@@ -3,13 +3,13 @@
 from fastapi import APIRouter, Depends
 
 from langmem_adapter.server.page import (
-    detail,
-    entrance,
+    erasure,
     export,
-    forgetting,
     graph,
     health,
+    login,
     memories,
+    memory,
     scopes,
     traces,
 )
@@ -19,5 +19,5 @@ __all__ = ["router"]
 
 # Each view has the prefix itself: the log names a route as its own router does.
 router = APIRouter(dependencies=[Depends(once)])
-for view in (entrance, memories, detail, graph, traces, scopes, forgetting, export, health):
+for view in (login, memories, memory, graph, traces, scopes, erasure, export, health):
     router.include_router(view.router)

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from langmem_adapter.records.scope import SCOPE_FIELDS
 from langmem_adapter.server.auth import Principal
-from langmem_adapter.server.page.asking import Filled, Whose
-from langmem_adapter.server.page.shell import PREFIX
+from langmem_adapter.server.page.addresses import AddressScope, Filled
+from langmem_adapter.server.page.layout import PREFIX
 from langmem_adapter.server.page.view import Reading
 from langmem_adapter.storage import holdings
 from langmem_adapter.storage.holdings import ORDERS, Holder
@@ -22,7 +22,7 @@ _MOST_PAGES: Final = 1_000_000
 _SORT: Final = "-memories"
 
 
-class _Asked(Whose):
+class _Asked(AddressScope):
     by: Literal["user", "agent", "run"] = "user"
     begins: Filled[str] = None
     sort: str = Field(_SORT, pattern=f"^-?({'|'.join(ORDERS)})$")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
     from starlette.responses import Response
 
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
     from langmem_adapter.server.auth import Auth, Principal
 
 __all__ = ["COOKIE", "by_sessions", "check_form", "form_token", "log_in", "log_out", "put_cookie", "visitor"]

@@ -4,16 +4,16 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from langmem_adapter.server.page.asking import Filled, Whose
-from langmem_adapter.server.page.course import course
-from langmem_adapter.server.page.shell import PREFIX
+from langmem_adapter.server.page.addresses import AddressScope, Filled
+from langmem_adapter.server.page.layout import PREFIX
+from langmem_adapter.server.page.trace_view import course
 from langmem_adapter.server.page.view import Reading
 from langmem_adapter.storage.traces import TracePage
 
 __all__ = ["router"]
 
 
-class _Asked(Whose):
+class _Asked(AddressScope):
     after: Filled[str] = None
 
 
@@ -29,7 +29,7 @@ async def listed(view: Reading, asked: Annotated[_Asked, Query()]) -> Response:
 
 
 @router.get("/{trace_id}")
-async def one(view: Reading, trace_id: str, asked: Annotated[Whose, Query()]) -> Response:
+async def one(view: Reading, trace_id: str, asked: Annotated[AddressScope, Query()]) -> Response:
     fields = view.whose(asked)
     trace = await view.memory.atrace(trace_id, **fields)
     return view.show("trace", fields or trace.scope.named, trace=trace, course=course(trace))

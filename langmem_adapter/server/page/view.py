@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 from fastapi import Depends, HTTPException, Request, Response
 from starlette import status
 
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.server.auth import Principal
+from langmem_adapter.server.page.layout import PREFIX, Shell, base_of, shell_of
 from langmem_adapter.server.page.session import check_form
-from langmem_adapter.server.page.shell import PREFIX, Shell, base_of, shell_of
 from langmem_adapter.storage.scopes import counts
 from langmem_adapter.twins import beside
 
 if TYPE_CHECKING:
-    from langmem_adapter.server.page.asking import Whose
+    from langmem_adapter.server.page.addresses import AddressScope
 
 __all__ = ["Looking", "Reading", "Sending", "View", "Writing"]
 
@@ -34,11 +34,11 @@ class View:
         """What is looked at."""
         return self.shell.memory
 
-    def whose(self, asked: "Whose") -> dict[str, Any]:
+    def whose(self, asked: "AddressScope") -> dict[str, Any]:
         """The scope that an address or a form names, within what is reached: see `Principal.narrowed`."""
         return self.who.narrowed(dict(asked))
 
-    async def shown(self, asked: "Whose") -> dict[str, Any] | None:
+    async def shown(self, asked: "AddressScope") -> dict[str, Any] | None:
         """The scope to show: the named one, else the caller's own, else the largest; `None` where nothing is kept.
 
         Raises:

@@ -22,11 +22,11 @@ __all__ = [
     "CheckList",
     "ConversationPage",
     "Deleted",
-    "EntityPage",
+    "EntityPageResponse",
     "Erased",
     "FoundShown",
     "Health",
-    "Imported",
+    "ImportResponse",
     "JobInShort",
     "JobList",
     "JobPage",
@@ -38,10 +38,10 @@ __all__ = [
     "NoteList",
     "RelationChanged",
     "RelationList",
-    "RelationPage",
+    "RelationPageResponse",
     "RevisionList",
     "ScopeList",
-    "TracePage",
+    "TracePageResponse",
     "TraceShown",
     "TurnPage",
 ]
@@ -260,7 +260,7 @@ class _RefusedLine(_Refused):
     line: int
 
 
-class Imported(_Answer):
+class ImportResponse(_Answer):
     """What became of the lines: `refused` tells of the first thousand that were not taken."""
 
     imported: int
@@ -303,7 +303,7 @@ class JobList(_Answer):
 # ── the rest ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class RelationPage(_Answer):
+class RelationPageResponse(_Answer):
     """Some relations, and where the next page begins."""
 
     items: list[_RelationShown]
@@ -320,7 +320,7 @@ class _EntityShown(_OfScope):
     updated_at: datetime
 
 
-class EntityPage(_Answer):
+class EntityPageResponse(_Answer):
     """Some entities, and where the next page begins."""
 
     items: list[_EntityShown]
@@ -427,7 +427,7 @@ class _TraceInShort(_OfScope):
     milliseconds: float
 
 
-class TracePage(_Answer):
+class TracePageResponse(_Answer):
     """What some adds did, in short, the newest first, and where the next page begins."""
 
     items: list[_TraceInShort]

@@ -8,7 +8,7 @@ from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.server.calls import Reads
 from langmem_adapter.server.problems import OURS
-from langmem_adapter.server.v1 import answers, requests, telling
+from langmem_adapter.server.v1 import answers, requests, serialize
 from langmem_adapter.storage import conversations, notes
 from langmem_adapter.storage.conversations import Conversation, Which
 from langmem_adapter.twins import beside
@@ -19,31 +19,31 @@ router = APIRouter(prefix=OURS, tags=["conversations"])
 
 
 @router.get("/conversations", summary="List conversations", response_model=answers.ConversationPage)
-async def listed(call: Reads, asked: Annotated[requests.Paged, Query()]) -> Any:
+async def listed(call: Reads, asked: Annotated[requests.PageQuery, Query()]) -> Any:
     """The conversations within a scope, the latest first, page by page."""
     scope = Scope(**call.whose(asked))
     found, following = await beside(
         call.memory.engine.reading, conversations.listed, scope, k=asked.k, after=asked.after
     )
-    return {"items": [telling.conversation(info) for info in found], "next": following}
+    return {"items": [serialize.conversation(info) for info in found], "next": following}
 
 
 @router.get(
     "/conversations/{session_id:path}/turns", summary="Turns of a conversation", response_model=answers.TurnPage
 )
-async def turns(call: Reads, session_id: str, asked: Annotated[requests.ConversationPage, Query()]) -> Any:
+async def turns(call: Reads, session_id: str, asked: Annotated[requests.ConversationQuery, Query()]) -> Any:
     """The turns of a conversation, which is named by its session and its exact scope; the latest page first."""
     conversation = Conversation(session_id, Scope(**call.whose(asked)))
     which = Which(last=asked.k + 1, before=asked.before)
     found = await beside(call.memory.engine.reading, conversations.read, conversation, which)
-    shown = [telling.turn(turn) for turn in found[-asked.k :]]
+    shown = [serialize.turn(turn) for turn in found[-asked.k :]]
     return {"items": shown, "next": shown[0]["position"] if len(found) > asked.k else None}
 
 
 @router.get(
     "/conversations/{session_id:path}/notes", summary="Notes of a conversation", response_model=answers.NoteList
 )
-async def noted(call: Reads, session_id: str, asked: Annotated[requests.NoteList, Query()]) -> Any:
+async def noted(call: Reads, session_id: str, asked: Annotated[requests.NoteQuery, Query()]) -> Any:
     """What was made of a conversation: its summaries, or other notes."""
     conversation = Conversation(session_id, Scope(**call.whose(asked)))
     return {

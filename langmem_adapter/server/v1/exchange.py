@@ -9,11 +9,11 @@ from fastapi.responses import StreamingResponse
 from pydantic import ConfigDict, Field, ValidationError
 
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
-from langmem_adapter.server.calls import Call, Reads, Writes
-from langmem_adapter.server.exporting import LINES, PAGE, exported
+from langmem_adapter.server.calls import Reads, RequestCall, Writes
+from langmem_adapter.server.export import LINES, PAGE, exported
 from langmem_adapter.server.problems import OURS, told_of
 from langmem_adapter.server.v1 import answers, requests
-from langmem_adapter.server.v1.requests import Moment, Whose
+from langmem_adapter.server.v1.requests import Moment, ScopeFields
 
 __all__ = ["router"]
 
@@ -25,7 +25,7 @@ _EXPORT: Final[dict[int | str, dict[str, Any]]] = {
 _IMPORT: Final = {"requestBody": {"required": True, "content": {LINES: {"schema": {"type": "string"}}}}}
 
 
-class Line(Whose):
+class Line(ScopeFields):
     """A line of an import: a memory as an export wrote it, or a text with whose it is."""
 
     model_config = ConfigDict(extra="forbid")
@@ -62,7 +62,7 @@ async def export(call: Reads, asked: Annotated[requests.Export, Query()]) -> Str
     return StreamingResponse(exported(call.memory, first, how), media_type=LINES)
 
 
-@router.post("/import", summary="Import memories", response_model=answers.Imported, openapi_extra=_IMPORT)
+@router.post("/import", summary="Import memories", response_model=answers.ImportResponse, openapi_extra=_IMPORT)
 async def take_in(call: Writes, request: Request, idempotency_key: Annotated[str | None, Header()] = None) -> Any:
     """Add a memory for each JSON line, word for word, at its own date; a line that cannot be used is told, and left out.
 
@@ -88,7 +88,7 @@ class _Import:
         request: Under which the log has what goes wrong.
     """
 
-    def __init__(self, call: Call, key: str | None, request: str) -> None:
+    def __init__(self, call: RequestCall, key: str | None, request: str) -> None:
         self._call = call
         self._key = key
         self._request = request

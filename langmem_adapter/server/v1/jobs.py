@@ -15,10 +15,10 @@ from langmem_adapter.errors import MemoryNotFoundError
 from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.results import AddResult
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.server.calls import Anyone, Call, Writes, is_still_let_in
+from langmem_adapter.server.calls import Anyone, RequestCall, Writes, is_still_let_in
 from langmem_adapter.server.jobs import result_of
 from langmem_adapter.server.problems import OURS
-from langmem_adapter.server.v1 import answers, requests, telling
+from langmem_adapter.server.v1 import answers, requests, serialize
 from langmem_adapter.storage import jobs
 from langmem_adapter.storage.jobs import Job
 from langmem_adapter.twins import beside
@@ -39,7 +39,7 @@ router = APIRouter(prefix=OURS, tags=["jobs"])
 
 
 @router.get("/jobs", summary="List jobs", response_model=answers.JobPage)
-async def listed(call: Anyone, asked: Annotated[requests.JobList, Query()]) -> Any:
+async def listed(call: Anyone, asked: Annotated[requests.JobQuery, Query()]) -> Any:
     """The jobs of a scope, the newest first, page by page, without what came of them; those of everybody for admins."""
     fields = call.whose(asked)
     call.principal.need("write" if fields else "admin")
@@ -80,14 +80,14 @@ def shown(job: Job, result: AddResult | None = None) -> dict[str, Any]:
         job: The job.
         result: What came of it, where it is done.
     """
-    return {**_in_short(job), "result": None if result is None else telling.added(result)}
+    return {**_in_short(job), "result": None if result is None else serialize.added(result)}
 
 
 def _in_short(job: Job) -> dict[str, Any]:
     return {name: value for name, value in as_data(job).items() if name in answers.JobInShort.model_fields}
 
 
-async def _found(call: Call, job_id: str) -> dict[str, Any]:
+async def _found(call: RequestCall, job_id: str) -> dict[str, Any]:
     """A job, for whoever has the right that its add took."""
 
     def look() -> dict[str, Any]:

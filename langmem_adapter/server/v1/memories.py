@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Response, status
 from langmem_adapter.records.plain import as_data
 from langmem_adapter.server.calls import Reads, Writes
 from langmem_adapter.server.problems import OURS
-from langmem_adapter.server.v1 import answers, requests, telling
+from langmem_adapter.server.v1 import answers, requests, serialize
 
 __all__ = ["router"]
 
@@ -22,13 +22,13 @@ async def listed(call: Reads, asked: Annotated[requests.MemoryList, Query()]) ->
 
 
 @router.delete("/memories", summary="Delete the memories of a scope", response_model=answers.Deleted)
-async def delete_all(call: Writes, asked: Annotated[requests.Whose, Query()]) -> Any:
+async def delete_all(call: Writes, asked: Annotated[requests.ScopeFields, Query()]) -> Any:
     """Delete every memory of a scope; their history stays."""
     return {"deleted": await call.memory.adelete_all(**call.whose(asked))}
 
 
 @router.get("/memories/{memory_id}", summary="Get a memory", response_model=answers.MemoryShown)
-async def get(call: Reads, memory_id: str, asked: Annotated[requests.Whose, Query()]) -> Any:
+async def get(call: Reads, memory_id: str, asked: Annotated[requests.ScopeFields, Query()]) -> Any:
     """One memory."""
     return as_data(await call.memory.aget(memory_id, **call.whose(asked)))
 
@@ -37,7 +37,7 @@ async def get(call: Reads, memory_id: str, asked: Annotated[requests.Whose, Quer
 async def update(call: Writes, memory_id: str, body: requests.Update) -> Any:
     """Change a memory by hand."""
     given = {**body.model_dump(exclude_unset=True), **call.whose(body)}
-    return telling.changed(await call.memory.aupdate(memory_id, **given))
+    return serialize.changed(await call.memory.aupdate(memory_id, **given))
 
 
 @router.delete(
@@ -46,13 +46,13 @@ async def update(call: Writes, memory_id: str, body: requests.Update) -> Any:
     status_code=status.HTTP_204_NO_CONTENT,
     response_class=Response,
 )
-async def delete(call: Writes, memory_id: str, asked: Annotated[requests.Whose, Query()]) -> None:
+async def delete(call: Writes, memory_id: str, asked: Annotated[requests.ScopeFields, Query()]) -> None:
     """Delete a memory; its history stays, and it can be restored."""
     await call.memory.adelete(memory_id, **call.whose(asked))
 
 
 @router.get("/memories/{memory_id}/history", summary="History of a memory", response_model=answers.RevisionList)
-async def history(call: Reads, memory_id: str, asked: Annotated[requests.Whose, Query()]) -> Any:
+async def history(call: Reads, memory_id: str, asked: Annotated[requests.ScopeFields, Query()]) -> Any:
     """Every change of a memory."""
     found = await call.memory.ahistory(memory_id, **call.whose(asked))
     return {"items": [as_data(revision) for revision in found]}
@@ -61,11 +61,11 @@ async def history(call: Reads, memory_id: str, asked: Annotated[requests.Whose, 
 @router.post("/memories/{memory_id}/restore", summary="Restore a memory", response_model=answers.Changed)
 async def restore(call: Writes, memory_id: str, body: requests.Restore) -> Any:
     """Bring a memory back to what it was, also after its deletion."""
-    return telling.changed(await call.memory.arestore(memory_id, body.revision, **call.whose(body)))
+    return serialize.changed(await call.memory.arestore(memory_id, body.revision, **call.whose(body)))
 
 
 @router.post("/search", summary="Search memories", response_model=answers.FoundShown)
 async def search(call: Reads, body: requests.Search) -> Any:
     """Find memories by meaning, words, speakers and time."""
     found = await call.memory.asearch(**{**body.model_dump(), **call.whose(body)})
-    return telling.found(found)
+    return serialize.found(found)

@@ -13,25 +13,25 @@ from langmem_adapter.storage.jobs import State
 __all__ = [
     "AddMany",
     "AddOne",
-    "ConversationPage",
+    "ConversationQuery",
     "EntityList",
     "Export",
-    "JobList",
+    "JobQuery",
     "MemoryList",
     "Merge",
     "Moment",
     "Neighbours",
-    "NoteList",
+    "NewRelation",
+    "NoteQuery",
     "Path",
     "RelationEnd",
-    "RelationList",
+    "RelationQuery",
     "RelationSearch",
     "Restore",
+    "ScopeFields",
     "Search",
     "Split",
-    "Statement",
     "Update",
-    "Whose",
 ]
 
 _MOST_ITEMS: Final = 1_000
@@ -49,7 +49,7 @@ Moment: TypeAlias = Annotated[datetime, BeforeValidator(_written_out)]
 """A date and time; of a number Pydantic would make seconds since 1970, also of a year."""
 
 
-class Whose(BaseModel):
+class ScopeFields(BaseModel):
     """Whose memories; a key that is bound to a scope names its fields by itself."""
 
     model_config = ConfigDict(extra="forbid")
@@ -59,7 +59,7 @@ class Whose(BaseModel):
     run_id: str | None = Field(None, description="The run or session.")
 
 
-class Paged(Whose):
+class PageQuery(ScopeFields):
     """A page of a list."""
 
     k: int = Field(100, ge=1, le=_MOST_OF_PAGE, description="At most so many.")
@@ -74,7 +74,7 @@ class _Moments(BaseModel):
 # ── memories ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class AddOne(Whose):
+class AddOne(ScopeFields):
     """A conversation, or a statement, to be remembered."""
 
     model_config = ConfigDict(
@@ -106,20 +106,20 @@ class AddMany(BaseModel):
     items: list[AddOne] = Field(min_length=1, max_length=_MOST_ITEMS)
 
 
-class MemoryList(Paged, _Moments):
+class MemoryList(PageQuery, _Moments):
     """Which memories are listed, the newest statement first."""
 
     filters: Json[dict[str, Any]] | None = Field(None, description="Conditions, as JSON.")
     include_expired: bool = Field(default=False, description="Show expired ones as well.")
 
 
-class Export(Whose):
+class Export(ScopeFields):
     """Which memories are exported."""
 
     include_expired: bool = Field(default=True, description="Expired ones as well.")
 
 
-class Search(Whose, _Moments):
+class Search(ScopeFields, _Moments):
     """A question."""
 
     model_config = ConfigDict(
@@ -140,7 +140,7 @@ class Search(Whose, _Moments):
     explain: bool = Field(default=False, description="Give each hit the parts of its score.")
 
 
-class Update(Whose):
+class Update(ScopeFields):
     """A change by hand; what is left out stays as it is."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"text": "Lives in Oslo"}]})
@@ -150,7 +150,7 @@ class Update(Whose):
     expires_at: Moment | None = Field(None, description="When it stops being shown; `null` means never.")
 
 
-class Restore(Whose):
+class Restore(ScopeFields):
     """What a memory is brought back to."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"revision": 1}]})
@@ -161,7 +161,7 @@ class Restore(Whose):
 # ── the knowledge graph ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class RelationList(Paged, _Moments):
+class RelationQuery(PageQuery, _Moments):
     """Which relations are listed, the one that was recorded last first."""
 
     entity: str | None = Field(None, description="Only those of the thing of this name, at either end.")
@@ -169,14 +169,14 @@ class RelationList(Paged, _Moments):
     history: bool = Field(default=False, description="Everything that was ever believed, about any time.")
 
 
-class EntityList(Paged, _Moments):
+class EntityList(PageQuery, _Moments):
     """Which entities are listed, the one that is mentioned most often first."""
 
     type: str | None = Field(None, description="Only those of this type.")
     unrelated: bool = Field(default=False, description="Those without a relation as well.")
 
 
-class Statement(Whose):
+class NewRelation(ScopeFields):
     """A relation that is written down by hand."""
 
     model_config = ConfigDict(
@@ -196,7 +196,7 @@ class Statement(Whose):
     single: bool | None = Field(None, description="Whether the first has one such at a time.")
 
 
-class RelationEnd(Whose):
+class RelationEnd(ScopeFields):
     """Since when a relation holds no longer."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"at": "2024-05-01T00:00:00Z"}]})
@@ -204,7 +204,7 @@ class RelationEnd(Whose):
     at: Moment | None = Field(None, description="From when on it holds no longer; by default now.")
 
 
-class RelationSearch(Whose):
+class RelationSearch(ScopeFields):
     """A question to the graph."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"query": "Where does Anna live?", "user_id": "alice"}]})
@@ -213,7 +213,7 @@ class RelationSearch(Whose):
     k: int = Field(10, ge=1, le=_MOST_OF_PAGE, description="At most so many relations.")
 
 
-class Neighbours(Whose, _Moments):
+class Neighbours(ScopeFields, _Moments):
     """Whose neighbours."""
 
     entity: str = Field(description="Name of the thing.")
@@ -221,7 +221,7 @@ class Neighbours(Whose, _Moments):
     k: int = Field(100, ge=1, le=_MOST_OF_PAGE, description="At most so many.")
 
 
-class Path(Whose, _Moments):
+class Path(ScopeFields, _Moments):
     """Between which two a way is looked for."""
 
     source: str = Field(description="Name of the one.")
@@ -229,7 +229,7 @@ class Path(Whose, _Moments):
     max_hops: int = Field(4, ge=1, le=10, description="At most so many relations.")
 
 
-class Merge(Whose):
+class Merge(ScopeFields):
     """Two names that mean the same."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"name": "Annie", "into": "Anna", "user_id": "alice"}]})
@@ -238,7 +238,7 @@ class Merge(Whose):
     into: str = Field(description="Of the one that stays.")
 
 
-class Split(Whose):
+class Split(ScopeFields):
     """A name that was merged by mistake."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"name": "Annie", "user_id": "alice"}]})
@@ -249,7 +249,7 @@ class Split(Whose):
 # ── jobs ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class JobList(Paged):
+class JobQuery(PageQuery):
     """Which jobs are listed, the newest first."""
 
     state: State | None = Field(None, description="Only those that are so far.")
@@ -258,7 +258,7 @@ class JobList(Paged):
 # ── conversations ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class ConversationPage(Whose):
+class ConversationQuery(ScopeFields):
     """Which turns are shown: the latest that fit, oldest first."""
 
     k: int = Field(100, ge=1, le=_MOST_OF_PAGE, description="At most so many.")
@@ -267,7 +267,7 @@ class ConversationPage(Whose):
     )
 
 
-class NoteList(Whose):
+class NoteQuery(ScopeFields):
     """Which notes are shown."""
 
     kind: str = Field("summary", description="`window`, `summary`, `title`, `knowledge`, `talk` …")

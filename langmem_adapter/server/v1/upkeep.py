@@ -13,7 +13,7 @@ from langmem_adapter.maintenance.checkup import checkup
 from langmem_adapter.records.plain import as_data
 from langmem_adapter.server.calls import Admin, Anyone, Reads, service_of
 from langmem_adapter.server.problems import OURS, logged
-from langmem_adapter.server.v1 import answers, requests, telling
+from langmem_adapter.server.v1 import answers, requests, serialize
 from langmem_adapter.storage.scopes import counts
 from langmem_adapter.twins import apart, beside
 
@@ -58,21 +58,21 @@ async def scopes(call: Admin) -> Any:
 
 
 @router.post("/purge", summary="Erase a scope", response_model=answers.Erased)
-async def purge(call: Admin, body: requests.Whose) -> Any:
+async def purge(call: Admin, body: requests.ScopeFields) -> Any:
     """Erase a scope: its memories, their history, all that adds saw and answered, its keys; nothing can be restored."""
     return as_data(await call.memory.apurge(**call.whose(body)))
 
 
-@router.get("/traces", summary="List what adds did", response_model=answers.TracePage)
-async def traces(call: Reads, asked: Annotated[requests.Paged, Query()]) -> Any:
+@router.get("/traces", summary="List what adds did", response_model=answers.TracePageResponse)
+async def traces(call: Reads, asked: Annotated[requests.PageQuery, Query()]) -> Any:
     """What the adds of a scope did, in short, the newest first, page by page."""
     page = await call.memory.atraces(k=asked.k, after=asked.after, **call.whose(asked))
     return {"items": [as_data(summary) for summary in page], "next": page.next}
 
 
 @router.get("/traces/{trace_id}", summary="Get the trace of an add", response_model=answers.TraceShown)
-async def trace(call: Reads, trace_id: str, asked: Annotated[requests.Whose, Query()]) -> Any:
+async def trace(call: Reads, trace_id: str, asked: Annotated[requests.ScopeFields, Query()]) -> Any:
     """What one add saw and did: turns, facts, the memories compared with, decisions, prompts and replies."""
     found = await call.memory.atrace(trace_id, **call.whose(asked))
     told = {name: value for name, value in as_data(found).items() if name != "state"}
-    return {**told, "result": telling.added(found.result)}
+    return {**told, "result": serialize.added(found.result)}

@@ -9,7 +9,7 @@ from sqlalchemy import bindparam, exists, func, or_, select, update
 
 from langmem_adapter.storage.courses import courses
 from langmem_adapter.storage.graph.tables import relation_memories
-from langmem_adapter.storage.prepared import Prepared, any_of
+from langmem_adapter.storage.prepared_statements import Prepared, any_of
 from langmem_adapter.storage.scopes import of_row, within
 from langmem_adapter.storage.tables import memories, scopes
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from langmem_adapter.records.scope import Scope
-    from langmem_adapter.storage.courses import Course
+    from langmem_adapter.storage.courses import CourseRows
 
 __all__ = ["Unread", "Waiting", "texts", "unread", "was_read"]
 
@@ -98,7 +98,7 @@ def _unread(row: Any, since: datetime) -> Unread:
     return Unread(row.pk, row.id, row.seq, row.text, row.actor_id, row.role, of_row(row), since)
 
 
-def _since(course: Course, row: Any) -> datetime:
+def _since(course: CourseRows, row: Any) -> datetime:
     """The date of the first of the statements, one after the other up to now, that say what the memory says."""
     since: datetime = row.updated_at
     for step in reversed(course.steps):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.storage.graph.spans import Span
 
-__all__ = ["Belief", "Beliefs", "Home", "Link", "Node", "believed"]
+__all__ = ["Belief", "Beliefs", "EntityNode", "Home", "Link", "believed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Home:
 
 
 @dataclass(slots=True, eq=False)
-class Node:
+class EntityNode:
     """An entity.
 
     Attributes:
@@ -62,9 +62,9 @@ class Belief:
     pk: int
     id: str
     home_id: int
-    source: Node
+    source: EntityNode
     relation: str
-    target: Node
+    target: EntityNode
     span: Span
     recorded_at: datetime
     mentions: int
@@ -74,7 +74,7 @@ class Belief:
     changed: bool = False
 
 
-def believed(home: Home, source: Node, triple: Triple, target: Node, span: Span, now: datetime) -> Belief:
+def believed(home: Home, source: EntityNode, triple: Triple, target: EntityNode, span: Span, now: datetime) -> Belief:
     """What a triple states of two entities; it has no row yet."""
     return Belief(0, "", home.id, source, triple.relation, target, span, now, triple.mentions, triple.confidence)
 
@@ -126,14 +126,14 @@ class Beliefs:
         """What is believed of a relation."""
         return next(iter(self._found((relation_id,))), None)
 
-    def between(self, sources: Iterable[Node], relation: str, targets: Collection[Node]) -> list[Belief]:
+    def between(self, sources: Iterable[EntityNode], relation: str, targets: Collection[EntityNode]) -> list[Belief]:
         """Those of a relation from some entities to some others; of a symmetric one also the other way round."""
         pairs = [(source.pk, target.pk) for source in sources for target in targets]
         if is_symmetric(relation):
             pairs += [(target, source) for source, target in pairs]
         return self._found(*((source, relation, target) for source, target in pairs))
 
-    def held_by(self, ends: Collection[Node], relation: str, *, mutual: bool) -> list[Belief]:
+    def held_by(self, ends: Collection[EntityNode], relation: str, *, mutual: bool) -> list[Belief]:
         """Those of a relation from some entities, and to them where it is *mutual*."""
         places = [("from", end.pk, relation) for end in ends]
         return self._found(*places, *(("to", end.pk, relation) for end in ends if mutual))

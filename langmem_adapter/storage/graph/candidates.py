@@ -9,7 +9,7 @@ from sqlalchemy import select
 from langmem_adapter.storage.graph.people import People
 from langmem_adapter.storage.graph.spans import Span
 from langmem_adapter.storage.graph.tables import entities, entity_names, merges, relations
-from langmem_adapter.storage.prepared import Prepared, any_of
+from langmem_adapter.storage.prepared_statements import Prepared, any_of
 from langmem_adapter.storage.scopes import expand
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.records.scope import Scope
 
-__all__ = ["KnownEdge", "MergeCandidates", "Named", "merge_candidates"]
+__all__ = ["KnownEdge", "MergeCandidates", "NamedEntity", "merge_candidates"]
 
 _NAMED: Final = Prepared(
     select(entities.c.pk, entities.c.name, entities.c.type, entities.c.mentions, entity_names.c.name.label("alias"))
@@ -37,7 +37,7 @@ _PARTED: Final = Prepared(
 )
 
 
-class Named(NamedTuple):
+class NamedEntity(NamedTuple):
     """Somebody or something that has a name of its own.
 
     Attributes:
@@ -70,7 +70,7 @@ class MergeCandidates(NamedTuple):
         parted: Pairs that were one for a while, until somebody undid it.
     """
 
-    named: list[Named]
+    named: list[NamedEntity]
     edges: list[KnownEdge]
     parted: set[frozenset[int]]
 
@@ -84,9 +84,9 @@ def merge_candidates(connection: Connection, scope: Scope) -> MergeCandidates:
     people = People(connection, scope_ids)
     people.meet({row.pk for row in rows}.union(*((edge.source_pk, edge.target_pk) for edge in edges), *parted))
     related = {people.who(pk) for edge in edges for pk in (edge.source_pk, edge.target_pk)}
-    groups: dict[int, Named] = {}
+    groups: dict[int, NamedEntity] = {}
     for row, pk in [(row, pk) for row in rows if (pk := people.who(row.pk)) in related]:
-        known = groups.get(pk) or Named(pk, row.name, (), "", 0)
+        known = groups.get(pk) or NamedEntity(pk, row.name, (), "", 0)
         new = row.alias not in known.names
         groups[pk] = known._replace(
             names=(*known.names, row.alias) if new else known.names,

@@ -17,9 +17,9 @@ from langmem_adapter.names import end_of, whom
 from langmem_adapter.storage.feed import last_seq
 from langmem_adapter.storage.graph import writes as graph_writes
 from langmem_adapter.storage.graph.people import keys_of
-from langmem_adapter.storage.graph.rows import Rows
+from langmem_adapter.storage.graph.rows import GraphRows
 from langmem_adapter.storage.graph.tables import entity_names, merges, relations
-from langmem_adapter.storage.prepared import Prepared
+from langmem_adapter.storage.prepared_statements import Prepared
 from langmem_adapter.storage.scopes import expand
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.records.graph import RelationChange
     from langmem_adapter.records.scope import Scope
-    from langmem_adapter.storage.graph.beliefs import Belief, Node
+    from langmem_adapter.storage.graph.beliefs import Belief, EntityNode
 
 __all__ = ["end", "merge", "split", "withdraw", "withdraw_all"]
 
@@ -116,11 +116,11 @@ def split(connection: Connection, name: str, within: Scope) -> int:
 # ── what they share ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _rows(connection: Connection) -> Rows:
-    return Rows(connection, datetime.now(UTC), count(last_seq(connection) + 1).__next__)
+def _rows(connection: Connection) -> GraphRows:
+    return GraphRows(connection, datetime.now(UTC), count(last_seq(connection) + 1).__next__)
 
 
-def _find(rows: Rows, relation_id: str, within: Scope | None) -> Belief:
+def _find(rows: GraphRows, relation_id: str, within: Scope | None) -> Belief:
     rows.read_ids([relation_id])
     rows.read_support([relation_id])
     found = rows.beliefs.of_id(relation_id)
@@ -136,7 +136,7 @@ def _name(connection: Connection, scope_id: int, keys: Sequence[str], entity_pk:
 class _Joiner:
     """Makes one of several relations that say the same."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: GraphRows) -> None:
         self._rows = rows
         self._written: dict[int, int | None] = {}  # for each row that was retired, the one written in its place
         self._links: list[tuple[str, str]] = []  # memories that came to say the relation of the other
@@ -180,7 +180,7 @@ class _Joiner:
 class _Merge(_Joiner):
     """One entity on its way into another."""
 
-    def __init__(self, rows: Rows, loser: Node, winner: Node) -> None:
+    def __init__(self, rows: GraphRows, loser: EntityNode, winner: EntityNode) -> None:
         super().__init__(rows)
         self.moved = 0
         self._loser = loser
@@ -236,7 +236,7 @@ class _Merge(_Joiner):
 class _Split(_Joiner):
     """One entity on its way out of another: its relations come back as they have gone on since."""
 
-    def __init__(self, rows: Rows, merged: Any) -> None:
+    def __init__(self, rows: GraphRows, merged: Any) -> None:
         super().__init__(rows)
         self._merged = merged
         self._pairs: list[tuple[int, int | None]] = merged.moved["rows"]
@@ -278,7 +278,7 @@ class _Split(_Joiner):
         self._rows.believe(back, back.span, relation_id=once.id)
         return moved
 
-    def _end(self, once: Node, now: Node) -> Node:
+    def _end(self, once: EntityNode, now: EntityNode) -> EntityNode:
         """An end of a relation that moves: only this merge is undone, whatever became of the other end since."""
         return self._loser if once is self._loser else now
 
@@ -296,7 +296,7 @@ class _Split(_Joiner):
             self._rows.believe(back, back.span, relation_id=once.id)
         return True
 
-    def _now(self, node: Node) -> Node:
+    def _now(self, node: EntityNode) -> EntityNode:
         while node.merged_into is not None:
             node = self._rows.known(node.merged_into)
         return node

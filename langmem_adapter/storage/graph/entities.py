@@ -12,7 +12,7 @@ from langmem_adapter.storage.cursors import HIGHEST, cursor, parse_cursor
 from langmem_adapter.storage.graph.people import People
 from langmem_adapter.storage.graph.reads import conditions
 from langmem_adapter.storage.graph.tables import entities, entity_names, relations
-from langmem_adapter.storage.prepared import Prepared, any_of
+from langmem_adapter.storage.prepared_statements import Prepared, any_of
 from langmem_adapter.storage.scopes import expand, of_row
 from langmem_adapter.storage.tables import scopes
 

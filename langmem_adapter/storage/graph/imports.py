@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from langmem_adapter.storage.graph.beliefs import Belief, believed
-from langmem_adapter.storage.graph.said import ends, normal
+from langmem_adapter.storage.graph.claims import ends, normal
 from langmem_adapter.storage.graph.spans import Span
 from langmem_adapter.storage.graph.tables import BY_HAND
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from langmem_adapter.names import End
     from langmem_adapter.records.graph import Triple
     from langmem_adapter.storage.graph.beliefs import Home
-    from langmem_adapter.storage.graph.rows import Rows
+    from langmem_adapter.storage.graph.rows import GraphRows
 
 __all__ = ["Taken", "take_in"]
 
@@ -32,7 +32,7 @@ Taken: TypeAlias = Literal["added", "widened", "known", "same"]
 """What became of one: it is new, more is known of it now, all of it was known, its two ends are one and the same thing."""
 
 
-def take_in(rows: Rows, home: Home, triples: Sequence[Triple]) -> list[Taken]:
+def take_in(rows: GraphRows, home: Home, triples: Sequence[Triple]) -> list[Taken]:
     """Take relations over into one exact scope, and say of each what became of it.
 
     Args:
@@ -48,7 +48,7 @@ def take_in(rows: Rows, home: Home, triples: Sequence[Triple]) -> list[Taken]:
 
 @dataclass(frozen=True, slots=True)
 class _Taking:
-    rows: Rows
+    rows: GraphRows
     home: Home
 
     def look(self, pairs: Sequence[Ends]) -> None:

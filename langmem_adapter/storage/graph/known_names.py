@@ -8,7 +8,7 @@ from sqlalchemy import desc, func, select
 
 from langmem_adapter.names import keys_in
 from langmem_adapter.storage.graph.tables import entities, entity_names, relations
-from langmem_adapter.storage.prepared import Prepared, any_of
+from langmem_adapter.storage.prepared_statements import Prepared, any_of
 from langmem_adapter.storage.scopes import expand
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from sqlalchemy import select
 from langmem_adapter.names import entity_key, owner_id, owner_key, speaker, whom
 from langmem_adapter.records.graph import ASSISTANT, SELF
 from langmem_adapter.storage.graph.tables import entities, entity_names, merges
-from langmem_adapter.storage.prepared import Prepared, any_of
+from langmem_adapter.storage.prepared_statements import Prepared, any_of
 from langmem_adapter.storage.scopes import within
 from langmem_adapter.storage.tables import scopes
 

@@ -20,7 +20,7 @@ from langmem_adapter.storage.cursors import HIGHEST, cursor, parse_cursor
 from langmem_adapter.storage.graph.people import People, called
 from langmem_adapter.storage.graph.tables import BY_HAND, entities, relation_memories, relations
 from langmem_adapter.storage.moments import FIRST, LAST, UTCDateTime
-from langmem_adapter.storage.prepared import Prepared, any_of
+from langmem_adapter.storage.prepared_statements import Prepared, any_of
 from langmem_adapter.storage.scopes import expand, of_row, within
 from langmem_adapter.storage.tables import scopes
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import desc, select
 
-from langmem_adapter.storage.graph.said import ends, normal, single
+from langmem_adapter.storage.graph.claims import ends, normal, single
 from langmem_adapter.storage.graph.tables import entity_names, relation_memories, relations
-from langmem_adapter.storage.prepared import Prepared, any_of
+from langmem_adapter.storage.prepared_statements import Prepared, any_of
 from langmem_adapter.storage.tables import memories
 
 if TYPE_CHECKING:

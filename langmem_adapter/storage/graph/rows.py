@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from langmem_adapter.records.graph import Relation
 from langmem_adapter.storage.feed import INSERT_CHANGE
 from langmem_adapter.storage.graph import statements as sql
-from langmem_adapter.storage.graph.beliefs import Belief, Beliefs, Home, Link, Node
+from langmem_adapter.storage.graph.beliefs import Belief, Beliefs, EntityNode, Home, Link
 from langmem_adapter.storage.graph.spans import Span
 from langmem_adapter.storage.graph.tables import BY_HAND, ENTITIES, MOST_MENTIONS, RELATIONS
 from langmem_adapter.storage.scopes import of_row
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
     from langmem_adapter.names import End
 
-__all__ = ["Rows"]
+__all__ = ["GraphRows"]
 
 
 @dataclass(slots=True, eq=False)
-class Rows:
+class GraphRows:
     """What one write looks at.
 
     Attributes:
@@ -44,11 +44,11 @@ class Rows:
     connection: Connection
     now: datetime
     draw: Callable[[], int]
-    nodes: dict[int, Node] = field(default_factory=dict)
-    names: dict[tuple[int, str], Node] = field(default_factory=dict)
+    nodes: dict[int, EntityNode] = field(default_factory=dict)
+    names: dict[tuple[int, str], EntityNode] = field(default_factory=dict)
     beliefs: Beliefs = field(default_factory=Beliefs)
     links: defaultdict[str, dict[str, Link]] = field(default_factory=lambda: defaultdict(dict))
-    _called: defaultdict[str, list[Node]] = field(default_factory=lambda: defaultdict(list))
+    _called: defaultdict[str, list[EntityNode]] = field(default_factory=lambda: defaultdict(list))
     _sayings: defaultdict[str, dict[str, Link]] = field(default_factory=lambda: defaultdict(dict))
     _new_names: list[dict[str, Any]] = field(default_factory=list)
     _changes: list[dict[str, Any]] = field(default_factory=list)
@@ -115,7 +115,7 @@ class Rows:
         wanted = {pk for pk in pks if pk not in self.nodes}
         for row in sql.NODES.rows(self.connection, {"pks": wanted}) if wanted else ():
             home, told = Home(row.scope_id, of_row(row)), (row.mentions, row.created_at, row.updated_at)
-            self.nodes[row.pk] = Node(row.pk, row.id, home, row.name, row.type, *told, row.merged_into, row.owner)
+            self.nodes[row.pk] = EntityNode(row.pk, row.id, home, row.name, row.type, *told, row.merged_into, row.owner)
 
     def _take(self, found: Iterable[Any]) -> None:
         for belief in self._beliefs([row for row in found if row.pk not in self.beliefs]):
@@ -143,27 +143,27 @@ class Rows:
     def _keep(self, link: Link) -> None:
         self.links[link.relation_id][link.memory_id] = self._sayings[link.memory_id][link.relation_id] = link
 
-    def _name(self, node: Node, key: str) -> None:
+    def _name(self, node: EntityNode, key: str) -> None:
         self.names[node.home.id, key] = node
         self._called[key].append(node)
         node.keys.add(key)
 
     # ── looking ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def known(self, pk: int) -> Node:
+    def known(self, pk: int) -> EntityNode:
         """An entity by its row."""
         self._read_nodes([pk])
         return self.nodes[pk]
 
-    def called(self, key: str) -> list[Node]:
+    def called(self, key: str) -> list[EntityNode]:
         """The entities of a name, in every scope that was asked for."""
         return self._called[key]
 
-    def current(self, node: Node) -> Node:
+    def current(self, node: EntityNode) -> EntityNode:
         """The entity that has an entity's name now: another one, if that was merged into it."""
         return self.names.get((node.home.id, node.key), node)
 
-    def equals(self, node: Node) -> list[Node]:
+    def equals(self, node: EntityNode) -> list[EntityNode]:
         """An entity and those in other scopes that have a name in common with it."""
         return list(dict.fromkeys([node, *(each for key in node.keys for each in self._called[key])]))
 
@@ -196,7 +196,7 @@ class Rows:
 
     # ── changing ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def node(self, home: Home, end: End, kind: str, time: datetime) -> Node:
+    def node(self, home: Home, end: End, kind: str, time: datetime) -> EntityNode:
         """The entity at an end of a triple, a new one where there is none; this is one more mention of it."""
         found = self.names.get((home.id, end.key))
         if found is None:
@@ -206,9 +206,9 @@ class Rows:
         found.type = found.type or kind
         return found
 
-    def _new_node(self, home: Home, end: End, kind: str, time: datetime) -> Node:
+    def _new_node(self, home: Home, end: End, kind: str, time: datetime) -> EntityNode:
         who, times = (self.drawn(ENTITIES), str(uuid.uuid4()), home, end.name.strip(), kind), (0, time, time)
-        node = Node(*who, *times, owner=end.owner, new=True)
+        node = EntityNode(*who, *times, owner=end.owner, new=True)
         self.nodes[node.pk] = node
         self._name(node, end.key)
         self._new_names.append({"scope_id": home.id, "key": end.key, "name": node.name, "entity_pk": node.pk})
@@ -269,7 +269,7 @@ class Rows:
         self._change(space, seq, "put", seq)
         return seq
 
-    def _tell_of(self, space: str, row: Belief | Node) -> None:
+    def _tell_of(self, space: str, row: Belief | EntityNode) -> None:
         """Let the change feed name a row; a new one is named as it is drawn."""
         if not row.new and (space, row.pk) not in self._told:
             self._change(space, row.pk, "put", self.draw())
@@ -315,7 +315,7 @@ def _link_change(link: Link) -> dict[str, Any]:
     return {"_relation": link.relation_id, "_memory": link.memory_id, "dropped_at": link.dropped_at}
 
 
-def _counted(row: Node | Belief) -> int:
+def _counted(row: EntityNode | Belief) -> int:
     return min(row.mentions, MOST_MENTIONS)
 
 
@@ -323,7 +323,7 @@ def _counts(belief: Belief) -> dict[str, Any]:
     return {"_pk": belief.pk, "mentions": _counted(belief), "confidence": belief.confidence}
 
 
-def _node_row(node: Node) -> dict[str, Any]:
+def _node_row(node: EntityNode) -> dict[str, Any]:
     told = {name: getattr(node, name) for name in ("pk", "id", "name", "type", "created_at", "updated_at")}
     return {
         **told,

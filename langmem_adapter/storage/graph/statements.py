@@ -9,7 +9,7 @@ from sqlalchemy import ARRAY, BigInteger, ColumnElement, Text, bindparam, func, 
 from sqlalchemy.ext.compiler import compiles
 
 from langmem_adapter.storage.graph.tables import entities, entity_names, relation_memories, relations
-from langmem_adapter.storage.prepared import Prepared, any_of
+from langmem_adapter.storage.prepared_statements import Prepared, any_of
 from langmem_adapter.storage.tables import history, scopes
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from langmem_adapter.names import is_single, is_symmetric, opposites
 from langmem_adapter.records.graph import RelationChange, RelationEvent
 from langmem_adapter.storage.graph.beliefs import believed
-from langmem_adapter.storage.graph.said import dates, ends, normal, relates_two, single, still_said, unsaid
+from langmem_adapter.storage.graph.claims import dates, ends, normal, relates_two, single, still_said, unsaid
 from langmem_adapter.storage.graph.spans import Span
 from langmem_adapter.storage.graph.tables import BY_HAND
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
     from langmem_adapter.records.graph import Relation, Triple
     from langmem_adapter.storage.graph.beliefs import Belief, Home
-    from langmem_adapter.storage.graph.rows import Rows
-    from langmem_adapter.storage.graph.said import Said
+    from langmem_adapter.storage.graph.claims import Claims
+    from langmem_adapter.storage.graph.rows import GraphRows
 
 __all__ = ["carry_out", "end", "withdraw"]
 
 
-def carry_out(rows: Rows, told: Sequence[Said], within: Collection[int]) -> list[tuple[RelationChange, ...]]:
+def carry_out(rows: GraphRows, told: Sequence[Claims], within: Collection[int]) -> list[tuple[RelationChange, ...]]:
     """Carry out what some decisions say and unsay, in order.
 
     Args:
@@ -49,14 +49,14 @@ def carry_out(rows: Rows, told: Sequence[Said], within: Collection[int]) -> list
     return [_Writer(rows, within).write(said) for said in told]
 
 
-def end(rows: Rows, belief: Belief, at: datetime) -> tuple[RelationChange, ...]:
+def end(rows: GraphRows, belief: Belief, at: datetime) -> tuple[RelationChange, ...]:
     """End a relation at a moment; none where it had ended by then."""
     writer = _Writer(rows, ())
     writer.end(belief, at)
     return writer.changes()
 
 
-def withdraw(rows: Rows, beliefs: Sequence[Belief]) -> tuple[RelationChange, ...]:
+def withdraw(rows: GraphRows, beliefs: Sequence[Belief]) -> tuple[RelationChange, ...]:
     """Believe some relations no longer."""
     writer = _Writer(rows, ())
     for belief in beliefs:
@@ -86,7 +86,7 @@ def _aim_again(belief: Belief) -> _Aim:
     return _Aim(belief.home_id, belief.source.key, belief.relation, belief.target.key, is_single(belief.relation))
 
 
-def _look(rows: Rows, aims: Collection[_Aim], within: Collection[int]) -> None:
+def _look(rows: GraphRows, aims: Collection[_Aim], within: Collection[int]) -> None:
     """Read what some relations have to be compared with, and which memories say all that was read."""
     if aims:
         scope_ids = {*within, *(aim.home for aim in aims)}
@@ -98,7 +98,7 @@ def _look(rows: Rows, aims: Collection[_Aim], within: Collection[int]) -> None:
     rows.read_support({belief.id for belief in rows.beliefs})
 
 
-def _look_for_rivals(rows: Rows, known: dict[_Aim, list[list[int]]]) -> None:
+def _look_for_rivals(rows: GraphRows, known: dict[_Aim, list[list[int]]]) -> None:
     mutual = {pk for aim, pks in known.items() if is_symmetric(aim.relation) for each in pks for pk in each}
     sources = {pk for pks in known.values() for pk in pks[0]}
     rows.read_held(sources | mutual, mutual, {aim.relation for aim in known})
@@ -123,12 +123,12 @@ class _Claim(NamedTuple):
 class _Writer:
     """Changes the rows of one write, for one decision."""
 
-    def __init__(self, rows: Rows, within: Collection[int]) -> None:
+    def __init__(self, rows: GraphRows, within: Collection[int]) -> None:
         self._rows = rows
         self._within = within
         self._before: dict[str, Relation | None] = {}  # what was believed of those relations that it touched
 
-    def write(self, said: Said) -> tuple[RelationChange, ...]:
+    def write(self, said: Claims) -> tuple[RelationChange, ...]:
         """What one decision does."""
         if said.before not in {None, said.after}:
             self._unsay(said)
@@ -161,7 +161,7 @@ class _Writer:
 
     # ── a memory no longer says it ──────────────────────────────────────────────────────────────────────────────────
 
-    def _unsay(self, said: Said) -> None:
+    def _unsay(self, said: Claims) -> None:
         for link in self._rows.sayings(str(said.memory_id)):
             belief = self._rows.beliefs.of_id(link.relation_id)
             if link.dropped_at is not None or not unsaid(said, belief):
@@ -180,7 +180,7 @@ class _Writer:
             else:
                 self.end(belief, said.time)
 
-    def _interrupt(self, said: Said, gap: Span) -> None:
+    def _interrupt(self, said: Claims, gap: Span) -> None:
         """What this memory alone says did not hold for a while."""
         for link in self._rows.sayings(str(said.memory_id)):
             belief = self._rows.beliefs.of_id(link.relation_id)
@@ -221,7 +221,7 @@ class _Writer:
 
     # ── a memory says it again ──────────────────────────────────────────────────────────────────────────────────────
 
-    def _say_again(self, said: Said) -> None:
+    def _say_again(self, said: Claims) -> None:
         """A memory that comes back says again what it said when it was dropped, as far as its text still does."""
         links = self._rows.sayings(str(said.memory_id))
         back = [link for link in links if link.dropped_at not in {None, self._rows.now}]
@@ -235,7 +235,7 @@ class _Writer:
             if belief is not None and link.dropped_at in texts and still_said(said, texts[link.dropped_at], belief):
                 self._return(belief, said)
 
-    def _return(self, once: Belief, said: Said) -> None:
+    def _return(self, once: Belief, said: Claims) -> None:
         """Believe again what was retired when the last memory dropped it; what was retired otherwise stays so."""
         dropped = {link.dropped_at for link in self._rows.links[once.id].values()} - {None}
         if once.retired_at in dropped:
@@ -255,7 +255,7 @@ class _Writer:
 
     # ── a memory says it ────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _state(self, triple: Triple, said: Said) -> None:
+    def _state(self, triple: Triple, said: Claims) -> None:
         two, kinds = ends(triple, said.home.scope), (triple.source_type, triple.target_type)
         if not relates_two(triple, said.home.scope):
             return
@@ -270,7 +270,7 @@ class _Writer:
         else:
             self._place(claim, said)
 
-    def _state_end(self, claim: _Claim, said: Said) -> None:
+    def _state_end(self, claim: _Claim, said: Claims) -> None:
         """It is said that something is over: it ends, and what was not known of it is written down."""
         over = claim.belief.span.ends
         same = [belief for belief in self._same(claim.belief) if belief.span.meets(claim.belief.span)]
@@ -280,7 +280,7 @@ class _Writer:
         if not same or claim.starts:
             self._place(claim, said)
 
-    def _place(self, claim: _Claim, said: Said) -> None:
+    def _place(self, claim: _Claim, said: Claims) -> None:
         """Give a claim its place among what is believed."""
         rivals = self._rivals(claim)
         spans = [rival.span for rival in rivals if not _made_way(rival, claim, said)]
@@ -302,7 +302,7 @@ class _Writer:
     def _free_id(self, claim: Belief) -> str | None:
         return claim.id if claim.id and self._rows.beliefs.of_id(claim.id) is None else None
 
-    def _mention(self, same: Sequence[Belief], claim: Belief, span: Span, said: Said) -> None:
+    def _mention(self, same: Sequence[Belief], claim: Belief, span: Span, said: Claims) -> None:
         """What is said is believed already, at least in part."""
         first, *more = same
         for belief in same:
@@ -323,7 +323,7 @@ class _Writer:
             self._drop_all(belief.id)
         self._say(joined, said)
 
-    def _say(self, belief: Belief, said: Said) -> None:
+    def _say(self, belief: Belief, said: Claims) -> None:
         self._touch(belief.id)
         if said.memory_id is None:
             self._rows.link(belief, BY_HAND, self._rows.now)
@@ -357,7 +357,7 @@ class _Writer:
         return [belief for belief in beliefs if belief.home_id in scopes]
 
 
-def _made_way(rival: Belief, claim: _Claim, said: Said) -> bool:
+def _made_way(rival: Belief, claim: _Claim, said: Claims) -> bool:
     """Whether this very write ended it when a claim was said that goes on: the claim may have begun before that was told."""
     return rival.new and rival.span.end == said.time < claim.belief.span.ends
 

@@ -8,8 +8,8 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.evaluation.conversations import read_conversations
-from langmem_adapter.memory import Memory
-from langmem_adapter.reasoning.base import Question
+from langmem_adapter.memory.memory import Memory
+from langmem_adapter.reasoning.base import ExtractInput
 from langmem_adapter.reasoning.rules.reasoner import RuleReasoner
 from langmem_adapter.records.work import Turn
 from langmem_adapter.settings import Settings
@@ -80,7 +80,7 @@ def found(source: str) -> list[Found]:
 
 
 def _of(source: str, talk: Talk) -> Iterator[Found]:
-    asked = Question(talk.turns, "user", talk.turns[-1].time.date())
+    asked = ExtractInput(talk.turns, "user", talk.turns[-1].time.date())
     for fact in RuleReasoner().extract.invoke(asked).facts:
         yield Found(source, talk.ids[fact.turn], fact.text)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.statements.chinese import chinese_statement
 from langmem_adapter.statements.chinese_dates import chinese_number, dated_chinese
 from tests.cases import each

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from langmem_adapter.reasoning.base import Comparison, Known
+from langmem_adapter.reasoning.base import Comparison, KnownMemory
 from langmem_adapter.reasoning.rules.reasoner import RuleReasoner
 from langmem_adapter.records.work import Fact
 from tests.cases import each
@@ -204,6 +204,6 @@ def test_the_one_named_last_is_meant() -> None:
 
 
 def test_of_two_values_the_latest_is_the_one_that_is_changed() -> None:
-    known = (Known(0, "Lives in Oslo"), Known(1, "Lives in Rome"))
+    known = (KnownMemory(0, "Lives in Oslo"), KnownMemory(1, "Lives in Rome"))
     (verdict,) = REASONER.decide.invoke(Comparison((Fact("Lives in Paris", 0),), known)).verdicts
     assert (verdict.event, verdict.number) == ("UPDATE", 1)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pytest
 
-from langmem_adapter.statements.reading import read
+from langmem_adapter.statements.parser import read
 from tests.beside import DATA
 from tests.cases import each
 from tests.reasoning.rules.talk import SOURCES, Found, digest, found, overwrites

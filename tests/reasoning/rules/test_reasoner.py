@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_adapter.reasoning.base import Comparison, Known, Question
+from langmem_adapter.reasoning.base import Comparison, ExtractInput, KnownMemory
 from langmem_adapter.reasoning.rules.reasoner import RuleReasoner
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.work import Fact
@@ -149,7 +149,7 @@ def test_no_model_is_called() -> None:
 
 
 def test_verbatim_facts_are_added_without_comparison() -> None:
-    asked = Comparison((Fact("Loves tea", 0, verbatim=True),), (Known(0, "Loves tea"),))
+    asked = Comparison((Fact("Loves tea", 0, verbatim=True),), (KnownMemory(0, "Loves tea"),))
     assert [verdict.event for verdict in REASONER.decide.invoke(asked).verdicts] == ["ADD"]
 
 
@@ -243,5 +243,5 @@ def test_a_message_of_100_kb_is_read_and_weighed(name: str) -> None:  # quadrati
 
 def test_the_calendar_may_end() -> None:
     last = replace(turn("I have a flight tomorrow."), time=datetime.max.replace(tzinfo=UTC))
-    asked = Question((last,), "user", date.max)
+    asked = ExtractInput((last,), "user", date.max)
     assert [fact.text for fact in REASONER.extract.invoke(asked).facts] == ["Has a flight tomorrow"]

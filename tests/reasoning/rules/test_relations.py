@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langmem_adapter.names import LONGEST_NAME, LONGEST_RELATION, entity_key, relation_name
-from langmem_adapter.reasoning.base import KnownNames, Question
+from langmem_adapter.reasoning.base import ExtractInput, KnownNames
 from langmem_adapter.reasoning.rules.reasoner import RuleReasoner
-from langmem_adapter.statements.reading import read
+from langmem_adapter.statements.parser import read
 from tests.cases import each
 from tests.reasoning.reasoner_conformance import question, turn
 
@@ -378,7 +378,7 @@ def test_a_long_conversation_is_read_in_seconds() -> None:
     told = " ".join(
         f"My friend Ada{number} lives in Rome and works at Acme as a nurse since 2019." for number in range(300)
     )
-    asked = Question((turn(told),), "user", datetime(2026, 1, 1, tzinfo=UTC).date(), graph=KnownNames())
+    asked = ExtractInput((turn(told),), "user", datetime(2026, 1, 1, tzinfo=UTC).date(), graph=KnownNames())
     started = datetime.now(UTC)
     assert len(REASONER.extract.invoke(asked).facts) >= 300
     assert (datetime.now(UTC) - started).total_seconds() < 10

@@ -11,7 +11,7 @@ from langmem_adapter.reasoning.rules import chinese as chinese_rules
 from langmem_adapter.reasoning.rules import english as english_rules
 from langmem_adapter.reasoning.rules import people, reasoner, sentences, verdicts, worth
 from langmem_adapter.statements import chinese, chinese_dates, dates, english, things
-from langmem_adapter.statements.statement import Row
+from langmem_adapter.statements.statement import TableRow
 from langmem_adapter.statements.tables import Patterns
 
 MODULES = (
@@ -27,7 +27,7 @@ def values(module: Any) -> list[Any]:
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__.rpartition(".")[2])
 def test_every_pattern_and_row_of_a_table_compiles(module: Any) -> None:
     tables = [value for value in values(module) if isinstance(value, Patterns)]
-    rows = [row for value in values(module) if isinstance(value, tuple) for row in value if isinstance(row, Row)]
+    rows = [row for value in values(module) if isinstance(value, tuple) for row in value if isinstance(row, TableRow)]
     assert tables or rows
     for table in tables:
         assert all(table[name].pattern for name in table.texts)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from langmem_adapter.reasoning.base import Comparison, Known, Question
+from langmem_adapter.reasoning.base import Comparison, ExtractInput, KnownMemory
 from langmem_adapter.reasoning.rules.reasoner import RuleReasoner
 from langmem_adapter.records.work import Turn
 from tests.benchmarks.candidates import LANGUAGES
@@ -28,13 +28,13 @@ pytestmark = pytest.mark.parametrize("code", LANGUAGES.values(), ids=LANGUAGES.k
 
 def facts(text: str, date: str) -> tuple[Fact, ...]:
     time = datetime.fromisoformat(date)
-    return RULES.extract.invoke(Question((Turn("user", text, "user", time),), "user", time.date())).facts
+    return RULES.extract.invoke(ExtractInput((Turn("user", text, "user", time),), "user", time.date())).facts
 
 
 def weighed(said: Said) -> Outcome:
     """What stands by the rules alone."""
     before = list(dict.fromkeys(fact.text for fact in facts(said.old, DATES[0])))
-    known = tuple(Known(number, text, date=DATES[0][:10]) for number, text in enumerate(before))
+    known = tuple(KnownMemory(number, text, date=DATES[0][:10]) for number, text in enumerate(before))
     after = dict(enumerate(before))
     for verdict in RULES.decide.invoke(Comparison(facts(said.new, DATES[1]), known)).verdicts:
         if verdict.event == "DELETE" and verdict.number is not None:

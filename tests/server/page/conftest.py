@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from tests.server.conftest import client
 
 if TYPE_CHECKING:

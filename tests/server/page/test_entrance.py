@@ -16,7 +16,7 @@ from tests.server.conftest import ALICE, client, key, remembered
 if TYPE_CHECKING:
     from fastapi.testclient import TestClient
 
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
 
 MEMORIES: Final = "/ui/memories"
 TOKEN: Final = re.compile(r'name="csrf" value="([0-9a-f]+)"')

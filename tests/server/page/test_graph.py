@@ -7,7 +7,7 @@ import re
 from html import unescape
 from typing import TYPE_CHECKING, Any, Final
 
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from tests.server.conftest import ALICE, client, key, remembered
 from tests.server.page.test_entrance import logged_in
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import SecretStr
 from sqlalchemy import update
 
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.settings import Settings
 from langmem_adapter.storage import jobs, tables
 from tests.server.conftest import ALICE, client, key, remembered

@@ -10,7 +10,7 @@ from tests.server.page.test_entrance import token
 if TYPE_CHECKING:
     from fastapi.testclient import TestClient
 
-    from langmem_adapter.memory import Memory
+    from langmem_adapter.memory.memory import Memory
 
 MEMORIES: Final = "/ui/memories"
 TITLE: Final = re.compile(r"data-entry>([^<]*)</a>")

@@ -8,7 +8,7 @@ import re
 from html import unescape
 from typing import TYPE_CHECKING, Any, Final
 
-from langmem_adapter.memory import Memory
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.settings import Settings
 from tests.server.conftest import ALICE, client, key, remembered

@@ -1,0 +1,224 @@
+"""How a checkpointer writes: checkpoints, what tasks wrote, and whole threads."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from langgraph.checkpoint.base import WRITES_IDX_MAP, get_checkpoint_metadata
+
+from langmem_adapter.adapters.checkpointer.arguments import (
+    as_text,
+    checked_versions,
+    config_of,
+    listed,
+    place_of,
+    thread_id_of,
+)
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.records.checks import check_nesting, check_text, quoted
+from langmem_adapter.storage import checkpoints as storage
+from langmem_adapter.storage import threads
+from langmem_adapter.storage.checkpoints import Checkpoint as Stored
+from langmem_adapter.storage.checkpoints import PendingWrite, ThreadSpace, slots_of
+from langmem_adapter.twins import Plan, awaited, beside, planned
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from langchain_core.runnables import RunnableConfig
+    from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata
+    from sqlalchemy import Connection
+
+    from langmem_adapter.adapters.checkpointer.arguments import Place
+    from langmem_adapter.adapters.checkpointer.serializer import Packer
+    from langmem_adapter.storage.database import Database
+
+__all__ = ["CheckpointWrites"]
+
+T = TypeVar("T")
+
+_APART: Final = frozenset({"channel_values", "channel_versions"})  # of a checkpoint: they are kept in their own places
+_STRATEGIES: Final = {"keep_latest": threads.keep_latest, "delete": threads.delete_thread}
+
+
+class CheckpointWrites:
+    """The methods of `SQLAlchemySaver` that write."""
+
+    _database: Database
+    _packer: Packer
+
+    @planned
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> Plan[RunnableConfig]:
+        """Keep a checkpoint, in one transaction.
+
+        Args:
+            config: Of the run; its `checkpoint_id` is the parent.
+            checkpoint: The checkpoint.
+            metadata: What is known about it.
+            new_versions: Versions of the channels that changed; only their values are written.
+
+        Returns:
+            The config that names this checkpoint.
+
+        Raises:
+            InvalidInputError: No thread, metadata with too many levels, or a value that could not be read again.
+            StorageError: The database refused or failed; nothing was written.
+        """
+        place = place_of(config)
+        draft = partial(self._draft, place, checkpoint, get_checkpoint_metadata(config, metadata), new_versions)
+        return self._writing(draft, config_of(place.space, checkpoint["id"]))
+
+    aput = awaited(put)
+
+    @planned
+    def put_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> Plan[None]:
+        """Keep what a task wrote, so that it need not run again; said a second time, it changes nothing.
+
+        Args:
+            config: Names the checkpoint that the task ran from.
+            writes: Channels and values, in order.
+            task_id: The task.
+            task_path: Where the task stands among those of its step.
+
+        Raises:
+            InvalidInputError: No thread or checkpoint, or a value that could not be read again.
+            StorageError: The database refused or failed; nothing was written.
+        """
+        place = place_of(config)
+        if place.checkpoint_id is None:
+            raise InvalidInputError(
+                "put_writes needs a checkpoint_id in the config; give it the config that put returned"
+            )
+        check_text(task_id, "task_id")
+        check_text(task_path, "task_path")
+        return self._writing(
+            partial(self._draft_writes, place.space, place.checkpoint_id, writes, task_id, task_path), None
+        )
+
+    aput_writes = awaited(put_writes)
+
+    @planned
+    def delete_thread(self, thread_id: str) -> Plan[None]:
+        """Delete everything of a thread.
+
+        Args:
+            thread_id: The thread.
+        """
+        return self._changing(partial(threads.delete_thread, thread_id=thread_id_of(thread_id)))
+
+    adelete_thread = awaited(delete_thread)
+
+    @planned
+    def delete_for_runs(self, run_ids: Sequence[str]) -> Plan[None]:
+        """Delete the checkpoints that runs wrote (`run_id` in their metadata), in all threads, all or none.
+
+        Args:
+            run_ids: The runs.
+
+        Raises:
+            InvalidInputError: A checkpoint of another run is rebuilt from what these wrote to a `DeltaChannel`.
+        """
+        ids = [check_text(as_text(run_id), "run_id") for run_id in listed(run_ids, "run_ids")]
+        return self._changing(partial(threads.delete_runs, run_ids=ids))
+
+    adelete_for_runs = awaited(delete_for_runs)
+
+    @planned
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> Plan[None]:
+        """Copy all of a thread to a new one: both go on from there, each for itself.
+
+        Args:
+            source_thread_id: The thread; where it has no checkpoints, nothing happens.
+            target_thread_id: The new one.
+
+        Raises:
+            InvalidInputError: The new one has checkpoints already, or something that a task wrote to one.
+        """
+        source, target = thread_id_of(source_thread_id), thread_id_of(target_thread_id)
+        return self._changing(partial(threads.copy_thread, source=source, target=target))
+
+    acopy_thread = awaited(copy_thread)
+
+    @planned
+    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> Plan[None]:
+        """Make threads shorter, in one transaction.
+
+        Args:
+            thread_ids: The threads.
+            strategy: `"keep_latest"` keeps the latest checkpoint of each namespace, and what its delta channels are rebuilt
+                from, which is not listed any more; `"delete"` keeps nothing.
+
+        Raises:
+            InvalidInputError: There is no such strategy.
+        """
+        if not isinstance(strategy, str) or strategy not in _STRATEGIES:
+            raise InvalidInputError(f"no strategy {quoted(strategy)}; give one of {', '.join(_STRATEGIES)}")
+        ids = [thread_id_of(thread_id) for thread_id in listed(thread_ids, "thread_ids")]
+        return self._changing(partial(_for_each, ids, _STRATEGIES[strategy]))
+
+    aprune = awaited(prune)
+
+    # ── inside ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _writing(self, draft: Callable[[], Callable[[Connection], None]], result: T) -> Plan[T]:
+        """A write whose values are packed first, in async calls beside the event loop."""
+
+        def run() -> T:
+            self._database.write(draft())
+            return result
+
+        async def arun() -> T:
+            await self._database.awrite(await beside(draft))
+            return result
+
+        return Plan(run, arun)
+
+    def _changing(self, work: Callable[[Connection], None]) -> Plan[None]:
+        return Plan.calling(self._database.write, self._database.awrite, work)
+
+    def _draft(
+        self, place: Place, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
+    ) -> Callable[[Connection], None]:
+        check_nesting(metadata, "the checkpoint's metadata")
+        run_id, held = metadata.get("run_id"), checkpoint["channel_values"]
+        stored = Stored(
+            space=place.space,
+            id=check_text(checkpoint["id"], "the checkpoint's id"),
+            parent_id=place.checkpoint_id,
+            run_id=None if run_id is None else check_text(str(run_id), "run_id"),
+            versions=checked_versions(checkpoint["channel_versions"]),
+            state=self._packer.pack({key: value for key, value in checkpoint.items() if key not in _APART}),
+            metadata=self._packer.pack(metadata),
+        )
+        slots = slots_of({check_text(name, "a channel"): version for name, version in new_versions.items()})
+        changed = {slot: self._packer.pack(held[name]) for name, slot in slots.items() if name in held}
+        return partial(storage.put, checkpoint=stored, changed=changed)
+
+    def _draft_writes(
+        self, space: ThreadSpace, checkpoint_id: str, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str
+    ) -> Callable[[Connection], None]:
+        written = [
+            PendingWrite(
+                task_id=task_id,
+                task_path=task_path,
+                idx=WRITES_IDX_MAP.get(channel, idx),
+                channel=check_text(channel, "a channel"),
+                value=self._packer.pack(value),
+            )
+            for idx, (channel, value) in enumerate(writes)
+        ]
+        return partial(storage.put_writes, space=space, checkpoint_id=checkpoint_id, written=written)
+
+
+def _for_each(thread_ids: Sequence[str], change: Callable[[Connection, str], None], connection: Connection) -> None:
+    for thread_id in thread_ids:
+        change(connection, thread_id)

@@ -1,0 +1,195 @@
+"""What guests do with a thread of messages: read the latest turn, look up what bears on it, remember it.
+
+A turn is what was said since the last answer, and the answers to it. Only people and the model speak in it: what a tool
+returned is not remembered, since anybody who can place a text there could otherwise plant a memory; unless the setting
+`facts_from_tools` says so.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+
+from langmem_adapter.arguments import tokens
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.names import with_speaker
+from langmem_adapter.pipeline.parse import MOST_BEFORE, as_list, message_of, turns_before
+from langmem_adapter.pipeline.tool_calls import results_apart
+from langmem_adapter.search.passages import fitting
+from langmem_adapter.twins import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from langchain_core.messages import MessageLikeRepresentation
+
+    from langmem_adapter.conversation.summaries import CountTokens
+    from langmem_adapter.memory.memory import Memory
+    from langmem_adapter.pipeline.background import BackgroundWriter
+    from langmem_adapter.records.results import AddResult, Hit, Threshold
+    from langmem_adapter.records.scope import Scope
+
+__all__ = [
+    "answers",
+    "asked",
+    "latest_turn",
+    "listing",
+    "looked_up",
+    "parted",
+    "remembered",
+    "told",
+]
+
+Listing: TypeAlias = "Callable[[Sequence[Hit], str], str]"
+
+_SOURCE: Final = "lc_source"  # LangChain's mark on what a program writes in a person's name: summaries, skills, notices
+
+
+def latest_turn(messages: str | Sequence[MessageLikeRepresentation]) -> list[BaseMessage]:
+    """The latest turn of a thread: what people said since the last answer before it, and the answers to that.
+
+    Args:
+        messages: The thread: a message, messages, or a text that a person says, as `Memory.add` takes them.
+
+    Returns:
+        Messages of people and of the model with something in them, in order.
+
+    Raises:
+        InvalidInputError: One is no message; the text says which.
+
+    Example:
+        >>> thread = [("human", "Hi"), ("ai", "Hello!"), ("human", "I like tea."), ("ai", "Noted.")]
+        >>> [message.text for message in latest_turn(thread)]
+        ['I like tea.', 'Noted.']
+    """
+    return parted(messages)[1]
+
+
+def parted(
+    messages: str | Sequence[MessageLikeRepresentation], *, tools: bool = False
+) -> tuple[list[BaseMessage], list[BaseMessage]]:
+    """What was said in a thread before its latest turn, and the turn, with what the *tools* returned; see `latest_turn`."""
+    nothing = isinstance(messages, list | tuple) and not messages
+    numbered = enumerate([] if nothing else as_list(messages), start=1)
+    thread = [part for number, each in numbered for part in results_apart(message_of(each, number), number)]
+    heard = (AIMessage, ToolMessage) if tools else AIMessage
+    spoken = [message for message in thread if _is_said(message) or isinstance(message, heard)]
+    last = max((place for place, message in enumerate(spoken) if _is_said(message)), default=len(spoken))
+    first = last
+    while first > 0 and _is_said(spoken[first - 1]):
+        first -= 1
+    return spoken[:first], [*spoken[first : last + 1], *answers(spoken[last + 1 :], tools=tools)]
+
+
+def asked(turn: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """What people said in a turn."""
+    return [message for message in turn if _is_said(message)]
+
+
+def answers(messages: Sequence[BaseMessage], *, tools: bool = False) -> list[BaseMessage]:
+    """What the model said, without calls of tools that say nothing, and what the *tools* returned."""
+    heard = (AIMessage, ToolMessage) if tools else AIMessage
+    return [message for message in messages if isinstance(message, heard) and message.text.strip()]
+
+
+def listing(max_tokens: int | None, count_tokens: CountTokens) -> Listing:
+    """How memories become a list for a prompt.
+
+    Args:
+        max_tokens: Most tokens of the list, see `search.passages.fitting`. `None`: no limit.
+        count_tokens: Counts them.
+
+    Returns:
+        A function of what was found, best first, and what was asked: a line `- …` for each (`- Nate: …` where a named speaker
+        said it); empty where there is none.
+
+    Raises:
+        InvalidInputError: *max_tokens* is no number of tokens.
+    """
+    most = tokens(max_tokens)
+
+    def count(text: str) -> int:
+        return count_tokens([HumanMessage(text)])
+
+    def listed(hits: Sequence[Hit], question: str) -> str:
+        if most is None or not hits:
+            return "\n".join(map(_line, hits))
+        frame = 2 * count("- a") - count("- a\n- a")  # what a message has around its lines
+        kept = fitting(hits, question, most - frame, cost=lambda line: count(line) - frame, line=_line)
+        while kept and count("\n".join(map(_line, kept))) > most:  # lines together may have more than one by one
+            kept.pop()
+        return "\n".join(map(_line, kept))
+
+    return listed
+
+
+def _line(hit: Hit) -> str:
+    return f"- {told(hit)}"
+
+
+def told(hit: Hit) -> str:
+    """A memory on one line, so that it cannot pass for the prompt around it; what a named speaker said begins with the name."""
+    item = hit.item
+    return " ".join(with_speaker(hit.passage, item.actor_id, item.role, item.scope).split())
+
+
+def looked_up(
+    memory: Memory, turn: Sequence[BaseMessage], scope: Scope, *, k: int, threshold: Threshold, shown: Listing
+) -> Plan[str]:
+    """Search for what bears on what people said in a turn, and list it; nothing is searched where they sent pictures only."""
+    question = "\n".join(message.text for message in asked(turn)).strip()
+    given: dict[str, Any] = {"k": k, "threshold": threshold, **scope.named}
+    if not question:
+        return Plan(str)
+    found = Plan.calling(memory.search, memory.asearch, question, **given)
+    return found.then(lambda hits: shown(hits, question))
+
+
+def remembered(
+    memory: Memory,
+    turn: Sequence[BaseMessage],
+    scope: Scope,
+    *,
+    writer: BackgroundWriter | None,
+    about: str = "user",
+    before: Sequence[BaseMessage] = (),
+) -> Plan[AddResult | None]:
+    """Remember a turn.
+
+    Args:
+        memory: Where.
+        turn: As `latest_turn` gives it; one in which nobody asked anything is not remembered.
+        scope: Whose memory.
+        writer: Does it later, so that there is no result yet; `None` does it now.
+        about: Whose facts: `"user"`, or `"agent"`.
+        before: What people and the model said earlier in the thread, which helps to understand the turn.
+    """
+    # Where an assistant speaks and an agent is named, `add` takes the facts to be about the assistant.
+    answered = about == "agent" or scope.agent_id is None
+    said = turn if answered else [message for message in turn if not isinstance(message, AIMessage)]
+    if not asked(turn):
+        return Plan(lambda: None)
+    given: dict[str, Any] = {"context": _of(scope, before), **scope.named}
+    if writer is not None:
+        return Plan(partial(writer.add, said, **given)).then(lambda _: None)
+    return Plan.calling(memory.add, memory.aadd, said, **given)
+
+
+def _of(scope: Scope, before: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """The latest of what was said earlier, without what `add` would refuse a turn for: it is somebody else's, or no text."""
+    spoken = [message for message in before if _is_said(message) or isinstance(message, AIMessage)]
+    return [message for message in spoken[-MOST_BEFORE:] if _helps(message, scope)]
+
+
+def _helps(message: BaseMessage, scope: Scope) -> bool:
+    try:
+        return bool(turns_before([message], scope=scope, time=datetime.now(UTC)))
+    except InvalidInputError:
+        return False
+
+
+def _is_said(message: BaseMessage) -> bool:
+    return isinstance(message, HumanMessage) and _SOURCE not in message.additional_kwargs

@@ -1,0 +1,311 @@
+"""Remembering: how conversations go in, and what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from langmem_adapter.arguments import bounded, each_of, memory_id_of, scope_if_given
+from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
+from langmem_adapter.memory.parts import Wired
+from langmem_adapter.pipeline.background import BackgroundWriter
+from langmem_adapter.pipeline.replay import said_again, would_be
+from langmem_adapter.pipeline.run import Run, grouped, run_of
+from langmem_adapter.records.scope import Scope
+from langmem_adapter.storage import traces
+from langmem_adapter.storage.traces import TracePage
+from langmem_adapter.telemetry import ADDED, ADDED_EACH, Operation
+from langmem_adapter.twins import Plan, awaited, beside, planned
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+
+    from langchain_core.runnables import RunnableConfig
+
+    from langmem_adapter.arguments import Longest
+    from langmem_adapter.pipeline.background import FailedWrite
+    from langmem_adapter.records.results import AddResult
+    from langmem_adapter.storage.traces import Trace
+
+__all__ = ["AddMethods"]
+
+
+class AddMethods(Wired):
+    """The part of `Memory` that remembers."""
+
+    @planned
+    def add(
+        self,
+        messages: Any,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        context: Any = None,
+        metadata: Mapping[str, Any] | None = None,
+        infer: bool = True,
+        memory_type: str | None = None,
+        prompt: str | None = None,
+        expires_at: datetime | str | None = None,
+        timestamp: datetime | str | float | None = None,
+        idempotency_key: str | None = None,
+    ) -> Plan[AddResult]:
+        """Remember what a conversation says.
+
+        Facts are extracted, compared with what is known within the fields given, and each ends as ADD, UPDATE, DELETE or
+        NONE, with a reason; all of them in one transaction. "Please forget that I …" deletes the memories that say it. Extract,
+        compare, decide follows Mem0 (arXiv:2504.19413).
+
+        Args:
+            messages: A `str` (the user speaks), a dict with `role` and `content`, a LangChain message, or a list of these.
+                A dict may carry `name` and `timestamp`; its own `user_id`, `agent_id` or `run_id` must be that of the call.
+                Whoever has another `name` than the user (or the agent) is somebody of his own: what he says changes and
+                ends nobody else's statements, and its relations are his.
+            user_id: Whose memory it is; at least one of the three is needed.
+            agent_id: The agent. Where the assistant speaks in *messages*, the facts are about the assistant.
+            run_id: The run or session.
+            context: Earlier turns of the conversation, in the forms of *messages*. They help a chat model to understand ("Her
+                name is …") and are no source of facts; the offline rules do not read them. The latest 20 are read, about 1,000
+                tokens of them. Nothing but this add's trace keeps them. Refused with `infer=False`, where there is nothing to
+                understand.
+            metadata: A JSON object, kept with every memory that comes of it; merged where one is updated.
+            infer: `False` stores each non-system turn verbatim, always as a new memory; it states no relations
+                (`Memory.graph.backfill` finds them later).
+            memory_type: `"procedural_memory"` makes one step-by-step record of what the agent did; it needs *agent_id*.
+            prompt: Replaces the instructions for finding facts (or for the record), this time; refused where no chat model
+                would read it.
+            expires_at: When the memories stop being shown; datetime or ISO 8601. What is known already keeps its own, and a
+                note says so.
+            timestamp: When the conversation took place; datetime, ISO 8601 or Unix seconds; default now.
+            idempotency_key: Names this add: repeated with the same key and scope, whatever else is given, it changes nothing
+                and gives the same result.
+
+        Returns:
+            One `Change` per fact, what became of relations where a knowledge graph is kept, who decided, what it cost, and
+            notes on what was not used.
+
+        Raises:
+            ScopeError: No field of the scope is given, or one is blank.
+            InvalidInputError: An argument or message cannot be used, or is longer than the settings `max_message` and (where
+                it is stored as it is) `max_text` allow.
+            ModelReplyError: The chat model's reply stayed unreadable; nothing was written.
+            ModelTimeoutError: The chat model, or the embeddings, did not answer in time; nothing was written.
+            ConflictError: Others kept changing the same memories; nothing was written.
+            StorageError: The database refused or failed; nothing was written.
+
+        Example:
+            >>> from langmem_adapter import Memory
+            >>> memory = Memory(":memory:")
+            >>> [change.text for change in memory.add("My name is Desmond. I like chess.", user_id="d").results]
+            ['Name is Desmond', 'Likes chess']
+            >>> earlier = [("user", "I have a sister."), ("assistant", "What is her name?")]
+            >>> [change.text for change in memory.add("I play the cello.", context=earlier, user_id="d").results]
+            ['Plays the cello']
+            >>> memory.close()
+        """
+        given = {"messages": messages, "context": context, "metadata": metadata}
+        given |= {"expires_at": expires_at, "timestamp": timestamp}
+        how = {"infer": infer, "memory_type": memory_type, "prompt": prompt, "idempotency_key": idempotency_key}
+        run = run_of({**given, **how, "user_id": user_id, "agent_id": agent_id, "run_id": run_id}, self.engine.longest)
+        operation = Operation("upsert_memory" if run.infer else "create_memory", run.scope)
+        return self.engine.telemetry.observed(self.engine.add(run), operation, ADDED)
+
+    aadd = awaited(add)
+
+    @planned
+    def add_many(self, items: Sequence[Mapping[str, Any]]) -> Plan[list[AddResult | Exception]]:
+        """Remember many conversations: those of one scope in one run and one transaction, different scopes side by side.
+
+        A chat model judges the facts of a scope fifty at a time; what becomes of the first fifty is known to the next.
+
+        Args:
+            items: Each a mapping of `add`'s arguments.
+
+        Returns:
+            For each item, in order, its result or its error. An error in the run of a scope concerns all its items, and
+            nothing of them is written; `usage` is that of the whole run.
+
+        Example:
+            >>> from langmem_adapter import Memory
+            >>> memory = Memory(":memory:")
+            >>> bob, nobody = memory.add_many(
+            ...     [{"messages": "I like tea.", "user_id": "bob"}, {"messages": "I like tea."}]
+            ... )
+            >>> bob.results[0].text, type(nobody).__name__
+            ('Likes tea', 'ScopeError')
+            >>> memory.close()
+        """
+        checked = [_run_or_error(item, self.engine.longest) for item in each_of(items, "items")]
+        errors = {place: error for place, error in enumerate(checked) if isinstance(error, LangmemAdapterError)}
+        groups = grouped((place, run) for place, run in enumerate(checked) if isinstance(run, Run))
+        inputs = [run.state() for _, run in groups]
+        configs = [run.config("memory.add_many", self.engine.reasoner.mode) for _, run in groups]
+        collect = partial(_collect, len(checked), groups, errors)
+
+        async def arun() -> list[AddResult | Exception]:
+            return collect(await self.engine.pipeline.abatch(inputs, configs, return_exceptions=True) if inputs else [])
+
+        plan = Plan(
+            lambda: collect(self.engine.pipeline.batch(inputs, configs, return_exceptions=True) if inputs else []), arun
+        )
+        return self.engine.telemetry.observed(plan, Operation("upsert_memory"), ADDED_EACH)
+
+    aadd_many = awaited(add_many)
+
+    def background(
+        self,
+        *,
+        after: float = 2.0,
+        at_most: float | None = None,
+        on_error: Callable[[FailedWrite], None] | None = None,
+    ) -> BackgroundWriter:
+        """A writer for chats that must not wait: it gathers the messages of a chat and adds them once it falls quiet.
+
+        Args:
+            after: Seconds of quiet; `math.inf` writes at `drain` and `close` only.
+            at_most: Seconds after which a chat that does not fall quiet is written all the same; default ten times *after*.
+            on_error: Called with each write that failed; without it the writer's `close` raises them.
+
+        Returns:
+            A context manager with `add` (as here, but it gives a `Future`), `drain` and `close`. Closing this memory closes
+            it, too, and so does the end of the program.
+
+        Raises:
+            InvalidInputError: A time is no number of seconds from 0, *at_most* is less than *after*, or *on_error* no function.
+            StorageError: This memory cannot be used, since it is closed or was opened before the process forked.
+
+        Example:
+            >>> from langmem_adapter import Memory
+            >>> memory = Memory(":memory:")
+            >>> with memory.background(after=0.01) as writer:
+            ...     _ = writer.add("I have a sister.", user_id="d")
+            ...     later = writer.add("Her name is Jesica.", user_id="d")
+            >>> [change.text for change in later.result().by_event("ADD")]
+            ['Has a sister named Jesica']
+            >>> memory.close()
+        """
+        with self.engine.database.read():  # it can be used: a writer of one that cannot would take messages in vain
+            writer = BackgroundWriter(self.add, self.engine.longest, after=after, at_most=at_most, on_error=on_error)
+        self.engine.writers.add(writer)
+        return writer
+
+    # ── looking back ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @planned
+    def trace(
+        self, trace_id: str, *, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None
+    ) -> Plan[Trace]:
+        """What one add saw and did: turns, facts, the memories compared with, decisions, prompts and raw replies, times.
+
+        Args:
+            trace_id: The `trace_id` of its result; traces are kept for `Settings.trace_days`.
+            user_id: Where given, a trace outside this scope is not found.
+            agent_id: The same.
+            run_id: The same.
+
+        Raises:
+            MemoryNotFoundError: There is none.
+        """
+        scope = scope_if_given(user_id, agent_id, run_id)
+        return Plan(partial(self.engine.reading, traces.read, memory_id_of(trace_id, whose="a trace's id"), scope))
+
+    atrace = awaited(trace)
+
+    @planned
+    def traces(
+        self,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        k: int = 50,
+        after: str | None = None,
+    ) -> Plan[TracePage]:
+        """What the adds of a scope did, in short, the newest first, page by page; `trace` gives the rest of one.
+
+        Args:
+            user_id: Whose adds; at least one of the three is needed, the others are then free.
+            agent_id: The agent.
+            run_id: The run or session.
+            k: Adds of a page, 1 to 10,000.
+            after: The `next` of the page before.
+
+        Returns:
+            A sequence of `TraceSummary`, with `next` where there are more.
+
+        Raises:
+            ScopeError: No field of the scope is given, or one is blank.
+            InvalidInputError: An argument cannot be used.
+
+        Example:
+            >>> from langmem_adapter import Memory
+            >>> memory = Memory(":memory:")
+            >>> result = memory.add("I like tea. I have a dog.", user_id="d")
+            >>> [(did.said, did.facts, did.events) for did in memory.traces(user_id="d")]
+            [('I like tea. I have a dog.', 2, {'ADD': 2})]
+            >>> memory.close()
+        """
+        read = partial(self.engine.reading, traces.page, Scope(user_id, agent_id, run_id), k=bounded(k), after=after)
+        return Plan(read).then(lambda found: TracePage(tuple(found[0]), found[1]))
+
+    atraces = awaited(traces)
+
+    @planned
+    def replay(
+        self, trace_id: str, *, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None
+    ) -> Plan[AddResult]:
+        """Think once more about the turns of an add, with today's reasoner and today's memories; nothing is written.
+
+        Args:
+            trace_id: The `trace_id` of its result.
+            user_id: Where given, a trace outside this scope is not found.
+            agent_id: The same.
+            run_id: The same.
+
+        Returns:
+            What an add of the same turns would do now; a memory that it would add has no id yet.
+
+        Raises:
+            MemoryNotFoundError: There is no such trace.
+            ModelReplyError: The chat model's reply stayed unreadable.
+        """
+        scope = scope_if_given(user_id, agent_id, run_id)
+        read = partial(self.engine.reading, traces.read, memory_id_of(trace_id, whose="a trace's id"), scope)
+        config: RunnableConfig = {"run_name": "memory.replay", "tags": ["langmem_adapter"]}
+
+        async def arun() -> AddResult:
+            trace = await beside(read)
+            return would_be(
+                await self.engine.dry_pipeline.ainvoke(said_again(trace), config), self.engine.reasoner.mode
+            )
+
+        return Plan(
+            lambda: would_be(self.engine.dry_pipeline.invoke(said_again(read()), config), self.engine.reasoner.mode),
+            arun,
+        )
+
+    areplay = awaited(replay)
+
+
+def _run_or_error(item: object, longest: Longest) -> Run | LangmemAdapterError:
+    try:
+        if not isinstance(item, Mapping):
+            raise InvalidInputError(f"an item of add_many is a mapping of add's arguments, not a {type(item).__name__}")
+        return run_of(item, longest)
+    except LangmemAdapterError as error:
+        return error
+
+
+def _collect(
+    count: int,
+    groups: Sequence[tuple[list[int], Run]],
+    errors: Mapping[int, Exception],
+    outputs: Sequence[Any],
+) -> list[AddResult | Exception]:
+    found: dict[int, AddResult | Exception] = dict(errors)
+    for (places, run), output in zip(groups, outputs, strict=True):
+        results = [output] * len(places) if isinstance(output, Exception) else run.results(output)
+        found.update(zip(places, results, strict=True))
+    return [found[place] for place in range(count)]

@@ -1,0 +1,332 @@
+"""Editing by hand: change, delete, restore, erase."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any, Final
+
+from langmem_adapter.arguments import each_of, filled, memory_id_of, parse_time, scope_if_given
+from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
+from langmem_adapter.memory.parts import Wired
+from langmem_adapter.records.checks import check_metadata, quoted
+from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
+from langmem_adapter.records.work import Decision
+from langmem_adapter.storage import memories
+from langmem_adapter.storage.writes import Write
+from langmem_adapter.telemetry import CHANGED, CHANGED_EACH, COUNTED, Operation, Tally
+from langmem_adapter.twins import Plan, awaited, planned
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+
+    from sqlalchemy import Connection
+
+    from langmem_adapter.records.work import Change
+    from langmem_adapter.storage.erasure import Erasure
+
+__all__ = ["EditMethods"]
+
+
+class EditMethods(Wired):
+    """The part of `Memory` that edits and erases."""
+
+    @planned
+    def update(
+        self,
+        memory_id: str,
+        text: str | None = None,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        expires_at: datetime | str | EllipsisType | None = ...,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+    ) -> Plan[Change]:
+        """Change a memory by hand; what it says then is true from now on.
+
+        Args:
+            memory_id: Its id.
+            text: The new text; `None` keeps it.
+            metadata: Keys to merge into its metadata; a value of `None` removes a key.
+            expires_at: When it stops being shown; `None` means never, left out it stays as it is.
+            user_id: Where given, a memory outside this scope is not found.
+            agent_id: The same.
+            run_id: The same.
+
+        Raises:
+            MemoryNotFoundError: There is none.
+            InvalidInputError: There is nothing to change, the text is longer than the setting `max_text`, or
+                an argument cannot be used.
+        """
+        given = {"text": text, "metadata": metadata, "expires_at": expires_at}
+        write = _updating(memory_id, **given, within=scope_if_given(user_id, agent_id, run_id))
+        operation = Operation("update_memory", write.within, memory_id)
+        return self.engine.telemetry.observed(self.engine.edit(lambda: write), operation, CHANGED)
+
+    aupdate = awaited(update)
+
+    @planned
+    def update_many(self, items: Sequence[Mapping[str, Any]]) -> Plan[list[Change | Exception]]:
+        """Change many memories by hand; they share a commit, and each ends on its own.
+
+        Args:
+            items: Each a mapping of `update`'s arguments.
+
+        Returns:
+            For each item, in order, its change or its error.
+
+        Example:
+            >>> from langmem_adapter import Memory
+            >>> memory = Memory(":memory:")
+            >>> tea = memory.add("I like tea.", user_id="bob").results[0].id
+            >>> changed, unknown = memory.update_many(
+            ...     [{"memory_id": tea, "text": "Likes green tea"}, {"memory_id": "?", "text": "x"}]
+            ... )
+            >>> changed.text, type(unknown).__name__
+            ('Likes green tea', 'MemoryNotFoundError')
+            >>> memory.close()
+        """
+        plan = self.engine.edit_each([_or_error(_updating_item, item) for item in each_of(items, "items")])
+        return self.engine.telemetry.observed(plan, Operation("update_memory"), CHANGED_EACH)
+
+    aupdate_many = awaited(update_many)
+
+    @planned
+    def delete(
+        self, memory_id: str, *, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None
+    ) -> Plan[Change]:
+        """Delete a memory; what it says is over now, its history stays, and `restore` brings it back.
+
+        Args:
+            memory_id: Its id.
+            user_id: Where given, a memory outside this scope is not found.
+            agent_id: The same.
+            run_id: The same.
+
+        Raises:
+            MemoryNotFoundError: There is none.
+        """
+        write = _deleting(scope_if_given(user_id, agent_id, run_id), memory_id)
+        operation = Operation("delete_memory", write.within, memory_id)
+        return self.engine.telemetry.observed(self.engine.edit(lambda: write), operation, CHANGED)
+
+    adelete = awaited(delete)
+
+    @planned
+    def delete_many(
+        self,
+        memory_ids: Sequence[str],
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+    ) -> Plan[list[Change | Exception]]:
+        """Delete many memories; they share a commit, and each ends on its own. Their history stays.
+
+        Args:
+            memory_ids: Their ids.
+            user_id: Where given, a memory outside this scope is not found.
+            agent_id: The same.
+            run_id: The same.
+
+        Returns:
+            For each id, in order, its change or its error.
+        """
+        scope = scope_if_given(user_id, agent_id, run_id)
+        given = each_of(memory_ids, "memory_ids")
+        plan = self.engine.edit_each([_or_error(partial(_deleting, scope), memory_id) for memory_id in given])
+        return self.engine.telemetry.observed(plan, Operation("delete_memory", scope), CHANGED_EACH)
+
+    adelete_many = awaited(delete_many)
+
+    @planned
+    def delete_all(
+        self, *, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None
+    ) -> Plan[int]:
+        """Delete every memory of a scope, in one transaction; their history stays.
+
+        Args:
+            user_id: Whose memories; at least one of the three is needed, the others are then free.
+            agent_id: The agent.
+            run_id: The run or session.
+
+        Returns:
+            How many there were.
+
+        Raises:
+            ScopeError: No field of the scope is given, or one is blank.
+        """
+        scope, ledger = Scope(user_id, agent_id, run_id), self.engine.ledger
+        reason = "all of its scope was deleted by hand"
+        plan = Plan.calling(ledger.delete_all, ledger.adelete_all, scope, reason=reason)
+        return self.engine.telemetry.observed(plan, Operation("delete_memory", scope), COUNTED)
+
+    adelete_all = awaited(delete_all)
+
+    @planned
+    def restore(
+        self,
+        memory_id: str,
+        revision: int,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+    ) -> Plan[Change]:
+        """Bring a memory back to what it was, also after its deletion; that is a new revision, true from now on.
+
+        What was told late, and over by then, is a memory of the past alone; its revision 1 brings it to life.
+
+        Args:
+            memory_id: Its id.
+            revision: Which of its revisions, from 1.
+            user_id: Where given, a memory outside this scope is not found.
+            agent_id: The same.
+            run_id: The same.
+
+        Raises:
+            MemoryNotFoundError: There never was such a memory.
+            InvalidInputError: It has no such revision, or that revision is its deletion.
+            ConflictError: Somebody else changed, restored or erased it at the same time.
+        """
+        scope = scope_if_given(user_id, agent_id, run_id)
+        plan = self.engine.edit(partial(self.engine.reading, _restoring, memory_id_of(memory_id), revision, scope))
+        return self.engine.telemetry.observed(plan, Operation("update_memory", scope, memory_id), CHANGED)
+
+    arestore = awaited(restore)
+
+    @planned
+    def purge(
+        self, *, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None
+    ) -> Plan[Erasure]:
+        """Erase a scope: its memories, their vectors and history, what adds saw and answered, and its names.
+
+        Nothing of it can be restored, and no file of the database holds a byte of it afterwards: the write-ahead log is
+        emptied, an SQLite file is rewritten (which takes as long as copying it, and the room for a copy; writers wait
+        meanwhile), snapshots of the index are replaced. What a background writer still holds, or another
+        process is adding at this moment, comes after the purge and stays.
+
+        Args:
+            user_id: Whose memories; at least one of the three is needed, the others are then free.
+            agent_id: The agent.
+            run_id: The run or session.
+
+        Returns:
+            What was removed, and what remains: another process still reads it, or a file could not be cleaned.
+
+        Raises:
+            ScopeError: No field of the scope is given, or one is blank.
+            StorageError: The database refused or failed.
+
+        Example:
+            >>> from langmem_adapter import Memory
+            >>> memory = Memory(":memory:")
+            >>> change = memory.add("I live in Lyon.", user_id="alice").results[0]
+            >>> memory.purge(user_id="alice").revisions, memory.purge(user_id="alice").revisions
+            (1, 0)
+            >>> memory.close()
+        """
+        scope = Scope(user_id, agent_id, run_id)
+        plan = Plan.apart(partial(self.engine.erase, scope))
+        return self.engine.telemetry.observed(plan, Operation("delete_memory", scope), _ERASED)
+
+    apurge = awaited(purge)
+
+    @planned
+    def reset(self) -> Plan[Erasure]:
+        """Erase everything of everybody, as `purge` does for one scope.
+
+        Returns:
+            What was removed.
+        """
+        return self.engine.telemetry.observed(
+            Plan.apart(partial(self.engine.erase, None)), Operation("delete_memory"), _ERASED
+        )
+
+    areset = awaited(reset)
+
+    @planned
+    def sweep(self) -> Plan[int]:
+        """Delete every memory that is past its `expires_at`; their history stays.
+
+        It happens by itself, when a memory is opened and beside its writes: see `Settings.sweep_minutes`.
+
+        Returns:
+            How many there were.
+        """
+        return Plan.apart(self.engine.sweeper.sweep)
+
+    asweep = awaited(sweep)
+
+
+_ERASED: Final[Tally[Erasure]] = Tally(count=lambda erased: erased.memories)
+_UPDATE: Final = {"memory_id", "text", "metadata", "expires_at", *SCOPE_FIELDS}
+
+
+def _updating(
+    memory_id: object, *, text: object = None, metadata: object = None, expires_at: object = ..., within: Scope | None
+) -> Write:
+    keeps = isinstance(expires_at, EllipsisType)
+    if text is None and metadata is None and keeps:
+        raise InvalidInputError("nothing to change: give a text, metadata or expires_at")
+    decision = Decision(
+        event="UPDATE",
+        memory_id=memory_id_of(memory_id),
+        text=None if text is None else filled(text, "text"),
+        reason="edited by hand",
+        metadata=None if metadata is None else check_metadata(metadata),
+        expires_at=None if keeps or expires_at is None else parse_time(expires_at, "expires_at"),
+        keep_expiry=keeps,
+    )
+    return Write((decision,), within=within)
+
+
+def _updating_item(item: object) -> Write:
+    if not isinstance(item, Mapping):
+        raise InvalidInputError(
+            f"an item of update_many is a mapping of update's arguments, not a {type(item).__name__}"
+        )
+    if unknown := set(item) - _UPDATE:
+        raise InvalidInputError(
+            f"an item of update_many has no {min(map(quoted, unknown))}; known are {', '.join(sorted(_UPDATE))}"
+        )
+    rest = {name: value for name, value in item.items() if name not in {"memory_id", *SCOPE_FIELDS}}
+    within = scope_if_given(*(item.get(name) for name in SCOPE_FIELDS))
+    return _updating(item.get("memory_id"), **rest, within=within)
+
+
+def _deleting(within: Scope | None, memory_id: object) -> Write:
+    return Write((Decision("DELETE", memory_id_of(memory_id), None, "deleted by hand"),), within=within)
+
+
+def _or_error(make: Callable[[Any], Write], given: object) -> Write | LangmemAdapterError:
+    try:
+        return make(given)
+    except LangmemAdapterError as error:
+        return error
+
+
+def _restoring(connection: Connection, memory_id: str, revision: int, within: Scope | None) -> Write:
+    row, scope, last = memories.past(connection, memory_id, revision, within)
+    lives = memories.sequence_numbers(connection, [memory_id])
+    if row.new_memory is None:
+        raise InvalidInputError(f"revision {revision} of memory {memory_id} is its deletion; use delete()")
+    decision = Decision(
+        event="UPDATE" if lives else "ADD",
+        memory_id=memory_id,
+        text=row.new_memory,
+        reason=f"restored from revision {revision}",
+        context=row.context,
+        metadata=row.metadata,
+        memory_type=row.memory_type,
+        actor_id=row.actor_id,
+        role=row.role,
+        expires_at=row.expires_at,
+        keep_expiry=False,
+        replace_metadata=True,
+        seen=lives.get(memory_id, last),
+    )
+    return Write((decision,), scope=scope, within=within)

@@ -1,0 +1,212 @@
+"""Finding: how memories are looked up, and how they came to be."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from langmem_adapter.arguments import bounded, filled, flag, memory_id_of, relevance, scope_if_given, tokens
+from langmem_adapter.filters import parse
+from langmem_adapter.memory.parts import Wired
+from langmem_adapter.records.results import Page, Threshold
+from langmem_adapter.records.scope import Scope
+from langmem_adapter.search.query import Bounds, Query, reference_of
+from langmem_adapter.search.rerank import checked
+from langmem_adapter.storage import memories
+from langmem_adapter.storage.past import page_then, then_of
+from langmem_adapter.telemetry import FOUND, Operation
+from langmem_adapter.tracing import run_config, shown, traced
+from langmem_adapter.twins import Plan, awaited, planned
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import date, datetime
+
+    from langmem_adapter.records.results import MemoryItem, Revision, SearchResults
+    from langmem_adapter.search.rerank import Rerank
+
+__all__ = ["SearchMethods"]
+
+
+class SearchMethods(Wired):
+    """The part of `Memory` that looks up."""
+
+    @planned
+    def search(
+        self,
+        query: str,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        k: int = 10,
+        filters: Mapping[str, Any] | None = None,
+        threshold: Threshold = None,
+        memory_type: str | None = None,
+        as_of: datetime | str | None = None,
+        known_at: datetime | str | None = None,
+        after: date | str | None = None,
+        before: date | str | None = None,
+        reference_date: date | str | None = None,
+        max_tokens: int | None = None,
+        rerank: Rerank | None = None,
+        explain: bool = False,
+    ) -> Plan[SearchResults]:
+        """Find memories by meaning, words, speakers and time; all that anybody committed before the call is searched.
+
+        Args:
+            query: A question or statement; quotes and operators are just text. Its first 10,000 letters are searched for.
+            user_id: Whose memories; at least one of the three is needed, the others are then free.
+            agent_id: The agent.
+            run_id: The run or session.
+            k: At most so many hits, 1 to 10,000.
+            filters: Conditions on metadata and on fields of the memory: see `langmem_adapter.filters`.
+            threshold: Least relevance of a hit, 0 to 1: of the *k* best, those that reach it are given, and of these what fits
+                into *max_tokens*. `None` keeps them all. `"auto"` is .25, but a scope of few memories is given however little
+                it answers: of *n* memories, fewer than *k*, the best *k - n* in any case, so half of *k* are given whole.
+            memory_type: Only memories of this type.
+            as_of: Search what was true at that moment, by the dates of what was said; datetime or ISO 8601.
+            known_at: Search what was known at that moment; with *as_of*, what was then known to have been true. Both read the
+                history, and nobody's edits change what it says of the past.
+            after: Only what was first said (`created_at`) at that moment or later; datetime, date or ISO 8601. A date
+                begins in the zone of *reference_date*, without one in UTC.
+            before: Only what was first said before that moment. A time that the query itself names ("last week", "in May 2023",
+                上周) cuts nothing off: it lifts what was said then, or tells of it.
+            reference_date: When it is asked, which "last week" is told from: by default now, and of a search in the past, then.
+            max_tokens: About how many tokens the hits may have together, the best first. A long one is cut to the passage that
+                answers (`Hit.passage`; `Hit.cut` tells whether), so that it leaves room for others.
+            rerank: A LangChain `BaseDocumentCompressor` that orders the best hits once more, or `"mmr"` for hits that are
+                unlike each other.
+            explain: Give each hit the parts of its score.
+
+        Returns:
+            The hits, best first: a list that also says, in `abstained`, why it is empty. `score` orders the hits of this query
+            and compares with no other query's; `relevance` compares.
+
+        Raises:
+            ScopeError: No field of the scope is given, or one is blank.
+            FilterError: *filters* cannot be understood.
+            InvalidInputError: An argument cannot be used.
+            StorageError: The database failed.
+        """
+        reference = reference_of(reference_date)
+        wanted = Query(
+            text=filled(query, "query"),
+            scope=Scope(user_id, agent_id, run_id),
+            k=bounded(k),
+            filters=parse(filters),
+            threshold=relevance(threshold),
+            memory_type=memory_type,
+            then=then_of(as_of, known_at),
+            rerank=checked(rerank),
+            explain=flag(explain, "explain"),
+            max_tokens=tokens(max_tokens),
+            bounds=Bounds.of(after, before, reference),
+            reference=reference,
+        )
+        plan = Plan.calling(self.engine.searcher.search, self.engine.searcher.asearch, wanted)
+        config = run_config("memory.search", wanted.scope, self.engine.reasoner.mode)
+        run = traced(plan, config, inputs={"query": wanted.text, "k": wanted.k}, shown=shown)
+        operation = Operation("search_memory", wanted.scope, query=wanted.text)
+        return self.engine.telemetry.observed(run, operation, FOUND)
+
+    asearch = awaited(search)
+
+    @planned
+    def get(
+        self, memory_id: str, *, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None
+    ) -> Plan[MemoryItem]:
+        """One memory by its id, an expired one too.
+
+        Args:
+            memory_id: Its id.
+            user_id: Where given, a memory outside this scope is not found.
+            agent_id: The same.
+            run_id: The same.
+
+        Raises:
+            MemoryNotFoundError: There is none.
+        """
+        scope = scope_if_given(user_id, agent_id, run_id)
+        return Plan(partial(self.engine.reading, memories.get, memory_id_of(memory_id), scope))
+
+    aget = awaited(get)
+
+    @planned
+    def get_all(
+        self,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        filters: Mapping[str, Any] | None = None,
+        k: int = 100,
+        after: str | None = None,
+        as_of: datetime | str | None = None,
+        known_at: datetime | str | None = None,
+        include_expired: bool = False,
+    ) -> Plan[Page]:
+        """All memories of a scope, the newest statement first, page by page.
+
+        Args:
+            user_id: Whose memories; at least one of the three is needed, the others are then free.
+            agent_id: The agent.
+            run_id: The run or session.
+            filters: Conditions on metadata and on fields of the memory: see `langmem_adapter.filters`.
+            k: Memories of a page, 1 to 10,000.
+            after: The `next` of the page before.
+            as_of: Show what was true at that moment, by the dates of what was said; datetime or ISO 8601.
+            known_at: Show what was known at that moment; with *as_of*, what was then known to have been true.
+            include_expired: Show expired ones as well.
+
+        Returns:
+            A sequence of memories, with `next` where there are more.
+
+        Raises:
+            ScopeError: No field of the scope is given, or one is blank.
+            FilterError: *filters* cannot be understood.
+            InvalidInputError: An argument cannot be used.
+
+        Example:
+            >>> from langmem_adapter import Memory
+            >>> memory = Memory(":memory:")
+            >>> for year, home in (("2024", "Lyon"), ("2026", "Oslo")):
+            ...     added = memory.add(f"I live in {home}.", user_id="ann", timestamp=f"{year}-05-01")
+            >>> [item.text for item in memory.get_all(user_id="ann", as_of="2025-01-01")]
+            ['Lives in Lyon']
+            >>> memory.get_all(user_id="ann", known_at="2025-01-01").items
+            ()
+            >>> memory.close()
+        """
+        scope = Scope(user_id, agent_id, run_id)
+        expired = flag(include_expired, "include_expired")
+        how = {"filters": parse(filters), "k": bounded(k), "after": after, "include_expired": expired}
+        when = then_of(as_of, known_at)
+        read = memories.page if when is None else partial(page_then, when=when)
+        return Plan(lambda: _page(*self.engine.reading(read, scope, **how)))
+
+    aget_all = awaited(get_all)
+
+    @planned
+    def history(
+        self, memory_id: str, *, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None
+    ) -> Plan[list[Revision]]:
+        """Every change of a memory, in the order in which it was written; a deleted memory's too.
+
+        Args:
+            memory_id: Its id.
+            user_id: Where given, a memory outside this scope is not found.
+            agent_id: The same.
+            run_id: The same.
+
+        Raises:
+            MemoryNotFoundError: There never was such a memory.
+        """
+        scope = scope_if_given(user_id, agent_id, run_id)
+        return Plan(partial(self.engine.reading, memories.revisions, memory_id_of(memory_id), scope))
+
+    ahistory = awaited(history)
+
+
+def _page(items: list[MemoryItem], following: str | None) -> Page:
+    return Page(tuple(items), following)

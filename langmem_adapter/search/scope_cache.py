@@ -1,0 +1,397 @@
+"""A shelf: what a search asks of the memories of one scope, kept in memory in arrays.
+
+Times, speakers and expiry of every memory, and for each word that was asked for so far, who holds it and what that is
+worth. Statistics (number of memories, average length, how many hold a word) are those of the searched scopes alone, so
+that another tenant's texts change nobody's ranking. Words are scored by BM25 (Robertson and Zaragoza 2009, "The
+Probabilistic Relevance Framework: BM25 and Beyond"), with the idf that Lucene made common, which is never negative.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from langmem_adapter.forks import cached_property
+from langmem_adapter.languages import ENGLISH
+from langmem_adapter.search.ranking import APART
+from langmem_adapter.storage.lexical import LONG, SHORT, WEIGHT
+from langmem_adapter.text import ASKS, members
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+__all__ = ["Floats", "Load", "Places", "Postings", "Roll", "ScopeCache"]
+
+Places: TypeAlias = NDArray[np.int64]
+Floats: TypeAlias = NDArray[np.float64]
+Load: TypeAlias = "Callable[[Sequence[str]], list[Any]]"
+"""Reads the rows (term, memory_pk, count, length) of some terms."""
+
+_K1: Final = 0.75 * WEIGHT
+_B: Final = 0.75
+_HALVED: Final = 800.0  # tokens between two statements of a conversation that make them half as near
+_PAUSE: Final = 30 * 60.0  # seconds of silence after which a conversation is another one
+_NEVER: Final = np.inf
+_NOBODY: Final = frozenset({"user", "assistant", "human", "ai", "system", "tool"})  # roles, no names
+_MOST_TERMS: Final = 4_096
+_MOST_PATCHES: Final = 32
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Posting:
+    """Who holds a term: pks, how much it counts there, and how long the memory is; each shape (n,)."""
+
+    pks: Places
+    counts: Floats
+    lengths: Floats
+
+    @property
+    def size(self) -> int:
+        """How many hold it."""
+        return len(self.pks)
+
+
+class Postings:
+    """The postings of the terms that were asked for, brought up to date when they are asked for again.
+
+    Safe to use from many threads. It outlives the shelf that it was made for: the next one goes on with it.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[Posting, int]] = {}
+        self._patches: list[tuple[Places, dict[str, list[Any]]]] = []
+        self._dropped = 0  # patches that nothing kept needs any more; versions count them all
+        self._lock = Lock()
+
+    def of(self, terms: Iterable[str], load: Load) -> dict[str, Posting]:
+        """The postings of some terms; what is not here yet is loaded in one go."""
+        wanted = list(terms)
+        while True:
+            with self._lock:
+                missing = [term for term in wanted if term not in self._kept]
+                if not missing:
+                    return {term: self._current(term) for term in wanted}
+                version = self._version
+            # Without the lock: in memory, whoever patches holds the one connection that loading waits for.
+            rows = load(missing)
+            with self._lock:
+                if version >= self._dropped:  # else what has changed since is not known any more: once again
+                    self._make_room(wanted)
+                    self._add(missing, rows, version)
+
+    def patch(self, changed: Places, rows: Iterable[Any]) -> None:
+        """Take note of memories that changed, and the rows that they have now."""
+        fresh: dict[str, list[Any]] = {}
+        for row in rows:
+            fresh.setdefault(row[0], []).append(row)
+        with self._lock:
+            self._patches.append((changed, fresh))
+            if len(self._patches) > _MOST_PATCHES:
+                self._dropped = self._version
+                self._kept.clear()
+                self._patches.clear()
+
+    @property
+    def _version(self) -> int:
+        return self._dropped + len(self._patches)
+
+    def __len__(self) -> int:
+        """How many entries all the postings have together."""
+        with self._lock:
+            return sum(posting.size for posting, _ in self._kept.values())
+
+    def _make_room(self, wanted: Sequence[str]) -> None:
+        if len(self._kept) + len(wanted) > _MOST_TERMS:
+            self._kept = {term: self._kept[term] for term in wanted if term in self._kept}
+
+    def _add(self, terms: Sequence[str], rows: list[Any], version: int) -> None:
+        found: dict[str, list[Any]] = {term: [] for term in terms}
+        for row in rows:
+            found[row[0]].append(row)
+        for term, held in found.items():
+            self._kept[term] = (_posting(held), version)
+
+    def _current(self, term: str) -> Posting:
+        posting, version = self._kept[term]
+        if version < self._version:
+            for changed, fresh in self._patches[version - self._dropped :]:
+                posting = _patched(posting, changed, fresh.get(term, []))
+            self._kept[term] = (posting, self._version)
+        return posting
+
+
+def _posting(rows: Sequence[Any]) -> Posting:
+    if not rows:
+        return Posting(np.empty(0, np.int64), np.empty(0), np.empty(0))
+    _, pks, counts, lengths = zip(*rows, strict=True)
+    return Posting(np.array(pks, np.int64), np.array(counts, np.float64), np.array(lengths, np.float64))
+
+
+def _patched(posting: Posting, changed: Places, rows: Sequence[Any]) -> Posting:
+    stays = ~np.isin(posting.pks, changed)
+    if not rows and stays.all():
+        return posting
+    new = _posting(rows)
+    return Posting(
+        np.concatenate([posting.pks[stays], new.pks]),
+        np.concatenate([posting.counts[stays], new.counts]),
+        np.concatenate([posting.lengths[stays], new.lengths]),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Roll:
+    """What is known of every memory of a scope, ascending by pk; each array of shape (n,).
+
+    Attributes:
+        pks: Their numbers.
+        scopes: Ids of their scopes.
+        created: When each was first said, Unix seconds.
+        updated: When the latest statement was made.
+        expiry: When it stops being shown; infinite where it does not.
+        speakers: Index into *names*.
+        kinds: Index into *names*: its memory type.
+        names: Speakers and memory types, `None` among them.
+    """
+
+    pks: Places
+    scopes: Places
+    created: Floats
+    updated: Floats
+    expiry: Floats
+    speakers: Places
+    kinds: Places
+    names: tuple[str | None, ...]
+
+    @classmethod
+    def of(cls, rows: Iterable[Any], names: tuple[str | None, ...] = ()) -> Roll:
+        """From rows of `storage.roll`, in any order."""
+        codes: dict[str | None, int] = {name: code for code, name in enumerate(names)}
+        table = [_numbers(row, codes) for row in rows]
+        pks, scopes, created, updated, expiry, speakers, kinds = zip(*table, strict=True) if table else ((),) * 7
+        order = np.argsort(np.array(pks, np.int64))
+        return cls(
+            pks=np.array(pks, np.int64)[order],
+            scopes=np.array(scopes, np.int64)[order],
+            created=np.array(created, np.float64)[order],
+            updated=np.array(updated, np.float64)[order],
+            expiry=np.array(expiry, np.float64)[order],
+            speakers=np.array(speakers, np.int64)[order],
+            kinds=np.array(kinds, np.int64)[order],
+            names=tuple(codes),
+        )
+
+    def changed(self, pks: Places, rows: Iterable[Any]) -> Roll:
+        """The roll after some memories changed; *rows* are those of them that are still there."""
+        new = Roll.of(rows, self.names)
+        stays = ~np.isin(self.pks, pks)
+        order = np.argsort(np.concatenate([self.pks[stays], new.pks]), kind="stable")
+        columns: dict[str, Any] = {
+            name: np.concatenate([getattr(self, name)[stays], getattr(new, name)])[order] for name in _COLUMNS
+        }
+        return Roll(**columns, names=new.names)
+
+
+_COLUMNS: Final = ("pks", "scopes", "created", "updated", "expiry", "speakers", "kinds")
+
+
+def _numbers(row: Any, codes: dict[str | None, int]) -> tuple[float, ...]:
+    expiry = _NEVER if row.expires_at is None else row.expires_at.timestamp()
+    speaker = codes.setdefault(row.actor_id, len(codes))
+    kind = codes.setdefault(row.memory_type, len(codes))
+    return row.pk, row.scope_id, row.created_at.timestamp(), row.updated_at.timestamp(), expiry, speaker, kind
+
+
+class ScopeCache:
+    """The memories of one scope, each with a place; it never changes, a changed scope gets another one.
+
+    Args:
+        roll: What is known of each.
+        words: How many words they have together.
+        postings: What is known of their words already.
+        language: By whose rules they are stemmed (`meta.language_of`).
+    """
+
+    def __init__(self, roll: Roll, *, words: int, postings: Postings, language: str = ENGLISH) -> None:
+        self.roll: Final = roll
+        self.language: Final = language
+        self.postings: Final = postings
+        self._average: Final = max(1.0, words / max(1, len(roll.pks)))
+        self._scores: dict[str, tuple[Places, Floats]] = {}
+        self._marks: dict[str, NDArray[np.bool_]] = {}
+        self._tokens: Floats | None = None
+        self._asking: Floats | None = None
+        self._told: Floats | None = None
+
+    def __len__(self) -> int:
+        """How many memories."""
+        return len(self.roll.pks)
+
+    @property
+    def size(self) -> int:
+        """About how many numbers it holds."""
+        return 11 * len(self) + 6 * len(self.postings)
+
+    # ── of every memory ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    @cached_property
+    def recency(self) -> Floats:
+        """How recent each memory's latest statement is among all of them, 0 (oldest) to 1; equal times are equal."""
+        times = self.roll.updated
+        return np.searchsorted(np.sort(times), times) / max(1, len(times) - 1)
+
+    @cached_property
+    def years(self) -> list[int]:
+        """The years in which memories were said, and those around them, in which what they tell of may lie."""
+        said = np.unique(self.roll.created.astype("datetime64[s]").astype("datetime64[Y]").astype(np.int64) + 1970)
+        around = np.unique(np.concatenate([said - 1, said, said + 1]))
+        return [year for year in around.tolist() if date.min.year < year < date.max.year]
+
+    @cached_property
+    def names(self) -> dict[str, NDArray[np.bool_]]:
+        """Which memories are statements of each speaker who has a name, by the name in small letters."""
+        codes = np.unique(self.roll.speakers).tolist()
+        named = [(name.casefold(), code) for code in codes if (name := self.roll.names[code])]
+        return {name: self.roll.speakers == code for name, code in named if name not in _NOBODY}
+
+    @cached_property
+    def _first_end(self) -> float:
+        return float(self.roll.expiry.min(initial=_NEVER))
+
+    @cached_property
+    def _all_facts(self) -> bool:
+        return bool(self._of_type(None).all())
+
+    def _of_type(self, memory_type: str | None) -> NDArray[np.bool_]:
+        codes = [code for code, name in enumerate(self.roll.names) if name == memory_type]
+        return np.isin(self.roll.kinds, codes)
+
+    def shown(self, now: float, memory_type: str | None = None, *, facts: bool = False) -> NDArray[np.bool_] | None:
+        """Which memories have not expired at that time (Unix seconds); `None` for all of them.
+
+        Args:
+            now: The time.
+            memory_type: Only those of this type.
+            facts: Only those without a type.
+        """
+        every_type = memory_type is None and (self._all_facts or not facts)
+        if self._first_end > now and every_type:
+            return None
+        shown: NDArray[np.bool_] = self.roll.expiry > now
+        return shown if every_type else shown & self._of_type(memory_type)
+
+    # ── words ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def words(self, terms: Iterable[str], groups: Iterable[str], *, related: float, load: Load) -> Floats:
+        """BM25 scores of every memory, by place.
+
+        Args:
+            terms: The terms asked for; repetitions do not matter.
+            groups: Names of groups of related words (`text.groups_of`); a memory that holds any word of one holds it.
+            related: How much a group counts beside a word.
+            load: Reads rows that are not here yet.
+        """
+        terms, groups = set(terms), set(groups)
+        missing = [term for term in (*terms, *groups) if term not in self._scores]
+        if missing:
+            self._prepare(missing, terms.union(*(members(group, self.language) for group in groups)), load)
+        scores = np.zeros(len(self))
+        for term in sorted(terms):
+            places, worth = self._scores[term]
+            scores[places] += worth
+        for group in sorted(groups) if related else ():
+            places, worth = self._scores[group]
+            scores[places] += related * worth
+        return scores
+
+    def holders(self, terms: Sequence[str], load: Load) -> list[Places]:
+        """For each term the pks of the memories that hold it."""
+        postings = self.postings.of(terms, load)
+        return [postings[term].pks for term in terms]
+
+    def held(self, terms: Iterable[str], places: Places, load: Load) -> Iterator[tuple[NDArray[np.bool_], int]]:
+        """For each term which of the memories at some places hold it, and how many of all."""
+        wanted = sorted(terms)
+        if missing := [term for term in wanted if term not in self._scores]:
+            self._prepare(missing, missing, load)
+        flags = np.zeros(len(self), np.bool_)
+        for term in wanted:
+            holders = self._scores[term][0]
+            flags[holders] = True
+            yield flags[places], len(holders)
+            flags[holders] = False
+
+    def marked(self, mark: str, load: Load) -> NDArray[np.bool_]:
+        """Which memories bear a mark (`text.marks`)."""
+        if mark not in self._marks:
+            held = self.postings.of([mark], load)[mark]
+            self._marks[mark] = np.isin(self.roll.pks, held.pks)
+        return self._marks[mark]
+
+    def _prepare(self, missing: Sequence[str], terms: Iterable[str], load: Load) -> None:
+        postings = self.postings.of(terms, load)
+        for term in missing:
+            held = (
+                postings[term]
+                if term in postings
+                else _united([postings[word] for word in members(term, self.language)])
+            )
+            self._scores[term] = self._scored(held)
+
+    # ── how long they are, and where they stand in what was told ────────────────────────────────────────────────────────
+
+    def tokens(self, load: Load) -> Floats:
+        """About how many tokens each memory has; all short ones count alike."""
+        if self._tokens is None:
+            held = self.postings.of([LONG], load)[LONG]
+            places, here = self._placed(held)
+            tokens = np.full(len(self), float(SHORT))
+            tokens[places] = held.counts[here]
+            self._tokens = tokens
+        return self._tokens
+
+    def asking(self, load: Load) -> Floats:
+        """How much each memory is itself a question: all of a short one, the less of a long one that ends with one."""
+        if self._asking is None:
+            self._asking = self.marked(ASKS, load) * (SHORT / self.tokens(load))
+        return self._asking
+
+    def told(self, load: Load) -> Floats:
+        """Where each memory stands in what was told (see `Evidence.told`); a conversation is one scope, no long silence."""
+        if self._told is None:
+            order = np.lexsort((self.roll.created, self.roll.scopes))
+            tokens = self.tokens(load)[order]
+            breaks = (np.diff(self.roll.scopes[order]) != 0) | (np.diff(self.roll.created[order]) > _PAUSE)
+            told = np.empty(len(order))
+            told[order] = (np.cumsum(tokens) - tokens / 2) / _HALVED
+            told[order[1:]] += APART * np.cumsum(breaks)
+            self._told = told
+        return self._told
+
+    def _placed(self, held: Posting) -> tuple[Places, NDArray[np.bool_]]:
+        """The places of those who hold a term, and which of them are here: another thread may know newer ones already."""
+        places = np.searchsorted(self.roll.pks, held.pks)
+        here = places < len(self)
+        here[here] = self.roll.pks[places[here]] == held.pks[here]
+        return places[here], here
+
+    def _scored(self, held: Posting) -> tuple[Places, Floats]:
+        places, here = self._placed(held)
+        counts, lengths = held.counts[here], held.lengths[here]
+        idf = np.log1p((len(self) - len(places) + 0.5) / (len(places) + 0.5))
+        return places, idf * counts * (_K1 + 1) / (counts + _K1 * (1 - _B + _B * lengths / self._average))
+
+
+def _united(postings: Sequence[Posting]) -> Posting:
+    pks = np.concatenate([posting.pks for posting in postings])
+    counts = np.concatenate([posting.counts for posting in postings])
+    lengths = np.concatenate([posting.lengths for posting in postings])
+    order = np.lexsort((-counts, pks))
+    first = np.concatenate([[True], np.diff(pks[order]) != 0]) if len(pks) else np.empty(0, np.bool_)
+    chosen = order[first]
+    return Posting(pks[chosen], counts[chosen], lengths[chosen])

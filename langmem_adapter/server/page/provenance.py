@@ -1,0 +1,194 @@
+"""All that is known of one memory, read at once: what it says, how it came to that, who said so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from langmem_adapter.diffs import Part, differences
+from langmem_adapter.errors import MemoryNotFoundError
+from langmem_adapter.records.results import MemoryItem, Revision
+from langmem_adapter.storage import memories, traces
+from langmem_adapter.storage.graph import reads
+from langmem_adapter.storage.lexical import parted
+from langmem_adapter.text import text_hash
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sqlalchemy import Connection
+
+    from langmem_adapter.records.graph import Relation
+    from langmem_adapter.records.scope import Scope
+    from langmem_adapter.records.work import Turn
+    from langmem_adapter.storage.traces import Trace
+
+__all__ = ["Life", "MemorySource", "Version", "life"]
+
+_SHOWN: Final = 50
+_BEFORE: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One step of a memory's life.
+
+    Attributes:
+        revision: The step.
+        parts: What it changed of the text.
+        trace_id: The trace of the add that made it, where it is kept.
+        can_return: Whether the memory can be brought back to it.
+    """
+
+    revision: Revision
+    parts: Sequence[Part]
+    trace_id: str | None
+    can_return: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySource:
+    """Where what a memory says was said.
+
+    Attributes:
+        version: Which of its revisions came from there.
+        trace_id: The trace of that add; `None` where it is kept no longer.
+        turns: What was said, the last of them being the one that says it; none without a trace.
+        number: Which turn of the conversation that is, from 1.
+        many: How many turns the conversation has.
+        words: Without a trace: the words that were kept beside the memory, nearest first.
+    """
+
+    version: int
+    trace_id: str | None = None
+    turns: Sequence[Turn] = ()
+    number: int = 0
+    many: int = 0
+    words: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """What is known of one memory.
+
+    Attributes:
+        item: It as it stands, or stood last.
+        stands: Whether it stands.
+        deleted: Whether it was deleted; what neither stands nor was deleted was over when it was told.
+        versions: Its steps, the newest first.
+        older: The number before which there are more of them; `None` where these are all.
+        source: Where it was said; `None` where that is not known.
+        relations: What it says of things and their relations.
+    """
+
+    item: MemoryItem
+    stands: bool
+    deleted: bool
+    versions: Sequence[Version]
+    older: int | None
+    source: MemorySource | None
+    relations: Sequence[Relation]
+
+    @property
+    def expired(self) -> bool:
+        """Whether it stands, but is past its time."""
+        return self.stands and self.item.expires_at is not None and self.item.expires_at <= datetime.now(UTC)
+
+    @property
+    def returns_to(self) -> int | None:
+        """The revision that a memory which does not stand comes back to; `None` where it is not among those shown."""
+        return next((each.revision.revision for each in self.versions if each.can_return), None)
+
+
+def life(connection: Connection, memory_id: str, scope: Scope | None, *, before: int | None = None) -> Life:
+    """What is known of a memory, also of a deleted one.
+
+    Args:
+        connection: A read transaction.
+        memory_id: Its id.
+        scope: Outside of which nothing is found; `None` for everywhere.
+        before: Show the steps before this revision.
+
+    Raises:
+        MemoryNotFoundError: There never was such a memory, or it lies outside *scope*.
+    """
+    steps = memories.revisions(connection, memory_id, scope)
+    item = _standing(connection, memory_id, scope)
+    shown = [step for step in steps if before is None or step.revision < before][-_SHOWN:]
+    by_moment = traces.of_changes(connection, memory_id, {step.created_at for step in shown}, scope)
+    versions = [_version(step, by_moment, stands=item is not None and step is steps[-1]) for step in reversed(shown)]
+    said = reads.of_memories(connection, [memory_id], reads.NOW).get(memory_id, ())
+    return Life(
+        item=item or _last(connection, steps[-1], scope),
+        stands=item is not None,
+        deleted=steps[-1].is_deleted,
+        versions=versions,
+        older=shown[0].revision if shown and shown[0] is not steps[0] else None,
+        source=_source(connection, versions, scope),
+        relations=list(reads.by_pks(connection, said).values()),
+    )
+
+
+def _standing(connection: Connection, memory_id: str, scope: Scope | None) -> MemoryItem | None:
+    try:
+        return memories.get(connection, memory_id, scope)
+    except MemoryNotFoundError:
+        return None
+
+
+def _last(connection: Connection, step: Revision, scope: Scope | None) -> MemoryItem:
+    """A memory as it was in the end."""
+    row, owner, _ = memories.past(connection, step.memory_id, step.revision, scope)
+    text = step.new_text or step.old_text or ""
+    return MemoryItem(
+        id=step.memory_id,
+        text=text,
+        scope=owner,
+        metadata=row.metadata,
+        memory_type=row.memory_type,
+        actor_id=row.actor_id,
+        role=row.role,
+        created_at=step.stated_at,
+        updated_at=step.valid_from,
+        expires_at=row.expires_at,
+        revision=step.revision,
+        hash=text_hash(text),
+    )
+
+
+def _version(step: Revision, by_moment: Mapping[datetime, str], *, stands: bool) -> Version:
+    return Version(
+        revision=step,
+        parts=differences(step.old_text or "", step.new_text or "") if step.old_text else (),
+        trace_id=by_moment.get(step.created_at),
+        can_return=step.new_text is not None and not stands,
+    )
+
+
+def _source(connection: Connection, versions: Sequence[Version], scope: Scope | None) -> MemorySource | None:
+    """Where the newest of the steps shown that has a source has it."""
+    telling = [each for each in versions if each.revision.new_text is not None]
+    traced = next((each for each in telling if each.trace_id is not None), None)
+    if traced is not None and traced.trace_id is not None:
+        trace = traces.read(connection, traced.trace_id, scope)
+        return _said(trace, traced.revision)
+    if not telling:
+        return None
+    step = telling[0].revision
+    row, _, _ = memories.past(connection, step.memory_id, step.revision, scope)
+    words = parted(row.context)
+    return MemorySource(step.revision, words=words) if words else None
+
+
+def _said(trace: Trace, step: Revision) -> MemorySource:
+    """The turn whose fact became this memory, and those right before it."""
+    done = zip(trace.decisions, trace.result.results, strict=False)
+    facts = [each.fact for each, change in done if change.id == step.memory_id and each.fact is not None]
+    if not facts:  # a run of the same name that was repeated did something else
+        return MemorySource(step.revision, trace.id)
+    place = trace.facts[facts[-1]].turn
+    own = [turn for turn in trace.turns if turn.item == trace.turns[place].item]
+    number = own.index(trace.turns[place])
+    told = own[max(0, number - _BEFORE) : number + 1]
+    return MemorySource(step.revision, trace.id, told, number + 1, len(own))

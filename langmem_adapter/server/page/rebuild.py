@@ -1,0 +1,87 @@
+"""The index read anew from the database, in a thread of its own, while the server goes on."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+from langmem_adapter.errors import LangmemAdapterError
+from langmem_adapter.twins import in_thread
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from langmem_adapter.memory.memory import Memory
+
+__all__ = ["RebuildProgress", "Rebuilding"]
+
+_log: Final = logging.getLogger("langmem_adapter.server")
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildProgress:
+    """How far it is.
+
+    Attributes:
+        running: Whether it is under way.
+        done: How many memories were read.
+        total: Of how many; 0 while that is unknown.
+        error: Why it failed; empty if it did not.
+    """
+
+    running: bool
+    done: int = 0
+    total: int = 0
+    error: str = ""
+
+
+class Rebuilding:
+    """Rebuilds the index of a memory, one time after the other.
+
+    Args:
+        memory: Whose.
+    """
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._lock = Lock()
+        self._work: Future[int] | None = None
+        self._told = (0, 0)
+
+    def begin(self) -> None:
+        """Begin, unless it is under way."""
+        with self._lock:
+            if self._work is None or self._work.done():
+                self._told = (0, 0)
+                self._work = in_thread(self._rebuild)
+                self._work.add_done_callback(_log_failure)
+
+    @property
+    def standing(self) -> RebuildProgress | None:
+        """How far the latest is; `None` where there was none."""
+        work = self._work
+        if work is None:
+            return None
+        if not work.done():
+            return RebuildProgress(running=True, done=self._told[0], total=self._told[1])
+        error = work.exception()
+        if error is None:
+            return RebuildProgress(running=False, done=work.result(), total=work.result())
+        told = str(error) if isinstance(error, LangmemAdapterError) else "something went wrong here; the log has it"
+        return RebuildProgress(running=False, error=told)
+
+    def _rebuild(self) -> int:
+        indexer = self._memory.engine.indexer
+        number = indexer.rebuild(self._tell)
+        indexer.snapshot()  # the file beside the database may be what was wrong
+        return number
+
+    def _tell(self, done: int, total: int) -> None:
+        self._told = (done, total)
+
+
+def _log_failure(work: Future[int]) -> None:
+    if (error := work.exception()) is not None:
+        _log.error("the index was not rebuilt: %s", type(error).__name__, exc_info=error)
