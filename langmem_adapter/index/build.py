@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 
     from langchain_core.vectorstores import VectorStore
 
-    from langmem_adapter.index.base import VectorFeed, VectorIndex
+    from langmem_adapter.index.base import VectorIndex
     from langmem_adapter.index.shared_index import SharedIndex
     from langmem_adapter.storage.database import Database
 
-__all__ = ["Kind", "open_feed", "open_index"]
+__all__ = ["Kind", "VectorFeed", "open_feed", "open_index"]
 
+VectorFeed: TypeAlias = Indexer | SharedIndexer
+"""Keeps one index in step with the database by pulling its change feed, and hands it to whoever searches."""
 Kind: TypeAlias = Literal["faiss", "exact", "pgvector"]
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from sqlalchemy import func, select
 
-from langmem_adapter.errors import EmbeddingMismatchError
 from langmem_adapter.index.base import Batch
+from langmem_adapter.index.checks import check_length
 from langmem_adapter.storage.feed import all_rows
 
 if TYPE_CHECKING:
@@ -59,14 +59,12 @@ def as_batch(rows: Rows, dimensions: int) -> Batch:
     )
 
 
-def read_all(connection: Connection, space: Space, dimensions: int, progress: Callable[[int], None]) -> Batch:
+def read_all(
+    connection: Connection, space: Space, dimensions: int, progress: Callable[[int], None] | None = None
+) -> Batch:
     """Every row, sorted by scope and within it by pk. The transaction must see one state from beginning to end.
 
-    Args:
-        connection: In a transaction.
-        space: Which rows.
-        dimensions: Length of the vectors.
-        progress: Called after each batch with the number of rows read.
+    *progress* is told after each batch how many rows were read.
 
     Raises:
         EmbeddingMismatchError: A vector has another length.
@@ -80,7 +78,8 @@ def read_all(connection: Connection, space: Space, dimensions: int, progress: Ca
         pks[places] = _pks(row.pk for row in rows)
         vectors[places] = _vectors(rows, dimensions)
         done += len(rows)
-        progress(done)
+        if progress is not None:
+            progress(done)
     return Batch(pks, np.repeat(scopes, counts), vectors, np.empty(0, np.int64))
 
 
@@ -98,11 +97,7 @@ def _places(groups: Pks, next_free: Pks) -> Pks:
 def _vectors(rows: Rows, dimensions: int) -> Vectors:
     wrong = next((row for row in rows if len(row.embedding) != dimensions * _NUMBER), None)
     if wrong is not None:
-        raise EmbeddingMismatchError(
-            f"memory row {wrong.pk} has a vector of {len(wrong.embedding) // _NUMBER} dimensions, this index holds "
-            f"{dimensions}; open the database with the embedding model that it was filled with, or re-embed it with: "
-            "langmem-adapter reindex"
-        )
+        check_length(f"the vector of memory row {wrong.pk}", len(wrong.embedding) / _NUMBER, dimensions)
     numbers = np.frombuffer(b"".join([row.embedding for row in rows]), "<f4")
     return numbers.astype(np.float32, copy=False).reshape(-1, dimensions)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 from sqlalchemy import Row, func, literal, select
@@ -13,11 +13,14 @@ from langmem_adapter.storage.tables import memories
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
+    from numpy.typing import NDArray
     from sqlalchemy import Connection
 
     from langmem_adapter.index.base import Batch, Pks, Scores, Vectors
 
-__all__ = ["Best", "compared_exactly", "cosines", "read", "size"]
+__all__ = ["Best", "compared_exactly", "cosines", "read", "size", "spread"]
+
+_Number = TypeVar("_Number", bound=np.generic)
 
 _CHUNK: Final = 500  # values of one IN: databases bound their number
 _BATCH: Final = 5_000
@@ -25,11 +28,7 @@ _ROW: Final = select(memories.c.pk, memories.c.scope_id, memories.c.embedding).e
 
 
 class Best:
-    """The best of all that it is shown, ties by lower pk.
-
-    Args:
-        k: How many to keep.
-    """
+    """The *k* best of all that it is shown, ties by lower pk."""
 
     def __init__(self, k: int) -> None:
         self._k = k
@@ -49,6 +48,22 @@ def cosines(vectors: Vectors, query: Vectors) -> Scores:
     # `test_ties_go_to_the_lower_pk`
     scores: Scores = np.einsum("ij,j->i", vectors, query)
     return scores
+
+
+def spread(wanted: Pks, there: Pks, values: NDArray[_Number], missing: float) -> NDArray[_Number]:
+    """The value of each wanted pk, *missing* for who is not among those that are there.
+
+    Example:
+        >>> spread(np.array([9, 7, 8]), np.array([7, 9]), np.array([70, 90]), -1).tolist()
+        [90, 70, -1]
+    """
+    result = np.full((len(wanted), *values.shape[1:]), missing, values.dtype)
+    if len(there):
+        order = np.argsort(there)
+        places = order[np.minimum(np.searchsorted(there, wanted, sorter=order), len(there) - 1)]
+        known = there[places] == wanted
+        result[known] = values[places[known]]
+    return result
 
 
 def read(connection: Connection, pks: Pks, dimensions: int) -> Batch:

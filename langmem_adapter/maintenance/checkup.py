@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from langmem_adapter.index.base import VectorFeed, Verification
+    from langmem_adapter.index.base import Verification
+    from langmem_adapter.index.build import VectorFeed
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.memory.parts import Parts
     from langmem_adapter.settings import Settings

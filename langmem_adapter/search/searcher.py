@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from langmem_adapter.embedding.embedder import Embedder
-    from langmem_adapter.index.base import VectorFeed, Vectors
+    from langmem_adapter.index.base import Vectors
+    from langmem_adapter.index.build import VectorFeed
     from langmem_adapter.records.graph import Triple
     from langmem_adapter.records.results import Hit
     from langmem_adapter.records.scope import Scope
