@@ -9,7 +9,6 @@ everybody. Beside it, calibrated meaning, which can speak alone: short facts oft
 from __future__ import annotations
 
 import math
-from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -86,10 +85,10 @@ def _answered(
 
 def _concerned(places: NDArray[np.int64], items: Sequence[MemoryItem], asked: Question, shelf: ScopeCache) -> Any:
     """Whether each is said by or of somebody whom the question names; all of them, where it names nobody or everybody."""
-    named = [shelf.names[name] for name in asked.names if name in shelf.names]
-    if not 0 < len(named) < len(shelf.names):
+    named = shelf.said_by(asked.names)
+    if named is None:
         return True
-    concerned = reduce(np.logical_or, named)[places]
+    concerned = named[places]
     for place in np.flatnonzero(~concerned).tolist():
         text = items[place].text.casefold()
         concerned[place] = any(name in text for name in asked.names)
