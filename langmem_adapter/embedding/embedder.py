@@ -109,10 +109,7 @@ class Embedder:
         return self._put_together(texts, known, missing)
 
     def query(self, text: str) -> UnitVectors:
-        """The unit vector of a question.
-
-        Returns:
-            Shape (dimensions,), float32, read-only.
+        """The unit vector of a question: shape (dimensions,), float32, read-only.
 
         Raises:
             EmbeddingMismatchError: See `vectors`.

@@ -19,13 +19,7 @@ __all__ = ["compared"]
 
 
 def compared(index: VectorView | None, connection: Connection, space: Space) -> Verification:
-    """Compare an index with the database, row by row and bit by bit.
-
-    Args:
-        index: The index, brought up to date; `None` where there is none yet.
-        connection: A transaction that sees the state that the index was brought to.
-        space: What the index is of.
-    """
+    """Compare an index with what a transaction sees, row by row and bit by bit; `None` stands for an empty one."""
     seen, lacking, differing = [np.empty(0, np.int64)], [], []
     for rows in all_rows(connection, space):
         pks = np.array([row.pk for row in rows], np.int64)

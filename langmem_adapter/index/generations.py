@@ -77,10 +77,8 @@ class Generation:
 class Generations:
     """The files of one index, beside an SQLite file.
 
-    Args:
-        manifest: Where the manifest lies.
-        mapped: Whether segments are mapped; else they are read into this process's memory (for network disks, and where a file
-            that is mapped cannot be removed).
+    Segments are mapped, or read into this process's memory (for network disks, and where a file that is mapped cannot be
+    removed).
     """
 
     def __init__(self, manifest: Path, *, mapped: bool = True) -> None:
@@ -159,10 +157,6 @@ class Generations:
     def publish(self, contents: Contents, cursor: Cursor) -> None:
         """Write the next generation, as whoever is `merging`; searches and changes go on meanwhile.
 
-        Args:
-            contents: What the index holds.
-            cursor: The last change that it contains.
-
         Raises:
             OSError: The disk is full, the folder is missing or may not be written, and so on. The previous generation stays,
                 and nothing else is left behind.
@@ -224,12 +218,8 @@ class Generations:
 def erase(database: Path, *, patience: float = 5.0) -> tuple[int, int]:
     """Remove every generation of every index of an SQLite file, of whatever embedding model.
 
-    Args:
-        database: The SQLite file.
-        patience: Seconds to wait for whoever writes one, and for files that cannot be removed at the moment.
-
-    Returns:
-        How many files were removed, and how many are left.
+    Waits *patience* seconds for whoever writes one, and for files that cannot be removed at the moment. Gives how many files
+    were removed, and how many are left.
 
     Raises:
         OSError: The folder cannot be read.

@@ -163,13 +163,9 @@ class Indexer:
         return contents is None or contents.segment.rows.whole
 
     def rebuild(self, progress: Callable[[int, int], None] | None = None) -> int:
-        """Read everything anew, out of the database alone.
+        """Read everything anew, out of the database alone, and tell how many memories there are.
 
-        Args:
-            progress: Called after each batch with the number of memories read and of all.
-
-        Returns:
-            How many memories there are.
+        *progress* is told after each batch how many were read, and of how many.
 
         Raises:
             EmbeddingMismatchError: A memory's vector has another length.
@@ -236,13 +232,10 @@ class Indexer:
     # ── its files ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def snapshot(self) -> bool:
-        """Bring the index up to date and merge it into a new segment, which is written where the index has files.
+        """Bring the index up to date and merge it into a new segment; tell whether a file was written.
 
-        A failure is logged and counted, never raised: the files only spare time.
-
-        Returns:
-            Whether a file was written; not if it failed, if there is nothing to write, no place for it, or somebody else is
-            writing one.
+        Not where there is nothing to write, no place for it, or somebody else is writing one. A failure is logged and counted,
+        never raised: the files only spare time.
         """
         try:
             self._catch_up()  # what others deleted, or erased, must not come back to the disk

@@ -145,6 +145,9 @@ class LoadedRows:
 class FileRows(LoadedRows):
     """Vectors in a mapped file; it stays open as long as somebody holds this.
 
+    Each block is compared with its checksum when it is touched for the first time, and not again: who overwrites, in place, a
+    block that was compared is not noticed.
+
     Args:
         descriptor: Of the file, open for reading; it belongs to this object from now on.
         count: How many rows it has to have.

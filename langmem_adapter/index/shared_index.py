@@ -135,13 +135,9 @@ class SharedIndexer:
         return done
 
     def rebuild(self, progress: Callable[[int, int], None] | None = None) -> int:
-        """Bring every memory into the index anew; searches go on meanwhile.
+        """Bring every memory into the index anew, and tell how many there are; searches go on meanwhile.
 
-        Args:
-            progress: Called after each batch with the number of memories read and of all.
-
-        Returns:
-            How many memories there are.
+        *progress* is told after each batch how many memories were read, and of how many.
 
         Raises:
             StorageError: The database or the index failed; doing it again makes good what is missing.

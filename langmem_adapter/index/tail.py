@@ -38,11 +38,6 @@ class Tail:
     """The rows as they stand at one moment; arrays have room for more than *count* rows.
 
     Attributes:
-        vectors: Shape (capacity, dimensions).
-        pks: Whose they are.
-        scopes: Their scopes.
-        deaths: See `Deaths`.
-        count: How many rows there are.
         latest: The latest row of each memory, by pk.
         older: The row that the same memory had before, by row.
         by_scope: The rows of each scope, and how many they are.

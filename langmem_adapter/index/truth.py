@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
-from sqlalchemy import Row, func, literal, select
+from sqlalchemy import func, literal, select
 
 from langmem_adapter.index.rows import as_batch
 from langmem_adapter.storage.tables import memories
@@ -72,10 +72,9 @@ def read(connection: Connection, pks: Pks, dimensions: int) -> Batch:
     Raises:
         EmbeddingMismatchError: A vector has another length.
     """
-    wanted = np.unique(pks).tolist()
-    rows: list[Row[Any, Any, Any]] = []
-    for start in range(0, len(wanted), _CHUNK):
-        rows += connection.execute(_ROW.where(memories.c.pk.in_(wanted[start : start + _CHUNK]))).all()
+    rows = [
+        row for chunk in _chunks(pks.tolist()) for row in connection.execute(_ROW.where(memories.c.pk.in_(chunk))).all()
+    ]
     return as_batch(rows, dimensions)
 
 
@@ -98,21 +97,16 @@ def compared_exactly(
     Reads each vector: a thousand take some milliseconds, a hundred thousand half a second.
     """
     best = Best(k)
-    for batch in _batches(connection, scopes, pks, len(query)):
-        best.add(batch.pks, cosines(batch.vectors, query))
+    if pks is not None:
+        batch = read(connection, pks, len(query))
+        within = np.isin(batch.scopes, list(scopes))
+        best.add(batch.pks[within], cosines(batch.vectors[within], query))
+        return best
+    for chunk in _chunks(scopes):
+        for rows in connection.execute(_ROW.where(memories.c.scope_id.in_(chunk))).partitions():
+            batch = as_batch(rows, len(query))
+            best.add(batch.pks, cosines(batch.vectors, query))
     return best
-
-
-def _batches(connection: Connection, scopes: Collection[int], pks: Pks | None, dimensions: int) -> Iterator[Batch]:
-    if pks is None:
-        for chunk in _chunks(scopes):
-            for rows in connection.execute(_ROW.where(memories.c.scope_id.in_(chunk))).partitions():
-                yield as_batch(rows, dimensions)
-        return
-    allowed = {int(scope) for scope in scopes}
-    for chunk in _chunks(np.unique(pks).tolist()):
-        rows = connection.execute(_ROW.where(memories.c.pk.in_(chunk))).all()
-        yield as_batch([row for row in rows if row.scope_id in allowed], dimensions)
 
 
 def _chunks(numbers: Collection[int]) -> Iterator[Sequence[int]]:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from langmem_adapter.search.scope_cache import Load, Places, ScopeCache
     from langmem_adapter.search.scope_caches import CachedAt
 
-__all__ = ["Comparison", "EvidenceSource", "candidates", "led_to", "with_leads", "with_window"]
+__all__ = ["EvidenceReader", "EvidenceSource", "candidates", "led_to", "with_leads", "with_window"]
 
-Found: TypeAlias = tuple[NDArray[np.int64], NDArray[np.floating[Any]]]
+_Near: TypeAlias = tuple[NDArray[np.int64], NDArray[np.floating[Any]]]
 """Places of memories, ascending, and their cosines."""
 
 _CANDIDATES: Final = 1_000  # compared in full; a scope up to this size is compared whole
@@ -50,8 +50,8 @@ class EvidenceSource(Protocol):
         """
 
 
-class Comparison:
-    """A question beside the memories of a shelf; what does not count is not looked up.
+class EvidenceReader:
+    """Reads what speaks for the memories of a shelf to a question; what does not count is not looked up.
 
     Attributes:
         words: BM25 scores of all the memories.
@@ -118,9 +118,9 @@ def with_leads(
     vector: NDArray[np.float32],
     pks: Places,
     allowed: NDArray[np.bool_] | None,
-    found: Found,
+    found: _Near,
     leads: Mapping[int, float],
-) -> Found:
+) -> _Near:
     """The candidates, and the memories that something leads to, with their cosines."""
     wanted = np.array(sorted(leads), np.int64)
     places = np.searchsorted(pks, wanted)
@@ -138,14 +138,14 @@ def with_window(
     words: NDArray[np.float64],
     lying: NDArray[np.bool_],
     least: int,
-    found: Found,
-) -> Found:
+    found: _Near,
+) -> _Near:
     """The candidates, and the best of the memories that lie in a window of time, with their cosines."""
     places, scores, _ = candidates(index, vector, standing, words, lying, least)
     return _joined(found, (np.arange(len(scores)) if places is None else places, scores))
 
 
-def _joined(found: Found, more: Found) -> Found:
+def _joined(found: _Near, more: _Near) -> _Near:
     places, first = np.unique(np.concatenate([found[0], more[0]]), return_index=True)
     return places, np.concatenate([found[1], more[1]])[first]
 

@@ -38,14 +38,7 @@ class _Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PastScope:
-    """What was.
-
-    Attributes:
-        shelf: The memories as they were.
-        items: The same by pk.
-        vectors: Their unit vectors in the shelf's order, shape (n, dimensions).
-        words: Rows of words by term.
-    """
+    """What was: the memories, as a shelf and by pk; their unit vectors in its order; and rows of words by term."""
 
     shelf: ScopeCache
     items: dict[int, MemoryItem]

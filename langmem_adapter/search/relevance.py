@@ -43,18 +43,9 @@ _BY_ANOTHER: Final = 0.8  # of what is said neither by nor of somebody whom the 
 def relevance(
     ranked: Ranked, items: Sequence[MemoryItem], asked: Question, shelf: ScopeCache, load: Load, scale: Scale | None
 ) -> NDArray[np.float64]:
-    """How well each of some memories answers a question.
+    """How well each of some memories, ranked and fetched, answers a question: shape (n,), 0 to 1.
 
-    Args:
-        ranked: The memories.
-        items: The same, fetched.
-        asked: The question.
-        shelf: All memories of their scope.
-        load: Reads words that the shelf does not know yet.
-        scale: Of the embedding model; `None` for who asks what is known of them: everything answers that.
-
-    Returns:
-        Shape (n,), 0 to 1.
+    Without a scale of the embedding model somebody asks what is known of them: everything answers that.
     """
     if scale is None:
         return np.ones(len(ranked))

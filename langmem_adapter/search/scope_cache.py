@@ -145,8 +145,6 @@ class Roll:
     """What is known of every memory of a scope, ascending by pk; each array of shape (n,).
 
     Attributes:
-        pks: Their numbers.
-        scopes: Ids of their scopes.
         created: When each was first said, Unix seconds.
         updated: When the latest statement was made.
         expiry: When it stops being shown; infinite where it does not.
@@ -269,13 +267,7 @@ class ScopeCache:
         return np.isin(self.roll.kinds, codes)
 
     def shown(self, now: float, memory_type: str | None = None, *, facts: bool = False) -> NDArray[np.bool_] | None:
-        """Which memories have not expired at that time (Unix seconds); `None` for all of them.
-
-        Args:
-            now: The time.
-            memory_type: Only those of this type.
-            facts: Only those without a type.
-        """
+        """Which memories of a type, or facts (without one) only, have not expired at a time (Unix seconds); `None` for all."""
         every_type = memory_type is None and (self._all_facts or not facts)
         if self._first_end > now and every_type:
             return None
@@ -285,13 +277,9 @@ class ScopeCache:
     # ── words ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def words(self, terms: Iterable[str], groups: Iterable[str], *, related: float, load: Load) -> Floats:
-        """BM25 scores of every memory, by place.
+        """BM25 scores of every memory, by place, for terms and groups of related words (`text.groups_of`).
 
-        Args:
-            terms: The terms asked for; repetitions do not matter.
-            groups: Names of groups of related words (`text.groups_of`); a memory that holds any word of one holds it.
-            related: How much a group counts beside a word.
-            load: Reads rows that are not here yet.
+        A memory that holds any word of a group holds the group, which counts *related* beside a word.
         """
         terms, groups = set(terms), set(groups)
         missing = [term for term in (*terms, *groups) if term not in self._scores]

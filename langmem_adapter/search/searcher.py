@@ -19,7 +19,7 @@ from langmem_adapter.records.results import Abstained, SearchResults
 from langmem_adapter.search import history, question, rerank
 from langmem_adapter.search.calibration import RAW
 from langmem_adapter.search.candidates import Neighbourhood, best_that_fit, neighbourhood, room, whole
-from langmem_adapter.search.evidence import Comparison, candidates, led_to, with_leads, with_window
+from langmem_adapter.search.evidence import EvidenceReader, candidates, led_to, with_leads, with_window
 from langmem_adapter.search.hits import explained, raised
 from langmem_adapter.search.passages import fitting
 from langmem_adapter.search.query import Query
@@ -85,16 +85,7 @@ class _Inquiry(NamedTuple):
 
 
 class Searcher:
-    """Finds memories by meaning, words, speakers and time.
-
-    Args:
-        database: The truth.
-        indexer: Keeps the vector index up to date.
-        embedder: Turns texts into vectors.
-        calibration: What their cosines mean.
-        weights: How much each kind of evidence counts.
-        graph: Leads to memories from elsewhere.
-    """
+    """Finds memories by meaning, words, speakers and time, and by what the knowledge graph leads to."""
 
     def __init__(
         self,
@@ -134,11 +125,7 @@ class Searcher:
         better than chance): those that say another value of a relation which can have one only, and the newest; the rest
         is shared by the facts: to each the nearest by meaning, by words and by topic.
 
-        Args:
-            facts: Their texts; their vectors are in the embedder's cache or are made now, in one batch.
-            scope: The fields that the add was given.
-            tokens: Of the memories around ten facts, see `Settings.candidate_tokens`.
-            stated: What the facts say of relations.
+        *tokens* is the room around ten facts, see `Settings.candidate_tokens`; *stated* what the facts say of relations.
         """
         most = room(tokens, len(facts))
         with self._database.read() as connection:
@@ -178,16 +165,8 @@ class Searcher:
     def spoken_of(self, texts: Sequence[str], scope: Scope, *, most: int, letters: int) -> list[list[Any]]:
         """The memories within *scope* that each text may speak of: those that share its words, best first, and the newest.
 
-        Nothing is embedded. Records are left out.
-
-        Args:
-            texts: What is said.
-            scope: The fields that the add was given.
-            most: Memories for each text; half of them, where there are as many, are the newest.
-            letters: Shown of a memory; of a longer one the beginning.
-
-        Returns:
-            Rows with id and text.
+        Nothing is embedded. Records are left out. Half of the *most* memories of a text, where there are as many, are the
+        newest; of a long one so many *letters* are read. Gives rows with id and text.
         """
         version = self._pulled()
         with self._database.read() as connection:
@@ -203,15 +182,9 @@ class Searcher:
     def alike(
         self, texts: Sequence[str], vectors: Vectors, scope: Scope, *, memory_type: str, k: int, threshold: float
     ) -> list[list[tuple[str, float]]]:
-        """For each text the memories of a type within *scope* that lie as near as the threshold: ids and likeness, best first.
+        """For each statement the memories of a type within *scope* that lie as near as the threshold, best first.
 
-        Args:
-            texts: Statements, not questions.
-            vectors: Their unit vectors, shape (n, dimensions).
-            scope: Which memories.
-            memory_type: The same.
-            k: At most so many for each.
-            threshold: Least likeness: a calibrated cosine, see `calibration.Scale`.
+        At most *k* for each: their ids and likeness, a calibrated cosine, see `calibration.Scale`.
         """
         scales = [self._calibration.of(text).run() for text in texts]
         version = self._pulled()
@@ -303,17 +276,17 @@ class Searcher:
         allowed = self._allowed(connect, query, shelf)
         if index is None or aim is None:  # no memory existed yet, or all that is known is asked for
             return newest(shelf, allowed, asked, load)
-        compared = Comparison(shelf, query, asked, load, weights)
-        words, lifted = compared.words, compared.lifted
+        reader = EvidenceReader(shelf, query, asked, load, weights)
+        words, lifted = reader.words, reader.lifted
         places, cosines, strategy = candidates(index, aim.vector, standing, words, allowed, 4 * query.k)
         if lifted is not None and places is not None:
             lying = lifted > 0 if allowed is None else (lifted > 0) & allowed
             places, cosines = with_window(index, aim.vector, standing, words, lying, 4 * query.k, (places, cosines))
-        told = compared.evidence(places, aim.scale.meaning(cosines))
+        told = reader.evidence(places, aim.scale.meaning(cosines))
         if leads := self._leads(connect, inquiry, told, weights):
             if places is not None:
                 places, cosines = with_leads(index, aim.vector, shelf.roll.pks, allowed, (places, cosines), leads)
-                told = compared.evidence(places, aim.scale.meaning(cosines))
+                told = reader.evidence(places, aim.scale.meaning(cosines))
             told = replace(told, graph=led_to(told.pks, leads))
         return fuse(told, weights, most=most, explain=query.explain, strategy=strategy)
 
@@ -383,8 +356,8 @@ class Searcher:
         return self._ordered(inquiry, hits, then.vectors[places])
 
     def _rank_then(self, then: PastScope, query: Query, asked: Question, aim: _Aim) -> Ranked:
-        compared = Comparison(then.shelf, query, asked, then.load, self._weights)
-        told = compared.evidence(None, aim.scale.meaning(then.vectors @ aim.vector))
+        reader = EvidenceReader(then.shelf, query, asked, then.load, self._weights)
+        told = reader.evidence(None, aim.scale.meaning(then.vectors @ aim.vector))
         return fuse(told, self._weights, explain=query.explain, strategy="history")
 
 

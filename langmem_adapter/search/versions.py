@@ -45,14 +45,6 @@ def newest_first(items: Sequence[MemoryItem], question: str, language: str = ENG
       ("the budget is now $500"), or, where no amount is asked, says that something changed ("I switched to Lidl");
     - or it says that the older one's value is over ("I sold the Volvo");
     - or both are short and name all that is asked.
-
-    Args:
-        items: The hits, best first.
-        question: What was asked.
-        language: Of the database (`meta.language_of`).
-
-    Returns:
-        Indexes into *items*.
     """
     order = list(range(len(items)))
     wanted = asked(question, language)
