@@ -101,13 +101,7 @@ class VectorView(Protocol):
         """How many vectors it holds."""
 
     def search(
-        self,
-        query: Vectors,
-        k: int,
-        *,
-        scopes: Collection[int],
-        pks: Pks | None = None,
-        ordered: bool = True,
+        self, query: Vectors, k: int, *, scopes: Collection[int], pks: Pks | None = None, ordered: bool = True
     ) -> Found:
         """The *k* nearest memories.
 

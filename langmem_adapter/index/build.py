@@ -30,20 +30,15 @@ Kind: TypeAlias = Literal["faiss", "exact", "pgvector"]
 def open_index(kind: Literal["faiss", "exact"], dimensions: int) -> VectorIndex:
     """An empty index.
 
-    Raises:
-        InvalidInputError: There is no such index.
-
     Example:
         >>> open_index("exact", 3).dimensions
         3
     """
     if kind == "exact":
         return ExactIndex(dimensions)
-    if kind == "faiss":
-        from langmem_adapter.index.faiss import FaissIndex  # noqa: PLC0415 - loading FAISS takes longer than a whole start
+    from langmem_adapter.index.faiss import FaissIndex  # noqa: PLC0415 - loading FAISS takes longer than a whole start
 
-        return FaissIndex(dimensions)
-    raise InvalidInputError(f"there is no index {kind!r}; choose 'faiss' or 'exact'")
+    return FaissIndex(dimensions)
 
 
 def open_feed(

@@ -24,12 +24,6 @@ class ExactIndex:
 
     Args:
         dimensions: Length of the vectors.
-
-    Example:
-        >>> index = ExactIndex(2)
-        >>> index.update(Batch(np.array([7, 8]), np.array([1, 1]), np.eye(2, dtype=np.float32), np.empty(0, np.int64)))
-        >>> index.search(np.array([0.6, 0.8], np.float32), 1, scopes=[1]).pks.tolist()
-        [8]
     """
 
     def __init__(self, dimensions: int) -> None:
@@ -60,13 +54,7 @@ class ExactIndex:
             self._rows = _ascending(batch.pks, batch.scopes, batch.vectors)
 
     def search(
-        self,
-        query: Vectors,
-        k: int,
-        *,
-        scopes: Collection[int],
-        pks: Pks | None = None,
-        ordered: bool = True,
+        self, query: Vectors, k: int, *, scopes: Collection[int], pks: Pks | None = None, ordered: bool = True
     ) -> Found:
         """The *k* nearest memories within *scopes*; see `VectorView.search`."""
         query, rows = check_query(query, self.dimensions), self._rows

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Final
 from langmem_adapter.errors import LangmemAdapterError
 from langmem_adapter.index.background import Background
 from langmem_adapter.index.checks import check_batch
-from langmem_adapter.index.compare import compared
 from langmem_adapter.index.contents import Contents, Mergeable
 from langmem_adapter.index.generations import Generation, Generations
-from langmem_adapter.index.rows import as_batch, count, first_length, length, read_all
+from langmem_adapter.index.rows import as_batch, compared, count, first_length, length, read_all
 from langmem_adapter.storage import feed, follow
 from langmem_adapter.storage.erasure import erased_until
 from langmem_adapter.storage.follow import NOTHING

@@ -38,8 +38,7 @@ from sqlalchemy.exc import DBAPIError
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError, StorageError
 from langmem_adapter.index.base import Found
 from langmem_adapter.index.checks import check_batch, check_query
-from langmem_adapter.index.compare import compared
-from langmem_adapter.index.rows import as_batch
+from langmem_adapter.index.rows import as_batch, compared
 from langmem_adapter.storage.feed import TEXTS, VECTORS, all_rows
 from langmem_adapter.storage.follow import lock_of
 from langmem_adapter.storage.tables import MEMORIES, memories
@@ -201,9 +200,9 @@ class PgVectorIndex:
         *,
         scopes: Collection[int],
         pks: Pks | None = None,
-        ordered: bool = True,  # noqa: ARG002 - the database orders in any case
+        ordered: bool = True,  # noqa: ARG002
     ) -> Found:
-        """The *k* nearest memories within *scopes*; see `VectorView.search`. `Found.strategy` tells whether by the graph."""
+        """The *k* nearest memories within *scopes*, in any case in order; `Found.strategy` tells whether by the graph."""
         query = check_query(query, self.dimensions)
         asked = {"query": query, "scopes": [int(scope) for scope in scopes], "k": k}
         with self._reading() as connection:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from sqlalchemy import func, select
 
-from langmem_adapter.index.base import Batch
+from langmem_adapter.index.base import Batch, Verification
 from langmem_adapter.index.checks import check_length
 from langmem_adapter.storage.feed import all_rows
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from langmem_adapter.index.base import Pks, Vectors
+    from langmem_adapter.index.base import Pks, Vectors, VectorView
     from langmem_adapter.storage.feed import Rows, Space
 
-__all__ = ["as_batch", "count", "first_length", "length", "read_all"]
+__all__ = ["as_batch", "compared", "count", "first_length", "length", "read_all"]
 
 _NUMBER: Final = np.dtype("<f4").itemsize
 
@@ -81,6 +81,25 @@ def read_all(
         if progress is not None:
             progress(done)
     return Batch(pks, np.repeat(scopes, counts), vectors, np.empty(0, np.int64))
+
+
+def compared(index: VectorView | None, connection: Connection, space: Space) -> Verification:
+    """Compare an index with what a transaction sees, row by row and bit by bit; `None` stands for an empty one."""
+    seen, lacking, differing = [np.empty(0, np.int64)], [], []
+    for rows in all_rows(connection, space):
+        pks = np.array([row.pk for row in rows], np.int64)
+        seen.append(pks)
+        if index is None:
+            lacking += pks.tolist()
+            continue
+        for row, scope, vector in zip(rows, index.scopes_of(pks), index.vectors(pks).astype("<f4"), strict=True):
+            if scope < 0:
+                lacking.append(row.pk)
+            elif scope != row.scope_id or vector.tobytes() != row.embedding:
+                differing.append(row.pk)
+    known = np.concatenate(seen)
+    extra = [] if index is None else np.setdiff1d(index.pks(), known).tolist()
+    return Verification(len(known), tuple(extra), tuple(lacking), tuple(differing))
 
 
 def _places(groups: Pks, next_free: Pks) -> Pks:

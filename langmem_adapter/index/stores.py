@@ -120,6 +120,14 @@ def opened(store: VectorStore) -> Store:
     return _Any(store)
 
 
+def _check_length(store: Store, held: int | str, dimensions: int) -> None:
+    if held != dimensions:
+        raise EmbeddingMismatchError(
+            f"the {store.kind} collection {store.collection} holds vectors of {held} dimensions, ours have {dimensions}; make "
+            "a collection for them"
+        )
+
+
 # ── Qdrant ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -144,12 +152,8 @@ class _Qdrant:
 
     def check(self, dimensions: int, sample: StoreEntry | None) -> None:  # noqa: ARG002 - it gets our vectors
         vectors = self._client.get_collection(self.collection).config.params.vectors
-        kept = vectors.get(self._store.vector_name) if isinstance(vectors, dict) else vectors
-        if kept is None or kept.size != dimensions:
-            raise EmbeddingMismatchError(
-                f"the Qdrant collection {self.collection} holds vectors of {getattr(kept, 'size', 'no')} dimensions, ours have "
-                f"{dimensions}; make a collection for them"
-            )
+        kept: Any = vectors.get(self._store.vector_name) if isinstance(vectors, dict) else vectors
+        _check_length(self, getattr(kept, "size", "no"), dimensions)
         if kept.distance == self._models.Distance.MANHATTAN:
             raise InvalidInputError(
                 f"the Qdrant collection {self.collection} compares by Manhattan distance; use Cosine"
@@ -230,11 +234,8 @@ class _Chroma:
 
     def check(self, dimensions: int, sample: StoreEntry | None) -> None:  # noqa: ARG002 - it gets our vectors
         found = self._records.get(limit=1, include=["embeddings"])["embeddings"]
-        if len(found) and len(found[0]) != dimensions:
-            raise EmbeddingMismatchError(
-                f"the Chroma collection {self.collection} holds vectors of {len(found[0])} dimensions, ours have "
-                f"{dimensions}; make a collection for them"
-            )
+        if len(found):
+            _check_length(self, len(found[0]), dimensions)
 
     def put(self, entries: Sequence[StoreEntry]) -> None:
         self._records.upsert(
@@ -352,18 +353,14 @@ def _adder(store: VectorStore) -> Callable[[Sequence[StoreEntry]], object] | Non
     """How a store takes ready vectors: `add_embeddings` comes with two signatures."""
     add = getattr(store, "add_embeddings", None)
     names = set() if add is None else set(inspect.signature(add).parameters)
+    apart = {"texts", "embeddings"} <= names  # PGVector, PGVectorStore; FAISS, OpenSearch and Elasticsearch take pairs
+    if add is None or not (apart or "text_embeddings" in names):
+        return None
 
-    def fields(entries: Sequence[StoreEntry]) -> dict[str, Any]:
-        return {"metadatas": [entry.metadata for entry in entries], "ids": [entry.id for entry in entries]}
+    def put(entries: Sequence[StoreEntry]) -> None:
+        texts, vectors = [entry.text for entry in entries], [entry.vector.tolist() for entry in entries]
+        pairs = list(zip(texts, vectors, strict=True))
+        given = {"texts": texts, "embeddings": vectors} if apart else {"text_embeddings": pairs}
+        add(**given, metadatas=[entry.metadata for entry in entries], ids=[entry.id for entry in entries])
 
-    if add is not None and {"texts", "embeddings"} <= names:  # PGVector, PGVectorStore
-        return lambda entries: add(
-            texts=[entry.text for entry in entries],
-            embeddings=[entry.vector.tolist() for entry in entries],
-            **fields(entries),
-        )
-    if add is not None and "text_embeddings" in names:  # FAISS, OpenSearch, Elasticsearch
-        return lambda entries: add(
-            text_embeddings=[(entry.text, entry.vector.tolist()) for entry in entries], **fields(entries)
-        )
-    return None
+    return put

@@ -9,7 +9,8 @@ search, and for a store without a filter that we know, several ever larger ones.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+import threading
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -22,7 +23,6 @@ from langmem_adapter.addresses import cleaned
 from langmem_adapter.errors import LangmemAdapterError, StorageError
 from langmem_adapter.index.base import Found, Verification
 from langmem_adapter.index.checks import check_query
-from langmem_adapter.index.lock import ReadWriteLock
 from langmem_adapter.index.rows import as_batch, count
 from langmem_adapter.index.stores import StoreEntry
 from langmem_adapter.index.truth import Best, compared_exactly, cosines, read, size, spread
@@ -30,7 +30,7 @@ from langmem_adapter.storage.feed import TEXTS, VECTORS, all_rows, birth
 from langmem_adapter.storage.tables import memories
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from sqlalchemy import Connection
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from langmem_adapter.storage.feed import Rows
     from langmem_adapter.storage.follow import Cursor
 
-__all__ = ["VectorStoreIndex", "memory_id"]
+__all__ = ["ReadWriteLock", "VectorStoreIndex", "memory_id"]
 
 _Session: TypeAlias = "Callable[[], AbstractContextManager[Connection]]"
 
@@ -178,9 +178,9 @@ class VectorStoreIndex:
         *,
         scopes: Collection[int],
         pks: Pks | None = None,
-        ordered: bool = True,  # noqa: ARG002 - the store orders in any case
+        ordered: bool = True,  # noqa: ARG002
     ) -> Found:
-        """The *k* nearest memories within *scopes*; see `VectorView.search`. `Found.strategy` tells who found them."""
+        """The *k* nearest memories within *scopes*, in any case in order; `Found.strategy` tells who found them."""
         query = check_query(query, self.dimensions)
         with self._reading() as connection:
             if pks is None and size(connection, scopes, self._exact_up_to + 1) > self._exact_up_to:
@@ -271,6 +271,44 @@ class VectorStoreIndex:
                 unchecked["it cannot be listed: what only it holds was not looked for"] = None
                 return ()
             return tuple(sorted({held.pk for held in listing} - known))
+
+
+class ReadWriteLock:
+    """Many readers at once, or one writer alone: native code that reads vectors while they move crashes the process.
+
+    Waiting writers go first, so that steady searches cannot starve an update. Not re-entrant: a thread that holds it, in
+    whichever way, must not ask for it again.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition(threading.Lock())  # its lock is held while somebody writes
+        self._readers = 0
+        self._waiting = 0
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Hold it together with other readers."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._waiting)
+            self._readers += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._readers -= 1
+                self._changed.notify_all()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Hold it alone."""
+        with self._changed:
+            self._waiting += 1
+            try:
+                self._changed.wait_for(lambda: not self._readers)
+            finally:
+                self._waiting -= 1
+                self._changed.notify_all()
+            yield
 
 
 class _Translated:

@@ -130,12 +130,8 @@ class _Statement:
             return _GIVEN_ANEW if self._amount_is_anew(newer) else 0
         if newer._changed:
             return _GIVEN_ANEW
-        return _SAID_AGAIN if self._plain and newer._plain and self._wanted.things == self.held <= newer.held else 0
-
-    @property
-    def _plain(self) -> bool:
-        """Whether it is one short statement, no turn of a talk that names many things."""
-        return len(self._item.text) <= _SHORT
+        short = max(len(self._item.text), len(newer._item.text)) <= _SHORT
+        return _SAID_AGAIN if short and self._wanted.things == self.held <= newer.held else 0
 
     def _ended_by(self, newer: _Statement) -> bool:
         """Whether a statement says that what this one answers, an amount aside, is over."""

@@ -294,8 +294,3 @@ class TestRefusals:
                 standing.search(query, 3, scopes=[1])
             with pytest.raises(InvalidInputError):
                 standing.scores(query, np.array([100]))
-
-
-def test_an_unknown_kind_of_index_is_refused() -> None:
-    with pytest.raises(InvalidInputError, match="'faiss' or 'exact'"):
-        open_index("annoy", 3)  # type: ignore[arg-type]
