@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
-from langmem_adapter.records.plain import MAPPING, Form, Forms, Portable, several
+from langmem_adapter.records.plain import MAPPING, Form, Portable, forms, several
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -29,9 +29,7 @@ class ModelCall(Portable):
     messages: tuple[tuple[str, str], ...]
     reply: str
 
-    _forms: ClassVar[Forms] = {
-        "messages": Form(lambda said: list(map(list, said)), lambda told: tuple(map(tuple, told)))
-    }
+    _forms = forms(messages=Form(lambda said: list(map(list, said)), lambda told: tuple(map(tuple, told))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +50,7 @@ class Usage(Portable):
     milliseconds: Mapping[str, float] = field(default_factory=dict)
     calls: tuple[ModelCall, ...] = field(default=(), compare=False)
 
-    _forms: ClassVar[Forms] = {"milliseconds": MAPPING, "calls": several(ModelCall)}
+    _forms = forms(milliseconds=MAPPING, calls=several(ModelCall))
 
     def __add__(self, other: Usage) -> Usage:
         """Both together."""

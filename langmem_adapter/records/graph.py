@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from langmem_adapter.records.plain import LIST, TIME, Form, Forms, Portable
+from langmem_adapter.records.plain import LIST, TIME, Form, Portable, forms
 from langmem_adapter.records.scope import Scope
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Triple(Portable):
     confidence: float = 1.0
     mentions: int = 1
 
-    _forms: ClassVar[Forms] = {"valid_from": TIME, "valid_to": TIME}
+    _forms = forms(valid_from=TIME, valid_to=TIME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +147,14 @@ class Relation(Portable):
     confidence: float
     memory_ids: tuple[str, ...]
 
-    _forms: ClassVar[Forms] = {
-        **dict.fromkeys(("valid_from", "valid_to", "recorded_at", "retired_at"), TIME),
-        "scope": Form(lambda scope: scope.named, lambda named: Scope(**named)),
-        "memory_ids": LIST,
-    }
+    _forms = forms(
+        valid_from=TIME,
+        valid_to=TIME,
+        recorded_at=TIME,
+        retired_at=TIME,
+        scope=Form(lambda scope: scope.named, lambda named: Scope(**named)),
+        memory_ids=LIST,
+    )
 
     @property
     def text(self) -> str:
@@ -191,7 +194,7 @@ class RelationChange(Portable):
     event: RelationEvent
     relation: Relation
 
-    _forms: ClassVar[Forms] = {"relation": Form(Relation.to_json, Relation.from_json)}
+    _forms = forms(relation=Form(Relation.to_json, Relation.from_json))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,17 +5,15 @@ from __future__ import annotations
 import dataclasses
 from datetime import UTC, datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["LIST", "MAPPING", "TIME", "Form", "Forms", "Portable", "as_data", "as_iso", "several", "shallow"]
+__all__ = ["LIST", "MAPPING", "TIME", "Form", "Portable", "as_data", "as_iso", "forms", "several", "shallow"]
 
-Forms: TypeAlias = "Mapping[str, Form]"
-"""For each field that is no plain JSON itself: how it becomes that."""
 _names: Final[Callable[[type], tuple[str, ...]]] = cache(
     lambda kind: tuple(part.name for part in dataclasses.fields(kind))
 )
@@ -43,11 +41,16 @@ LIST: Final = Form(list, tuple)
 MAPPING: Final = Form(dict, dict)
 
 
+def forms(**fields: Form) -> Mapping[str, Form]:
+    """How the fields of a record that are no plain JSON become that."""
+    return fields
+
+
 class Portable:
     """A slotted dataclass that travels through the pipeline's state as plain JSON types."""
 
     __slots__ = ()
-    _forms: ClassVar[Forms] = {}
+    _forms = forms()
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON types."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from langmem_adapter.records.graph import RelationChange, Triple
-from langmem_adapter.records.plain import LIST, MAPPING, TIME, Forms, Portable, several
+from langmem_adapter.records.plain import LIST, MAPPING, TIME, Portable, forms, several
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,7 +88,7 @@ class Turn(Portable):
     failed: bool = False
     dated: bool = False
 
-    _forms: ClassVar[Forms] = {"time": TIME, "notes": LIST, "calls": several(ToolCall)}
+    _forms = forms(time=TIME, notes=LIST, calls=several(ToolCall))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class Fact(Portable):
     speaker: str = ""
     unattributed: bool = False
 
-    _forms: ClassVar[Forms] = {"relations": several(Triple)}
+    _forms = forms(relations=several(Triple))
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,12 +171,7 @@ class Decision(Portable):
     after: int | None = None
     dated: bool = False
 
-    _forms: ClassVar[Forms] = {
-        "relations": several(Triple),
-        "metadata": MAPPING,
-        "time": TIME,
-        "expires_at": TIME,
-    }
+    _forms = forms(relations=several(Triple), metadata=MAPPING, time=TIME, expires_at=TIME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,4 +197,4 @@ class Change(Portable):
     relations: tuple[RelationChange, ...] = ()
     valid_to: datetime | None = None
 
-    _forms: ClassVar[Forms] = {"relations": several(RelationChange), "valid_to": TIME}
+    _forms = forms(relations=several(RelationChange), valid_to=TIME)
