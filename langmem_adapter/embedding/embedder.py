@@ -198,26 +198,24 @@ def _owned(row: UnitVectors) -> UnitVectors:
 
 
 def _matrix(texts: Sequence[str], vectors: Sequence[Sequence[float]]) -> NDArray[np.float64]:
+    told = f"{len(texts)} texts, the first {_beginning(texts[0])}"
     if not isinstance(vectors, Sized):
         raise InvalidInputError(
             f"the embedding model returned {quoted(vectors)}, not a list of vectors; check the model"
         )
     if len(vectors) != len(texts):
         raise InvalidInputError(
-            f"the embedding model returned {len(vectors)} vectors for {len(texts)} texts, the first {_beginning(texts[0])}; "
-            "check the model or its server"
+            f"the embedding model returned {len(vectors)} vectors for {told}; check the model or its server"
         )
     try:
         matrix = np.asarray(vectors, np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidInputError(
-            f"the embedding model did not return equally long lists of numbers for {len(texts)} texts, the first "
-            f"{_beginning(texts[0])}: {error}"
+            f"the embedding model did not return equally long lists of numbers for {told}: {error}"
         ) from None
     if matrix.ndim != 2 or matrix.shape[1] == 0:  # noqa: PLR2004 - texts and dimensions
         raise InvalidInputError(
-            f"the embedding model returned an array of shape {matrix.shape} for {len(texts)} texts, the first "
-            f"{_beginning(texts[0])}; one flat vector per text is needed"
+            f"the embedding model returned an array of shape {matrix.shape} for {told}; one flat vector per text is needed"
         )
     return matrix
 

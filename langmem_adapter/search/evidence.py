@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from langmem_adapter.search.scope_cache import Load, Places, ScopeCache
     from langmem_adapter.search.scope_caches import CachedAt
 
-__all__ = ["EvidenceReader", "EvidenceSource", "candidates", "led_to", "with_leads", "with_window"]
+__all__ = ["EvidenceReader", "EvidenceSource", "Nearness", "led_to"]
 
 _Near: TypeAlias = tuple[NDArray[np.int64], NDArray[np.floating[Any]]]
 """Places of memories, ascending, and their cosines."""
@@ -81,68 +81,54 @@ class EvidenceReader:
         )
 
 
-def candidates(
-    index: VectorView,
-    vector: NDArray[np.float32],
-    standing: CachedAt,
-    words: NDArray[np.float64],
-    allowed: NDArray[np.bool_] | None,
-    least: int,
-) -> tuple[NDArray[np.int64] | None, NDArray[np.float32], str]:
-    """Places of the memories that are compared, `None` for all of them, with their cosines."""
-    pks, most = standing.shelf.roll.pks, max(least, _CANDIDATES)
-    chosen = None if allowed is None else pks[allowed]
-    near = index.search(vector, most, scopes=standing.scope_ids, pks=chosen, ordered=False)
-    if len(near.pks) == len(pks) and (near.pks == pks).all():  # all of them, in order: so they lie in the index
-        return None, near.scores, near.strategy
-    found = np.searchsorted(pks, near.pks)
-    here = _known(pks, found, near.pks)
-    meaning = np.full(len(pks), np.nan, np.float32)
-    meaning[found[here]] = near.scores[here]
-    if (len(pks) if chosen is None else len(chosen)) > most:
-        told = words if allowed is None else np.where(allowed, words, 0)
-        best = np.flatnonzero(told > 0)
-        if len(best) > most:
-            best = best[np.argpartition(-told[best], most)[:most]]
-        best = best[np.isnan(meaning[best])]
-        meaning[best] = index.scores(vector, pks[best])
-    indexed = ~np.isnan(meaning)  # a memory committed since the pull comes with the next search
-    if indexed.all():
-        return None, meaning, near.strategy
-    places = np.flatnonzero(indexed)
-    return places, meaning[places], near.strategy
+class Nearness:
+    """How near the memories of a shelf are to a question: which of them are compared, and their cosines."""
 
+    def __init__(
+        self, index: VectorView, vector: NDArray[np.float32], standing: CachedAt, words: NDArray[np.float64], least: int
+    ) -> None:
+        self._index, self._vector, self._standing, self._words = index, vector, standing, words
+        self._pks: Final = standing.shelf.roll.pks
+        self._most: Final = max(least, _CANDIDATES)
 
-def with_leads(
-    index: VectorView,
-    vector: NDArray[np.float32],
-    pks: Places,
-    allowed: NDArray[np.bool_] | None,
-    found: _Near,
-    leads: Mapping[int, float],
-) -> _Near:
-    """The candidates, and the memories that something leads to, with their cosines."""
-    wanted = np.array(sorted(leads), np.int64)
-    places = np.searchsorted(pks, wanted)
-    places = places[_known(pks, places, wanted)]
-    places = places if allowed is None else places[allowed[places]]
-    scores = index.scores(vector, pks[places])
-    indexed = ~np.isnan(scores)  # the rest comes with the next pull
-    return _joined(found, (places[indexed], scores[indexed]))
+    def of(self, allowed: NDArray[np.bool_] | None) -> tuple[Places | None, NDArray[np.float32], str]:
+        """Places of the memories that are compared, `None` for all of them, with their cosines."""
+        pks, most = self._pks, self._most
+        chosen = None if allowed is None else pks[allowed]
+        near = self._index.search(self._vector, most, scopes=self._standing.scope_ids, pks=chosen, ordered=False)
+        if len(near.pks) == len(pks) and (near.pks == pks).all():  # all of them, in order: so they lie in the index
+            return None, near.scores, near.strategy
+        found = np.searchsorted(pks, near.pks)
+        here = _known(pks, found, near.pks)
+        meaning = np.full(len(pks), np.nan, np.float32)
+        meaning[found[here]] = near.scores[here]
+        if (len(pks) if chosen is None else len(chosen)) > most:
+            told = self._words if allowed is None else np.where(allowed, self._words, 0)
+            best = np.flatnonzero(told > 0)
+            if len(best) > most:
+                best = best[np.argpartition(-told[best], most)[:most]]
+            best = best[np.isnan(meaning[best])]
+            meaning[best] = self._index.scores(self._vector, pks[best])
+        indexed = ~np.isnan(meaning)  # a memory committed since the pull comes with the next search
+        if indexed.all():
+            return None, meaning, near.strategy
+        places = np.flatnonzero(indexed)
+        return places, meaning[places], near.strategy
 
+    def with_leads(self, found: _Near, leads: Mapping[int, float], allowed: NDArray[np.bool_] | None) -> _Near:
+        """The candidates, and the memories that something leads to, with their cosines."""
+        wanted = np.array(sorted(leads), np.int64)
+        places = np.searchsorted(self._pks, wanted)
+        places = places[_known(self._pks, places, wanted)]
+        places = places if allowed is None else places[allowed[places]]
+        scores = self._index.scores(self._vector, self._pks[places])
+        indexed = ~np.isnan(scores)  # the rest comes with the next pull
+        return _joined(found, (places[indexed], scores[indexed]))
 
-def with_window(
-    index: VectorView,
-    vector: NDArray[np.float32],
-    standing: CachedAt,
-    words: NDArray[np.float64],
-    lying: NDArray[np.bool_],
-    least: int,
-    found: _Near,
-) -> _Near:
-    """The candidates, and the best of the memories that lie in a window of time, with their cosines."""
-    places, scores, _ = candidates(index, vector, standing, words, lying, least)
-    return _joined(found, (np.arange(len(scores)) if places is None else places, scores))
+    def with_window(self, found: _Near, lying: NDArray[np.bool_]) -> _Near:
+        """The candidates, and the best of the memories that lie in a window of time, with their cosines."""
+        places, scores, _ = self.of(lying)
+        return _joined(found, (np.arange(len(scores)) if places is None else places, scores))
 
 
 def _joined(found: _Near, more: _Near) -> _Near:

@@ -19,7 +19,7 @@ from langmem_adapter.records.results import Abstained, SearchResults
 from langmem_adapter.search import history, question, rerank
 from langmem_adapter.search.calibration import RAW
 from langmem_adapter.search.candidates import Neighbourhood, best_that_fit, neighbourhood, room, whole
-from langmem_adapter.search.evidence import EvidenceReader, candidates, led_to, with_leads, with_window
+from langmem_adapter.search.evidence import EvidenceReader, Nearness, led_to
 from langmem_adapter.search.hits import explained, raised
 from langmem_adapter.search.passages import fitting
 from langmem_adapter.search.query import Query
@@ -277,15 +277,15 @@ class Searcher:
         if index is None or aim is None:  # no memory existed yet, or all that is known is asked for
             return newest(shelf, allowed, asked, load)
         reader = EvidenceReader(shelf, query, asked, load, weights)
-        words, lifted = reader.words, reader.lifted
-        places, cosines, strategy = candidates(index, aim.vector, standing, words, allowed, 4 * query.k)
-        if lifted is not None and places is not None:
-            lying = lifted > 0 if allowed is None else (lifted > 0) & allowed
-            places, cosines = with_window(index, aim.vector, standing, words, lying, 4 * query.k, (places, cosines))
+        nearness = Nearness(index, aim.vector, standing, reader.words, 4 * query.k)
+        places, cosines, strategy = nearness.of(allowed)
+        if reader.lifted is not None and places is not None:
+            lying = reader.lifted > 0 if allowed is None else (reader.lifted > 0) & allowed
+            places, cosines = nearness.with_window((places, cosines), lying)
         told = reader.evidence(places, aim.scale.meaning(cosines))
         if leads := self._leads(connect, inquiry, told, weights):
             if places is not None:
-                places, cosines = with_leads(index, aim.vector, shelf.roll.pks, allowed, (places, cosines), leads)
+                places, cosines = nearness.with_leads((places, cosines), leads, allowed)
                 told = reader.evidence(places, aim.scale.meaning(cosines))
             told = replace(told, graph=led_to(told.pks, leads))
         return fuse(told, weights, most=most, explain=query.explain, strategy=strategy)
