@@ -60,6 +60,10 @@ class RequestCall:
         """The scope that a request names, within what its caller reaches: see `Principal.narrowed`."""
         return self.principal.narrowed(dict(asked))
 
+    def arguments(self, asked: "BaseModel") -> dict[str, Any]:
+        """All that a request names, for the method of `Memory` that takes the same."""
+        return {**asked.model_dump(), **self.whose(asked)}
+
 
 async def is_still_let_in(request: Request) -> bool:
     """Whether whoever reads an answer that takes long may go on: their key was not revoked meanwhile."""

@@ -1,6 +1,7 @@
 """Adding memories: while the caller waits, or as a job; one, or many."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -11,8 +12,7 @@ from langmem_adapter.server.calls import RequestCall, Writes
 from langmem_adapter.server.images import refuse_addresses
 from langmem_adapter.server.jobs import Workers
 from langmem_adapter.server.problems import OURS, told_of
-from langmem_adapter.server.v1 import answers, requests, serialize
-from langmem_adapter.server.v1.jobs import shown
+from langmem_adapter.server.v1 import answers, requests
 from langmem_adapter.storage.jobs import Job
 
 __all__ = ["router"]
@@ -36,7 +36,7 @@ async def add(
     """Remember what a conversation says."""
     given = _given(call, body, idempotency_key)
     if wait:
-        return serialize.added(await call.memory.aadd(**given))
+        return await call.memory.aadd(**given)
     (job,) = await _workers(request).submit([given])
     return _accepted(_shown(job), f"{request.scope.get('root_path', '')}{OURS}/jobs/{job.id}")
 
@@ -74,11 +74,11 @@ def _given(call: RequestCall, asked: requests.AddOne, key: str | None = None) ->
 
 
 def _item(end: Any, number: str) -> Mapping[str, Any]:
-    return {"error": told_of(end, number)} if isinstance(end, Exception) else {"added": serialize.added(end)}
+    return {"error": told_of(end, number)} if isinstance(end, Exception) else {"added": end}
 
 
 def _shown(job: Job) -> answers.JobShown:
-    return answers.JobShown(**shown(job))
+    return answers.JobShown.model_validate(replace(job, result=None))
 
 
 def _accepted(told: answers.JobShown | answers.JobList, where: str | None = None) -> Response:
