@@ -23,12 +23,11 @@ from langmem_adapter.server.auth import by_keys, locally
 from langmem_adapter.server.calls import Anyone, Service
 from langmem_adapter.server.guard import Guard, Rate
 from langmem_adapter.server.jobs import Workers
-from langmem_adapter.server.log import Logged
+from langmem_adapter.server.log import TELEMETRY, Discreet, Logged
 from langmem_adapter.server.page.layout import Shell
 from langmem_adapter.server.page.router import router as page
 from langmem_adapter.server.page.session import by_sessions
 from langmem_adapter.server.problems import answer_errors
-from langmem_adapter.server.spans import TELEMETRY, Discreet
 from langmem_adapter.server.v1.router import router as ours
 from langmem_adapter.twins import beside
 

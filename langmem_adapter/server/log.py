@@ -1,4 +1,4 @@
-"""What the server writes down: a line of JSON for each request, and nothing of what anybody said."""
+"""What the server tells of requests: a line of JSON and a span for each, and nothing of what anybody said."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from langmem_adapter.telemetry import trace_id
+from langmem_adapter import telemetry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["JSONLines", "Logged", "write_log"]
+__all__ = ["TELEMETRY", "Discreet", "JSONLines", "Logged", "write_log"]
+
+TELEMETRY: Final[Mapping[str, Any]] = {"logs": False, "operation_spans": False}
+"""How FastAPI is told to trace: without the texts of errors, which may quote a memory, and without its own inner steps."""
 
 _log: Final = logging.getLogger("langmem_adapter.server")
 _FIELDS: Final = "fields"
@@ -46,9 +49,7 @@ class JSONLines(logging.Formatter):
 class Logged:
     """Writes a line for each request: which route, how it ended, how long it took, who called; neither path nor query.
 
-    Args:
-        app: What is behind it.
-        count: Told of each as well: method, template of the route, status, seconds.
+    *count* is told of each as well: method, template of the route, status, seconds.
     """
 
     def __init__(self, app: ASGIApp, *, count: Callable[[str, str, int, float], None] | None = None) -> None:
@@ -78,6 +79,21 @@ class Logged:
                 self._count(method, _route(scope) or "", status, seconds)
 
 
+class Discreet:
+    """Takes path and query from the span of a request: they hold ids, and names of people. The route's template stays."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through."""
+        trace = telemetry.api()
+        if trace is not None and scope["type"] == "http":
+            # Now, since the span ends with the answer: what it began with can be written over, not taken back.
+            trace.get_current_span().set_attributes({"url.path": "REDACTED", "url.query": "REDACTED"})
+        await self._app(scope, receive, send)
+
+
 def write_log() -> None:
     """Let this process write its log to standard error, as lines of JSON."""
     lines = logging.StreamHandler()
@@ -92,7 +108,7 @@ def _route(scope: Scope) -> str | None:
 
 
 def _fields(scope: Scope, status: int, seconds: float) -> dict[str, Any]:
-    state, traced = scope.get("state", {}), trace_id()
+    state, traced = scope.get("state", {}), telemetry.trace_id()
     told = {"method": scope["method"], "route": _route(scope), "status": status, "ms": round(seconds * 1000, 1)}
     told |= {"request_id": state.get("request_id"), "caller": state.get("caller")}
     return told if traced is None else {**told, "trace_id": traced}

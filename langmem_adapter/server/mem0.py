@@ -15,9 +15,7 @@ from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.server.auth import ForbiddenError, Principal
-from langmem_adapter.server.calls import Admin, Anyone, Reads, Writes
-from langmem_adapter.server.images import refuse_addresses
-from langmem_adapter.server.queries import once
+from langmem_adapter.server.calls import Admin, Anyone, Reads, Writes, once
 from langmem_adapter.storage import memories, scopes
 from langmem_adapter.twins import beside
 
@@ -215,8 +213,7 @@ async def search(call: Reads, body: _Search) -> dict[str, Any]:
 )
 async def create(call: Writes, body: _Create) -> dict[str, Any]:
     """Remember what messages say: facts are found, compared with what is known, and kept up to date."""
-    if not call.service.fetch_images:
-        refuse_addresses(body.told)
+    call.check_images(body.told)
     told = {"metadata": body.metadata, "memory_type": body.memory_type, "prompt": body.prompt}
     how: dict[str, Any] = {**told, "expiration_date": body.expiration_date, "infer": body.infer is not False}
     added: dict[str, Any] = await Calls.add(

@@ -12,9 +12,8 @@ from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.results import MemoryItem
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.server.export import LINES, PAGE, as_line, exported
-from langmem_adapter.server.page.addresses import AddressScope
 from langmem_adapter.server.page.layout import PREFIX
-from langmem_adapter.server.page.view import Reading
+from langmem_adapter.server.page.view import AddressScope, Reading
 
 __all__ = ["file_name", "router"]
 

@@ -17,9 +17,8 @@ from langmem_adapter.knowledge.views import COUNTED, Ego, Tie
 from langmem_adapter.records.graph import Entity
 from langmem_adapter.records.results import MemoryItem
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.server.page.addresses import AddressScope, Filled
 from langmem_adapter.server.page.layout import PREFIX
-from langmem_adapter.server.page.view import Reading
+from langmem_adapter.server.page.view import AddressScope, Filled, Reading
 from langmem_adapter.storage import memories
 from langmem_adapter.storage.graph import entities
 from langmem_adapter.storage.graph.reads import NOW

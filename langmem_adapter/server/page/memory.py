@@ -11,10 +11,9 @@ from langmem_adapter.errors import ConflictError, InvalidInputError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.results import MemoryItem
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.server.page.addresses import AddressScope, Filled
 from langmem_adapter.server.page.layout import PREFIX
 from langmem_adapter.server.page.provenance import life
-from langmem_adapter.server.page.view import Reading, View, Writing
+from langmem_adapter.server.page.view import AddressScope, Filled, Reading, View, Writing
 from langmem_adapter.twins import beside
 
 __all__ = ["router"]

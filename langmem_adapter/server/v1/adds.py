@@ -9,7 +9,6 @@ from fastapi import APIRouter, Header, Query, Request, Response, status
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.server.calls import RequestCall, Writes
-from langmem_adapter.server.images import refuse_addresses
 from langmem_adapter.server.jobs import Workers
 from langmem_adapter.server.problems import OURS, told_of
 from langmem_adapter.server.v1 import answers, requests
@@ -63,8 +62,7 @@ def _workers(request: Request) -> Workers:
 
 def _given(call: RequestCall, asked: requests.AddOne, key: str | None = None) -> dict[str, Any]:
     """The arguments of an add, of plain JSON types; other than Pydantic's own JSON it leaves NaN to be refused."""
-    if not call.service.fetch_images:
-        refuse_addresses([asked.messages, asked.context])
+    call.check_images([asked.messages, asked.context])
     if key is not None and asked.idempotency_key not in {None, key}:
         raise InvalidInputError("the header Idempotency-Key and idempotency_key say two things; give one of them")
     said = asked.model_dump(exclude_unset=True).items()

@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter, Depends
 
-from langmem_adapter.server.queries import once
+from langmem_adapter.server.calls import once
 from langmem_adapter.server.v1 import adds, conversations, exchange, graph, jobs, memories, upkeep
 from langmem_adapter.server.v1.answers import PROBLEMS
 
