@@ -23,7 +23,7 @@ from langmem_adapter.server.auth import by_keys, locally
 from langmem_adapter.server.calls import Anyone, Service
 from langmem_adapter.server.guard import Guard, Rate
 from langmem_adapter.server.jobs import Workers
-from langmem_adapter.server.log import TELEMETRY, Discreet, Logged
+from langmem_adapter.server.log import Logged
 from langmem_adapter.server.page.layout import Shell
 from langmem_adapter.server.page.router import router as page
 from langmem_adapter.server.page.session import by_sessions
@@ -95,41 +95,43 @@ def create_app(
             "without keys name the hosts: a page of any site could call what is served under any name"
         )
     authenticate = _auth(auth, memory)
-
     visit = by_sessions(memory) if auth == "keys" else authenticate
     workers = Workers(memory)
     tools = _mcp(memory, authenticate) if flag(mcp, "mcp") else None
-
-    @asynccontextmanager
-    async def running(_: FastAPI) -> AsyncIterator[None]:
-        async with workers.running(), nullcontext() if tools is None else tools.running():
-            yield
-
-    described: dict[str, Any] = {
-        "title": "langmem_adapter",
-        "version": __version__,
-        "description": _ABOUT,
-        "docs_url": None,
-        "redoc_url": None,
-        "telemetry": TELEMETRY,
-    }
-    app = FastAPI(**described, redirect_slashes=False, lifespan=running)
-    app.add_middleware(Guard, hosts=hosts, max_body=max_body, rate=Rate(per_minute))
     counted = _metrics(memory) if flag(metrics, "metrics") else None
+
+    app = _app(workers, tools)
+    app.add_middleware(Guard, hosts=hosts, max_body=max_body, rate=Rate(per_minute))
     app.add_middleware(Logged, count=None if counted is None else counted.request)
-    app.add_middleware(Discreet)
-    app.state.service, app.state.workers = Service(memory, authenticate, fetch_images), workers
+    app.state.service = Service(memory, authenticate, fetch_images, workers)
     app.state.shell, app.state.ending = Shell(memory, visit, needs_login=auth == "keys"), False
     answer_errors(app)
     docs.put(app)
-    app.include_router(mem0.router)
-    app.include_router(ours)
-    app.include_router(page, include_in_schema=False)
+    for router in (mem0.router, ours, page):
+        app.include_router(router)
     if counted is not None:
         _tell(app, counted)
     if tools is not None:
         app.router.routes.append(Route("/mcp", tools, methods=["POST"]))  # no session: no stream of it, nothing to end
     return app
+
+
+def _app(workers: Workers, tools: Mounted | None) -> FastAPI:
+    @asynccontextmanager
+    async def running(_: FastAPI) -> AsyncIterator[None]:
+        async with workers.running(), nullcontext() if tools is None else tools.running():
+            yield
+
+    return FastAPI(
+        title="langmem_adapter",
+        version=__version__,
+        description=_ABOUT,
+        docs_url=None,  # `docs` makes the page
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=running,
+        telemetry={"logs": False, "operation_spans": False},  # errors may quote a memory; its inner steps tell nothing
+    )
 
 
 def _metrics(memory: Memory) -> Metrics:

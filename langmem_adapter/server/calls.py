@@ -1,7 +1,7 @@
 """A call as a route sees it: what is served, who calls, that they have the right to, and that nothing is said twice."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
@@ -10,9 +10,11 @@ from fastapi import Depends, Request, Security
 from fastapi.exceptions import RequestValidationError
 from fastapi.security import APIKeyHeader, HTTPBearer
 
+from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory.memory import Memory
+from langmem_adapter.pipeline.images import address, is_image
 from langmem_adapter.server.auth import NobodyError, Principal
-from langmem_adapter.server.images import refuse_addresses
+from langmem_adapter.server.jobs import Workers
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -33,6 +35,7 @@ class Service:
     memory: Memory
     authenticate: "Auth"
     fetch_images: bool
+    workers: Workers
 
 
 def service_of(request: Request) -> Service:
@@ -54,9 +57,15 @@ class RequestCall:
         return self.service.memory
 
     def check_images(self, messages: Any) -> None:
-        """Refuse messages with an image that would have to be fetched, where that is not allowed."""
-        if not self.service.fetch_images:
-            refuse_addresses(messages)
+        """Refuse messages with an image that would have to be fetched: whoever does would ask for what the caller chooses.
+
+        Raises:
+            InvalidInputError: There is one, however deep in lists and objects.
+        """
+        for part in () if self.service.fetch_images else _objects(messages):
+            named = address(part) if is_image(part) else None
+            if named is not None and not named.lower().startswith("data:"):
+                raise InvalidInputError("images are not fetched from addresses here; send them as data: URLs")
 
     def whose(self, asked: "BaseModel | Mapping[str, Any]" = MappingProxyType({})) -> dict[str, Any]:
         """The scope that a request names, within what its caller reaches: see `Principal.narrowed`."""
@@ -65,6 +74,16 @@ class RequestCall:
     def arguments(self, asked: "BaseModel") -> dict[str, Any]:
         """All that a request names, for the method of `Memory` that takes the same."""
         return {**asked.model_dump(), **self.whose(asked)}
+
+
+def _objects(value: Any) -> Iterator[Mapping[str, Any]]:
+    """Every object in a JSON value; a body with too many levels to walk is no JSON that the parser lets through."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, Mapping):
+            yield each
+        waiting += each.values() if isinstance(each, Mapping) else each if isinstance(each, list | tuple) else ()
 
 
 async def once(request: Request) -> None:

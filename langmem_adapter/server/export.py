@@ -29,14 +29,7 @@ def as_line(item: MemoryItem) -> bytes:
 async def exported(
     memory: Memory, page: Page, how: Mapping[str, Any], line: Callable[[MemoryItem], bytes] = as_line
 ) -> AsyncIterator[bytes]:
-    """Some pages of memories as lines, so that nobody holds all of them.
-
-    Args:
-        memory: Whose they are.
-        page: The first page.
-        how: The arguments of `Memory.get_all` for it and those that follow.
-        line: Makes a line of a memory.
-    """
+    """A page of memories and those that follow it, read with the arguments *how* of `Memory.get_all`, as lines."""
     while True:
         yield b"".join(map(line, page))
         if page.next is None:

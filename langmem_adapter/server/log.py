@@ -13,14 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 from langmem_adapter import telemetry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["TELEMETRY", "Discreet", "JSONLines", "Logged", "write_log"]
-
-TELEMETRY: Final[Mapping[str, Any]] = {"logs": False, "operation_spans": False}
-"""How FastAPI is told to trace: without the texts of errors, which may quote a memory, and without its own inner steps."""
+__all__ = ["JSONLines", "Logged", "write_log"]
 
 _log: Final = logging.getLogger("langmem_adapter.server")
 _FIELDS: Final = "fields"
@@ -49,7 +46,7 @@ class JSONLines(logging.Formatter):
 class Logged:
     """Writes a line for each request: which route, how it ended, how long it took, who called; neither path nor query.
 
-    *count* is told of each as well: method, template of the route, status, seconds.
+    Its span loses both: they hold ids, and names of people. *count* is told method, template of the route, status, seconds.
     """
 
     def __init__(self, app: ASGIApp, *, count: Callable[[str, str, int, float], None] | None = None) -> None:
@@ -61,6 +58,7 @@ class Logged:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        _hide_address()
         began, status = time.perf_counter(), 500
 
         async def noting(message: Message) -> None:
@@ -79,21 +77,6 @@ class Logged:
                 self._count(method, _route(scope) or "", status, seconds)
 
 
-class Discreet:
-    """Takes path and query from the span of a request: they hold ids, and names of people. The route's template stays."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through."""
-        trace = telemetry.api()
-        if trace is not None and scope["type"] == "http":
-            # Now, since the span ends with the answer: what it began with can be written over, not taken back.
-            trace.get_current_span().set_attributes({"url.path": "REDACTED", "url.query": "REDACTED"})
-        await self._app(scope, receive, send)
-
-
 def write_log() -> None:
     """Let this process write its log to standard error, as lines of JSON."""
     lines = logging.StreamHandler()
@@ -101,6 +84,12 @@ def write_log() -> None:
     logging.basicConfig(handlers=[lines], level=logging.WARNING)
     for name in _OURS:
         logging.getLogger(name).setLevel(logging.INFO)
+
+
+def _hide_address() -> None:
+    # Now, since the span ends with the answer: what it began with can be written over, not taken back.
+    if (trace := telemetry.api()) is not None:
+        trace.get_current_span().set_attributes({"url.path": "REDACTED", "url.query": "REDACTED"})
 
 
 def _route(scope: Scope) -> str | None:

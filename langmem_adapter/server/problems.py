@@ -67,14 +67,7 @@ def answer_errors(app: FastAPI) -> None:
 
 
 def problem(request: Request, status: int, detail: Any, headers: Mapping[str, str] | None = None) -> Response:
-    """An error as an answer.
-
-    Args:
-        request: What it answers.
-        status: HTTP's number.
-        detail: What is wrong, and what to do; a list where several fields are.
-        headers: What else to say.
-    """
+    """An error as an answer; *detail*: what is wrong, and what to do, a list where several fields are."""
     path = request.url.path.removeprefix(request.scope.get("root_path", ""))
     if f"{path}/".startswith(f"{PREFIX}/"):
         return shell_of(request).refuse(request, status, detail, headers)
@@ -97,12 +90,7 @@ class _Told(JSONResponse):
 
 
 def told_of(error: BaseException, number: str) -> dict[str, Any]:
-    """What may be told of an error: HTTP's `status`, and `detail`; of what was not raised on purpose only where it is logged.
-
-    Args:
-        error: What was raised.
-        number: Under which the log has it.
-    """
+    """What may be told of an error: HTTP's `status`, and `detail`; of one not raised on purpose only where it is logged."""
     if not isinstance(error, LangmemAdapterError):
         asked = asked_of(error)
         who = "something went wrong here" if asked is None else f"{cleaned(asked)} gave no answer"
@@ -112,11 +100,7 @@ def told_of(error: BaseException, number: str) -> dict[str, Any]:
 
 
 def logged(error: BaseException) -> str:
-    """What the log says of an error: of a database's own the first line, since the next ones may quote what is kept.
-
-    Args:
-        error: What was raised.
-    """
+    """What the log says of an error: of a database's own the first line, since the next ones may quote what is kept."""
     told = f": {cleaned(str(error)).partition(chr(10))[0]}" if isinstance(error, StorageError) else ""
     return f"{type(error).__name__}{told}"
 

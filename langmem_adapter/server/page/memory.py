@@ -113,12 +113,7 @@ async def _similar(memory: Memory, item: MemoryItem) -> list[MemoryItem]:
 
 
 def _changed(item: MemoryItem, form: _Edit) -> dict[str, Any]:
-    """What a form asks to change of a memory.
-
-    Raises:
-        ConflictError: The memory is not any more what the form was made of.
-        InvalidInputError: A field cannot be read.
-    """
+    """What a form asks to change of a memory, if it still is what the form was made of."""
     if form.revision != item.revision:
         raise ConflictError("somebody else changed this memory meanwhile; load the page anew and edit what it says now")
     before = _Edit.of(item)

@@ -32,14 +32,7 @@ _BEFORE: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One step of a memory's life.
-
-    Attributes:
-        revision: The step.
-        parts: What it changed of the text.
-        trace_id: The trace of the add that made it, where it is kept.
-        can_return: Whether the memory can be brought back to it.
-    """
+    """A step of a memory's life: what it changed of the text, the trace of its add, whether the memory can return to it."""
 
     revision: Revision
     parts: Sequence[Part]
@@ -49,14 +42,11 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class MemorySource:
-    """Where what a memory says was said.
+    """Where what a revision of a memory says was said.
 
     Attributes:
-        version: Which of its revisions came from there.
-        trace_id: The trace of that add; `None` where it is kept no longer.
         turns: What was said, the last of them being the one that says it; none without a trace.
-        number: Which turn of the conversation that is, from 1.
-        many: How many turns the conversation has.
+        number: Which turn of the conversation that is, from 1, of so *many*.
         words: Without a trace: the words that were kept beside the memory, nearest first.
     """
 
@@ -74,12 +64,9 @@ class Life:
 
     Attributes:
         item: It as it stands, or stood last.
-        stands: Whether it stands.
         deleted: Whether it was deleted; what neither stands nor was deleted was over when it was told.
         versions: Its steps, the newest first.
         older: The number before which there are more of them; `None` where these are all.
-        source: Where it was said; `None` where that is not known.
-        relations: What it says of things and their relations.
     """
 
     item: MemoryItem
@@ -102,13 +89,7 @@ class Life:
 
 
 def life(connection: Connection, memory_id: str, scope: Scope | None, *, before: int | None = None) -> Life:
-    """What is known of a memory, also of a deleted one.
-
-    Args:
-        connection: A read transaction.
-        memory_id: Its id.
-        scope: Outside of which nothing is found; `None` for everywhere.
-        before: Show the steps before this revision.
+    """What is known of a memory, also of a deleted one, with its steps before a revision.
 
     Raises:
         MemoryNotFoundError: There never was such a memory, or it lies outside *scope*.

@@ -22,14 +22,7 @@ _log: Final = logging.getLogger("langmem_adapter.server")
 
 @dataclass(frozen=True, slots=True)
 class RebuildProgress:
-    """How far it is.
-
-    Attributes:
-        running: Whether it is under way.
-        done: How many memories were read.
-        total: Of how many; 0 while that is unknown.
-        error: Why it failed; empty if it did not.
-    """
+    """How far it is: memories read, of how many (0 while that is unknown), and why it failed."""
 
     running: bool
     done: int = 0
@@ -38,11 +31,7 @@ class RebuildProgress:
 
 
 class Rebuilding:
-    """Rebuilds the index of a memory, one time after the other.
-
-    Args:
-        memory: Whose.
-    """
+    """Rebuilds the index of a memory, one time after the other."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory

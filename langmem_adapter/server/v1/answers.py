@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Annotated, Any, Final, Generic, TypeVar, get_type_hints
 
-from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, Json, create_model
+from pydantic import AliasPath, BaseModel, BeforeValidator, Field, Json, create_model
 
 from langmem_adapter.maintenance.checks import Check, Status
 from langmem_adapter.records.cost import Usage
@@ -26,11 +26,11 @@ from langmem_adapter.storage.traces import Trace, TraceSummary
 __all__ = [
     "PROBLEMS",
     "Added",
-    "AddedMany",
     "Changed",
     "CheckList",
     "ConversationShown",
     "Deleted",
+    "EndShown",
     "EntityShown",
     "Erased",
     "FoundShown",
@@ -69,8 +69,8 @@ _NAMES: Final[dict[str, Any]] = {
 }
 
 
-class _Answer(BaseModel):
-    model_config = ConfigDict(extra="forbid", from_attributes=True)
+class _Answer(BaseModel, extra="forbid", from_attributes=True):
+    pass
 
 
 def _shows(record: type, *without: str, at: tuple[str, ...] = ()) -> Callable[[type[M]], type[M]]:
@@ -132,9 +132,6 @@ PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
     }
 }
 """The `responses` of every route."""
-
-
-# ── memories ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @_shows(MemoryItem)
@@ -211,15 +208,11 @@ class _Refused(_Answer):
     detail: str
 
 
-class _Item(_Answer):
+class EndShown(_Answer):
+    """What became of an item: what was added, or why nothing was."""
+
     added: Added | None = None
     error: _Refused | None = None
-
-
-class AddedMany(_Answer):
-    """What became of each item, in order."""
-
-    items: list[_Item]
 
 
 class Deleted(_Answer):
@@ -270,9 +263,6 @@ class JobList(_Answer):
     jobs: list[JobShown]
 
 
-# ── the knowledge graph ───────────────────────────────────────────────────────────────────────────────────────────────
-
-
 @_shows(Entity)
 class EntityShown(_Answer):
     """An entity."""
@@ -290,9 +280,6 @@ class Moved(_Answer):
     """How many relations have another end now."""
 
     relations: int
-
-
-# ── the rest ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @_shows(Scope, at=("conversation", "scope"))

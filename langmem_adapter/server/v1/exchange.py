@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import StreamingResponse
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.server.calls import Reads, RequestCall, Writes
@@ -25,10 +25,8 @@ _EXPORT: Final[dict[int | str, dict[str, Any]]] = {
 _IMPORT: Final = {"requestBody": {"required": True, "content": {LINES: {"schema": {"type": "string"}}}}}
 
 
-class Line(ScopeFields):
+class Line(ScopeFields, extra="forbid"):
     """A line of an import: a memory as an export wrote it, or a text with whose it is."""
-
-    model_config = ConfigDict(extra="forbid")
 
     text: str
     metadata: dict[str, Any] | None = None
@@ -82,10 +80,7 @@ async def take_in(call: Writes, request: Request, idempotency_key: Annotated[str
 class _Import:
     """An import under way: lines become adds, some at a time.
 
-    Args:
-        call: Who imports, and where it goes.
-        key: Names the import, so that repeating it adds nothing twice.
-        request: Under which the log has what goes wrong.
+    *key* names it, so that repeating it adds nothing twice; *request* is under what the log has what goes wrong.
     """
 
     def __init__(self, call: RequestCall, key: str | None, request: str) -> None:
