@@ -107,8 +107,9 @@ def create_app(
     app.state.shell, app.state.ending = Shell(memory, visit, needs_login=auth == "keys"), False
     answer_errors(app)
     docs.put(app)
-    for router in (mem0.router, ours, page):
-        app.include_router(router)
+    app.include_router(mem0.router)
+    app.include_router(ours)
+    app.include_router(page, include_in_schema=False)
     if counted is not None:
         _tell(app, counted)
     if tools is not None:

@@ -8,6 +8,6 @@ from langmem_adapter.server.page import export, graph, health, login, memories, 
 __all__ = ["router"]
 
 # Each view has the prefix itself: the log names a route as its own router does.
-router = APIRouter(dependencies=[Depends(once)], include_in_schema=False)
+router = APIRouter(dependencies=[Depends(once)])
 for view in (login, memories, memory, graph, traces, scopes, export, health):
     router.include_router(view.router)
