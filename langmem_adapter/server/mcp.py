@@ -7,7 +7,7 @@ scope of the key that each request carries. There are no sessions, so none can b
 import json
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 from uuid import uuid4
 
@@ -105,11 +105,7 @@ def create_mcp(memory: Memory, who: Who, *, infer: bool = True) -> FastMCP[Any]:
             log_level="WARNING",
             transport_security=unguarded,
         )
-    served = _Served(server, memory, who, infer=infer)
-    for tool, does in served.tools:
-        server.add_tool(tool, annotations=does)
-    for place, resource in served.resources:
-        server.resource(place, mime_type="application/json")(resource)
+    _Served(server, memory, who, infer=infer).put()
     return server
 
 
@@ -162,22 +158,20 @@ class _Served:
         self._who = who
         self._infer = infer
 
-    @property
-    def tools(self) -> list[tuple[Callable[..., Any], ToolAnnotations]]:
-        """Each tool, and what it does to memories."""
-        return [
-            (self.search_memories, _LOOKS),
-            (self.add_memory, _ADDS),
-            (self.update_memory, _CHANGES),
-            (self.delete_memory, _CHANGES),
-            (self.memory_history, _LOOKS),
-            (self.relations, _LOOKS),
-        ]
-
-    @property
-    def resources(self) -> list[tuple[str, Callable[..., Any]]]:
-        """Each resource, and where it is."""
-        return [("memory://memories", self.latest), ("memory://memories/{memory_id}", self.one)]
+    def put(self) -> None:
+        """Give the server all of them, each tool with what it does to memories."""
+        tools: dict[Callable[..., Any], ToolAnnotations] = {
+            self.search_memories: _LOOKS,
+            self.add_memory: _ADDS,
+            self.update_memory: _CHANGES,
+            self.delete_memory: _CHANGES,
+            self.memory_history: _LOOKS,
+            self.relations: _LOOKS,
+        }
+        for tool, does in tools.items():
+            self._server.add_tool(tool, annotations=does)
+        self._server.resource("memory://memories", mime_type="application/json")(self.latest)
+        self._server.resource("memory://memories/{memory_id}", mime_type="application/json")(self.one)
 
     def _whose(self, right: str) -> dict[str, Any]:
         caller = self._who(self._server.get_context().request_context.request)
@@ -239,11 +233,8 @@ class _Served:
         return json.dumps(_shown(item), ensure_ascii=False)
 
 
-class _Told:
+class _Told(AbstractContextManager[None]):
     """Lets the model read what is wrong, in our words; of what was not raised on purpose only where it is logged."""
-
-    def __enter__(self) -> None:
-        """Begin."""
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         """Say it anew: the SDK would tell the text of any error, which may hold a password, or what others said."""

@@ -317,18 +317,17 @@ def _changed(body: _Update) -> dict[str, Any]:
 
 
 def _entities(counts: Iterable[scopes.ScopeCount]) -> list[_Entity]:
-    found: dict[tuple[str, str], list[scopes.ScopeCount]] = {}
+    found: dict[tuple[Any, str], list[scopes.ScopeCount]] = {}
     for count in counts:
         for name, value in count.scope.named.items():
             found.setdefault((name.removesuffix("_id"), value), []).append(count)
-    return [_entity(kind, value, found[kind, value]) for kind, value in sorted(found)]
-
-
-def _entity(kind: Any, value: str, counts: list[scopes.ScopeCount]) -> _Entity:
-    return _Entity(
-        id=value,
-        type=kind,
-        total_memories=sum(count.memories for count in counts),
-        created_at=min(count.created_at for count in counts),
-        updated_at=max(count.updated_at for count in counts),
-    )
+    return [
+        _Entity(
+            id=value,
+            type=kind,
+            total_memories=sum(count.memories for count in of_it),
+            created_at=min(count.created_at for count in of_it),
+            updated_at=max(count.updated_at for count in of_it),
+        )
+        for (kind, value), of_it in sorted(found.items())
+    ]

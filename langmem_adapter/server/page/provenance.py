@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.diffs import Part, differences
 from langmem_adapter.errors import MemoryNotFoundError
-from langmem_adapter.records.results import MemoryItem, Revision
 from langmem_adapter.storage import memories, traces
 from langmem_adapter.storage.graph import reads
 from langmem_adapter.storage.lexical import parted
-from langmem_adapter.text import text_hash
+from langmem_adapter.storage.past import item_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from langmem_adapter.records.graph import Relation
+    from langmem_adapter.records.results import MemoryItem, Revision
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.records.work import Turn
     from langmem_adapter.storage.traces import Trace
@@ -120,22 +120,8 @@ def _standing(connection: Connection, memory_id: str, scope: Scope | None) -> Me
 
 def _last(connection: Connection, step: Revision, scope: Scope | None) -> MemoryItem:
     """A memory as it was in the end."""
-    row, owner, _ = memories.past(connection, step.memory_id, step.revision, scope)
-    text = step.new_text or step.old_text or ""
-    return MemoryItem(
-        id=step.memory_id,
-        text=text,
-        scope=owner,
-        metadata=row.metadata,
-        memory_type=row.memory_type,
-        actor_id=row.actor_id,
-        role=row.role,
-        created_at=step.stated_at,
-        updated_at=step.valid_from,
-        expires_at=row.expires_at,
-        revision=step.revision,
-        hash=text_hash(text),
-    )
+    row, _, _ = memories.past(connection, step.memory_id, step.revision, scope)
+    return item_of(row, step.stated_at)
 
 
 def _version(step: Revision, by_moment: Mapping[datetime, str], *, stands: bool) -> Version:

@@ -13,7 +13,7 @@ from langmem_adapter.maintenance.checks import Check, Status
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.graph import Entity, Neighbour, Relation, RelationChange
 from langmem_adapter.records.plain import as_data
-from langmem_adapter.records.results import AddResult, Explanation, MemoryItem, NoHit, Revision
+from langmem_adapter.records.results import Abstained, AddResult, Explanation, MemoryItem, Revision
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.records.work import Change, Event
 from langmem_adapter.storage.conversations import ConversationInfo, StoredTurn
@@ -154,11 +154,10 @@ class HitShown(_Answer):
     explanation: _Explanation | None
 
 
+@_shows(Abstained, "narrowed")
 class AbstainedShown(_Answer):
     """Why nothing was given, with the best hit that was not."""
 
-    reason: NoHit
-    threshold: float | None
     nearest: HitShown | None
 
 
