@@ -98,9 +98,8 @@ def create_app(
     visit = by_sessions(memory) if auth == "keys" else authenticate
     workers = Workers(memory)
     tools = _mcp(memory, authenticate) if flag(mcp, "mcp") else None
-    counted = _metrics(memory) if flag(metrics, "metrics") else None
-
     app = _app(workers, tools)
+    counted = _metrics(app, memory) if flag(metrics, "metrics") else None
     app.add_middleware(Guard, hosts=hosts, max_body=max_body, rate=Rate(per_minute))
     app.add_middleware(Logged, count=None if counted is None else counted.request)
     app.state.service = Service(memory, authenticate, fetch_images, workers)
@@ -110,8 +109,6 @@ def create_app(
     app.include_router(mem0.router)
     app.include_router(ours)
     app.include_router(page, include_in_schema=False)
-    if counted is not None:
-        _tell(app, counted)
     if tools is not None:
         app.router.routes.append(Route("/mcp", tools, methods=["POST"]))  # no session: no stream of it, nothing to end
     return app
@@ -135,18 +132,17 @@ def _app(workers: Workers, tools: Mounted | None) -> FastAPI:
     )
 
 
-def _metrics(memory: Memory) -> Metrics:
+def _metrics(app: FastAPI, memory: Memory) -> Metrics:
     from langmem_adapter.server.metrics import Metrics  # noqa: PLC0415 - another extra
 
-    return Metrics(memory)
+    counted = Metrics(memory)
 
-
-def _tell(app: FastAPI, counted: Metrics) -> None:
     async def metrics(call: Anyone) -> PlainTextResponse:
         call.principal.need_everything()
         return PlainTextResponse(await beside(counted.text), media_type="text/plain; version=1.0.0")
 
     app.add_api_route("/metrics", metrics, include_in_schema=False)
+    return counted
 
 
 def _mcp(memory: Memory, authenticate: Auth) -> Mounted:

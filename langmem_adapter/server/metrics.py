@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from prometheus_client.registry import Collector
-    from sqlalchemy import Connection
 
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.telemetry import Observed
@@ -106,7 +105,7 @@ class _State:
     def collect(self) -> Iterator[GaugeMetricFamily]:
         engine = self._memory.engine
         try:
-            queue, last = engine.reading(_read)
+            queue, last = engine.reading(lambda connection: (jobs.queue(connection), feed.last_seq(connection)))
         except StorageError:
             yield _gauge("database_up", "Whether the database answers.", 0)
             return
@@ -120,10 +119,6 @@ class _State:
         yield _gauge("index_vectors", "Vectors in the index.", 0 if index is None else len(index))
         behind = max(last - engine.indexer.applied, 0)
         yield _gauge("index_lag_changes", "Changes that the next search of this process reads first.", behind)
-
-
-def _read(connection: Connection) -> tuple[jobs.QueueLength, int]:
-    return jobs.queue(connection), feed.last_seq(connection)
 
 
 def _gauge(name: str, said: str, value: float) -> GaugeMetricFamily:

@@ -11,9 +11,11 @@ from fastapi import APIRouter, Form, Query, Response
 
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.results import Hit, MemoryItem
+from langmem_adapter.records.scope import Scope
 from langmem_adapter.server.page.layout import PREFIX, Piece, pieces
 from langmem_adapter.server.page.view import AddressScope, Filled, Looking, Reading, View, Writing
 from langmem_adapter.storage.holdings import Holder, holders
+from langmem_adapter.storage.scopes import counts
 from langmem_adapter.twins import beside
 
 __all__ = ["router"]
@@ -110,7 +112,7 @@ async def memories(view: Reading, asked: Annotated[_Asked, Query()]) -> Response
     began = time.perf_counter()
     found = await (_listed if asked.q is None else _searched)(view.memory, asked, fields)
     spent = (time.perf_counter() - began) * 1000
-    number = await view.total(fields)
+    number = sum(each.memories for each in await beside(view.memory.engine.reading, counts, Scope(**fields)))
     if not (number or found.rows or asked.wants_some):
         return view.show("start", fields, others=await _others(view), **_first(view))
     told: dict[str, Any] = {"asked": asked, "found": found, "total": number, "ms": spent, "evidence": _EVIDENCE}

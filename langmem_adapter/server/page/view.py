@@ -9,7 +9,6 @@ from pydantic import BaseModel, BeforeValidator
 from starlette import status
 
 from langmem_adapter.memory.memory import Memory
-from langmem_adapter.records.scope import Scope
 from langmem_adapter.server.auth import Principal
 from langmem_adapter.server.page.layout import PREFIX, Shell, base_of, shell_of
 from langmem_adapter.server.page.session import check_form
@@ -68,11 +67,6 @@ class View:
             )
         found = await beside(self.memory.engine.reading, counts)
         return found[0].scope.named if found else None
-
-    async def total(self, fields: dict[str, Any]) -> int:
-        """How many memories a scope has."""
-        found = await beside(self.memory.engine.reading, counts, Scope(**fields))
-        return sum(each.memories for each in found)
 
     def show(self, name: str, fields: Mapping[str, Any] | None = None, *, status: int = 200, **values: Any) -> Response:
         """The answer: see `Shell.show`."""

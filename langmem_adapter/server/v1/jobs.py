@@ -6,24 +6,25 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from functools import partial
 from itertools import count
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request, Response, status
 from fastapi.responses import StreamingResponse
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 
 from langmem_adapter.errors import MemoryNotFoundError
-from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.server.calls import Anyone, RequestCall, Writes, is_still_let_in
 from langmem_adapter.server.jobs import result_of
 from langmem_adapter.server.problems import OURS
 from langmem_adapter.server.v1 import answers, requests
 from langmem_adapter.storage import jobs
-from langmem_adapter.storage.jobs import Job
 from langmem_adapter.twins import beside
 
-__all__ = ["router", "shown"]
+if TYPE_CHECKING:
+    from langmem_adapter.storage.jobs import Job
+
+__all__ = ["router"]
 
 _PAUSE: Final = 0.2  # seconds between two looks: another process may do the job
 _ASK: Final = 5  # looks after which it is asked anew whether the caller is let in
@@ -73,17 +74,13 @@ async def events(call: Writes, request: Request, job_id: str) -> StreamingRespon
     return StreamingResponse(told, media_type="text/event-stream")
 
 
-def shown(memory: Memory, job: Job) -> answers.JobShown:
-    """A job as an answer; what came of it where it is done."""
-    end: Any = result_of(memory, job)
-    return answers.JobShown.model_validate(replace(job, result=end))
-
-
 async def _found(call: RequestCall, job_id: str) -> answers.JobShown:
-    """A job, for whoever has the right that its add took."""
+    """A job, for whoever has the right that its add took, and what came of it where it is done."""
 
     def look() -> answers.JobShown:
-        return shown(call.memory, call.memory.engine.reading(jobs.read, job_id, call.principal.scope))
+        job: Job = call.memory.engine.reading(jobs.read, job_id, call.principal.scope)
+        end: Any = result_of(call.memory, job)
+        return answers.JobShown.model_validate(replace(job, result=end))
 
     return await beside(look)
 

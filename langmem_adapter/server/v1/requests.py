@@ -49,6 +49,10 @@ Moment: TypeAlias = Annotated[datetime, BeforeValidator(_written_out)]
 """A date and time; of a number Pydantic would make seconds since 1970, also of a year."""
 
 
+def _example(**body: Any) -> dict[str, Any]:
+    return {"examples": [body]}
+
+
 class ScopeFields(BaseModel, extra="forbid"):
     """Whose memories; a key that is bound to a scope names its fields by itself."""
 
@@ -69,10 +73,7 @@ class _Moments(BaseModel):
     known_at: Moment | None = Field(None, description="What was known at that moment.")
 
 
-class AddOne(
-    ScopeFields,
-    json_schema_extra={"examples": [{"messages": "I live in Lyon.", "user_id": "alice", "metadata": {"from": "chat"}}]},
-):
+class AddOne(ScopeFields, json_schema_extra=_example(messages="I live in Lyon.", user_id="alice")):
     """A conversation, or a statement, to be remembered."""
 
     messages: str | dict[str, Any] | list[Any] = Field(
@@ -109,11 +110,7 @@ class Export(ScopeFields):
     include_expired: bool = Field(default=True, description="Expired ones as well.")
 
 
-class Search(
-    ScopeFields,
-    _Moments,
-    json_schema_extra={"examples": [{"query": "Where does she live?", "user_id": "alice", "k": 3, "explain": True}]},
-):
+class Search(ScopeFields, _Moments, json_schema_extra=_example(query="Where does she live?", user_id="alice", k=3)):
     """A question."""
 
     query: str = Field(description="A question or statement.")
@@ -130,7 +127,7 @@ class Search(
     explain: bool = Field(default=False, description="Give each hit the parts of its score.")
 
 
-class Update(ScopeFields, json_schema_extra={"examples": [{"text": "Lives in Oslo"}]}):
+class Update(ScopeFields, json_schema_extra=_example(text="Lives in Oslo")):
     """A change by hand; what is left out stays as it is."""
 
     text: str | None = Field(None, description="The new text.")
@@ -138,7 +135,7 @@ class Update(ScopeFields, json_schema_extra={"examples": [{"text": "Lives in Osl
     expires_at: Moment | None = Field(None, description="When it stops being shown; `null` means never.")
 
 
-class Restore(ScopeFields, json_schema_extra={"examples": [{"revision": 1}]}):
+class Restore(ScopeFields, json_schema_extra=_example(revision=1)):
     """What a memory is brought back to."""
 
     revision: int = Field(ge=1, description="Which of its revisions.")
@@ -160,8 +157,7 @@ class EntityList(PageQuery, _Moments):
 
 
 class NewRelation(
-    ScopeFields,
-    json_schema_extra={"examples": [{"source": "Anna", "relation": "lives in", "target": "Lyon", "user_id": "alice"}]},
+    ScopeFields, json_schema_extra=_example(source="Anna", relation="lives in", target="Lyon", user_id="alice")
 ):
     """A relation that is written down by hand."""
 
@@ -176,15 +172,13 @@ class NewRelation(
     single: bool | None = Field(None, description="Whether the first has one such at a time.")
 
 
-class RelationEnd(ScopeFields, json_schema_extra={"examples": [{"at": "2024-05-01T00:00:00Z"}]}):
+class RelationEnd(ScopeFields, json_schema_extra=_example(at="2024-05-01T00:00:00Z")):
     """Since when a relation holds no longer."""
 
     at: Moment | None = Field(None, description="From when on it holds no longer; by default now.")
 
 
-class RelationSearch(
-    ScopeFields, json_schema_extra={"examples": [{"query": "Where does Anna live?", "user_id": "alice"}]}
-):
+class RelationSearch(ScopeFields, json_schema_extra=_example(query="Where does Anna live?", user_id="alice")):
     """A question to the graph."""
 
     query: str = Field(description="A question or statement.")
@@ -207,14 +201,14 @@ class Path(ScopeFields, _Moments):
     max_hops: int = Field(4, ge=1, le=10, description="At most so many relations.")
 
 
-class Merge(ScopeFields, json_schema_extra={"examples": [{"name": "Annie", "into": "Anna", "user_id": "alice"}]}):
+class Merge(ScopeFields, json_schema_extra=_example(name="Annie", into="Anna", user_id="alice")):
     """Two names that mean the same."""
 
     name: str = Field(description="Of the one that goes; it becomes another name of the second.")
     into: str = Field(description="Of the one that stays.")
 
 
-class Split(ScopeFields, json_schema_extra={"examples": [{"name": "Annie", "user_id": "alice"}]}):
+class Split(ScopeFields, json_schema_extra=_example(name="Annie", user_id="alice")):
     """A name that was merged by mistake."""
 
     name: str = Field(description="Of the one that had gone.")
