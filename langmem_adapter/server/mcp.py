@@ -124,7 +124,7 @@ class Mounted:
 
     def __init__(self, memory: Memory, authenticate: "Auth") -> None:
         self._authenticate = authenticate
-        self._server = create_mcp(memory, _caller)
+        self._server = create_mcp(memory, lambda request: request.state.principal)
         self._server.streamable_http_app()  # makes the manager of sessions, which the SDK has no other way to ask for
         self._app = StreamableHTTPASGIApp(self._server.session_manager)
 
@@ -142,11 +142,6 @@ class Mounted:
     def running(self) -> AbstractAsyncContextManager[None]:
         """What has to be entered while the app runs."""
         return self._server.session_manager.run()
-
-
-def _caller(request: Any) -> Principal:
-    principal: Principal = request.state.principal
-    return principal
 
 
 class _Served:

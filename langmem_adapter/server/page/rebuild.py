@@ -36,30 +36,14 @@ class Rebuilding:
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
         self._lock = Lock()
-        self._work: Future[int] | None = None
-        self._told = (0, 0)
+        self.standing: RebuildProgress | None = None
 
     def begin(self) -> None:
         """Begin, unless it is under way."""
         with self._lock:
-            if self._work is None or self._work.done():
-                self._told = (0, 0)
-                self._work = in_thread(self._rebuild)
-                self._work.add_done_callback(_log_failure)
-
-    @property
-    def standing(self) -> RebuildProgress | None:
-        """How far the latest is; `None` where there was none."""
-        work = self._work
-        if work is None:
-            return None
-        if not work.done():
-            return RebuildProgress(running=True, done=self._told[0], total=self._told[1])
-        error = work.exception()
-        if error is None:
-            return RebuildProgress(running=False, done=work.result(), total=work.result())
-        told = str(error) if isinstance(error, LangmemAdapterError) else "something went wrong here; the log has it"
-        return RebuildProgress(running=False, error=told)
+            if self.standing is None or not self.standing.running:
+                self._tell(0, 0)
+                in_thread(self._rebuild).add_done_callback(self._end)
 
     def _rebuild(self) -> int:
         indexer = self._memory.engine.indexer
@@ -68,9 +52,13 @@ class Rebuilding:
         return number
 
     def _tell(self, done: int, total: int) -> None:
-        self._told = (done, total)
+        self.standing = RebuildProgress(running=True, done=done, total=total)
 
-
-def _log_failure(work: Future[int]) -> None:
-    if (error := work.exception()) is not None:
+    def _end(self, work: Future[int]) -> None:
+        error = work.exception()
+        if error is None:
+            self.standing = RebuildProgress(running=False, done=work.result())
+            return
         _log.error("the index was not rebuilt: %s", type(error).__name__, exc_info=error)
+        told = str(error) if isinstance(error, LangmemAdapterError) else "something went wrong here; the log has it"
+        self.standing = RebuildProgress(running=False, error=told)

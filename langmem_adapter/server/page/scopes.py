@@ -3,7 +3,6 @@
 Who forgets somebody is told beforehand what would go, asked for the name, and told afterwards what went.
 """
 
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, Any, Final, Literal
 
@@ -17,7 +16,7 @@ from langmem_adapter.server.page.layout import PREFIX
 from langmem_adapter.server.page.view import AddressScope, Filled, Looking, Reading, Sending, View
 from langmem_adapter.storage import holdings
 from langmem_adapter.storage.erasure import Erasure
-from langmem_adapter.storage.holdings import ORDERS, Holder
+from langmem_adapter.storage.holdings import ORDERS
 from langmem_adapter.twins import beside
 
 __all__ = ["router"]
@@ -42,15 +41,6 @@ class _Sure(AddressScope):
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """A page of the list, and how many there are of each kind."""
-
-    rows: list[Holder]
-    numbers: dict[str, int]
-    total: int
-
-
 router = APIRouter(prefix=f"{PREFIX}/scopes")
 
 
@@ -62,18 +52,20 @@ async def scopes(view: Reading, asked: Annotated[_Asked, Query()]) -> Response:
     return view.show("scopes", whose, asked=asked, found=found, size=_PAGE, names=SCOPE_FIELDS)
 
 
-def _listed(connection: Any, asked: _Asked, who: Principal) -> _Found:
+def _listed(connection: Any, asked: _Asked, who: Principal) -> dict[str, Any]:
+    """A page of the list, and how many there are of each kind."""
     number, field, begins = holdings.number_of, f"{asked.by}_id", asked.begins or ""
     how: dict[str, Any] = {"sort": asked.sort, "most": _PAGE, "skipped": (asked.page - 1) * _PAGE}
     rows = holdings.holders(connection, field, who.scope, begins=begins, **how)
     numbers = {name.removesuffix("_id"): number(connection, name, who.scope) for name in SCOPE_FIELDS}
-    return _Found(rows, numbers, number(connection, field, who.scope, begins=begins) if begins else numbers[asked.by])
+    total = number(connection, field, who.scope, begins=begins) if begins else numbers[asked.by]
+    return {"rows": rows, "numbers": numbers, "total": total}
 
 
-def _own(connection: Any, _asked: _Asked, who: Principal) -> _Found:
+def _own(connection: Any, _asked: _Asked, who: Principal) -> dict[str, Any]:
     """What a key without the right to look at all names is bound to."""
     rows = [] if who.scope is None else [holdings.holder(connection, who.scope)]
-    return _Found(rows, {}, len(rows))
+    return {"rows": rows, "numbers": {}, "total": len(rows)}
 
 
 @router.get("/forget")
