@@ -26,7 +26,6 @@ from langmem_adapter.errors import (
 )
 from langmem_adapter.limits import asked_of
 from langmem_adapter.server.auth import ForbiddenError, NobodyError
-from langmem_adapter.server.page.layout import PREFIX, shell_of
 from langmem_adapter.storage.jobs import QueueFullError
 
 if TYPE_CHECKING:
@@ -69,8 +68,10 @@ def answer_errors(app: FastAPI) -> None:
 def problem(request: Request, status: int, detail: Any, headers: Mapping[str, str] | None = None) -> Response:
     """An error as an answer; *detail*: what is wrong, and what to do, a list where several fields are."""
     path = request.url.path.removeprefix(request.scope.get("root_path", ""))
-    if f"{path}/".startswith(f"{PREFIX}/"):
-        return shell_of(request).refuse(request, status, detail, headers)
+    page = request.app.state.shell
+    if page.holds(path):
+        view: Response = page.refuse(request, status, detail, headers)
+        return view
     more = {**(headers or {}), **({"www-authenticate": "Bearer"} if status == HTTPStatus.UNAUTHORIZED else {})}
     if not path.startswith(f"{OURS}/"):
         return _Told({"detail": detail}, status, more)

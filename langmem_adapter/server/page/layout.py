@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.server.auth import Auth, Principal
 
-__all__ = ["PREFIX", "THEMES", "Piece", "Shell", "base_of", "pieces", "shell_of"]
+__all__ = ["PREFIX", "THEMES", "BarPiece", "Shell", "base_of", "pieces", "shell_of"]
 
 PREFIX: Final = "/ui"
 """Where the page is."""
@@ -52,6 +52,10 @@ class Shell:
         self.visit = visit
         self.rebuilding = Rebuilding(memory)
         self.needs_login = needs_login
+
+    def holds(self, path: str) -> bool:
+        """Whether a path of the app is one of the page's."""
+        return f"{path}/".startswith(f"{PREFIX}/")
 
     def show(
         self,
@@ -174,7 +178,7 @@ def count(number: int, name: str, many: str = "") -> str:
     return f"{number:,} {name if number == 1 else many or f'{name}s'}"
 
 
-class Piece(NamedTuple):
+class BarPiece(NamedTuple):
     """A piece of a bar: what it stands for, where it begins and how long it is, in percent."""
 
     name: str
@@ -183,10 +187,10 @@ class Piece(NamedTuple):
     length: float
 
 
-def pieces(values: Mapping[str, float], whole: float) -> Iterator[Piece]:
+def pieces(values: Mapping[str, float], whole: float) -> Iterator[BarPiece]:
     """A bar: a piece for each value, one after the other, within *whole*."""
     begins = 0.0
     for name, value in values.items():
         length = 100 * value / whole if whole > 0 else 0.0
-        yield Piece(name, value, begins, length)
+        yield BarPiece(name, value, begins, length)
         begins += length

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Form, Query, Response
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.results import Hit, MemoryItem
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.server.page.layout import PREFIX, Piece, pieces
+from langmem_adapter.server.page.layout import PREFIX, BarPiece, pieces
 from langmem_adapter.server.page.view import AddressScope, Filled, Looking, Reading, View, Writing
 from langmem_adapter.storage.holdings import Holder, holders
 from langmem_adapter.storage.scopes import counts
@@ -82,7 +82,7 @@ class _Row:
 
     item: MemoryItem
     relevance: float | None = None
-    parts: tuple[Piece, ...] = ()
+    parts: tuple[BarPiece, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ async def _searched(memory: Memory, asked: _Asked, fields: dict[str, Any]) -> _F
     return _Found([_Row(hit.item, hit.relevance, tuple(_parts(hit, most))) for hit in hits])
 
 
-def _parts(hit: Hit, most: float) -> Iterator[Piece]:
+def _parts(hit: Hit, most: float) -> Iterator[BarPiece]:
     """The evidence that counted for a hit, the bar of the best one being full."""
     parts = hit.explanation.parts if hit.explanation else {}
     counted = {name: value for name, value in parts.items() if value > 0}
