@@ -4,6 +4,7 @@ A field that is named differently, or shown in another form than the record's, i
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from datetime import datetime
 from typing import Annotated, Any, Final, Generic, TypeVar, get_type_hints
 
@@ -81,15 +82,16 @@ def _shows(record: type, *without: str, at: tuple[str, ...] = ()) -> Callable[[t
         without: Which of its fields are not shown.
         at: The attributes that lead from what is shown to the record.
     """
-    fields: dict[str, tuple[Any, Any]] = {}
-    for name, kind in get_type_hints(record, localns=_NAMES).items():
-        if kind is Scope:
-            fields |= {each: (str | None, _from(*at, name, each)) for each in SCOPE_FIELDS}
-        elif name not in without:
-            fields[name] = (kind, _from(*at, name))
+    kinds = get_type_hints(record, localns=_NAMES)
+    shown: dict[str, tuple[Any, Any]] = {}
+    for name in (each.name for each in fields(record) if each.name not in without):
+        if kinds[name] is Scope:
+            shown |= {each: (str | None, _from(*at, name, each)) for each in SCOPE_FIELDS}
+        else:
+            shown[name] = (kinds[name], _from(*at, name))
 
     def filled(model: type[M]) -> type[M]:
-        missing: Any = {name: field for name, field in fields.items() if name not in model.model_fields}
+        missing: Any = {name: field for name, field in shown.items() if name not in model.model_fields}
         return create_model(
             model.__name__, __base__=model, __doc__=model.__doc__, __module__=model.__module__, **missing
         )
