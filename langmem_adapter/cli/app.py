@@ -9,14 +9,13 @@ from typer.core import TyperGroup
 
 from langmem_adapter._version import __version__
 from langmem_adapter.addresses import cleaned
-from langmem_adapter.cli import graph, graph_edit, graph_exchange, graph_fill, keys
+from langmem_adapter.cli import graph, graph_edit, graph_exchange, keys
 from langmem_adapter.cli.add import add
-from langmem_adapter.cli.change import delete, update
+from langmem_adapter.cli.change import delete, purge, reindex, update
 from langmem_adapter.cli.demo import demo
 from langmem_adapter.cli.doctor import doctor
 from langmem_adapter.cli.evaluate import conversations, questions
-from langmem_adapter.cli.failures import ExitCode, Failure, failure_of, known_errors
-from langmem_adapter.cli.graph_mirror import mirror
+from langmem_adapter.cli.failures import CommandError, ExitCode, failure_of, known_errors
 from langmem_adapter.cli.look import history, list_, search, show
 from langmem_adapter.cli.mcp import mcp
 from langmem_adapter.cli.options import DatabaseOption, EmbeddingsOption, JsonOption, ModelOption, TrustOption, command
@@ -24,7 +23,6 @@ from langmem_adapter.cli.output import Output
 from langmem_adapter.cli.prompts import prompts
 from langmem_adapter.cli.serve import serve
 from langmem_adapter.cli.trace import trace
-from langmem_adapter.cli.upkeep import purge, reindex
 
 __all__ = ["app", "main"]
 
@@ -85,11 +83,11 @@ _GRAPH: Final = _named(
     graph_edit.delete,
     graph_edit.merge,
     graph_edit.split,
-    mirror,
+    graph_exchange.mirror,
     graph_exchange.export,
     graph_exchange.import_,
-    graph_fill.backfill,
-    graph_fill.suggest,
+    graph_edit.backfill,
+    graph_edit.suggest,
 )
 _GROUPS: Final = {
     "graph": (_GRAPH, "Look at the knowledge graph, or edit it: graph -u NAME, graph ENTITY -u NAME."),
@@ -161,11 +159,11 @@ def _refuse(error: typer.TyperException, arguments: list[str]) -> int:
 
         rich_format_error(error)  # type: ignore[arg-type]  # click's own kind, which Typer keeps to itself
         return error.exit_code
-    failure = Failure("usage", error.format_message(), "langmem-adapter COMMAND --help", ExitCode(error.exit_code))
-    return _fail(failure, arguments)
+    hint = "langmem-adapter COMMAND --help"
+    return _fail(CommandError(error.format_message(), hint, exit_code=ExitCode(error.exit_code)), arguments)
 
 
-def _fail(failure: Failure, arguments: list[str]) -> int:
+def _fail(failure: CommandError, arguments: list[str]) -> int:
     Output(_asked(arguments), as_json="--json" in arguments).fail(failure)
     return failure.exit_code
 

@@ -3,11 +3,11 @@
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from contextlib import closing, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import typer
 from rich.table import Table
@@ -54,18 +54,16 @@ def doctor(call: Invocation) -> None:
                 _show(call, [check])
     if call.output.as_json:
         _show(call, checks)
-    worst = max(_CODES[check.cause] for check in checks)
-    if worst:
-        raise typer.Exit(worst)
+    raise typer.Exit(max(_CODES[check.cause] for check in checks))
 
 
 def _show(call: Invocation, checks: list[Check]) -> None:
-    call.output.show(
-        [{"name": c.name, "status": c.status, "detail": c.detail, "fix": c.fix} for c in checks],
-        columns=("status", "name", "detail", "fix"),
-        picture=lambda: _picture(checks),
-    )
+    call.output.show(checks, columns=("status", "name", "detail", "fix"), picture=_picture, row=_row)
     sys.stdout.flush()  # whoever reads a pipe sees it now
+
+
+def _row(check: Check) -> dict[str, str]:
+    return {"name": check.name, "status": check.status, "detail": check.detail, "fix": check.fix}
 
 
 def _checks(call: Invocation) -> Iterator[Check]:
@@ -139,14 +137,11 @@ def _slow(call: Invocation, settings: "Settings") -> Iterator[Check]:
     # In throw-away memories, so that nothing of this reaches anybody's data, and one does not need the other.
     brief = {"model_timeout": min(settings.model_timeout, _SECONDS - 1), "model_retries": 0}
     settings = settings.model_copy(update=brief)
-    embeddings, model = call.options["embeddings"] or settings.embeddings, call.options["model"] or settings.model
-    looks: dict[str, tuple[dict[str, str], Callable[[Memory], Check]]] = {
-        "embeddings": ({"model": "offline", "embeddings": embeddings}, checkup.embeddings),
-        "model": ({"model": model, "embeddings": "hash"}, checkup.model),
-    }
-    for name, (parts, look) in looks.items():
+    chosen = {name: call.options[name] or getattr(settings, name) for name in ("embeddings", "model")}
+    parts = {"model": "offline", "embeddings": "hash"}
+    for name, look in {"embeddings": checkup.embeddings, "model": checkup.model}.items():
         try:
-            memory = Memory(":memory:", **parts, settings=settings)  # type: ignore[arg-type]  # two names
+            memory = Memory(":memory:", **{**parts, name: chosen[name]}, settings=settings)
         except known_errors() as error:
             yield _failed(name, error)
         else:
@@ -178,7 +173,7 @@ def _failed(name: str, error: BaseException) -> Check:
     return Check(name, "FAIL", failure.message, hint, "unreachable" if unreachable else "configuration")
 
 
-def _picture(checks: list[Check]) -> Any:
+def _picture(checks: Sequence[Check]) -> Table:
     grid = Table.grid(padding=(0, 2), expand=True)
     grid.add_column(no_wrap=True, width=4)
     grid.add_column(no_wrap=True, width=10)

@@ -2,6 +2,7 @@
 
 import tempfile
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.evaluation.conversations import Dialogue
     from langmem_adapter.evaluation.questions import TestQuestion
-    from langmem_adapter.evaluation.report import Measured, Report
+    from langmem_adapter.evaluation.report import Measured, Report, Scores
     from langmem_adapter.evaluation.runner import MemoryOrigin, QuestionResult
     from langmem_adapter.evaluation.silence import Silence
     from langmem_adapter.memory.memory import Memory
@@ -154,9 +155,9 @@ def _refuse_nobody(memory: "Memory", asked: "Sequence[TestQuestion]") -> None:
         if not any(question.scope.covers(count.scope) for count in counts):
             raise CommandError(
                 f"{question.where}: there are no memories of {named(question.scope.named)}",
+                known_scopes(counts),
                 code="nothing_found",
                 exit_code=ExitCode.NOTHING_FOUND,
-                hint=known_scopes(memory.scopes()),
             )
 
 
@@ -208,18 +209,16 @@ def _report(
     silences: "Sequence[Silence]" = (),
     **extra: object,
 ) -> "Report":
-    from langmem_adapter.evaluation.report import differences, summarise
+    from langmem_adapter.evaluation.report import Scores, differences, summarise
 
-    report = summarise(answers)
+    report, embeddings = summarise(answers), memory.engine.fingerprint
     changed = [] if before is None else differences(report.questions, before)
-    rows, embeddings = [scores.to_json() for scores in report.scores], memory.engine.fingerprint
     more = {**report.to_json(), "silence": [each.to_json() for each in silences], "against": changed, **extra}
-    columns = [column for column in rows[0] if column != "apart"]
-    picture = f"{title} · {embeddings}"
-    call.output.show(rows, columns=columns, picture=lambda: _picture(report, picture), embeddings=embeddings, **more)
-    if not call.output.as_json:
-        for line in _notes(report, silences, changed, whose):
-            call.output.note(line)
+    columns = [column for column in report.scores[0].to_json() if column != "apart"]
+    picture = partial(_picture, title=f"{title} · {embeddings}")
+    call.output.show(report.scores, columns=columns, picture=picture, row=Scores.to_json, embeddings=embeddings, **more)
+    for line in _notes(report, silences, changed, whose):
+        call.output.aside(line)
     return report
 
 
@@ -241,16 +240,14 @@ def _notes(
         yield f"{row['metric']} {row['difference']:+.3f} ({row['low']:+.3f} to {row['high']:+.3f}) against the earlier run"
 
 
-def _picture(report: "Report", title: str) -> "Table":
+def _picture(rows: "Sequence[Scores]", *, title: str) -> "Table":
     from langmem_adapter.evaluation.questions import OVERALL
 
-    shown = [
-        metric for metric in report.scores[0].means if metric in _SHORT or metric.removeprefix("recall@").isdecimal()
-    ]
+    shown = [metric for metric in rows[0].means if metric in _SHORT or metric.removeprefix("recall@").isdecimal()]
     table = plain_table("questions", "n", *(_SHORT.get(metric, metric.replace("recall", "r")) for metric in shown))
     table.title = Text(visible(title))
     table.expand = False
-    for scores in report.scores:
+    for scores in rows:
         style = "bold" if scores.category == OVERALL else "dim" if scores.apart else ""
         name = f"({scores.category})" if scores.apart else scores.category
         cells = (name, f"{scores.questions:,}", *(f"{scores[metric]:.3f}" for metric in shown))
@@ -258,25 +255,24 @@ def _picture(report: "Report", title: str) -> "Table":
     return table
 
 
-def _left_out(call: Invocation, conversations: "Sequence[Dialogue]") -> dict[str, list[str]]:
-    left_out = [line for conversation in conversations for line in conversation.left_out]
-    unusable = [line for conversation in conversations for line in conversation.unusable]
-    if not call.output.as_json:
-        for line in left_out:
-            call.output.note(f"left out: {line}", "yellow")
-        for line in unusable:
-            call.output.note(f"evidence not used: {line}", "yellow")
-    return {"left_out": left_out, "unusable": unusable}
+def _left_out(call: Invocation, talks: "Sequence[Dialogue]") -> dict[str, list[str]]:
+    found = {
+        "left_out": [line for talk in talks for line in talk.left_out],
+        "unusable": [line for talk in talks for line in talk.unusable],
+    }
+    for name, told in (("left_out", "left out"), ("unusable", "evidence not used")):
+        for line in found[name]:
+            call.output.aside(f"{told}: {line}", "yellow")
+    return found
 
 
 def _name_missed(call: Invocation, report: "Report") -> None:
     missed = [each for each in report.questions if each.missed]
-    if call.output.as_json or not missed:
+    if not missed:
         return
-    call.output.note(
-        f"{len(missed)} of {len(report.questions)} questions did not find everything within ten hits", "yellow"
-    )
+    told = f"{len(missed)} of {len(report.questions)} questions did not find everything within ten hits"
+    call.output.aside(told, "yellow")
     for each in missed[:_NAMED]:
-        call.output.note(f"{each.where}: {len(each.ranks)} of {each.pieces} found · {each.question}")
+        call.output.aside(f"{each.where}: {len(each.ranks)} of {each.pieces} found · {each.question}")
     if len(missed) > _NAMED:
-        call.output.note(f"and {len(missed) - _NAMED} more; --json names all")
+        call.output.aside(f"and {len(missed) - _NAMED} more; --json names all")

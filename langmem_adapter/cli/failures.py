@@ -5,7 +5,6 @@ Scripts branch on the exit code, programs that read `--json` on the short code; 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
@@ -27,7 +26,7 @@ from langmem_adapter.errors import (
     StorageError,
 )
 
-__all__ = ["DOCTOR", "CommandError", "ExitCode", "Failure", "failure_of", "known_errors"]
+__all__ = ["DOCTOR", "CommandError", "ExitCode", "failure_of", "known_errors"]
 
 
 class ExitCode(IntEnum):
@@ -44,29 +43,28 @@ class ExitCode(IntEnum):
 
 
 class CommandError(LangmemAdapterError):
-    """A command cannot go on, for a reason of the command line's own.
+    """Why a command cannot go on, ready to be shown.
 
     Attributes:
-        code: A short name for programs.
+        message: What is wrong.
         hint: What to do, often a command to type.
+        code: A short name for programs.
         exit_code: How the command ends.
     """
 
-    def __init__(self, message: str, *, code: str, exit_code: ExitCode, hint: str = "") -> None:
+    def __init__(
+        self, message: str, hint: str = "", *, code: str = "usage", exit_code: ExitCode = ExitCode.USAGE
+    ) -> None:
         super().__init__(message)
-        self.code = code
+        self.message = message
         self.hint = hint
+        self.code = code
         self.exit_code = exit_code
 
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """An error, ready to be shown."""
-
-    code: str
-    message: str
-    hint: str
-    exit_code: ExitCode
+    @property
+    def told(self) -> dict[str, str]:
+        """As an envelope has it."""
+        return {"code": self.code, "message": self.message, "hint": self.hint}
 
 
 DOCTOR: Final = "langmem-adapter doctor says what is wrong"
@@ -114,13 +112,14 @@ _LISTING: Final = {"trace": "langmem-adapter trace -u NAME shows the ids"}
 """The hint where something else than a memory is not found."""
 
 
-def failure_of(error: BaseException) -> Failure:
+def failure_of(error: BaseException) -> CommandError:
     """What to show for an error, and how to end."""
     if isinstance(error, CommandError):
-        return Failure(error.code, str(error), error.hint, error.exit_code)
+        return error
     for kind, code, exit_code, hint in _KINDS:
         if isinstance(error, kind):
-            return Failure(code, str(error), _LISTING.get(getattr(error, "what", ""), hint), exit_code)
+            listing = _LISTING.get(getattr(error, "what", ""), hint)
+            return CommandError(str(error), listing, code=code, exit_code=exit_code)
     return _failure_of_a_model(error)
 
 
@@ -131,17 +130,17 @@ def known_errors() -> tuple[type[BaseException], ...]:
     return known_errors()
 
 
-def _failure_of_a_model(error: BaseException) -> Failure:
+def _failure_of_a_model(error: BaseException) -> CommandError:
     from langmem_adapter.limits import asked_of, is_passing, is_quota, status_of
 
     who, status, passing = asked_of(error) or "the model", status_of(error), is_passing(error)
     how = f"answered {status}" if status else "cannot be reached" if passing else "gave no answer that can be read"
     told = f"{who} {how}: {_first_line(error if status else _root(error))}"
-    if is_quota(error):
-        return Failure("model_unreachable", told, _BILLING, ExitCode.UNREACHABLE)
-    if passing:
-        return Failure("model_unreachable", told, _UNWELL if status else _AWAY, ExitCode.UNREACHABLE)
-    return Failure("model_configuration", told, _HINTS.get(status, _REFUSED), ExitCode.CONFIGURATION)
+    if not passing and not is_quota(error):
+        hint = _HINTS.get(status, _REFUSED)
+        return CommandError(told, hint, code="model_configuration", exit_code=ExitCode.CONFIGURATION)
+    hint = _BILLING if is_quota(error) else _UNWELL if status else _AWAY
+    return CommandError(told, hint, code="model_unreachable", exit_code=ExitCode.UNREACHABLE)
 
 
 def _root(error: BaseException) -> BaseException:

@@ -1,13 +1,14 @@
 """Commands that look: `search`, `list`, `show`, `history`."""
 
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from langmem_adapter.cli import pictures
 from langmem_adapter.cli.failures import ExitCode
 from langmem_adapter.cli.options import (
+    EMPTY,
     After,
     AsOf,
     GraphOption,
@@ -19,7 +20,10 @@ from langmem_adapter.cli.options import (
     option,
 )
 from langmem_adapter.records.plain import as_data
-from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
+from langmem_adapter.records.scope import SCOPE_FIELDS
+
+if TYPE_CHECKING:
+    from langmem_adapter.records.results import Hit
 
 __all__ = ["history", "list_", "search", "show"]
 
@@ -65,39 +69,26 @@ def search(
     $ langmem-adapter search what did we do last week -u alice --max-tokens 300
     $ langmem-adapter search lyon -u alice --json | jq '.data\[].text'
     """
+    when: dict[str, Any] = {"as_of": as_of, "known_at": known_at, "after": after, "before": before}
+    how: dict[str, Any] = {"threshold": threshold, "memory_type": memory_type, "reference_date": reference_date}
     with call.memory(graph=graph) as memory:
         whose = call.whose(memory.scopes)
-        when = {"as_of": as_of, "known_at": known_at, "after": after, "before": before}
-        when |= {"reference_date": reference_date}
-        how: dict[str, Any] = {"k": k, "threshold": threshold, "memory_type": memory_type, "max_tokens": max_tokens}
-        how |= {"explain": explain, **when}
-        hits = memory.search(" ".join(query), **whose, **how)
-        rows = [
-            {
-                **as_data(hit.item),
-                "score": hit.score,
-                "relevance": hit.relevance,
-                "passage": hit.passage,
-                **_explained(hit.explanation),
-            }
-            for hit in hits
-        ]
-        columns = (
-            "score",
-            "relevance",
-            "id",
-            "passage" if max_tokens else "text",
-            *(["explanation"] if explain else []),
-        )
-        if hits or call.output.as_json or not call.output.on_terminal:
-            why = {} if hits.abstained is None else {"abstained": as_data(hits.abstained)}
-            call.output.show(rows, columns=columns, picture=lambda: pictures.hits_table(hits), **why)
+        hits = memory.search(" ".join(query), k=k, max_tokens=max_tokens, explain=explain, **whose, **how, **when)
+        text = "passage" if max_tokens else "text"
+        columns = ["score", "relevance", "id", text, *(["explanation"] if explain else [])]
+        why = {} if hits.abstained is None else {"abstained": as_data(hits.abstained)}
+        call.output.show(hits, columns=columns, picture=pictures.hits_table, row=_row, **why)
         if hits.abstained is not None:
-            empty = known_scopes(memory.scopes()) or "the database is empty"
+            empty = known_scopes(memory.scopes()) or EMPTY
             told = empty if hits.abstained.reason == "empty" else str(hits.abstained)
             call.output.note(f"nothing found for {named(whose)}; {told}")
         if not hits:
             raise typer.Exit(ExitCode.NOTHING_FOUND)
+
+
+def _row(hit: "Hit") -> dict[str, Any]:
+    why = {} if hit.explanation is None else {"explanation": as_data(hit.explanation)}
+    return {**as_data(hit.item), "score": hit.score, "relevance": hit.relevance, "passage": hit.passage, **why}
 
 
 def list_(
@@ -116,21 +107,18 @@ def list_(
     $ langmem-adapter list -u alice --known-at 2026-05-01
     $ langmem-adapter list -u alice | cut -f 1        the ids, in a pipe
     """
-    from langmem_adapter.storage import memories, scopes
+    from langmem_adapter.storage import memories
 
-    read = memories.page if as_of is known_at is None else _reading_past(as_of, known_at)
+    now = as_of is None and known_at is None
+    read = memories.page if now else _reading_past(as_of, known_at)
     with call.reading() as connection:
-        whose = call.whose(partial(scopes.counts, connection))
-        page, following = read(connection, Scope(**whose), k=limit, after=after, include_expired=expired)
-        rows = [as_data(item) for item in page]
+        page, following = read(connection, call.scope_in(connection), k=limit, after=after, include_expired=expired)
         columns = ("id", "updated_at", "text")
-        if page or call.output.as_json or not call.output.on_terminal:
-            call.output.show(rows, columns=columns, picture=lambda: pictures.items_table(page), next=following)
-        if following is not None:
-            call.output.note(f"more: --after {following}", whole=True)
-        if not page:
-            there = known_scopes(scopes.counts(connection)) or "the database is empty"
-            call.output.note(f"no memories of {named(whose)}{' at that time' if as_of or known_at else f'; {there}'}")
+        call.output.show(page, columns=columns, picture=pictures.items_table, next=following)
+        if not page and now:
+            call.tell_empty("memories", connection)
+        elif not page:
+            call.output.note(f"no memories of {named(call.scope)} at that time")
 
 
 def show(call: Invocation, id: IdArgument) -> None:  # noqa: A002 - the name of the argument in the usage line
@@ -147,7 +135,7 @@ def show(call: Invocation, id: IdArgument) -> None:  # noqa: A002 - the name of 
 
     with call.reading() as connection:
         item = memories.get(connection, call.whole_id(connection, tables.memories.c.id, id), call.within)
-        call.output.show([as_data(item)], columns=_SHOWN, picture=lambda: pictures.card(item))
+        call.output.show([item], columns=_SHOWN, picture=pictures.card)
 
 
 def history(call: Invocation, id: IdArgument) -> None:  # noqa: A002 - the same
@@ -163,20 +151,11 @@ def history(call: Invocation, id: IdArgument) -> None:  # noqa: A002 - the same
     with call.reading() as connection:
         memory_id = call.whole_id(connection, tables.history.c.memory_id, id)
         revisions = memories.revisions(connection, memory_id, call.within)
-        marks = call.output.out.no_color or not call.output.out.is_terminal
         columns = ("revision", "event", "created_at", "old_text", "new_text", "reason", "valid_from", "valid_to")
-        call.output.show(
-            [as_data(revision) for revision in revisions],
-            columns=columns,
-            picture=lambda: pictures.life(revisions, marks=marks),
-        )
+        call.output.show(revisions, columns=columns, picture=partial(pictures.life, marks=call.output.marks))
 
 
 def _reading_past(as_of: str | None, known_at: str | None) -> Any:
-    from langmem_adapter.storage import past
+    from langmem_adapter.storage import past  # which imports numpy
 
     return partial(past.page_then, when=past.then_of(as_of, known_at) or past.Then())
-
-
-def _explained(explanation: Any) -> dict[str, Any]:
-    return {} if explanation is None else {"explanation": as_data(explanation)}

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from langmem_adapter.cli.failures import CommandError, ExitCode
+from langmem_adapter.cli.failures import CommandError
 from langmem_adapter.cli.options import GraphOption, Invocation
 
 __all__ = ["mcp"]
@@ -36,9 +36,7 @@ def mcp(
     from langmem_adapter.records.scope import Scope
 
     if not call.scope:
-        raise CommandError(
-            "whose memory?", code="scope_missing", exit_code=ExitCode.USAGE, hint="start it with -u USER"
-        )
+        raise CommandError("whose memory?", "start it with -u USER", code="scope_missing")
     if configuration:
         typer.echo(json.dumps(_configuration(call, graph=graph, read_only=read_only), indent=2, ensure_ascii=False))
         return

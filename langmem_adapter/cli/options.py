@@ -1,15 +1,14 @@
 """Options that every command shares, written once, and the `Invocation` that a command gets for them.
 
-`command` takes a function whose first parameter is a `Invocation` and gives Typer a function that has the shared options too:
-whose memory, which database, which model, and `--json`. They may also stand before the command's name.
+The shared options (whose memory, which database, which model, `--json`) may also stand before the command's name.
 """
 
 from __future__ import annotations
 
-import functools
 import inspect
 import warnings
 from contextlib import closing, contextmanager
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Final, ParamSpec
 
 import typer
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from langmem_adapter.storage.scopes import ScopeCount
 
 __all__ = [
+    "EMPTY",
     "DatabaseOption",
     "EmbeddingsOption",
     "GraphOption",
@@ -51,11 +51,13 @@ P = ParamSpec("P")
 _WHOLE: Final = 36  # characters of an id
 _LEAST: Final = 4  # of these may stand for it
 _LISTED: Final = 8
+EMPTY: Final = "the database is empty"
+"""What is said instead of those who have memories."""
 
-option: Final = functools.partial(typer.Option, show_default=False)
+option: Final = partial(typer.Option, show_default=False)
 """An option that is left out where it is not given."""
-_how: Final = functools.partial(option, rich_help_panel="Where and how")
-_whose: Final = functools.partial(option, metavar="ID", rich_help_panel="Whose memory")
+_how: Final = partial(option, rich_help_panel="Where and how")
+_whose: Final = partial(option, metavar="ID", rich_help_panel="Whose memory")
 _USER: Final = "LANGMEM_ADAPTER_USER"
 
 DatabaseOption = Annotated[
@@ -90,12 +92,7 @@ _SHARED: Final[dict[str, tuple[Any, object]]] = {
 
 
 class Invocation:
-    """One run of a command: what was asked, and where to answer.
-
-    Args:
-        name: The command's name.
-        options: Values of the shared options, by parameter name.
-    """
+    """One run of a command: the values of the shared options, and where to answer."""
 
     def __init__(self, name: str, options: dict[str, Any]) -> None:
         self.output = Output(name, as_json=options["as_json"])
@@ -118,10 +115,8 @@ class Invocation:
         """
         from langmem_adapter.settings import Settings
 
-        try:
+        with _configured():
             return Settings(**{"trust_folder": True} if self.options["trust_folder"] else {})
-        except InvalidInputError as error:
-            raise _configuration(error) from error
 
     @property
     def chosen(self) -> str | Path:
@@ -139,10 +134,8 @@ class Invocation:
         """
         from langmem_adapter.storage.urls import path_of, url_of
 
-        try:
+        with _configured():
             return path_of(url_of(self.chosen))
-        except InvalidInputError as error:
-            raise _configuration(error) from error
 
     def refuse_absent(self) -> None:
         """Raise where there is no database: a mistyped path holds nothing.
@@ -155,40 +148,36 @@ class Invocation:
         if self.path is not None and identity(self.path) is None:
             raise CommandError(
                 f"there is no database at {self.path}",
+                'the first add makes it: langmem-adapter add "I live in Lyon" -u alice',
                 code="no_database",
                 exit_code=ExitCode.NOTHING_FOUND,
-                hint='the first add makes it: langmem-adapter add "I live in Lyon" -u alice',
             )
 
     @contextmanager
     def memory(self, *, create: bool = False, quiet: bool = False, graph: bool | None = None) -> Iterator[Memory]:
-        """The opened memory; says on stderr who decides and where the data lie.
+        """The opened memory; says on stderr who decides and where the data lie, unless *quiet*.
 
         Args:
             create: Make the database where there is none; else that is an error, since a mistyped path holds nothing.
-            quiet: Say nothing on stderr; the command tells it itself.
+            quiet: The command tells it itself.
             graph: Whether facts say their relations, and these lead searches; `None` takes the setting.
 
         Raises:
             CommandError: The settings do not fit, a part is missing, or there is no database.
         """
-        with self._open(create=create, graph=graph) as memory:
-            self.output.mode = memory.mode
-            if not (self.output.as_json or quiet):
-                who = "offline: rules, no model" if memory.mode == "offline" else f"model: {memory.mode}"
-                self.output.note(f"{who} · {memory.location}")
-            yield memory
-
-    def _open(self, *, create: bool, graph: bool | None) -> Memory:
         from langmem_adapter.memory.memory import Memory
 
         if not create:
             self.refuse_absent()
         chosen = {name: self.options[name] for name in ("database", "model", "embeddings")}
-        try:
-            return Memory(**chosen, graph=graph, settings=self.settings)
-        except (InvalidInputError, MissingDependencyError) as error:
-            raise _configuration(error) from error
+        with _configured():
+            opened = Memory(**chosen, graph=graph, settings=self.settings)
+        with opened as memory:
+            self.output.mode = memory.mode
+            if not quiet:
+                who = "offline: rules, no model" if memory.mode == "offline" else f"model: {memory.mode}"
+                self.output.aside(f"{who} · {memory.location}")
+            yield memory
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -202,31 +191,22 @@ class Invocation:
 
     @contextmanager
     def database(self, *, create: bool = False) -> Iterator[Database]:
-        """The database alone, for what needs no model and no vectors.
-
-        Args:
-            create: Make it where there is none.
+        """The database alone, for what needs no model and no vectors; *create* makes it where there is none.
 
         Raises:
             CommandError: As `reading`.
         """
+        from langmem_adapter.storage.database import Database
         from langmem_adapter.storage.migrations.runner import migrate
 
         if not create:
             self.refuse_absent()
-        with closing(self._database()) as database:
+        with _configured():
+            opened = Database(self.chosen, busy_timeout=self.settings.busy_timeout)
+        with closing(opened) as database:
             migrate(database)
-            if not self.output.as_json:
-                self.output.note(database.location)
+            self.output.aside(database.location)
             yield database
-
-    def _database(self) -> Database:
-        from langmem_adapter.storage.database import Database
-
-        try:
-            return Database(self.chosen, busy_timeout=self.settings.busy_timeout)
-        except (InvalidInputError, MissingDependencyError) as error:
-            raise _configuration(error) from error
 
     def whole_id(self, connection: Connection, ids: Column[str], given: str) -> str:
         """The id that is meant: a whole one as it is, else the only one within the scope that begins so.
@@ -245,7 +225,11 @@ class Invocation:
         if given in found:
             return given
         if len(found) > 1:
-            raise _ambiguous(given, found)
+            more = ["and others"] if len(found) > _LISTED else []
+            hint = "\n".join(["these do:", *found[:_LISTED], *more])
+            raise CommandError(
+                f"several ids begin with {given}; give more of the one that is meant", hint, code="ambiguous"
+            )
         return found[0] if found else given
 
     def whole(self, memory: Memory, ids: Column[str], given: str) -> str:
@@ -254,19 +238,15 @@ class Invocation:
             return self.whole_id(connection, ids, given)
 
     def confirm(self, verb: str, what: str, *, ending: str = "") -> None:
-        """Ask before something is done that cannot be undone; where nobody can be asked it is refused.
+        """Ask before something is done that cannot be undone.
 
         Raises:
             CommandError: Nobody can be asked.
             Exit: The answer was no.
         """
         if self.output.as_json or not (self.output.on_terminal and self.output.err.is_terminal):
-            raise CommandError(
-                f"this would {verb} {what}{ending.removeprefix(',')}",
-                code="confirmation_needed",
-                exit_code=ExitCode.USAGE,
-                hint="add --yes where nobody can be asked",
-            )
+            told = f"this would {verb} {what}{ending.removeprefix(',')}"
+            raise CommandError(told, "add --yes where nobody can be asked", code="confirmation_needed")
         if not typer.confirm(f"{verb.capitalize()} {what}{ending}?", err=True):
             raise typer.Exit(ExitCode.OK)
 
@@ -278,22 +258,35 @@ class Invocation:
         """
         if self.scope:
             return self.scope
-        raise CommandError(
-            "whose memory? give -u/--user, --agent or --run",
-            code="scope",
-            exit_code=ExitCode.USAGE,
-            hint=known_scopes(scopes()) or "export LANGMEM_ADAPTER_USER=NAME sets the user once for all",
-        )
+        hint = known_scopes(scopes()) or "export LANGMEM_ADAPTER_USER=NAME sets the user once for all"
+        raise CommandError("whose memory? give -u/--user, --agent or --run", hint, code="scope")
+
+    def scope_in(self, connection: Connection) -> Scope:
+        """The same as a `Scope`, of a database alone.
+
+        Raises:
+            CommandError: As `whose`.
+        """
+        from langmem_adapter.storage import scopes
+
+        return Scope(**self.whose(partial(scopes.counts, connection)))
+
+    def tell_empty(self, what: str, connection: Connection) -> None:
+        """Say that there is none of it, and whose memories there are."""
+        from langmem_adapter.storage import scopes
+
+        there = known_scopes(scopes.counts(connection)) or EMPTY
+        self.output.note(f"no {what} of {named(self.scope)}; {there}")
 
 
-def _ambiguous(beginning: str, found: Sequence[str]) -> CommandError:
-    more = ["and others"] if len(found) > _LISTED else []
-    return CommandError(
-        f"several ids begin with {beginning}; give more of the one that is meant",
-        code="ambiguous",
-        exit_code=ExitCode.USAGE,
-        hint="\n".join(["these do:", *found[:_LISTED], *more]),
-    )
+@contextmanager
+def _configured() -> Iterator[None]:
+    """What a setting does not allow is an error of the configuration."""
+    try:
+        yield
+    except (InvalidInputError, MissingDependencyError) as error:
+        hint = "langmem-adapter doctor"
+        raise CommandError(str(error), hint, code="configuration", exit_code=ExitCode.CONFIGURATION) from error
 
 
 def known_scopes(scopes: Sequence[ScopeCount], most: int = 8) -> str:
@@ -309,12 +302,7 @@ def named(scope: Mapping[str, str]) -> str:
 
 
 def command(function: Callable[Concatenate[Invocation, P], None], *, scoped: bool = True) -> Callable[..., None]:
-    """Give a command the shared options; it gets them as its first argument, a `Invocation`.
-
-    Args:
-        function: The command.
-        scoped: Whether it is about somebody's memory, so that it can be told whose.
-    """
+    """Give a command the shared options; a *scoped* one is about somebody's memory, and can be told whose."""
     given = {name: option for name, option in _SHARED.items() if scoped or name not in _SCOPE}
     signature = inspect.signature(function, eval_str=True)
     own = list(signature.parameters.values())[1:]
@@ -324,7 +312,7 @@ def command(function: Callable[Concatenate[Invocation, P], None], *, scoped: boo
     ]
     context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
 
-    @functools.wraps(function)
+    @wraps(function)
     def run(ctx: typer.Context, **values: Any) -> None:
         options = {name: values.pop(name) for name in given}
         before = ctx.find_root().params
@@ -354,9 +342,3 @@ def _warnings_told(output: Output) -> Iterator[None]:
 def _path(ctx: typer.Context) -> str:
     own = str(ctx.info_name)
     return own if ctx.parent is None or ctx.parent.parent is None else f"{ctx.parent.info_name} {own}"
-
-
-def _configuration(error: Exception) -> CommandError:
-    return CommandError(
-        str(error), code="configuration", exit_code=ExitCode.CONFIGURATION, hint="langmem-adapter doctor"
-    )

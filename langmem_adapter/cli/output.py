@@ -10,17 +10,21 @@ import json
 import re
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rich.console import Console
 from rich.text import Text
+
+from langmem_adapter.records.plain import as_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from rich.console import RenderableType
 
-    from langmem_adapter.cli.failures import Failure
+    from langmem_adapter.cli.failures import CommandError
+
+T = TypeVar("T")
 
 __all__ = ["Output", "counted", "one_line", "visible"]
 
@@ -29,12 +33,7 @@ _ESCAPES: Final = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n"})
 
 
 class Output:
-    """The three shapes of one command's output.
-
-    Args:
-        command: Its name, for the envelope.
-        as_json: Write one JSON envelope instead of anything else on stdout.
-    """
+    """The three shapes of one command's output; *as_json* is the last of them."""
 
     def __init__(self, command: str, *, as_json: bool) -> None:
         self.command = command
@@ -49,29 +48,40 @@ class Output:
         """Whether somebody looks at stdout."""
         return sys.stdout.isatty()
 
+    @property
+    def marks(self) -> bool:
+        """Whether a diff needs marks, since there is no colour to carry it."""
+        return self.out.no_color or not self.out.is_terminal
+
     def show(
         self,
-        data: Sequence[Mapping[str, Any]],
+        found: Sequence[T],
         *,
         columns: Sequence[str],
-        picture: Callable[[], RenderableType],
+        picture: str | Callable[[Sequence[T]], RenderableType],
+        row: Callable[[T], Mapping[str, Any]] = as_data,
         **extra: object,
     ) -> None:
-        """Say the data.
+        """Say what was found; a terminal gets nothing where that is nothing.
 
         Args:
-            data: The rows, of JSON types.
+            found: Records of any kind.
             columns: Keys of the rows that a tab-separated line has, in order.
-            picture: Makes what a terminal shows.
-            **extra: Further keys of the envelope; an `error` among them makes it say `"ok": false`.
+            picture: What a terminal shows: a sentence, or what makes a picture of the records.
+            row: Makes a row of JSON types of a record.
+            **extra: Further keys of the envelope; an `error` among them makes it say `"ok": false`, a `next` is told on stderr.
         """
         if self.as_json:
-            self._envelope({"data": list(data), "count": len(data), **extra})
-        elif self.on_terminal:
-            self.out.print(picture())
-        else:
-            for row in data:
-                sys.stdout.write("\t".join(one_line(row[column]) for column in columns) + "\n")
+            self._envelope({"data": [*map(row, found)], "count": len(found), **extra})
+        elif not self.on_terminal:
+            for data in map(row, found):
+                sys.stdout.write("\t".join(one_line(data[column]) for column in columns) + "\n")
+        elif isinstance(picture, str):
+            self.out.print(Text(visible(picture)))
+        elif found:
+            self.out.print(picture(found))
+        if extra.get("next") is not None:
+            self.note(f"more: --after {extra['next']}", whole=True)
 
     def write(self, text: str, **extra: object) -> None:
         """Say a text that is the data, line by line as it is, on a terminal and in a pipe; with `--json` under `"text"`."""
@@ -84,11 +94,15 @@ class Output:
         """Say something that is no data, on stderr; *whole* where it is to be copied: then the terminal alone breaks lines."""
         self._tell(Text(visible(text), style=style), whole=whole)
 
-    def fail(self, failure: Failure) -> None:
+    def aside(self, text: str, style: str = "dim", *, whole: bool = False) -> None:
+        """The same, unless there is an envelope, which says it too or has no need of it."""
+        if not self.as_json:
+            self.note(text, style, whole=whole)
+
+    def fail(self, failure: CommandError) -> None:
         """Say why the command ends here."""
         if self.as_json:
-            error = {"code": failure.code, "message": failure.message, "hint": failure.hint}
-            self._envelope({"error": error})
+            self._envelope({"error": failure.told})
             return
         self._tell(Text.assemble(("error: ", "bold red"), visible(failure.message)))
         if failure.hint:

@@ -1,4 +1,4 @@
-"""Pictures for a terminal: tables of memories, hits and changes, a memory's card, its life with word diffs.
+"""Pictures for a terminal: tables of memories, hits, changes and relations, a memory's card, its life with word diffs.
 
 Colour never carries a meaning alone: events have a sign and a name, and where there is no colour a diff has marks.
 """
@@ -12,7 +12,8 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from langmem_adapter.cli.output import visible
+from langmem_adapter.cli.options import named
+from langmem_adapter.cli.output import counted, visible
 from langmem_adapter.diffs import differences
 
 if TYPE_CHECKING:
@@ -21,22 +22,30 @@ if TYPE_CHECKING:
 
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
-    from langmem_adapter.records.graph import Relation, RelationChange
+    from langmem_adapter.records.graph import Entity, MergeSuggestion, Neighbour, Relation, RelationChange
     from langmem_adapter.records.results import Explanation, Hit, MemoryItem, Revision
     from langmem_adapter.records.work import Change
+    from langmem_adapter.storage.traces import TraceSummary
 
 __all__ = [
     "card",
     "changed",
     "changes_table",
     "edge",
+    "entities_table",
     "event_text",
+    "held",
     "hits_table",
     "items_table",
     "life",
     "moment",
+    "neighbours_table",
     "plain_table",
+    "relation_changes_table",
     "relation_lines",
+    "relations_table",
+    "suggestions_table",
+    "with_id",
     "word_diff",
 ]
 
@@ -58,7 +67,6 @@ _WIDE: Final = frozenset(
     {"memory", "said", "relation", "relations", "also called", "why"}
 )  # columns that share what is left
 _ROOM: Final = 72  # where an id, and a user's that is as long, fit in a line beside the other columns
-_CARD: Final = ("scope", "metadata", "memory_type", "said by", "created", "updated", "expires", "revision")
 
 
 def plain_table(*columns: str) -> Table:
@@ -100,7 +108,7 @@ def items_table(items: Iterable[MemoryItem]) -> Table:
     """Memories, each with its id below, ready to be copied."""
     table = plain_table("memory", "updated (UTC)")
     for item in items:
-        table.add_row(_with_id(item), Text(moment(item.updated_at), style="dim", no_wrap=True))
+        table.add_row(with_id(item.text, item), _dim(moment(item.updated_at)))
     return table
 
 
@@ -108,17 +116,17 @@ def hits_table(hits: Iterable[Hit]) -> Table:
     """Search results, best first, with the parts of the score where they were asked for."""
     table = plain_table("score", "relevance", "memory", "updated (UTC)")
     for hit in hits:
-        told = _with_id(hit.item, hit.passage)
+        told = with_id(hit.item.text if hit.passage is None else hit.passage, hit.item)
         if hit.explanation is not None:
             told.append(f"\n{_reasons(hit.explanation)}", style="dim italic")
-        updated = Text(moment(hit.item.updated_at), style="dim", no_wrap=True)
-        table.add_row(Text(f"{hit.score:.2f}", style="cyan"), Text(f"{hit.relevance:.2f}", style="cyan"), told, updated)
+        numbers = (Text(f"{number:.2f}", style="cyan") for number in (hit.score, hit.relevance))
+        table.add_row(*numbers, told, _dim(moment(hit.item.updated_at)))
     return table
 
 
 def _reasons(why: Explanation) -> str:
     ranks = {name: f" (#{rank})" for name, rank in why.ranks.items()}
-    lists = f"meaning {why.meaning:.2f}{ranks.get('meaning', '')} · words {why.words:.2f}{ranks.get('words', '')}"
+    lists = f"meaning {why.meaning:z.2f}{ranks.get('meaning', '')} · words {why.words:z.2f}{ranks.get('words', '')}"
     parts = " ".join(f"{part:+.2f} {name}" for name, part in why.parts.items() if abs(part) >= _SHOWN)
     return f"{lists} · {why.strategy}\n{parts}"
 
@@ -158,23 +166,23 @@ def edge(relation: Relation) -> Text:
     return Text.assemble(visible(relation.source), " ", (words, "cyan"), " ", visible(relation.target))
 
 
-def card(item: MemoryItem) -> RenderableType:
+def card(items: Sequence[MemoryItem]) -> RenderableType:
     """Everything about one memory."""
-    said = " as ".join(dict.fromkeys(filter(None, (item.actor_id, item.role))))
+    (item,) = items
     values = {
-        "scope": _scope(item),
+        "scope": named(item.scope.named),
         "metadata": ", ".join(f"{key}: {value}" for key, value in item.metadata.items()),
-        "memory_type": item.memory_type or "",
-        "said by": said,
+        "memory type": item.memory_type or "",
+        "said by": " as ".join(dict.fromkeys(filter(None, (item.actor_id, item.role)))),
         "created": moment(item.created_at),
         "updated": moment(item.updated_at),
         "expires": moment(item.expires_at),
         "revision": str(item.revision),
     }
     grid = Table.grid(padding=(0, 2))
-    for name in _CARD:
-        if values[name]:
-            grid.add_row(Text(name.replace("_", " "), style="dim"), Text(visible(values[name])))
+    for name, value in values.items():
+        if value:
+            grid.add_row(Text(name, style="dim"), Text(visible(value)))
     return Group(Text(visible(item.text), style="bold"), Text(item.id, style="dim"), grid)
 
 
@@ -202,19 +210,7 @@ def _times(revision: Revision) -> str:
 
 
 def word_diff(old: str, new: str, *, marks: bool) -> Text:
-    """Two texts as one: what went is struck through, what came underlined.
-
-    Args:
-        old: The text before; empty for a first one, which then is shown without any emphasis.
-        new: The text after; empty for a removal.
-        marks: Write `[-gone-]` and `{+new+}` instead, for where there is no colour.
-
-    Example:
-        >>> print(word_diff("Lives in Kyoto", "Lives in Lyon", marks=True))
-        Lives in [-Kyoto-]{+Lyon+}
-        >>> print(word_diff("住在京都很久了", "住在里昂很久了", marks=True))
-        住在[-京都-]{+里昂+}很久了
-    """
+    """Two texts as one: what went is struck through, what came underlined; with *marks* `[-gone-]` and `{+new+}` instead."""
     if not old:
         return Text(visible(new))
     text, before = Text(), "same"
@@ -227,14 +223,85 @@ def word_diff(old: str, new: str, *, marks: bool) -> Text:
 
 
 def _stem(last: bool) -> Text:
-    return Text(" " if last else "│", style="dim")
+    return _dim(" " if last else "│")
 
 
-def _with_id(item: MemoryItem, shown: str | None = None) -> Text:
-    return Text.assemble(
-        visible(item.text if shown is None else shown), "\n", (f"{item.id}  {visible(_scope(item))}", "dim")
-    )
+def _dim(text: str) -> Text:
+    return Text(text, style="dim", no_wrap=True)
 
 
-def _scope(item: MemoryItem) -> str:
-    return " ".join(f"{name.removesuffix('_id')}={value}" for name, value in item.scope.named.items())
+def with_id(text: str, record: MemoryItem | TraceSummary) -> Text:
+    """A text, with the id of what it is about and whose it is below."""
+    return Text.assemble(visible(text), "\n", (f"{record.id}  {visible(named(record.scope.named))}", "dim"))
+
+
+# ── the knowledge graph ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def relations_table(relations: Iterable[Relation], *, history: bool = False) -> Table:
+    """Relations with their ids and times; with *history* also since when and until when each was believed."""
+    table = plain_table("relation", "holds (UTC)")
+    for relation in relations:
+        told = Text.assemble(edge(relation), "\n", (f"{relation.id}  {_said(relation)}", "dim"))
+        if history:
+            told.append(f"\nbelieved {_believed(relation)}", style="dim italic")
+        table.add_row(told, Text(held(relation), style="" if relation.valid_to is None else "dim", no_wrap=True))
+    return table
+
+
+def neighbours_table(neighbours: Iterable[Neighbour]) -> Table:
+    """Neighbours, nearest first, each with the relations that lead to it."""
+    table = plain_table("hops", "entity", "relations")
+    for each in neighbours:
+        table.add_row(str(each.hops), _called(each.entity), Text("\n").join(map(edge, each.relations)))
+    return table
+
+
+def entities_table(entities: Iterable[Entity]) -> Table:
+    """Entities, each with what else it is called and how often it is mentioned."""
+    table = plain_table("entity", "also called", "mentions")
+    for entity in entities:
+        others = Text(visible(", ".join(entity.aliases)))
+        table.add_row(_called(entity), others, Text(str(entity.mentions), justify="right"))
+    return table
+
+
+def suggestions_table(found: Iterable[MergeSuggestion]) -> Table:
+    """Pairs of entities that may be one, with what they have in common."""
+    table = plain_table("name", "may be", "why")
+    for each in found:
+        table.add_row(*(Text(visible(text)) for text in (each.source, each.into, each.why)))
+    return table
+
+
+def relation_changes_table(changes: Iterable[RelationChange]) -> Table:
+    """What became of relations."""
+    table = plain_table("relation", "holds (UTC)")
+    for change in changes:
+        known = Text.assemble(("  = ", "bold blue"), edge(change.relation), (" (known already)", "dim"))
+        line = known if change.event == "NONE" else _relation_line(change)
+        told = Text.assemble(line, "\n", (change.relation.id, "dim"))
+        table.add_row(told, Text(held(change.relation), no_wrap=True))
+    return table
+
+
+def held(relation: Relation) -> str:
+    """The time for which a relation holds, in words; its end in a line of its own, and of midnight the day alone."""
+    ends = (("since", relation.valid_from), ("until", relation.valid_to))
+    told = (f"{word} {moment(when).removesuffix(' 00:00')}" for word, when in ends if when is not None)
+    return "\n".join(told) or "always"
+
+
+def _believed(relation: Relation) -> str:
+    since = f"since {moment(relation.recorded_at)}"
+    return since if relation.retired_at is None else f"{since}, until {moment(relation.retired_at)}"
+
+
+def _said(relation: Relation) -> str:
+    number = len(relation.memory_ids)  # none: by hand, or what they say has changed since it held
+    return counted(number, "memory") if number else ""
+
+
+def _called(entity: Entity) -> Text:
+    kind = (f"  {visible(entity.type)}", "dim") if entity.type else ""
+    return Text.assemble((visible(entity.name), "bold"), kind)

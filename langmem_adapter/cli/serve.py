@@ -19,6 +19,10 @@ __all__ = ["serve"]
 
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
 _ANY: Final = ("0.0.0.0", "::", "")  # noqa: S104 - these are told apart, not bound
+_NEEDED: Final = {
+    "keys": ("every call needs a key", ' -H "X-API-Key: $KEY"'),
+    "local": ("no key: this machine alone is served, and may do everything", ""),
+}
 _EXAMPLE: Final = '{"messages": "I live in Lyon", "user_id": "alice"}'
 
 
@@ -59,17 +63,22 @@ def serve(
     except ModuleNotFoundError as error:
         raise MissingDependencyError("uvicorn", extra="server") from error
 
+    names = host_name or []
+    how: dict[str, Any] = {"max_body": max_body, "per_minute": per_minute, "fetch_images": fetch_images}
+    how |= {
+        "hosts": [*_LOOPBACK, *([] if host in _ANY else [_bracketed(host)]), *names],
+        "mcp": mcp,
+        "metrics": metrics,
+    }
     with ExitStack() as opened:
         memory = opened.enter_context(call.memory(create=True, graph=graph))
         if workers > 1:
             _refuse_unshared(memory)
         auth = _auth(memory, host)
-        how: dict[str, Any] = {"max_body": max_body, "per_minute": per_minute, "fetch_images": fetch_images}
-        how |= {"auth": auth, "hosts": _names(host, host_name or []), "mcp": mcp, "metrics": metrics}
-        served = ServedApp(call.options, graph, how)
+        served = ServedApp(call.options, graph, {**how, "auth": auth})
         app = served.app(memory)  # of several processes none begins with what cannot be served
         door = opened.enter_context(_listening(host, port))
-        _tell(call, _address(host, host_name or [], door), auth, unnamed=host in _ANY and not host_name)
+        _tell(call, _address(host, names, door), auth, unnamed=host in _ANY and not names)
         if workers == 1:
             serve_alone(app, door)
         else:
@@ -82,9 +91,7 @@ def _refuse_unshared(memory: "Memory") -> None:
     if database.path is None and database.dialect == "sqlite":
         raise CommandError(
             "a database in memory belongs to one process, and --workers asks for several",
-            code="usage",
-            exit_code=ExitCode.USAGE,
-            hint="-d memory.db, or a Postgres URL, is shared by all of them",
+            "-d memory.db, or a Postgres URL, is shared by all of them",
         )
 
 
@@ -98,15 +105,10 @@ def _auth(memory: "Memory", host: str) -> str:
         return "local"
     raise CommandError(
         f"other machines reach {host or 'every address'}, and there is no key that they could show",
+        "langmem-adapter keys create -u NAME makes one; --host 127.0.0.1 serves this machine alone",
         code="no_key",
         exit_code=ExitCode.CONFIGURATION,
-        hint="langmem-adapter keys create -u NAME makes one; --host 127.0.0.1 serves this machine alone",
     )
-
-
-def _names(host: str, others: list[str]) -> list[str]:
-    own = [] if host in _ANY else [_bracketed(host)]
-    return [*_LOOPBACK, *own, *others]
 
 
 def _bracketed(host: str) -> str:
@@ -114,16 +116,15 @@ def _bracketed(host: str) -> str:
 
 
 def _listening(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server(
-            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=2_048
-        )
+        return socket.create_server((host, port), family=family, backlog=2_048)
     except OSError as error:
         raise CommandError(
             f"cannot listen on {_bracketed(host)}:{port}: {error.strerror or error}",
+            "--port 0 takes a free port",
             code="address",
             exit_code=ExitCode.CONFIGURATION,
-            hint="--port 0 takes a free port",
         ) from None
 
 
@@ -133,16 +134,12 @@ def _address(host: str, names: list[str], door: socket.socket) -> str:
 
 
 def _tell(call: Invocation, address: str, auth: str, *, unnamed: bool) -> None:
-    call.output.show([{"url": address, "auth": auth}], columns=("url",), picture=lambda: f"serving at {address}")
+    row = {"url": address, "auth": auth}
+    call.output.show([row], columns=("url",), picture=f"serving at {address}", row=dict)
     sys.stdout.flush()  # a program that started it waits for the line
-    if call.output.as_json:
-        return
-    needed = (
-        "every call needs a key" if auth == "keys" else "no key: this machine alone is served, and may do everything"
-    )
     if unnamed:
-        call.output.note("other machines call it by a name, which no --host-name has given yet", "yellow")
-    key = ' -H "X-API-Key: $KEY"' if auth == "keys" else ""
-    call.output.note(f"{needed} · look: {address}/ui · routes: {address}/docs · Ctrl-C stops it")
+        call.output.aside("other machines call it by a name, which no --host-name has given yet", "yellow")
+    needed, key = _NEEDED[auth]
+    call.output.aside(f"{needed} · look: {address}/ui · routes: {address}/docs · Ctrl-C stops it")
     told = f"curl {address}/memories{key} -H 'Content-Type: application/json' -d {shlex.quote(_EXAMPLE)}"
-    call.output.note(told, whole=True)
+    call.output.aside(told, whole=True)

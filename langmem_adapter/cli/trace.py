@@ -1,20 +1,19 @@
 """The command `trace`: what adds saw and did; a list of them, or all of one."""
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from rich.console import Group
 from rich.text import Text
 
 from langmem_adapter.cli import pictures
-from langmem_adapter.cli.options import After, Invocation, Limit, known_scopes, named
+from langmem_adapter.cli.options import After, Invocation, Limit, named
 from langmem_adapter.cli.output import visible
 from langmem_adapter.records.plain import as_data
-from langmem_adapter.records.scope import Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Sequence
 
     from rich.console import RenderableType
     from rich.table import Table
@@ -55,19 +54,13 @@ def trace(
 
 
 def _list(call: Invocation, limit: int, after: str | None) -> None:
-    from langmem_adapter.storage import scopes, traces
+    from langmem_adapter.storage import traces
 
     with call.reading() as connection:
-        whose = call.whose(partial(scopes.counts, connection))
-        page, following = traces.page(connection, Scope(**whose), k=limit, after=after)
-        if page or call.output.as_json or not call.output.on_terminal:
-            rows = [as_data(summary) for summary in page]
-            call.output.show(rows, columns=_LISTED, picture=lambda: _table(page), next=following)
-        if following is not None:
-            call.output.note(f"more: --after {following}", whole=True)
+        page, following = traces.page(connection, call.scope_in(connection), k=limit, after=after)
+        call.output.show(page, columns=_LISTED, picture=_table, next=following)
         if not page:
-            there = known_scopes(scopes.counts(connection)) or "the database is empty"
-            call.output.note(f"no traces of {named(whose)}; {there}")
+            call.tell_empty("traces", connection)
 
 
 def _show(call: Invocation, given: str) -> None:
@@ -75,21 +68,21 @@ def _show(call: Invocation, given: str) -> None:
 
     with call.reading() as connection:
         found = traces.read(connection, call.whole_id(connection, tables.traces.c.id, given), call.within)
-        row = {name: value for name, value in as_data(found).items() if name != "state"}
-        marks = call.output.out.no_color or not call.output.out.is_terminal
-        call.output.show([row], columns=_SHOWN, picture=lambda: Group(*_picture(found, marks=marks)))
+        call.output.show([found], columns=_SHOWN, picture=partial(_picture, marks=call.output.marks), row=_row)
 
 
-def _table(page: "list[TraceSummary]") -> "Table":
+def _row(found: "Trace") -> dict[str, Any]:
+    return {name: value for name, value in as_data(found).items() if name != "state"}
+
+
+def _table(page: "Sequence[TraceSummary]") -> "Table":
     table = pictures.plain_table("said", "did", "cost", "when (UTC)")
     for did in page:
         said = did.said if len(did.said) <= _SAID else f"{did.said[: _SAID - 1]}…"
-        events = Text(" ").join(
-            pictures.event_text(event, count) for event, count in sorted(did.events.items()) if count
-        )
+        counted = (pictures.event_text(event, count) for event, count in sorted(did.events.items()) if count)
         when = Text(pictures.moment(did.created_at), style="dim", no_wrap=True)
-        what = Text.assemble(visible(said), "\n", (f"{did.id}  {visible(named(did.scope.named))}", "dim"))
-        table.add_row(what, events, _cost(did.model_calls, did.milliseconds), when)
+        cost = _cost(did.model_calls, did.milliseconds)
+        table.add_row(pictures.with_id(said, did), Text(" ").join(counted), cost, when)
     return table
 
 
@@ -98,16 +91,19 @@ def _cost(calls: int, milliseconds: float) -> Text:
     return Text(f"{asked}{milliseconds:.0f} ms", style="dim", no_wrap=True)
 
 
-def _picture(found: "Trace", *, marks: bool) -> "Iterator[RenderableType]":
-    yield Text.assemble((found.id, "bold"), (f"  {visible(named(found.scope.named))}", "dim"))
+def _picture(traces: "Sequence[Trace]", *, marks: bool) -> "RenderableType":
+    (found,) = traces
     usage = found.result.usage
     spent = _cost(usage.model_calls, sum(usage.milliseconds.values()))
-    yield Text.assemble((f"{pictures.moment(found.created_at)}  {visible(found.result.mode)}  ", "dim"), spent)
-    yield _part("said", [f"{turn.actor}: {turn.text}" for turn in found.turns])
-    yield _part("facts", [fact.text for fact in found.facts])
-    yield _part("compared with", [known["text"] for known in found.candidates.get("known", ())])
-    yield pictures.changes_table(found.result.results, marks=marks)
-    yield from map(_asked, found.calls)
+    return Group(
+        Text.assemble((found.id, "bold"), (f"  {visible(named(found.scope.named))}", "dim")),
+        Text.assemble((f"{pictures.moment(found.created_at)}  {visible(found.result.mode)}  ", "dim"), spent),
+        _part("said", [f"{turn.actor}: {turn.text}" for turn in found.turns]),
+        _part("facts", [fact.text for fact in found.facts]),
+        _part("compared with", [known["text"] for known in found.candidates.get("known", ())]),
+        pictures.changes_table(found.result.results, marks=marks),
+        *map(_asked, found.calls),
+    )
 
 
 def _part(name: str, lines: list[str]) -> Text:

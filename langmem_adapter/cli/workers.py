@@ -36,9 +36,9 @@ _SIGN_OF_LIFE: Final = 30  # seconds within which a worker must show one; it is 
 class ServedApp:
     """What is served, told in values that a process of its own can be given; called there, it makes the app.
 
-    Args:
+    Attributes:
         options: Of the command's `Invocation`.
-        graph: See `Invocation.memory`.
+        graph: As for `Invocation.memory`.
         how: Arguments of `create_app`.
     """
 
@@ -47,12 +47,7 @@ class ServedApp:
     how: Mapping[str, Any]
 
     def app(self, memory: "Memory", *, also: ExitStack | None = None) -> "FastAPI":
-        """The app of a memory.
-
-        Args:
-            memory: The memory.
-            also: What is closed when the app ends.
-        """
+        """The app of a memory; when it ends, it closes what *also* holds."""
         from langmem_adapter.server.app import create_app
 
         app = create_app(memory, **self.how)
@@ -73,24 +68,13 @@ class ServedApp:
 
 
 def serve_alone(app: "FastAPI", door: socket) -> None:
-    """Serve in this process until it is told to stop; what is under way is then done first.
-
-    Args:
-        app: What is served.
-        door: Where it listens.
-    """
+    """Serve in this process until it is told to stop; what is under way is then done first."""
     with suppress(KeyboardInterrupt):
         uvicorn.Server(_Config(app, **_RULES)).run(sockets=[door])
 
 
 def serve_together(served: ServedApp, door: socket, workers: int) -> None:
-    """The same in several processes; one that dies is replaced.
-
-    Args:
-        served: What is served.
-        door: Where they listen.
-        workers: How many they are.
-    """
+    """The same in several processes; one that dies is replaced."""
     with _counting_together():
         config = _Config(served, factory=True, workers=workers, timeout_worker_healthcheck=_SIGN_OF_LIFE, **_RULES)
         Multiprocess(config, sockets=[door]).run()
