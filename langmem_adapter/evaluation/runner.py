@@ -31,12 +31,7 @@ _NAMED: Final = 5  # absent memories in one message
 
 @dataclass(slots=True)
 class MemoryOrigin:
-    """Where a memory comes from.
-
-    Attributes:
-        turns: Ids of the turns that it stands for.
-        sessions: Numbers of their sessions.
-    """
+    """Where a memory comes from: ids of the turns that it stands for, and the numbers of their sessions."""
 
     turns: set[str] = field(default_factory=set)
     sessions: set[int] = field(default_factory=set)
@@ -70,7 +65,7 @@ def ingest(
     conversations: Sequence[Dialogue],
     *,
     infer: bool = False,
-    progress: Callable[[int], object] | None = None,
+    progress: Callable[[int], object] = lambda _: None,
 ) -> dict[str, MemoryOrigin]:
     """Put conversations into a memory, one add per session; the conversation is the user, the speakers are actors.
 
@@ -91,29 +86,23 @@ def ingest(
     sources: dict[str, MemoryOrigin] = defaultdict(MemoryOrigin)
     for conversation in conversations:
         for number, session in enumerate(conversation.sessions):
-            result = memory.add(
-                [_message(turn) for turn in session.turns],
-                user_id=conversation.id,
-                timestamp=session.time,
-                infer=infer,
-            )
+            said = [_message(turn) for turn in session.turns]
+            result = memory.add(said, user_id=conversation.id, timestamp=session.time, infer=infer)
             if infer:
                 _trace(memory, result.trace_id, (number, session), sources)
             else:
                 for change, turn in zip(result.results, session.turns, strict=True):
                     sources[str(change.id)] = MemoryOrigin({turn.id}, {number})
-            if progress is not None:
-                progress(len(session.turns))
+            progress(len(session.turns))
     return dict(sources)
 
 
 def _refuse_known(memory: Memory, conversations: Sequence[Dialogue]) -> None:
     known = {count.scope.user_id for count in memory.scopes()}
-    for conversation in conversations:
-        if conversation.id in known:
-            raise InvalidInputError(
-                f"{memory.location} has memories of {conversation.id} already; measure in a database of its own"
-            )
+    for talk in conversations:
+        if talk.id in known:
+            told = f"{memory.location} has memories of {talk.id} already"
+            raise InvalidInputError(f"{told}; measure in a database of its own")
 
 
 def _message(turn: Utterance) -> dict[str, str]:
@@ -164,7 +153,7 @@ def ask(
     *,
     sources: Mapping[str, MemoryOrigin] | None = None,
     cuts: Sequence[int] = (5, 10, 20),
-    progress: Callable[[int], object] | None = None,
+    progress: Callable[[int], object] = lambda _: None,
 ) -> list[QuestionResult]:
     """Search every question, once for each number of hits and once for `BUDGET` tokens.
 
@@ -180,8 +169,7 @@ def ask(
     answers = []
     for question in questions:
         answers.append(_answer(memory, question, sources, cuts))
-        if progress is not None:
-            progress(1)
+        progress(1)
     return answers
 
 
