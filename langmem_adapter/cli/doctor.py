@@ -161,9 +161,9 @@ def _ends(call: Invocation, begun: dict[str, Future[list[Check]]]) -> Iterator[C
             yield Check(name, "FAIL", told, "see whether its server is well", "unreachable")
 
 
-def _within(memory: "Memory", look: "Callable[[Memory], Check]") -> Iterator[Check]:
+def _within(memory: "Memory", look: "Callable[[Memory], Iterator[Check]]") -> Iterator[Check]:
     with memory:
-        yield look(memory)
+        yield from look(memory)
 
 
 def _failed(name: str, error: BaseException) -> Check:

@@ -51,15 +51,8 @@ class Check:
 
 
 def surroundings() -> Iterator[Check]:
-    """Python, the packages, and whether anything is sent away.
-
-    Example:
-        >>> [check.name for check in surroundings()]
-        ['python', 'packages', 'telemetry']
-    """
-    yield _python()
-    yield _packages()
-    yield _telemetry()
+    """Python, the packages, and whether anything is sent away."""
+    yield from (_python(), _packages(), _telemetry())
 
 
 def space(path: Path) -> Check:
@@ -74,21 +67,16 @@ def space(path: Path) -> Check:
 
 def file_of(path: Path) -> Check | None:
     """What hinders the use of a database's file, or that there is none yet; `None` where it can be opened."""
-    if not path.exists():
-        return _absent(path)
-    folder = path.absolute().parent
-    if os.access(path, os.W_OK) and os.access(folder, os.W_OK):
-        return None
-    fix = f"chmod u+w {shlex.quote(str(path))} {shlex.quote(str(folder))}"
-    return Check("database", "FAIL", f"{path} or its folder is read-only", fix, "unreachable")
-
-
-def _absent(path: Path) -> Check:
     folder = _folder_of(path)
-    if not os.access(folder, os.W_OK):
-        fix = f"chmod u+w {shlex.quote(str(folder))}"
-        return Check("database", "FAIL", f"cannot be made: {folder} is read-only", fix, "unreachable")
-    return Check("database", "OK", f"none at {path} yet; the first add makes it")
+    if path.exists():
+        if os.access(path, os.W_OK) and os.access(folder, os.W_OK):
+            return None
+        told, closed = f"{path} or its folder is read-only", [path, folder]
+    elif os.access(folder, os.W_OK):
+        return Check("database", "OK", f"none at {path} yet; the first add makes it")
+    else:
+        told, closed = f"cannot be made: {folder} is read-only", [folder]
+    return Check("database", "FAIL", told, f"chmod u+w {shlex.join(map(str, closed))}", "unreachable")
 
 
 def _folder_of(path: Path) -> Path:
