@@ -3,7 +3,7 @@
 import json
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -17,7 +17,7 @@ from langmem_adapter.arguments import parse_time
 from langmem_adapter.cli import pictures
 from langmem_adapter.cli.failures import CommandError, ExitCode, failure_of, known_errors
 from langmem_adapter.cli.inputs import STDIN, Item, items_of, joined, read_source
-from langmem_adapter.cli.options import GraphOption, Invocation, option
+from langmem_adapter.cli.options import GraphOption, Invocation, flags, option
 from langmem_adapter.cli.progress import Patience, Steps
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.records.plain import as_data
@@ -128,16 +128,13 @@ def add(
         if past and any(change.event in {"ADD", "UPDATE"} for _, change in outcome.changes):
             outcome.notes[_PAST] += 1
         told = {**given, "metadata": metadata, "no_infer": no_infer, "graph": graph, "no_graph": graph is False}
-        rest = _rest(outcome, file, _command({**call.options, **told}))
+        again = shlex.join(["langmem-adapter", "add", *map(cleaned, flags({**call.options, **told}))])
+        rest = _rest(outcome, file, again)
         _report(call, outcome, total=sum(item.size for item in items), rest=rest)
 
 
 def json_object(text: str | None) -> dict[str, Any] | None:
-    """The object that an option's JSON text holds; `None` stays `None`.
-
-    Raises:
-        InvalidInputError: It is no JSON, or no object.
-    """
+    """The object that the JSON of --metadata holds; an `InvalidInputError` where it is none."""
     if text is None:
         return None
     try:
@@ -266,15 +263,6 @@ def _rest(outcome: _Outcome, file: Path | None, again: str) -> str:
     if first is None or first.unit != "line" or file is None or str(file) == STDIN:
         return ""
     return f": tail -n +{first.first} {shlex.quote(str(file))} | {again}"
-
-
-def _command(options: Mapping[str, Any]) -> str:
-    """This command with its options, but for what it reads."""
-    words = ["langmem-adapter", "add"]
-    for name, value in options.items():
-        flag = f"--{name.removeprefix('as_').replace('_', '-')}"
-        words += [flag] if value is True else [flag, cleaned(value)] if value else []
-    return shlex.join(words)
 
 
 def _tell(call: Invocation, outcome: _Outcome, total: int) -> None:

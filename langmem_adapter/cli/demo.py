@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from langmem_adapter.cli import pictures
-from langmem_adapter.cli.options import Invocation
+from langmem_adapter.cli.options import Invocation, flags
 from langmem_adapter.cli.output import visible
 from langmem_adapter.records.graph import SELF
 from langmem_adapter.records.plain import as_data
@@ -199,10 +199,8 @@ def _next_steps(location: str, whose: Mapping[str, str], life: list[dict[str, An
     if user is not None:
         yield f"export LANGMEM_ADAPTER_USER={shlex.quote(user)}"
     others = {name.removesuffix("_id"): value for name, value in whose.items() if name != "user_id"}
-    flags = "".join(f" --{name} {shlex.quote(value)}" for name, value in others.items())
-    yield f"langmem-adapter list{flags}"
-    yield f'langmem-adapter add "I work at a bakery" --graph{flags}'
-    yield f"langmem-adapter search where does she work --explain{flags}"
-    yield f"langmem-adapter graph{flags}"
+    given = shlex.join(flags(others))
+    for words in ("list", 'add "I work at a bakery" --graph', "search where does she work --explain", "graph"):
+        yield f"langmem-adapter {words} {given}".rstrip()
     if life:
         yield f"langmem-adapter history {life[0]['memory_id'][:8]}"

@@ -72,18 +72,20 @@ def conversations(
     $ langmem-adapter eval conversations locomo10.json --against hash.json
     $ langmem-adapter eval conversations beam.json --user-turns --limit 1
     """
-    from langmem_adapter.evaluation import runner
     from langmem_adapter.evaluation.conversations import read_conversations
+    from langmem_adapter.evaluation.runner import ingest
+    from langmem_adapter.evaluation.silence import silence
 
-    cuts, before = _numbers(k, "-k", most=_MOST), _earlier(against)
+    cuts, before = _numbers(k), _earlier(against)
     talks = read_conversations(file, roles=("user",) if user_turns else ("user", "assistant"))[:limit]
     asked = _wanted([question for talk in talks for question in talk.questions], categories, file)
     turns = sum(talk.turns for talk in talks)
     with _bench(call) as memory:
         with Steps(call.output, turns, what="turns") as steps:
-            sources = runner.ingest(memory, talks, infer=infer, progress=steps.advance)
+            sources = ingest(memory, talks, infer=infer, progress=steps.advance)
         answers = _ask(call, memory, asked, cuts, sources)
-        silences = _foreign(call, memory, talks, answers, others)
+        with Steps(call.output, what="foreign questions") as steps:
+            silences = silence(memory, talks, answers, others=others, progress=steps.show)
         how = "facts extracted" if infer else "turns kept word for word"
         extra = {"turns": turns, "infer": infer, **_left_out(call, talks)}
         title, whose = f"{file.name}, {how}", "conversation"
@@ -113,7 +115,7 @@ def questions(
     from langmem_adapter.evaluation.questions import read_questions
     from langmem_adapter.evaluation.runner import check
 
-    cuts, before = _numbers(k, "-k", most=_MOST), _earlier(against)
+    cuts, before = _numbers(k), _earlier(against)
     asked = read_questions(file, call.scope)
     with call.memory() as memory:
         _refuse_nobody(memory, asked)
@@ -125,10 +127,10 @@ def questions(
 # ── before ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _numbers(text: str, option: str, *, most: int) -> list[int]:
+def _numbers(text: str) -> list[int]:
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() and 1 <= int(part) <= most for part in parts):
-        raise InvalidInputError(f"{option} takes numbers from 1 to {most:,} with commas between them, not {text!r}")
+    if not all(part.isdecimal() and 1 <= int(part) <= _MOST for part in parts):
+        raise InvalidInputError(f"-k takes numbers from 1 to {_MOST:,} with commas between them, not {text!r}")
     return sorted({int(part) for part in parts})
 
 
@@ -186,15 +188,6 @@ def _ask(
         return ask(memory, asked, sources=sources, cuts=cuts, progress=steps.advance)
 
 
-def _foreign(
-    call: Invocation, memory: "Memory", talks: "Sequence[Dialogue]", answers: "Sequence[QuestionResult]", others: int
-) -> "list[Silence]":
-    from langmem_adapter.evaluation.silence import silence
-
-    with Steps(call.output, what="foreign questions") as steps:
-        return silence(memory, talks, answers, others=others, progress=steps.show)
-
-
 # ── what it gave ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -241,18 +234,21 @@ def _notes(
 
 
 def _picture(rows: "Sequence[Scores]", *, title: str) -> "Table":
-    from langmem_adapter.evaluation.questions import OVERALL
-
     shown = [metric for metric in rows[0].means if metric in _SHORT or metric.removeprefix("recall@").isdecimal()]
-    table = plain_table("questions", "n", *(_SHORT.get(metric, metric.replace("recall", "r")) for metric in shown))
+    columns = ["questions", "n", *(_SHORT.get(metric, metric.replace("recall", "r")) for metric in shown)]
+    table = plain_table(columns, (_cells(scores, shown) for scores in rows))
     table.title = Text(visible(title))
     table.expand = False
-    for scores in rows:
-        style = "bold" if scores.category == OVERALL else "dim" if scores.apart else ""
-        name = f"({scores.category})" if scores.apart else scores.category
-        cells = (name, f"{scores.questions:,}", *(f"{scores[metric]:.3f}" for metric in shown))
-        table.add_row(*(Text(visible(cell), style=style) for cell in cells))
     return table
+
+
+def _cells(scores: "Scores", shown: "Sequence[str]") -> list[Text]:
+    from langmem_adapter.evaluation.questions import OVERALL
+
+    style = "bold" if scores.category == OVERALL else "dim" if scores.apart else ""
+    name = f"({scores.category})" if scores.apart else scores.category
+    cells = (name, f"{scores.questions:,}", *(f"{scores[metric]:.3f}" for metric in shown))
+    return [Text(visible(cell), style=style) for cell in cells]
 
 
 def _left_out(call: Invocation, talks: "Sequence[Dialogue]") -> dict[str, list[str]]:

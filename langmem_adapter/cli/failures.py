@@ -8,23 +8,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
+from langmem_adapter import errors
 from langmem_adapter.addresses import cleaned
-from langmem_adapter.errors import (
-    ConflictError,
-    EmbeddingMismatchError,
-    EntityNotFoundError,
-    FilterError,
-    GraphServerError,
-    InvalidInputError,
-    LangmemAdapterError,
-    MemoryNotFoundError,
-    MissingDependencyError,
-    ModelReplyError,
-    ModelTimeoutError,
-    RelationNotFoundError,
-    ScopeError,
-    StorageError,
-)
 
 __all__ = ["DOCTOR", "CommandError", "ExitCode", "failure_of", "known_errors"]
 
@@ -42,15 +27,8 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
-class CommandError(LangmemAdapterError):
-    """Why a command cannot go on, ready to be shown.
-
-    Attributes:
-        message: What is wrong.
-        hint: What to do, often a command to type.
-        code: A short name for programs.
-        exit_code: How the command ends.
-    """
+class CommandError(errors.LangmemAdapterError):
+    """Why a command cannot go on: a message, a hint to do something about it, a short code for programs, and an exit code."""
 
     def __init__(
         self, message: str, hint: str = "", *, code: str = "usage", exit_code: ExitCode = ExitCode.USAGE
@@ -83,30 +61,27 @@ _HINTS: Final = {
     403: _KEY,
     404: "see whether the name of the model is right, and LANGMEM_ADAPTER_BASE_URL",
 }
+_SCOPE: Final = "name the user with -u NAME (or --agent, --run), or once for all: export LANGMEM_ADAPTER_USER=NAME"
+_SLOW: Final = "is the server well? for a slow model: export LANGMEM_ADAPTER_MODEL_TIMEOUT=300"
 _KINDS: Final[tuple[tuple[type[BaseException], str, ExitCode, str], ...]] = (
+    (errors.ScopeError, "scope", ExitCode.USAGE, _SCOPE),
+    (errors.FilterError, "filter", ExitCode.USAGE, ""),
+    (errors.InvalidInputError, "invalid_input", ExitCode.USAGE, ""),
+    (errors.MemoryNotFoundError, "not_found", ExitCode.NOTHING_FOUND, "langmem-adapter list -u NAME shows the ids"),
+    (errors.RelationNotFoundError, "not_found", ExitCode.NOTHING_FOUND, "langmem-adapter graph -u NAME shows the ids"),
     (
-        ScopeError,
-        "scope",
-        ExitCode.USAGE,
-        "name the user with -u NAME (or --agent, --run), or once for all: export LANGMEM_ADAPTER_USER=NAME",
+        errors.EntityNotFoundError,
+        "not_found",
+        ExitCode.NOTHING_FOUND,
+        "langmem-adapter graph entities -u NAME lists them",
     ),
-    (FilterError, "filter", ExitCode.USAGE, ""),
-    (InvalidInputError, "invalid_input", ExitCode.USAGE, ""),
-    (MemoryNotFoundError, "not_found", ExitCode.NOTHING_FOUND, "langmem-adapter list -u NAME shows the ids"),
-    (RelationNotFoundError, "not_found", ExitCode.NOTHING_FOUND, "langmem-adapter graph -u NAME shows the ids"),
-    (EntityNotFoundError, "not_found", ExitCode.NOTHING_FOUND, "langmem-adapter graph entities -u NAME lists them"),
-    (MissingDependencyError, "missing_dependency", ExitCode.CONFIGURATION, ""),
-    (EmbeddingMismatchError, "embedding_mismatch", ExitCode.CONFIGURATION, DOCTOR),
-    (ModelReplyError, "model_reply", ExitCode.UNREACHABLE, "try again, or another --model"),
-    (
-        ModelTimeoutError,
-        "model_unreachable",
-        ExitCode.UNREACHABLE,
-        "is the server well? for a slow model: export LANGMEM_ADAPTER_MODEL_TIMEOUT=300",
-    ),
-    (ConflictError, "conflict", ExitCode.UNREACHABLE, "try again"),
-    (GraphServerError, "graph_server", ExitCode.UNREACHABLE, ""),
-    (StorageError, "storage", ExitCode.UNREACHABLE, DOCTOR),
+    (errors.MissingDependencyError, "missing_dependency", ExitCode.CONFIGURATION, ""),
+    (errors.EmbeddingMismatchError, "embedding_mismatch", ExitCode.CONFIGURATION, DOCTOR),
+    (errors.ModelReplyError, "model_reply", ExitCode.UNREACHABLE, "try again, or another --model"),
+    (errors.ModelTimeoutError, "model_unreachable", ExitCode.UNREACHABLE, _SLOW),
+    (errors.ConflictError, "conflict", ExitCode.UNREACHABLE, "try again"),
+    (errors.GraphServerError, "graph_server", ExitCode.UNREACHABLE, ""),
+    (errors.StorageError, "storage", ExitCode.UNREACHABLE, DOCTOR),
 )
 _LISTING: Final = {"trace": "langmem-adapter trace -u NAME shows the ids"}
 """The hint where something else than a memory is not found."""

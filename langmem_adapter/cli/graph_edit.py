@@ -7,7 +7,7 @@ import typer
 
 from langmem_adapter.cli import pictures
 from langmem_adapter.cli.failures import ExitCode
-from langmem_adapter.cli.options import Invocation, Limit, named, option
+from langmem_adapter.cli.options import Invocation, Limit, flags, named, option
 from langmem_adapter.cli.output import counted
 from langmem_adapter.cli.progress import Steps
 from langmem_adapter.records.plain import as_data
@@ -162,12 +162,9 @@ def suggest(call: Invocation, limit: Limit = 20) -> None:
 
 
 def _command(each: "MergeSuggestion", call: Invocation) -> str:
-    flags = {"user_id": "-u", "agent_id": "--agent", "run_id": "--run"}
-    whose = [word for field, value in call.scope.items() if value is not None for word in (flags[field], value)]
-    given = call.options["database"]
-    where = [] if given is None else ["-d", str(given)]
+    given = flags({name: call.options[name] for name in ("database", "user", "agent", "run")})
     # "--": a name may begin with a dash
-    return shlex.join(["langmem-adapter", "graph", "merge", *where, *whose, "--", each.source, each.into])
+    return shlex.join(["langmem-adapter", "graph", "merge", *given, "--", each.source, each.into])
 
 
 def _show(call: Invocation, change: "RelationChange") -> None:

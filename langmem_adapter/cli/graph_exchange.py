@@ -14,11 +14,10 @@ import typer
 
 from langmem_adapter.addresses import shown
 from langmem_adapter.cli.failures import CommandError, ExitCode
-from langmem_adapter.cli.inputs import STDIN
+from langmem_adapter.cli.inputs import STDIN, of_file
 from langmem_adapter.cli.options import AsOf, Invocation, KnownAt, named, option
 from langmem_adapter.cli.output import counted
 from langmem_adapter.cli.progress import Steps
-from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.plain import as_data
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ def export(
     $ langmem-adapter graph export -o - --format jsonl -u alice | gzip > graph.jsonl.gz
     """
     target: Any = sys.stdout.buffer if file == STDIN else file
-    with call.memory() as memory, _of_file(file, "write"):
+    with call.memory() as memory, of_file(file, "write"):
         whose = call.whose(memory.scopes)
         done = memory.graph.export(target, format=format, as_of=as_of, known_at=known_at, history=history, **whose)
     told = f"{counted(done.entities, 'entity')}, {counted(done.relations, 'relation')}"
@@ -109,7 +108,7 @@ def import_(
     $ NEO4J_PASSWORD=... langmem-adapter graph import bolt://localhost:7687
     """
     how: dict[str, Any] = {"refused": partial(_tell, call), "progress": partial(_count, call), **call.scope}
-    with call.memory(create=True) as memory, _of_file(source, "read"):
+    with call.memory(create=True) as memory, of_file(source, "read"):
         if _is_server(source):
             from langmem_adapter.adapters.mem0.graph_import import import_graph
 
@@ -155,16 +154,6 @@ def _tell(call: Invocation, each: "RefusedRow") -> None:
 def _count(call: Invocation, read: int) -> None:
     if read % _EVERY == 0:
         call.output.aside(f"{read:,} read")
-
-
-@contextmanager
-def _of_file(name: str, what: str) -> Iterator[None]:
-    try:
-        yield
-    except BrokenPipeError:  # whoever reads has seen enough
-        raise
-    except OSError as error:
-        raise InvalidInputError(f"cannot {what} {name}: {error.strerror}") from None
 
 
 # ── graph servers ─────────────────────────────────────────────────────────────────────────────────────────────────────

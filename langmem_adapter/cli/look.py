@@ -1,7 +1,7 @@
-"""Commands that look: `search`, `list`, `show`, `history`."""
+"""Commands that look: `search`, `list`, `show`, `history`; and `prompts`, at the instructions that a chat model gets."""
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
@@ -25,7 +25,7 @@ from langmem_adapter.records.scope import SCOPE_FIELDS
 if TYPE_CHECKING:
     from langmem_adapter.records.results import Hit
 
-__all__ = ["history", "list_", "search", "show"]
+__all__ = ["history", "list_", "prompts", "search", "show"]
 
 _SHOWN: Final = (
     *("id", "updated_at", "text", *SCOPE_FIELDS),
@@ -153,6 +153,31 @@ def history(call: Invocation, id: IdArgument) -> None:  # noqa: A002 - the same
         revisions = memories.revisions(connection, memory_id, call.within)
         columns = ("revision", "event", "created_at", "old_text", "new_text", "reason", "valid_from", "valid_to")
         call.output.show(revisions, columns=columns, picture=partial(pictures.life, marks=call.output.marks))
+
+
+def prompts(
+    call: Invocation,
+    task: Annotated[
+        Literal["user", "assistant", "graph", "kept", "decide", "record", "summary", "title", "related", "rewrite"],
+        typer.Argument(help="What the model is asked for."),
+    ] = "user",
+) -> None:
+    """Show the instructions that a chat model gets, as a beginning for your own.
+
+    user and assistant: to find facts about one of them. graph: added to that
+    where relations are wanted, too. kept: instead of these, to find relations in
+    memories. decide: to compare facts with memories. record: to write down the
+    steps of an agent. summary, title: to sum up a conversation. related: whether
+    two texts belong together. rewrite: to complete a sentence from its context. The data follows in a message of its own; where
+    it ends and what form the reply has is said there.
+
+    [bold]Examples[/bold]
+    $ langmem-adapter prompts
+    $ langmem-adapter prompts decide > decide.md
+    """
+    from langmem_adapter.reasoning.prompts import instructions
+
+    call.output.write(instructions(task), task=task)
 
 
 def _reading_past(as_of: str | None, known_at: str | None) -> Any:

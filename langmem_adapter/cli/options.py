@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Final, ParamSpec
 import typer
 
 from langmem_adapter.arguments import memory_id_of
-from langmem_adapter.cli.failures import CommandError, ExitCode
+from langmem_adapter.cli.failures import CommandError, ExitCode, failure_of, known_errors
 from langmem_adapter.cli.output import Output
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
 from langmem_adapter.forks import cached_property
@@ -41,9 +41,11 @@ __all__ = [
     "ModelOption",
     "TrustOption",
     "command",
+    "flags",
     "known_scopes",
     "named",
     "option",
+    "path_of_command",
 ]
 
 P = ParamSpec("P")
@@ -108,11 +110,7 @@ class Invocation:
 
     @cached_property
     def settings(self) -> Settings:
-        """Environment and configuration files, read once.
-
-        Raises:
-            CommandError: They do not fit.
-        """
+        """Environment and configuration files, read once; a `CommandError` where they do not fit."""
         from langmem_adapter.settings import Settings
 
         with _configured():
@@ -127,22 +125,14 @@ class Invocation:
 
     @property
     def path(self) -> Path | None:
-        """The SQLite file that is meant; `None` in memory and on a server.
-
-        Raises:
-            CommandError: What is meant is no database, or the settings do not fit.
-        """
+        """The SQLite file that is meant, `None` in memory and on a server; a `CommandError` where it is no database."""
         from langmem_adapter.storage.urls import path_of, url_of
 
         with _configured():
             return path_of(url_of(self.chosen))
 
     def refuse_absent(self) -> None:
-        """Raise where there is no database: a mistyped path holds nothing.
-
-        Raises:
-            CommandError: There is none.
-        """
+        """Raise a `CommandError` where there is no database: a mistyped path holds nothing."""
         from langmem_adapter.storage.sqlite import identity
 
         if self.path is not None and identity(self.path) is None:
@@ -155,11 +145,11 @@ class Invocation:
 
     @contextmanager
     def memory(self, *, create: bool = False, quiet: bool = False, graph: bool | None = None) -> Iterator[Memory]:
-        """The opened memory; says on stderr who decides and where the data lie, unless *quiet*.
+        """The opened memory; says on stderr who decides and where the data lie.
 
         Args:
             create: Make the database where there is none; else that is an error, since a mistyped path holds nothing.
-            quiet: The command tells it itself.
+            quiet: Say nothing; the command does it itself.
             graph: Whether facts say their relations, and these lead searches; `None` takes the setting.
 
         Raises:
@@ -181,11 +171,7 @@ class Invocation:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A read transaction, for what is asked of the database alone: no model, no vectors, nothing of them is imported.
-
-        Raises:
-            CommandError: The settings do not fit, the driver is missing, or there is no database.
-        """
+        """A read transaction, for what is asked of the database alone: no model, no vectors, nothing of them is imported."""
         with self.database() as database, database.read() as connection:
             yield connection
 
@@ -194,7 +180,7 @@ class Invocation:
         """The database alone, for what needs no model and no vectors; *create* makes it where there is none.
 
         Raises:
-            CommandError: As `reading`.
+            CommandError: The settings do not fit, the driver is missing, or there is no database.
         """
         from langmem_adapter.storage.database import Database
         from langmem_adapter.storage.migrations.runner import migrate
@@ -238,12 +224,7 @@ class Invocation:
             return self.whole_id(connection, ids, given)
 
     def confirm(self, verb: str, what: str, *, ending: str = "") -> None:
-        """Ask before something is done that cannot be undone.
-
-        Raises:
-            CommandError: Nobody can be asked.
-            Exit: The answer was no.
-        """
+        """Ask before something is done that cannot be undone; a no ends the command, and so does nobody to be asked."""
         if self.output.as_json or not (self.output.on_terminal and self.output.err.is_terminal):
             told = f"this would {verb} {what}{ending.removeprefix(',')}"
             raise CommandError(told, "add --yes where nobody can be asked", code="confirmation_needed")
@@ -251,22 +232,14 @@ class Invocation:
             raise typer.Exit(ExitCode.OK)
 
     def whose(self, scopes: Callable[[], Sequence[ScopeCount]]) -> dict[str, Any]:
-        """The scope, as keyword arguments.
-
-        Raises:
-            CommandError: None was given; the hint names those that exist.
-        """
+        """The scope, as keyword arguments; where none was given, a `CommandError` names those that exist."""
         if self.scope:
             return self.scope
         hint = known_scopes(scopes()) or "export LANGMEM_ADAPTER_USER=NAME sets the user once for all"
         raise CommandError("whose memory? give -u/--user, --agent or --run", hint, code="scope")
 
     def scope_in(self, connection: Connection) -> Scope:
-        """The same as a `Scope`, of a database alone.
-
-        Raises:
-            CommandError: As `whose`.
-        """
+        """The same as a `Scope`, of a database alone."""
         from langmem_adapter.storage import scopes
 
         return Scope(**self.whose(partial(scopes.counts, connection)))
@@ -301,6 +274,15 @@ def named(scope: Mapping[str, str]) -> str:
     return " ".join(f"{name.removesuffix('_id')}={value}" for name, value in scope.items())
 
 
+def flags(options: Mapping[str, Any]) -> list[str]:
+    """Options as they are typed, those that were given."""
+    words = []
+    for name, value in options.items():
+        flag = f"--{name.removeprefix('as_').replace('_', '-')}"
+        words += [flag] if value is True else [flag, str(value)] if value else []
+    return words
+
+
 def command(function: Callable[Concatenate[Invocation, P], None], *, scoped: bool = True) -> Callable[..., None]:
     """Give a command the shared options; a *scoped* one is about somebody's memory, and can be told whose."""
     given = {name: option for name, option in _SHARED.items() if scoped or name not in _SCOPE}
@@ -317,12 +299,9 @@ def command(function: Callable[Concatenate[Invocation, P], None], *, scoped: boo
         options = {name: values.pop(name) for name in given}
         before = ctx.find_root().params
         chosen = {name: before.get(name) if value in (None, False) else value for name, value in options.items()}
-        call = Invocation(_path(ctx), chosen | {"as_json": bool(chosen["as_json"])})
-        try:
-            with _warnings_told(call.output):
-                function(call, **values)  # type: ignore[call-arg]
-        except KeyboardInterrupt:
-            raise CommandError("interrupted", code="interrupted", exit_code=ExitCode.INTERRUPTED) from None
+        call = Invocation(path_of_command(ctx), chosen | {"as_json": bool(chosen["as_json"])})
+        with _failures_told(call.output), _warnings_told(call.output):
+            function(call, **values)  # type: ignore[call-arg]
 
     keyword = [part.replace(kind=inspect.Parameter.KEYWORD_ONLY) for part in own]
     parameters = [context, *keyword, *shared]
@@ -339,6 +318,21 @@ def _warnings_told(output: Output) -> Iterator[None]:
         yield
 
 
-def _path(ctx: typer.Context) -> str:
-    own = str(ctx.info_name)
-    return own if ctx.parent is None or ctx.parent.parent is None else f"{ctx.parent.info_name} {own}"
+@contextmanager
+def _failures_told(output: Output) -> Iterator[None]:
+    """The one place where errors become exit codes."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        failure = CommandError("interrupted", code="interrupted", exit_code=ExitCode.INTERRUPTED)
+    except known_errors() as error:
+        failure = failure_of(error)
+    else:
+        return
+    output.fail(failure)
+    raise typer.Exit(failure.exit_code)
+
+
+def path_of_command(ctx: typer.Context) -> str:
+    """The name of a command, behind that of its group; empty for the program itself."""
+    return " ".join(str(each.info_name) for each in (ctx.parent, ctx) if each is not None and each.parent is not None)

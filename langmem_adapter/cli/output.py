@@ -119,33 +119,18 @@ class Output:
 
 
 def counted(number: int, what: str) -> str:
-    """So many of something, in the singular where it is one.
-
-    Example:
-        >>> print(counted(1, "entity"), counted(2000, "entity"), counted(0, "relation"))
-        1 entity 2,000 entities 0 relations
-    """
+    """So many of something: "1 entity", "2,000 entities"."""
     many = f"{what.removesuffix('y')}ies" if what.endswith("y") else f"{what}s"
     return f"{number:,} {what if number == 1 else many}"
 
 
 def visible(text: str) -> str:
-    r"""A text with its control and direction characters written out, so that it cannot steer a terminal.
-
-    Example:
-        >>> print(visible("\x1b[31mred"))
-        \x1b[31mred
-    """
+    """A text with its control and direction characters written out, so that it cannot steer a terminal."""
     return _HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def one_line(value: object) -> str:
-    r"""A value as one field of a tab-separated line: backslash, tab and line end are escaped, nothing becomes empty.
-
-    Example:
-        >>> print(one_line("two\nlines"), one_line(None) == "")
-        two\nlines True
-    """
+    """A value as one field of a tab-separated line: backslash, tab and line end are escaped, nothing becomes empty."""
     if value is None:
         return ""
     plain = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

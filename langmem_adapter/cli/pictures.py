@@ -42,7 +42,6 @@ __all__ = [
     "neighbours_table",
     "plain_table",
     "relation_changes_table",
-    "relation_lines",
     "relations_table",
     "suggestions_table",
     "with_id",
@@ -61,19 +60,20 @@ _RELATIONS: Final = {
     "UPDATE": ("~", "bold yellow", "other dates"),
     "END": ("-", "bold red", "ended"),
     "DELETE": ("-", "bold red", "withdrawn"),
+    "NONE": ("=", "bold blue", "known already"),
 }
 _MARKED: Final = {"same": ("", "", ""), "gone": ("[-", "-]", "red strike"), "came": ("{+", "+}", "green underline")}
-_WIDE: Final = frozenset(
-    {"memory", "said", "relation", "relations", "also called", "why"}
-)  # columns that share what is left
+_WIDE: Final = ("memory", "said", "relation", "relations", "also called", "why")  # columns that share what is left
 _ROOM: Final = 72  # where an id, and a user's that is as long, fit in a line beside the other columns
 
 
-def plain_table(*columns: str) -> Table:
-    """An empty table in the style of this command."""
+def plain_table(columns: Iterable[str], rows: Iterable[Iterable[RenderableType]]) -> Table:
+    """A table in the style of this command."""
     table = _Stacking(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, expand=True)
     for column in columns:
         table.add_column(column, overflow="fold", ratio=1 if column in _WIDE else None)
+    for row in rows:
+        table.add_row(*row)
     return table
 
 
@@ -106,22 +106,21 @@ def moment(when: datetime | None) -> str:
 
 def items_table(items: Iterable[MemoryItem]) -> Table:
     """Memories, each with its id below, ready to be copied."""
-    table = plain_table("memory", "updated (UTC)")
-    for item in items:
-        table.add_row(with_id(item.text, item), _dim(moment(item.updated_at)))
-    return table
+    rows = ((with_id(item.text, item), _dim(moment(item.updated_at))) for item in items)
+    return plain_table(("memory", "updated (UTC)"), rows)
 
 
 def hits_table(hits: Iterable[Hit]) -> Table:
     """Search results, best first, with the parts of the score where they were asked for."""
-    table = plain_table("score", "relevance", "memory", "updated (UTC)")
-    for hit in hits:
-        told = with_id(hit.item.text if hit.passage is None else hit.passage, hit.item)
-        if hit.explanation is not None:
-            told.append(f"\n{_reasons(hit.explanation)}", style="dim italic")
-        numbers = (Text(f"{number:.2f}", style="cyan") for number in (hit.score, hit.relevance))
-        table.add_row(*numbers, told, _dim(moment(hit.item.updated_at)))
-    return table
+    return plain_table(("score", "relevance", "memory", "updated (UTC)"), map(_hit, hits))
+
+
+def _hit(hit: Hit) -> tuple[Text, ...]:
+    told = with_id(hit.item.text if hit.passage is None else hit.passage, hit.item)
+    if hit.explanation is not None:
+        told.append(f"\n{_reasons(hit.explanation)}", style="dim italic")
+    score, relevance = (Text(f"{number:.2f}", style="cyan") for number in (hit.score, hit.relevance))
+    return score, relevance, told, _dim(moment(hit.item.updated_at))
 
 
 def _reasons(why: Explanation) -> str:
@@ -133,11 +132,17 @@ def _reasons(why: Explanation) -> str:
 
 def changes_table(changes: Iterable[Change], *, marks: bool) -> Table:
     """What an add did, with the reasons."""
-    table = plain_table("event", "memory", "why")
-    for change in changes:
-        told = Text("\n").join([changed(change, marks=marks), *relation_lines(change.relations)])
-        table.add_row(event_text(change.event), told, Text(visible(change.reason), style="dim"))
-    return table
+    rows = (
+        (event_text(change.event), _became(change, marks=marks), Text(visible(change.reason), style="dim"))
+        for change in changes
+    )
+    return plain_table(("event", "memory", "why"), rows)
+
+
+def _became(change: Change, *, marks: bool) -> Text:
+    """A change, with what became of relations; those that were only said again are left out."""
+    related = (_relation_line(each) for each in change.relations if each.event != "NONE")
+    return Text("\n").join([changed(change, marks=marks), *related])
 
 
 def changed(change: Change, *, marks: bool) -> Text:
@@ -147,11 +152,6 @@ def changed(change: Change, *, marks: bool) -> Text:
     style = {"DELETE": "red", "NONE": "dim"}.get(change.event, "")
     until = "" if change.valid_to is None else f" (held until {moment(change.valid_to)})"
     return Text(visible(change.text), style=style).append(until, style="dim")
-
-
-def relation_lines(changes: Iterable[RelationChange]) -> list[Text]:
-    """What became of relations, a line each; those that were only said again are left out."""
-    return [_relation_line(change) for change in changes if change.event != "NONE"]
 
 
 def _relation_line(change: RelationChange) -> Text:
@@ -240,49 +240,51 @@ def with_id(text: str, record: MemoryItem | TraceSummary) -> Text:
 
 def relations_table(relations: Iterable[Relation], *, history: bool = False) -> Table:
     """Relations with their ids and times; with *history* also since when and until when each was believed."""
-    table = plain_table("relation", "holds (UTC)")
-    for relation in relations:
-        told = Text.assemble(edge(relation), "\n", (f"{relation.id}  {_said(relation)}", "dim"))
-        if history:
-            told.append(f"\nbelieved {_believed(relation)}", style="dim italic")
-        table.add_row(told, Text(held(relation), style="" if relation.valid_to is None else "dim", no_wrap=True))
-    return table
+    rows = (
+        (_relation(each, history=history), Text(held(each), style="" if each.valid_to is None else "dim", no_wrap=True))
+        for each in relations
+    )
+    return plain_table(("relation", "holds (UTC)"), rows)
+
+
+def _relation(relation: Relation, *, history: bool) -> Text:
+    number = len(relation.memory_ids)  # none: by hand, or what they say has changed since it held
+    said = counted(number, "memory") if number else ""
+    told = Text.assemble(edge(relation), "\n", (f"{relation.id}  {said}", "dim"))
+    if history:
+        until = "" if relation.retired_at is None else f", until {moment(relation.retired_at)}"
+        told.append(f"\nbelieved since {moment(relation.recorded_at)}{until}", style="dim italic")
+    return told
 
 
 def neighbours_table(neighbours: Iterable[Neighbour]) -> Table:
     """Neighbours, nearest first, each with the relations that lead to it."""
-    table = plain_table("hops", "entity", "relations")
-    for each in neighbours:
-        table.add_row(str(each.hops), _called(each.entity), Text("\n").join(map(edge, each.relations)))
-    return table
+    rows = ((str(each.hops), _called(each.entity), Text("\n").join(map(edge, each.relations))) for each in neighbours)
+    return plain_table(("hops", "entity", "relations"), rows)
 
 
 def entities_table(entities: Iterable[Entity]) -> Table:
     """Entities, each with what else it is called and how often it is mentioned."""
-    table = plain_table("entity", "also called", "mentions")
-    for entity in entities:
-        others = Text(visible(", ".join(entity.aliases)))
-        table.add_row(_called(entity), others, Text(str(entity.mentions), justify="right"))
-    return table
+    rows = (
+        (_called(each), Text(visible(", ".join(each.aliases))), Text(str(each.mentions), justify="right"))
+        for each in entities
+    )
+    return plain_table(("entity", "also called", "mentions"), rows)
 
 
 def suggestions_table(found: Iterable[MergeSuggestion]) -> Table:
     """Pairs of entities that may be one, with what they have in common."""
-    table = plain_table("name", "may be", "why")
-    for each in found:
-        table.add_row(*(Text(visible(text)) for text in (each.source, each.into, each.why)))
-    return table
+    rows = ([Text(visible(text)) for text in (each.source, each.into, each.why)] for each in found)
+    return plain_table(("name", "may be", "why"), rows)
 
 
 def relation_changes_table(changes: Iterable[RelationChange]) -> Table:
     """What became of relations."""
-    table = plain_table("relation", "holds (UTC)")
-    for change in changes:
-        known = Text.assemble(("  = ", "bold blue"), edge(change.relation), (" (known already)", "dim"))
-        line = known if change.event == "NONE" else _relation_line(change)
-        told = Text.assemble(line, "\n", (change.relation.id, "dim"))
-        table.add_row(told, Text(held(change.relation), no_wrap=True))
-    return table
+    rows = (
+        (Text.assemble(_relation_line(each), "\n", (each.relation.id, "dim")), Text(held(each.relation), no_wrap=True))
+        for each in changes
+    )
+    return plain_table(("relation", "holds (UTC)"), rows)
 
 
 def held(relation: Relation) -> str:
@@ -290,16 +292,6 @@ def held(relation: Relation) -> str:
     ends = (("since", relation.valid_from), ("until", relation.valid_to))
     told = (f"{word} {moment(when).removesuffix(' 00:00')}" for word, when in ends if when is not None)
     return "\n".join(told) or "always"
-
-
-def _believed(relation: Relation) -> str:
-    since = f"since {moment(relation.recorded_at)}"
-    return since if relation.retired_at is None else f"{since}, until {moment(relation.retired_at)}"
-
-
-def _said(relation: Relation) -> str:
-    number = len(relation.memory_ids)  # none: by hand, or what they say has changed since it held
-    return counted(number, "memory") if number else ""
 
 
 def _called(entity: Entity) -> Text:

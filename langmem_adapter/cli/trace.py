@@ -76,14 +76,14 @@ def _row(found: "Trace") -> dict[str, Any]:
 
 
 def _table(page: "Sequence[TraceSummary]") -> "Table":
-    table = pictures.plain_table("said", "did", "cost", "when (UTC)")
-    for did in page:
-        said = did.said if len(did.said) <= _SAID else f"{did.said[: _SAID - 1]}…"
-        counted = (pictures.event_text(event, count) for event, count in sorted(did.events.items()) if count)
-        when = Text(pictures.moment(did.created_at), style="dim", no_wrap=True)
-        cost = _cost(did.model_calls, did.milliseconds)
-        table.add_row(pictures.with_id(said, did), Text(" ").join(counted), cost, when)
-    return table
+    return pictures.plain_table(("said", "did", "cost", "when (UTC)"), map(_summary, page))
+
+
+def _summary(did: "TraceSummary") -> tuple[Text, ...]:
+    said = did.said if len(did.said) <= _SAID else f"{did.said[: _SAID - 1]}…"
+    counted = (pictures.event_text(event, count) for event, count in sorted(did.events.items()) if count)
+    when = Text(pictures.moment(did.created_at), style="dim", no_wrap=True)
+    return pictures.with_id(said, did), Text(" ").join(counted), _cost(did.model_calls, did.milliseconds), when
 
 
 def _cost(calls: int, milliseconds: float) -> Text:

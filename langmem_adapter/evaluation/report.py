@@ -165,11 +165,7 @@ def _columns(questions: Sequence[Measured]) -> dict[str, list[float]]:
 
 
 def read_run(path: Path) -> list[Measured]:
-    """The questions of an earlier run, from what it said with `--json`.
-
-    Raises:
-        InvalidInputError: The file is none of these.
-    """
+    """The questions of an earlier run, from what it said with `--json`; an `InvalidInputError` where the file is none."""
     text = read_text(path)
     try:
         rows = json.loads(text)["questions"]

@@ -42,7 +42,6 @@ class QuestionResult:
     """What one question found.
 
     Attributes:
-        question: The question.
         ranks: For each number of hits asked for, the ranks of the evidence among them; see `metrics`.
         sessions: The same for the sessions that hold the evidence, among ten hits.
         within: The ranks of the evidence among the hits of a search for `BUDGET` tokens.
@@ -69,15 +68,9 @@ def ingest(
 ) -> dict[str, MemoryOrigin]:
     """Put conversations into a memory, one add per session; the conversation is the user, the speakers are actors.
 
-    Args:
-        memory: Where to; it must not know these users yet.
-        conversations: What was said.
-        infer: Extract facts; otherwise each turn is kept word for word.
-        progress: Called with the number of turns that were taken in since the last call.
-
-    Returns:
-        For each memory where it comes from. With *infer* a fact counts for the turn that it was found in, and for every later
-        one that says the same; an update for the turn that brought it alone: where it joined two, recall is a lower bound.
+    Each turn is kept word for word, and stands for itself. With *infer* facts are extracted: one counts for the turn that it
+    was found in, and for every later one that says the same; an update for the turn that brought it alone: where it joined two,
+    recall is a lower bound. *progress* is called with the number of turns of each session.
 
     Raises:
         InvalidInputError: The memory knows one of the users, or *infer* is given to a memory that keeps no traces.
@@ -123,11 +116,7 @@ def _trace(memory: Memory, trace_id: str | None, told: tuple[int, Session], sour
 
 
 def check(memory: Memory, questions: Sequence[EvalQuestion]) -> None:
-    """Make sure that the memories that questions expect are there, since one that is not would only lower the numbers.
-
-    Raises:
-        InvalidInputError: Some are not; the message says which, and where the questions stand.
-    """
+    """Raise an `InvalidInputError` where memories that questions expect are not there: they would only lower the numbers."""
     absent = [
         f"{question.where}: {memory_id}"
         for question in questions
@@ -164,7 +153,7 @@ def ask(
         questions: What to search.
         sources: What each memory stands for, as `ingest` gives it; without it each stands for itself.
         cuts: Numbers of hits.
-        progress: Called with the number of questions that were asked since the last call.
+        progress: Called with 1 after each question.
     """
     answers = []
     for question in questions:

@@ -56,17 +56,17 @@ def silence(
     others: int,
     progress: Callable[[int, int], object] = lambda *_: None,
 ) -> list[Silence]:
-    """Ask each question of other conversations: as it is and, where all speakers have names, with these replaced.
+    """Ask each question of the *others* that follow its own conversation: as it is, and with all names of speakers replaced.
 
     Args:
         memory: What `runner.ingest` filled.
         conversations: The same as there.
         answers: Of their questions; those apart are left out.
-        others: Of how many conversations, those that follow its own in the list, each question is asked.
+        others: How many they are.
         progress: Called with the number of questions that were asked, and that of all.
 
     Returns:
-        A row for each way of asking; none where there is nobody to ask, or nothing.
+        A row for each way of asking; none where there is nobody to ask, or nothing, and no second where one has no name.
     """
     own = [answer.relevance for answer in answers if not answer.question.apart]
     asked = list(_foreign(conversations, answers, others))
