@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from contextlib import closing, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
 from langmem_adapter.addresses import shown
-from langmem_adapter.cli.failures import DOCTOR, CommandError, ExitCode, failure_of, known_errors
+from langmem_adapter.cli.failures import DOCTOR, CommandError, ExitCode, failure_of
 from langmem_adapter.cli.options import Invocation
 from langmem_adapter.cli.output import visible
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
@@ -58,12 +58,9 @@ def doctor(call: Invocation) -> None:
 
 
 def _show(call: Invocation, checks: list[Check]) -> None:
-    call.output.show(checks, columns=("status", "name", "detail", "fix"), picture=_picture, row=_row)
+    columns = ("status", "name", "detail", "fix")
+    call.output.show(checks, columns=columns, picture=_picture, row=lambda each: {n: getattr(each, n) for n in columns})
     sys.stdout.flush()  # whoever reads a pipe sees it now
-
-
-def _row(check: Check) -> dict[str, str]:
-    return {"name": check.name, "status": check.status, "detail": check.detail, "fix": check.fix}
 
 
 def _checks(call: Invocation) -> Iterator[Check]:
@@ -127,7 +124,6 @@ def _mark(call: Invocation) -> str | None:
 def _slow(call: Invocation, settings: "Settings") -> Iterator[Check]:
     """What may hang, side by side: each in a thread that is left behind when its time is over."""
     from langmem_adapter.maintenance import checkup
-    from langmem_adapter.memory.memory import Memory
     from langmem_adapter.twins import in_thread
 
     def begin(name: str, look: Callable[[], Iterator[Check]]) -> Future[list[Check]]:
@@ -140,12 +136,7 @@ def _slow(call: Invocation, settings: "Settings") -> Iterator[Check]:
     chosen = {name: call.options[name] or getattr(settings, name) for name in ("embeddings", "model")}
     parts = {"model": "offline", "embeddings": "hash"}
     for name, look in {"embeddings": checkup.embeddings, "model": checkup.model}.items():
-        try:
-            memory = Memory(":memory:", **{**parts, name: chosen[name]}, settings=settings)
-        except known_errors() as error:
-            yield _failed(name, error)
-        else:
-            begun[name] = begin(name, partial(_within, memory, look))
+        begun[name] = begin(name, partial(_within, look, **{**parts, name: chosen[name]}, settings=settings))
     yield from _ends(call, begun)
 
 
@@ -161,8 +152,10 @@ def _ends(call: Invocation, begun: dict[str, Future[list[Check]]]) -> Iterator[C
             yield Check(name, "FAIL", told, "see whether its server is well", "unreachable")
 
 
-def _within(memory: "Memory", look: "Callable[[Memory], Iterator[Check]]") -> Iterator[Check]:
-    with memory:
+def _within(look: "Callable[[Memory], Iterator[Check]]", **parts: Any) -> Iterator[Check]:
+    from langmem_adapter.memory.memory import Memory
+
+    with Memory(":memory:", **parts) as memory:
         yield from look(memory)
 
 

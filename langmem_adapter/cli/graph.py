@@ -179,15 +179,12 @@ def _relations(call: Invocation, found: "Sequence[Relation]", *, history: bool =
 
 
 def _neighbours(call: Invocation, memory: "Memory", entity: str, found: "Sequence[Neighbour]") -> None:
+    rows = [{**as_data(each.entity), "hops": each.hops, "relations": as_data(each)["relations"]} for each in found]
     columns = ("hops", "id", "name", "type")
-    call.output.show(found, columns=columns, picture=pictures.neighbours_table, row=_row)
+    call.output.show(rows, columns=columns, picture=lambda _: pictures.neighbours_table(found), row=dict)
     if not found:
         with memory.engine.database.read() as connection:
             _nothing(call, connection, entity)
-
-
-def _row(near: "Neighbour") -> dict[str, Any]:
-    return {**as_data(near.entity), "hops": near.hops, "relations": as_data(near)["relations"]}
 
 
 def _nothing(call: Invocation, connection: "Connection", entity: str | None) -> None:

@@ -168,11 +168,8 @@ def _command(each: "MergeSuggestion", call: Invocation) -> str:
 
 
 def _show(call: Invocation, change: "RelationChange") -> None:
-    call.output.show([change], columns=_CHANGE, picture=pictures.relation_changes_table, row=_row)
-
-
-def _row(change: "RelationChange") -> dict[str, Any]:
-    return {"event": change.event, **as_data(change.relation)}
+    row = {"event": change.event, **as_data(change.relation)}
+    call.output.show([row], columns=_CHANGE, picture=lambda _: pictures.relation_changes_table([change]), row=dict)
 
 
 def _told(done: "BackfillReport") -> str:

@@ -10,7 +10,7 @@ import json
 import sys
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from select import select
 from typing import TYPE_CHECKING, Any, Final
 
@@ -69,24 +69,16 @@ class Item:
 
 def joined(items: Iterable[Item], most: int) -> Iterator[Item]:
     """Neighbouring messages as one conversation of at most *most*, so that what one says is understood by the other."""
-    open_: list[Item] = []
-    for item in items:
-        free = not item.whole and item.error is None
-        if open_ and (not free or len(open_) == most):
-            yield _join(open_)
-            open_ = []
-        if free:
-            open_.append(item)
-        else:
-            yield item
-    if open_:
-        yield _join(open_)
+    for free, run in groupby(items, lambda item: not item.whole and item.error is None):
+        neighbours = list(run)
+        size = most if free else 1
+        for start in range(0, len(neighbours), size):
+            yield _join(neighbours[start : start + size])
 
 
 def _join(items: list[Item]) -> Item:
-    if len(items) == 1:
-        return items[0]
-    return Item(items[0].unit, items[0].first, items[-1].last, [item.messages for item in items])
+    first, last = items[0], items[-1]
+    return first if first is last else Item(first.unit, first.first, last.last, [item.messages for item in items])
 
 
 def read_source(argument: str | None, file: Path | None) -> tuple[str, bool]:

@@ -135,7 +135,7 @@ def show(call: Invocation, id: IdArgument) -> None:  # noqa: A002 - the name of 
 
     with call.reading() as connection:
         item = memories.get(connection, call.whole_id(connection, tables.memories.c.id, id), call.within)
-        call.output.show([item], columns=_SHOWN, picture=pictures.card)
+        call.output.show([item], columns=_SHOWN, picture=lambda _: pictures.card(item))
 
 
 def history(call: Invocation, id: IdArgument) -> None:  # noqa: A002 - the same
@@ -168,8 +168,9 @@ def prompts(
     where relations are wanted, too. kept: instead of these, to find relations in
     memories. decide: to compare facts with memories. record: to write down the
     steps of an agent. summary, title: to sum up a conversation. related: whether
-    two texts belong together. rewrite: to complete a sentence from its context. The data follows in a message of its own; where
-    it ends and what form the reply has is said there.
+    two texts belong together. rewrite: to complete a sentence from its context.
+    The data follows in a message of its own; where it ends and what form the
+    reply has is said there.
 
     [bold]Examples[/bold]
     $ langmem-adapter prompts

@@ -166,9 +166,8 @@ def edge(relation: Relation) -> Text:
     return Text.assemble(visible(relation.source), " ", (words, "cyan"), " ", visible(relation.target))
 
 
-def card(items: Sequence[MemoryItem]) -> RenderableType:
+def card(item: MemoryItem) -> RenderableType:
     """Everything about one memory."""
-    (item,) = items
     values = {
         "scope": named(item.scope.named),
         "metadata": ", ".join(f"{key}: {value}" for key, value in item.metadata.items()),

@@ -1,7 +1,6 @@
 """The command `trace`: what adds saw and did; a list of them, or all of one."""
 
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.console import Group
@@ -68,11 +67,8 @@ def _show(call: Invocation, given: str) -> None:
 
     with call.reading() as connection:
         found = traces.read(connection, call.whole_id(connection, tables.traces.c.id, given), call.within)
-        call.output.show([found], columns=_SHOWN, picture=partial(_picture, marks=call.output.marks), row=_row)
-
-
-def _row(found: "Trace") -> dict[str, Any]:
-    return {name: value for name, value in as_data(found).items() if name != "state"}
+        row = {name: value for name, value in as_data(found).items() if name != "state"}
+        call.output.show([row], columns=_SHOWN, picture=lambda _: _picture(found, marks=call.output.marks), row=dict)
 
 
 def _table(page: "Sequence[TraceSummary]") -> "Table":
@@ -91,8 +87,7 @@ def _cost(calls: int, milliseconds: float) -> Text:
     return Text(f"{asked}{milliseconds:.0f} ms", style="dim", no_wrap=True)
 
 
-def _picture(traces: "Sequence[Trace]", *, marks: bool) -> "RenderableType":
-    (found,) = traces
+def _picture(found: "Trace", *, marks: bool) -> "RenderableType":
     usage = found.result.usage
     spent = _cost(usage.model_calls, sum(usage.milliseconds.values()))
     return Group(
