@@ -201,7 +201,7 @@ def _report(call: Invocation, outcome: _Outcome, *, total: int, rest: str) -> No
             {"where": where, "code": failure.code, "message": failure.message} for where, failure in outcome.failed
         ],
         notes=list(outcome.notes),
-        **({} if error is None else {"error": error.told}),
+        **({} if error is None else {"error": error.to_json()}),
     )
     _tell(call, outcome, total)
     if error is None:

@@ -9,7 +9,7 @@ from typer.core import TyperGroup
 
 from langmem_adapter._version import __version__
 from langmem_adapter.addresses import cleaned
-from langmem_adapter.cli import graph, graph_edit, graph_exchange, keys
+from langmem_adapter.cli import graph, graph_edit, graph_exchange, keys, options
 from langmem_adapter.cli.add import add
 from langmem_adapter.cli.change import delete, purge, reindex, update
 from langmem_adapter.cli.demo import demo
@@ -17,15 +17,6 @@ from langmem_adapter.cli.doctor import doctor
 from langmem_adapter.cli.evaluate import conversations, questions
 from langmem_adapter.cli.failures import CommandError, ExitCode
 from langmem_adapter.cli.look import history, list_, prompts, search, show
-from langmem_adapter.cli.options import (
-    DatabaseOption,
-    EmbeddingsOption,
-    JsonOption,
-    ModelOption,
-    TrustOption,
-    command,
-    path_of_command,
-)
 from langmem_adapter.cli.output import Output
 from langmem_adapter.cli.serve import mcp, serve
 from langmem_adapter.cli.trace import trace
@@ -68,7 +59,7 @@ _NOBODYS: Final = (doctor, prompts, reindex, conversations, serve, keys.list_, k
 def _put_together(group: typer.Typer, *functions: Callable[..., None]) -> typer.Typer:
     for function in functions:
         name = function.__name__.rstrip("_")
-        group.command(name)(command(function, scoped=function not in _NOBODYS))
+        group.command(name)(options.command(function, scoped=function not in _NOBODYS))
     return group
 
 
@@ -99,11 +90,11 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def _shared(
-    database: DatabaseOption = None,
-    model: ModelOption = None,
-    embeddings: EmbeddingsOption = None,
-    trust_folder: TrustOption = False,
-    as_json: JsonOption = False,
+    database: options.DatabaseOption = None,
+    model: options.ModelOption = None,
+    embeddings: options.EmbeddingsOption = None,
+    trust_folder: options.TrustOption = False,
+    as_json: options.JsonOption = False,
     version: Annotated[
         bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
     ] = False,
@@ -142,5 +133,5 @@ def _refuse(error: typer.TyperException, *, as_json: bool) -> int:
         return error.exit_code
     where: typer.Context | None = getattr(error, "ctx", None)
     failure = CommandError(error.format_message(), "langmem-adapter COMMAND --help")
-    Output("" if where is None else path_of_command(where), as_json=True).fail(failure)
+    Output("" if where is None else options.path_of_command(where), as_json=True).fail(failure)
     return error.exit_code

@@ -89,11 +89,8 @@ def _database(call: Invocation) -> Iterator[Check]:
         yield hindered
         return
     from langmem_adapter.maintenance.checkup import stored
-    from langmem_adapter.storage.database import Database
-    from langmem_adapter.storage.migrations.runner import migrate
 
-    with closing(Database(call.chosen, busy_timeout=call.settings.busy_timeout)) as database:
-        migrate(database)
+    with call.database(create=True, quiet=True) as database:
         yield from stored(database)
         yield from _index(call, database)
 

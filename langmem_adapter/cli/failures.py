@@ -39,8 +39,7 @@ class CommandError(errors.LangmemAdapterError):
         self.code = code
         self.exit_code = exit_code
 
-    @property
-    def told(self) -> dict[str, str]:
+    def to_json(self) -> dict[str, str]:
         """As an envelope has it."""
         return {"code": self.code, "message": self.message, "hint": self.hint}
 

@@ -133,7 +133,7 @@ def _report(call: Invocation, done: "ImportReport") -> None:
         error = CommandError(
             f"{counted(done.refused, 'relation')} refused", "mend those and import them", code="partial"
         )
-        extra = {"failed": [as_data(each) for each in done.refusals], "error": error.told}
+        extra = {"failed": [as_data(each) for each in done.refusals], "error": error.to_json()}
     row = {name: getattr(done, name) for name in _IMPORTED}
     call.output.show([row], columns=_IMPORTED, picture=_told(done), row=dict, **extra)
     if done.refused:

@@ -8,7 +8,6 @@ import typer
 from langmem_adapter.cli import pictures
 from langmem_adapter.cli.failures import ExitCode
 from langmem_adapter.cli.options import (
-    EMPTY,
     After,
     AsOf,
     GraphOption,
@@ -79,8 +78,7 @@ def search(
         why = {} if hits.abstained is None else {"abstained": as_data(hits.abstained)}
         call.output.show(hits, columns=columns, picture=pictures.hits_table, row=_row, **why)
         if hits.abstained is not None:
-            empty = known_scopes(memory.scopes()) or EMPTY
-            told = empty if hits.abstained.reason == "empty" else str(hits.abstained)
+            told = known_scopes(memory.scopes()) if hits.abstained.reason == "empty" else str(hits.abstained)
             call.output.note(f"nothing found for {named(whose)}; {told}")
         if not hits:
             raise typer.Exit(ExitCode.NOTHING_FOUND)

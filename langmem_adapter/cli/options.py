@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Final, ParamSpec
 import typer
 
 from langmem_adapter.arguments import memory_id_of
-from langmem_adapter.cli.failures import CommandError, ExitCode, failure_of, known_errors
+from langmem_adapter.cli.failures import DOCTOR, CommandError, ExitCode, failure_of, known_errors
 from langmem_adapter.cli.output import Output
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
 from langmem_adapter.forks import cached_property
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from langmem_adapter.storage.scopes import ScopeCount
 
 __all__ = [
-    "EMPTY",
     "DatabaseOption",
     "EmbeddingsOption",
     "GraphOption",
@@ -53,14 +52,11 @@ P = ParamSpec("P")
 _WHOLE: Final = 36  # characters of an id
 _LEAST: Final = 4  # of these may stand for it
 _LISTED: Final = 8
-EMPTY: Final = "the database is empty"
-"""What is said instead of those who have memories."""
 
 option: Final = partial(typer.Option, show_default=False)
 """An option that is left out where it is not given."""
 _how: Final = partial(option, rich_help_panel="Where and how")
 _whose: Final = partial(option, metavar="ID", rich_help_panel="Whose memory")
-_USER: Final = "LANGMEM_ADAPTER_USER"
 
 DatabaseOption = Annotated[
     str | None, _how("--database", "-d", metavar="PATH", help="SQLite file, or an SQLAlchemy URL.")
@@ -76,7 +72,7 @@ AsOf = Annotated[str | None, option(metavar="TIME", help="What was true then, IS
 KnownAt = Annotated[str | None, option(metavar="TIME", help="What this database had been told by then.")]
 Limit = Annotated[int, typer.Option("-k", "--limit", min=1, max=10_000, help="At most so many.")]
 After = Annotated[str | None, option(metavar="CURSOR", help="Go on after this page's cursor.")]
-UserOption = Annotated[str | None, _whose("--user", "-u", envvar=_USER, help="The user.")]
+UserOption = Annotated[str | None, _whose("--user", "-u", envvar="LANGMEM_ADAPTER_USER", help="The user.")]
 AgentOption = Annotated[str | None, _whose("--agent", help="The agent.")]
 RunOption = Annotated[str | None, _whose("--run", help="The run or session.")]
 
@@ -176,8 +172,8 @@ class Invocation:
             yield connection
 
     @contextmanager
-    def database(self, *, create: bool = False) -> Iterator[Database]:
-        """The database alone, for what needs no model and no vectors; *create* makes it where there is none.
+    def database(self, *, create: bool = False, quiet: bool = False) -> Iterator[Database]:
+        """The database alone, for what needs no model and no vectors; *create* and *quiet* as for `memory`.
 
         Raises:
             CommandError: The settings do not fit, the driver is missing, or there is no database.
@@ -191,7 +187,8 @@ class Invocation:
             opened = Database(self.chosen, busy_timeout=self.settings.busy_timeout)
         with closing(opened) as database:
             migrate(database)
-            self.output.aside(database.location)
+            if not quiet:
+                self.output.aside(database.location)
             yield database
 
     def whole_id(self, connection: Connection, ids: Column[str], given: str) -> str:
@@ -235,7 +232,8 @@ class Invocation:
         """The scope, as keyword arguments; where none was given, a `CommandError` names those that exist."""
         if self.scope:
             return self.scope
-        hint = known_scopes(scopes()) or "export LANGMEM_ADAPTER_USER=NAME sets the user once for all"
+        counts = scopes()
+        hint = known_scopes(counts) if counts else "export LANGMEM_ADAPTER_USER=NAME sets the user once for all"
         raise CommandError("whose memory? give -u/--user, --agent or --run", hint, code="scope")
 
     def scope_in(self, connection: Connection) -> Scope:
@@ -248,8 +246,7 @@ class Invocation:
         """Say that there is none of it, and whose memories there are."""
         from langmem_adapter.storage import scopes
 
-        there = known_scopes(scopes.counts(connection)) or EMPTY
-        self.output.note(f"no {what} of {named(self.scope)}; {there}")
+        self.output.note(f"no {what} of {named(self.scope)}; {known_scopes(scopes.counts(connection))}")
 
 
 @contextmanager
@@ -258,15 +255,14 @@ def _configured() -> Iterator[None]:
     try:
         yield
     except (InvalidInputError, MissingDependencyError) as error:
-        hint = "langmem-adapter doctor"
-        raise CommandError(str(error), hint, code="configuration", exit_code=ExitCode.CONFIGURATION) from error
+        raise CommandError(str(error), DOCTOR, code="configuration", exit_code=ExitCode.CONFIGURATION) from error
 
 
 def known_scopes(scopes: Sequence[ScopeCount], most: int = 8) -> str:
-    """Whose memories there are, in words; empty where there are none."""
+    """Whose memories there are, in words."""
     told = [f"{named(count.scope.named)} ({count.memories})" for count in scopes]
     more = f" and {len(told) - most} more" if len(told) > most else ""
-    return f"there are memories of {', '.join(told[:most])}{more}" if told else ""
+    return f"there are memories of {', '.join(told[:most])}{more}" if told else "the database is empty"
 
 
 def named(scope: Mapping[str, str]) -> str:

@@ -102,7 +102,7 @@ class Output:
     def fail(self, failure: CommandError) -> None:
         """Say why the command ends here."""
         if self.as_json:
-            self._envelope({"error": failure.told})
+            self._envelope({"error": failure.to_json()})
             return
         self._tell(Text.assemble(("error: ", "bold red"), visible(failure.message)))
         if failure.hint:

@@ -34,13 +34,7 @@ _SIGN_OF_LIFE: Final = 30  # seconds within which a worker must show one; it is 
 
 @dataclass(frozen=True)
 class ServedApp:
-    """What is served, told in values that a process of its own can be given; called there, it makes the app.
-
-    Attributes:
-        options: Of the command's `Invocation`.
-        graph: As for `Invocation.memory`.
-        how: Arguments of `create_app`.
-    """
+    """What is served: arguments of `Invocation`, of its `memory`, and of `create_app`, which another process can be given."""
 
     options: Mapping[str, Any]
     graph: bool | None

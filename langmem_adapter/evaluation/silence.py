@@ -58,15 +58,9 @@ def silence(
 ) -> list[Silence]:
     """Ask each question of the *others* that follow its own conversation: as it is, and with all names of speakers replaced.
 
-    Args:
-        memory: What `runner.ingest` filled.
-        conversations: The same as there.
-        answers: Of their questions; those apart are left out.
-        others: How many they are.
-        progress: Called with the number of questions that were asked, and that of all.
-
-    Returns:
-        A row for each way of asking; none where there is nobody to ask, or nothing, and no second where one has no name.
+    The *memory* is what `runner.ingest` filled with these conversations; answers to questions apart are left out. *progress* is
+    called with the number of questions that were asked, and that of all. There is a row for each way of asking; none where
+    there is nobody to ask, or nothing, and no second where a speaker has no name.
     """
     own = [answer.relevance for answer in answers if not answer.question.apart]
     asked = list(_foreign(conversations, answers, others))

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from packaging.requirements import Requirement
-
 __all__ = ["SEVERITY", "Check", "Status", "file_of", "space", "surroundings"]
 
 Status = Literal["OK", "WARN", "FAIL"]
@@ -36,8 +34,6 @@ class Check:
     """What one look found.
 
     Attributes:
-        name: What was looked at.
-        status: How it is.
         detail: What was seen.
         fix: What mends it, often a command; empty where nothing is to be mended, or nobody knows.
         cause: Of a failure: whether the configuration is wrong, or something cannot be reached; else empty.
@@ -101,20 +97,19 @@ def _packages() -> Check:
         return Check("packages", "WARN", "not installed as a package, so versions are unknown", "pip install -e .")
     needed = [part for part in wanted if part.marker is None or part.marker.evaluate({"extra": ""})]
     versions = {part.name: _version_of(part.name) for part in needed}
-    missing = [part for part in needed if versions[part.name] is None]
-    if missing:
-        told = f"missing: {', '.join(part.name for part in missing)}"
-        return Check("packages", "FAIL", told, _installing(missing), "configuration")
-    strange = [part for part in needed if not part.specifier.contains(str(versions[part.name]), prereleases=True)]
-    if strange:
-        told = ", ".join(f"{part.name} {versions[part.name]}, known good are {part.specifier}" for part in strange)
-        return Check("packages", "WARN", told, _installing(strange))
+    wrong = [
+        part
+        for part in needed
+        if (version := versions[part.name]) is None or not part.specifier.contains(version, prereleases=True)
+    ]
+    fix = f"pip install {shlex.join(f'{part.name}{part.specifier}' for part in wrong)}"
+    if missing := [part.name for part in wrong if versions[part.name] is None]:
+        return Check("packages", "FAIL", f"missing: {', '.join(missing)}", fix, "configuration")
+    if wrong:
+        strange = (f"{part.name} {versions[part.name]}, known good are {part.specifier}" for part in wrong)
+        return Check("packages", "WARN", ", ".join(strange), fix)
     told = ", ".join(f"{name} {versions[name]}" for name in _NAMED if name in versions)
     return Check("packages", "OK", f"{len(needed)} of {len(needed)} as wanted: {told}")
-
-
-def _installing(parts: list[Requirement]) -> str:
-    return f"pip install {' '.join(shlex.quote(f'{part.name}{part.specifier}') for part in parts)}"
 
 
 def _version_of(name: str) -> str | None:
