@@ -193,10 +193,10 @@ def _report(call: Invocation, outcome: _Outcome, *, total: int, rest: str) -> No
         raise outcome.broken
     error = _error(outcome, total, rest)
     call.output.show(
-        outcome.changes,
+        [{"where": where, **as_data(change)} for where, change in outcome.changes],
         columns=("event", "id", "text", "reason"),
         picture=_picture(call, [change for _, change in outcome.changes]),
-        row=_row,
+        row=dict,
         failed=[
             {"where": where, "code": failure.code, "message": failure.message} for where, failure in outcome.failed
         ],
@@ -210,11 +210,6 @@ def _report(call: Invocation, outcome: _Outcome, *, total: int, rest: str) -> No
         call.output.aside(error.message, "yellow")
         call.output.aside(error.hint, "yellow", whole=True)
     raise typer.Exit(error.exit_code)
-
-
-def _row(told: tuple[str, Change]) -> dict[str, Any]:
-    where, change = told
-    return {"where": where, **as_data(change)}
 
 
 def _picture(call: Invocation, changes: list[Change]) -> "str | Callable[[object], RenderableType]":

@@ -89,12 +89,8 @@ def _version(asked: bool) -> None:
 
 
 @app.callback()
+@options.before_commands
 def _shared(
-    database: options.DatabaseOption = None,
-    model: options.ModelOption = None,
-    embeddings: options.EmbeddingsOption = None,
-    trust_folder: options.TrustOption = False,
-    as_json: options.JsonOption = False,
     version: Annotated[
         bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
     ] = False,

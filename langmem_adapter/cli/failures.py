@@ -109,7 +109,8 @@ def _failure_of_a_model(error: BaseException) -> CommandError:
 
     who, status, passing = asked_of(error) or "the model", status_of(error), is_passing(error)
     how = f"answered {status}" if status else "cannot be reached" if passing else "gave no answer that can be read"
-    told = f"{who} {how}: {_first_line(error if status else _root(error))}"
+    root = error if status else _root(error)
+    told = f"{who} {how}: {cleaned((str(root).strip() or type(root).__name__).splitlines()[0])}"
     if not passing and not is_quota(error):
         hint = _HINTS.get(status, _REFUSED)
         return CommandError(told, hint, code="model_configuration", exit_code=ExitCode.CONFIGURATION)
@@ -119,7 +120,3 @@ def _failure_of_a_model(error: BaseException) -> CommandError:
 
 def _root(error: BaseException) -> BaseException:
     return error if error.__cause__ is None else _root(error.__cause__)
-
-
-def _first_line(error: BaseException) -> str:
-    return cleaned((str(error).strip() or type(error).__name__).splitlines()[0])

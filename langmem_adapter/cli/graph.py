@@ -99,7 +99,7 @@ def _table(
         page, following = reads.page(connection, call.scope_in(connection), when, entity=name, **how)
         _relations(call, page, history=history, next=following)
         if not page:
-            _nothing(call, connection, entity)
+            _nothing(call, entity, connection)
 
 
 def entities(
@@ -125,7 +125,7 @@ def entities(
         columns = ("id", "name", "type", "mentions")
         call.output.show(page, columns=columns, picture=pictures.entities_table, next=following)
         if not page:
-            _nothing(call, connection, None)
+            _nothing(call, None, connection)
 
 
 def path(
@@ -168,8 +168,7 @@ def search(
         found = memory.graph.search(" ".join(query), k=limit, **call.whose(memory.scopes))
         _relations(call, found)
         if not found:
-            with memory.engine.database.read() as connection:
-                _nothing(call, connection, None)
+            memory.engine.reading(partial(_nothing, call, None))
             raise typer.Exit(ExitCode.NOTHING_FOUND)
 
 
@@ -183,11 +182,10 @@ def _neighbours(call: Invocation, memory: "Memory", entity: str, found: "Sequenc
     columns = ("hops", "id", "name", "type")
     call.output.show(rows, columns=columns, picture=lambda _: pictures.neighbours_table(found), row=dict)
     if not found:
-        with memory.engine.database.read() as connection:
-            _nothing(call, connection, entity)
+        memory.engine.reading(partial(_nothing, call, entity))
 
 
-def _nothing(call: Invocation, connection: "Connection", entity: str | None) -> None:
+def _nothing(call: Invocation, entity: str | None, connection: "Connection") -> None:
     """Say why there is nothing, and what to do; a name that is not known ends the command."""
     from langmem_adapter.storage.graph import entities as kept
     from langmem_adapter.storage.graph.reads import NOW

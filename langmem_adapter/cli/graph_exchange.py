@@ -201,7 +201,7 @@ def mirror(
             whose = f" of {named(call.scope)}" if call.scope else ""
             call.output.note(f"mirroring the graph{whose} into {shown(address)}; Ctrl-C stops it")
             with _until_told() as stop:
-                kept.follow(stop, every=every, progress=progress, told=partial(_note, call))
+                kept.follow(stop, every=every, progress=progress, told=lambda each: call.output.note(_written(each)))
 
 
 def _login(call: Invocation, username: str | None, variable: str) -> dict[str, str | None]:
@@ -243,10 +243,6 @@ def _until_told() -> Iterator[Event]:
         yield stop
     finally:
         restore()
-
-
-def _note(call: Invocation, report: "MirrorReport") -> None:
-    call.output.note(_written(report))
 
 
 def _written(report: "MirrorReport") -> str:

@@ -21,7 +21,7 @@ from langmem_adapter.forks import cached_property
 from langmem_adapter.records.scope import Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from sqlalchemy import Column, Connection
@@ -32,13 +32,9 @@ if TYPE_CHECKING:
     from langmem_adapter.storage.scopes import ScopeCount
 
 __all__ = [
-    "DatabaseOption",
-    "EmbeddingsOption",
     "GraphOption",
     "Invocation",
-    "JsonOption",
-    "ModelOption",
-    "TrustOption",
+    "before_commands",
     "command",
     "flags",
     "known_scopes",
@@ -58,13 +54,6 @@ option: Final = partial(typer.Option, show_default=False)
 _how: Final = partial(option, rich_help_panel="Where and how")
 _whose: Final = partial(option, metavar="ID", rich_help_panel="Whose memory")
 
-DatabaseOption = Annotated[
-    str | None, _how("--database", "-d", metavar="PATH", help="SQLite file, or an SQLAlchemy URL.")
-]
-ModelOption = Annotated[str | None, _how(metavar="NAME", help="Chat model, as openai:gpt-5-mini; or offline.")]
-EmbeddingsOption = Annotated[str | None, _how(metavar="NAME", help="Embedding model; or static, hash:512: offline.")]
-TrustOption = Annotated[bool, _how("--trust-folder", help="Read ./langmem_adapter.toml, too.")]
-JsonOption = Annotated[bool, _how("--json", help="One JSON envelope on stdout.")]
 GraphOption = Annotated[
     bool | None, option("--graph/--no-graph", help="Use the knowledge graph; else LANGMEM_ADAPTER_GRAPH decides.")
 ]
@@ -72,20 +61,24 @@ AsOf = Annotated[str | None, option(metavar="TIME", help="What was true then, IS
 KnownAt = Annotated[str | None, option(metavar="TIME", help="What this database had been told by then.")]
 Limit = Annotated[int, typer.Option("-k", "--limit", min=1, max=10_000, help="At most so many.")]
 After = Annotated[str | None, option(metavar="CURSOR", help="Go on after this page's cursor.")]
-UserOption = Annotated[str | None, _whose("--user", "-u", envvar="LANGMEM_ADAPTER_USER", help="The user.")]
-AgentOption = Annotated[str | None, _whose("--agent", help="The agent.")]
-RunOption = Annotated[str | None, _whose("--run", help="The run or session.")]
 
-_SCOPE: Final = ("user", "agent", "run")
-_SHARED: Final[dict[str, tuple[Any, object]]] = {
-    "user": (UserOption, None),
-    "agent": (AgentOption, None),
-    "run": (RunOption, None),
-    "database": (DatabaseOption, None),
-    "model": (ModelOption, None),
-    "embeddings": (EmbeddingsOption, None),
-    "trust_folder": (TrustOption, False),
-    "as_json": (JsonOption, False),
+_SCOPE: Final[dict[str, Any]] = {
+    "user": Annotated[str | None, _whose("--user", "-u", envvar="LANGMEM_ADAPTER_USER", help="The user.")],
+    "agent": Annotated[str | None, _whose("--agent", help="The agent.")],
+    "run": Annotated[str | None, _whose("--run", help="The run or session.")],
+}
+_SHARED: Final[dict[str, Any]] = {
+    "database": Annotated[
+        str | None, _how("--database", "-d", metavar="PATH", help="SQLite file, or an SQLAlchemy URL.")
+    ],
+    "model": Annotated[
+        str | None, _how("--model", metavar="NAME", help="Chat model, as openai:gpt-5-mini; or offline.")
+    ],
+    "embeddings": Annotated[
+        str | None, _how("--embeddings", metavar="NAME", help="Embedding model; or static, hash:512: offline.")
+    ],
+    "trust_folder": Annotated[bool, _how("--trust-folder", help="Read ./langmem_adapter.toml, too.")],
+    "as_json": Annotated[bool, _how("--json", help="One JSON envelope on stdout.")],
 }
 
 
@@ -281,27 +274,39 @@ def flags(options: Mapping[str, Any]) -> list[str]:
 
 def command(function: Callable[Concatenate[Invocation, P], None], *, scoped: bool = True) -> Callable[..., None]:
     """Give a command the shared options; a *scoped* one is about somebody's memory, and can be told whose."""
-    given = {name: option for name, option in _SHARED.items() if scoped or name not in _SCOPE}
-    signature = inspect.signature(function, eval_str=True)
-    own = list(signature.parameters.values())[1:]
-    shared = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=option)
-        for name, (option, default) in given.items()
-    ]
-    context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+    shared = {**_SCOPE, **_SHARED} if scoped else _SHARED
 
     @wraps(function)
     def run(ctx: typer.Context, **values: Any) -> None:
-        options = {name: values.pop(name) for name in given}
+        options = {name: values.pop(name) for name in shared}
         before = ctx.find_root().params
         chosen = {name: before.get(name) if value in (None, False) else value for name, value in options.items()}
         call = Invocation(path_of_command(ctx), chosen | {"as_json": bool(chosen["as_json"])})
         with _failures_told(call.output), _warnings_told(call.output):
             function(call, **values)  # type: ignore[call-arg]
 
-    keyword = [part.replace(kind=inspect.Parameter.KEYWORD_ONLY) for part in own]
-    parameters = [context, *keyword, *shared]
-    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+    context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+    return _with_options(run, [context, *own], shared)
+
+
+def before_commands(function: Callable[..., None]) -> Callable[..., None]:
+    """Give the program the shared options, so that they may stand before a command's name."""
+
+    @wraps(function)
+    def run(**values: Any) -> None:
+        del values  # a command reads them
+
+    return _with_options(run, inspect.signature(function, eval_str=True).parameters.values(), _SHARED)
+
+
+def _with_options(
+    run: Callable[..., None], own: Iterable[inspect.Parameter], shared: Mapping[str, Any]
+) -> Callable[..., None]:
+    kind = inspect.Parameter.KEYWORD_ONLY
+    added = (inspect.Parameter(name, kind, default=None, annotation=option) for name, option in shared.items())
+    parameters = [*(part if part.annotation is typer.Context else part.replace(kind=kind) for part in own), *added]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {part.name: part.annotation for part in parameters}
     return run
 

@@ -194,18 +194,14 @@ def life(revisions: Sequence[Revision], *, marks: bool) -> RenderableType:
     for number, revision in enumerate(revisions):
         last = number == len(revisions) - 1
         sign = Text("●" if last else "○", style=_EVENTS[revision.event][1])
-        head = Text.assemble(event_text(revision.event), Text(f"  {_times(revision)}", style="dim"))
+        written, true = moment(revision.created_at), moment(revision.valid_from)
+        times = written if written == true else f"{written}, true from {true}"
+        head = Text.assemble(event_text(revision.event), Text(f"  {times}", style="dim"))
         grid.add_row(sign, Text(f"v{revision.revision}", style="bold"), head)
         grid.add_row(_stem(last), "", word_diff(revision.old_text or "", revision.new_text or "", marks=marks))
         if revision.reason:
             grid.add_row(_stem(last), "", Text(visible(revision.reason), style="dim italic"))
     return grid
-
-
-def _times(revision: Revision) -> str:
-    """When it was written; and since when it was true, where that is another time."""
-    written, true = moment(revision.created_at), moment(revision.valid_from)
-    return written if written == true else f"{written}, true from {true}"
 
 
 def word_diff(old: str, new: str, *, marks: bool) -> Text:

@@ -11,7 +11,7 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from socket import socket
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
 import uvicorn
 from uvicorn.supervisors import Multiprocess
@@ -92,11 +92,7 @@ class _Config(uvicorn.Config):
         write_log()
         # Contract: uvicorn waits for the requests under way and then sends itself the signal again; the memory is closed
         # before or after that, in this thread. tests/cli/test_serve.py::test_what_is_under_way_is_done_before_it_stops
-        signal.signal(signal.SIGTERM, _leave)
-
-
-def _leave(*_: object) -> NoReturn:
-    sys.exit(ExitCode.OK)
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(ExitCode.OK))
 
 
 def _until_told(app: "FastAPI", open_: ExitStack) -> Callable[["FastAPI"], Any]:

@@ -14,7 +14,7 @@ from langmem_adapter.evaluation.metrics import context_tokens
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from langmem_adapter.evaluation.conversations import Dialogue, Session, Utterance
+    from langmem_adapter.evaluation.conversations import Dialogue, Session
     from langmem_adapter.evaluation.questions import EvalQuestion
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.records.results import Hit
@@ -79,7 +79,7 @@ def ingest(
     sources: dict[str, MemoryOrigin] = defaultdict(MemoryOrigin)
     for conversation in conversations:
         for number, session in enumerate(conversation.sessions):
-            said = [_message(turn) for turn in session.turns]
+            said = [{"role": turn.role, "content": turn.text, "name": turn.speaker} for turn in session.turns]
             result = memory.add(said, user_id=conversation.id, timestamp=session.time, infer=infer)
             if infer:
                 _trace(memory, result.trace_id, (number, session), sources)
@@ -96,10 +96,6 @@ def _refuse_known(memory: Memory, conversations: Sequence[Dialogue]) -> None:
         if talk.id in known:
             told = f"{memory.location} has memories of {talk.id} already"
             raise InvalidInputError(f"{told}; measure in a database of its own")
-
-
-def _message(turn: Utterance) -> dict[str, str]:
-    return {"role": turn.role, "content": turn.text} | ({"name": turn.speaker} if turn.speaker else {})
 
 
 def _trace(memory: Memory, trace_id: str | None, told: tuple[int, Session], sources: dict[str, MemoryOrigin]) -> None:

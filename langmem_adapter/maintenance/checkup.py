@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from langmem_adapter.index.base import VectorFeed, Verification
+    from langmem_adapter.index.base import VectorFeed
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.memory.parts import Parts
     from langmem_adapter.settings import Settings
@@ -72,8 +72,9 @@ def defaults(model: Any, embeddings: Any, settings: Settings) -> Iterator[Check]
 def stored(database: Database) -> Iterator[Check]:
     """How much a database holds, whose schema is up to date, and whether all of its dates can be read."""
     stats = meta.stats(database)
+    size = "on a server" if stats.size is None else f"{stats.size / 1024**2:.1f} MiB"
     counts = f"memories {stats.memories}, scopes {stats.scopes}, entities {stats.entities}, relations {stats.relations}"
-    yield Check("database", "OK", f"{database.location}: {counts}, {_bytes(stats.size)}; the schema is up to date")
+    yield Check("database", "OK", f"{database.location}: {counts}, {size}; the schema is up to date")
     with database.read() as connection:
         unreadable = list(moments.unreadable(connection, tables.metadata))
     if unreadable:
@@ -86,7 +87,9 @@ def index(feed: VectorFeed, path: Path | None) -> Check:
     """Whether an index, brought up to date, is equal to its database; *path* is `None` in memory and on a server."""
     feed.pull()
     found = feed.verify()
-    if wrong := _wrong(found):
+    counts = {"too many": found.only_in_index, "missing": found.only_in_database, "differing": found.differing}
+    if any(counts.values()):
+        wrong = ", ".join(f"{len(ids)} {what}" for what, ids in counts.items())
         made = "it is made again from the database"
         fix = f"begin the program anew: {made}" if path is None else f"rm {path.with_suffix('')}.*.index    ({made})"
         return Check("index", "FAIL", wrong, fix, "unreachable")
@@ -149,15 +152,3 @@ def _data(engine: Parts) -> Iterator[Check]:
 def _gone(path: Path) -> Check:
     told = f"{path} is gone, while it is open: what is written now is lost when the last program closes it"
     return Check("database", "FAIL", told, "put it back from a backup, and begin every program anew", "unreachable")
-
-
-def _wrong(found: Verification) -> str:
-    if not (found.only_in_index or found.only_in_database or found.differing):
-        return ""
-    return (
-        f"{len(found.only_in_index)} too many, {len(found.only_in_database)} missing, {len(found.differing)} differing"
-    )
-
-
-def _bytes(size: int | None) -> str:
-    return "on a server" if size is None else f"{size / 1024**2:.1f} MiB"
