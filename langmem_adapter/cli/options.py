@@ -213,12 +213,12 @@ class Invocation:
         with memory.engine.database.read() as connection:
             return self.whole_id(connection, ids, given)
 
-    def confirm(self, verb: str, what: str, *, ending: str = "") -> None:
+    def confirm(self, verb: str, what: str) -> None:
         """Ask before something is done that cannot be undone; a no ends the command, and so does nobody to be asked."""
         if self.output.as_json or not (self.output.on_terminal and self.output.err.is_terminal):
-            told = f"this would {verb} {what}{ending.removeprefix(',')}"
-            raise CommandError(told, "add --yes where nobody can be asked", code="confirmation_needed")
-        if not typer.confirm(f"{verb.capitalize()} {what}{ending}?", err=True):
+            hint = "add --yes where nobody can be asked"
+            raise CommandError(f"this would {verb} {what}", hint, code="confirmation_needed")
+        if not typer.confirm(f"{verb.capitalize()} {what}?", err=True):
             raise typer.Exit(ExitCode.OK)
 
     def whose(self, scopes: Callable[[], Sequence[ScopeCount]]) -> dict[str, Any]:
@@ -286,7 +286,7 @@ def command(function: Callable[Concatenate[Invocation, P], None], *, scoped: boo
             function(call, **values)  # type: ignore[call-arg]
 
     own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
-    context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+    context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
     return _with_options(run, [context, *own], shared)
 
 
@@ -305,7 +305,7 @@ def _with_options(
 ) -> Callable[..., None]:
     kind = inspect.Parameter.KEYWORD_ONLY
     added = (inspect.Parameter(name, kind, default=None, annotation=option) for name, option in shared.items())
-    parameters = [*(part if part.annotation is typer.Context else part.replace(kind=kind) for part in own), *added]
+    parameters = [*(part.replace(kind=kind) for part in own), *added]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {part.name: part.annotation for part in parameters}
     return run

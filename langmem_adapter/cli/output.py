@@ -112,9 +112,10 @@ class Output:
         self.err.print(text, soft_wrap=whole or not self.err.is_terminal)  # a log keeps one line in one line
 
     def _envelope(self, body: Mapping[str, object]) -> None:
-        mode = {} if self.mode is None else {"mode": self.mode}
-        ms = {"ms": round((time.perf_counter() - self._began) * 1000)} if "data" in body else {}
-        envelope = {"ok": "error" not in body, "command": self.command, **body, **mode, **ms}
+        envelope = {"ok": "error" not in body, "command": self.command, **body}
+        if "data" in body:
+            envelope |= {} if self.mode is None else {"mode": self.mode}
+            envelope["ms"] = round((time.perf_counter() - self._began) * 1000)
         sys.stdout.write(json.dumps(envelope, ensure_ascii=False) + "\n")
 
 
