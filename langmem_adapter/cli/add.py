@@ -192,16 +192,16 @@ def _report(call: Invocation, outcome: _Outcome, *, total: int, rest: str) -> No
     if outcome.broken is not None and not outcome.accepted:
         raise outcome.broken
     error = _error(outcome, total, rest)
+    extra: dict[str, Any] = {} if error is None else {"error": error.to_json()}
     call.output.show(
         [{"where": where, **as_data(change)} for where, change in outcome.changes],
         columns=("event", "id", "text", "reason"),
         picture=_picture(call, [change for _, change in outcome.changes]),
-        row=dict,
         failed=[
             {"where": where, "code": failure.code, "message": failure.message} for where, failure in outcome.failed
         ],
         notes=list(outcome.notes),
-        **({} if error is None else {"error": error.to_json()}),
+        **extra,
     )
     _tell(call, outcome, total)
     if error is None:

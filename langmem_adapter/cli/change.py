@@ -85,7 +85,7 @@ def _delete_all(call: Invocation, memory: "Memory", *, yes: bool) -> None:
         call.confirm("delete", f"every memory of {named(whose)}")
     count = memory.delete_all(**whose)
     told = f"deleted {count} memories of {named(whose)}; langmem-adapter history ID still tells their story"
-    call.output.show([{"deleted": count, **whose}], columns=("deleted",), picture=told, row=dict)
+    call.output.show([{"deleted": count, **whose}], columns=("deleted",), picture=told)
 
 
 def _show(call: Invocation, change: Change) -> None:
@@ -112,7 +112,7 @@ def purge(call: Invocation, yes: YesOption = False) -> None:
             call.confirm("erase", f"everything of {named(whose)} for good")
         erased = memory.purge(**whose)
     row = {**as_data(erased), **whose}
-    call.output.show([row], columns=_ERASED, picture=lambda _: _picture(erased, named(whose)), row=dict)
+    call.output.show([row], columns=_ERASED, picture=lambda _: _picture(erased, named(whose)))
     if not erased.complete:
         raise typer.Exit(ExitCode.PARTIAL)
 

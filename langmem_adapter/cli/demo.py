@@ -68,7 +68,7 @@ def demo(call: Invocation) -> None:
         rest: dict[str, Any] = {"questions": asked, "history": life, "relations": stage.graph()}
         stage.farewell(life)
         if call.output.as_json:
-            call.output.show(told, columns=(), picture="", row=dict, **rest, database=memory.location)
+            call.output.show(told, columns=(), picture="", **rest, database=memory.location)
 
 
 class _Stage:

@@ -180,7 +180,7 @@ def _relations(call: Invocation, found: "Sequence[Relation]", *, history: bool =
 def _neighbours(call: Invocation, memory: "Memory", entity: str, found: "Sequence[Neighbour]") -> None:
     rows = [{**as_data(each.entity), "hops": each.hops, "relations": as_data(each)["relations"]} for each in found]
     columns = ("hops", "id", "name", "type")
-    call.output.show(rows, columns=columns, picture=lambda _: pictures.neighbours_table(found), row=dict)
+    call.output.show(rows, columns=columns, picture=lambda _: pictures.neighbours_table(found))
     if not found:
         memory.engine.reading(partial(_nothing, call, entity))
 

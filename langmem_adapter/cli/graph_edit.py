@@ -95,7 +95,7 @@ def merge(
         moved = memory.graph.merge(name, into, **call.whose(memory.scopes))
     undo = f"langmem-adapter graph split {shlex.quote(name)}"
     told = f"{name} is {into} now: {counted(moved, 'relation')} moved; {undo} undoes it"
-    call.output.show([{"moved": moved, "name": name, "into": into}], columns=("moved",), picture=told, row=dict)
+    call.output.show([{"moved": moved, "name": name, "into": into}], columns=("moved",), picture=told)
 
 
 def split(
@@ -109,7 +109,7 @@ def split(
     with call.memory() as memory:
         moved = memory.graph.split(name, **call.whose(memory.scopes))
     told = f"{name} stands alone again: {counted(moved, 'relation')} came back"
-    call.output.show([{"moved": moved, "name": name}], columns=("moved",), picture=told, row=dict)
+    call.output.show([{"moved": moved, "name": name}], columns=("moved",), picture=told)
 
 
 def backfill(
@@ -153,7 +153,7 @@ def suggest(call: Invocation, limit: Limit = 20) -> None:
         whose = call.whose(memory.scopes)
         found = memory.graph.suggest_merges(k=limit, **whose)
     rows = [{**as_data(each), "command": _command(each, call)} for each in found]
-    call.output.show(rows, columns=_PAIR, picture=lambda _: pictures.suggestions_table(found), row=dict)
+    call.output.show(rows, columns=_PAIR, picture=lambda _: pictures.suggestions_table(found))
     for row in rows:
         call.output.aside(row["command"], whole=True)
     if not rows:
@@ -169,7 +169,7 @@ def _command(each: "MergeSuggestion", call: Invocation) -> str:
 
 def _show(call: Invocation, change: "RelationChange") -> None:
     row = {"event": change.event, **as_data(change.relation)}
-    call.output.show([row], columns=_CHANGE, picture=lambda _: pictures.relation_changes_table([change]), row=dict)
+    call.output.show([row], columns=_CHANGE, picture=lambda _: pictures.relation_changes_table([change]))
 
 
 def _told(done: "BackfillReport") -> str:

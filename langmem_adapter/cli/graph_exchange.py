@@ -73,7 +73,7 @@ def export(
         call.output.note(told)
     else:
         row = {**as_data(done), "file": file}
-        call.output.show([row], columns=("entities", "relations", "file"), picture=f"{told}: {file}", row=dict)
+        call.output.show([row], columns=("entities", "relations", "file"), picture=f"{told}: {file}")
 
 
 def import_(
@@ -135,7 +135,7 @@ def _report(call: Invocation, done: "ImportReport") -> None:
         )
         extra = {"failed": [as_data(each) for each in done.refusals], "error": error.to_json()}
     row = {name: getattr(done, name) for name in _IMPORTED}
-    call.output.show([row], columns=_IMPORTED, picture=_told(done), row=dict, **extra)
+    call.output.show([row], columns=_IMPORTED, picture=_told(done), **extra)
     if done.refused:
         raise typer.Exit(ExitCode.PARTIAL)
 

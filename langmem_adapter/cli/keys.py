@@ -48,7 +48,7 @@ def create(
         key, shown = database.write(lambda connection: keys.create(connection, name, call.within, chosen))
         with database.read() as connection:
             is_first = sum(each.revoked_at is None for each in keys.listed(connection)) == 1
-    call.output.show([{**_row(key), "key": shown}], columns=("key",), picture=shown, row=dict)
+    call.output.show([{**_row(key), "key": shown}], columns=("key",), picture=shown)
     call.output.note(f"key {key.id} for {_reach(key)}; nobody can show it again", "yellow")
     if is_first:
         call.output.note("a server that runs already goes on without keys: start it again", "yellow")
@@ -85,7 +85,7 @@ def revoke(
     if not revoked:
         hint = "langmem-adapter keys list shows the ids"
         raise CommandError(f"there is no valid key {id}", hint, code="not_found", exit_code=ExitCode.NOTHING_FOUND)
-    call.output.show([{"id": id}], columns=("id",), picture=f"revoked {id}", row=dict)
+    call.output.show([{"id": id}], columns=("id",), picture=f"revoked {id}")
 
 
 def _row(key: "Key") -> dict[str, Any]:

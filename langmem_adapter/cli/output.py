@@ -59,22 +59,23 @@ class Output:
         *,
         columns: Sequence[str],
         picture: str | Callable[[Sequence[T]], RenderableType],
-        row: Callable[[T], Mapping[str, Any]] = as_data,
+        row: Callable[[T], Mapping[str, Any]] | None = None,
         **extra: object,
     ) -> None:
         """Say what was found; a terminal gets nothing where that is nothing.
 
         Args:
-            found: Records of any kind.
+            found: Records, or rows of JSON types.
             columns: Keys of the rows that a tab-separated line has, in order.
-            picture: What a terminal shows: a sentence, or what makes a picture of the records.
-            row: Makes a row of JSON types of a record.
+            picture: What a terminal shows: a sentence, or what makes a picture of them.
+            row: Makes a row of a record; `None`: by its fields.
             **extra: Further keys of the envelope; an `error` among them makes it say `"ok": false`, a `next` is told on stderr.
         """
+        rows = map(row or _fields, found)
         if self.as_json:
-            self._envelope({"data": [*map(row, found)], "count": len(found), **extra})
+            self._envelope({"data": list(rows), "count": len(found), **extra})
         elif not self.on_terminal:
-            for data in map(row, found):
+            for data in rows:
                 sys.stdout.write("\t".join(one_line(data[column]) for column in columns) + "\n")
         elif isinstance(picture, str):
             self.out.print(Text(visible(picture)))
@@ -117,6 +118,10 @@ class Output:
             envelope |= {} if self.mode is None else {"mode": self.mode}
             envelope["ms"] = round((time.perf_counter() - self._began) * 1000)
         sys.stdout.write(json.dumps(envelope, ensure_ascii=False) + "\n")
+
+
+def _fields(record: Any) -> Mapping[str, Any]:
+    return record if isinstance(record, dict) else as_data(record)
 
 
 def counted(number: int, what: str) -> str:

@@ -139,7 +139,7 @@ def _address(host: str, names: list[str], door: socket.socket) -> str:
 
 def _tell(call: Invocation, address: str, auth: str, *, unnamed: bool) -> None:
     row = {"url": address, "auth": auth}
-    call.output.show([row], columns=("url",), picture=f"serving at {address}", row=dict)
+    call.output.show([row], columns=("url",), picture=f"serving at {address}")
     sys.stdout.flush()  # a program that started it waits for the line
     if unnamed:
         call.output.aside("other machines call it by a name, which no --host-name has given yet", "yellow")

@@ -68,7 +68,7 @@ def _show(call: Invocation, given: str) -> None:
     with call.reading() as connection:
         found = traces.read(connection, call.whole_id(connection, tables.traces.c.id, given), call.within)
         row = {name: value for name, value in as_data(found).items() if name != "state"}
-        call.output.show([row], columns=_SHOWN, picture=lambda _: _picture(found, marks=call.output.marks), row=dict)
+        call.output.show([row], columns=_SHOWN, picture=lambda _: _picture(found, marks=call.output.marks))
 
 
 def _table(page: "Sequence[TraceSummary]") -> "Table":
