@@ -16,10 +16,9 @@ from langmem_adapter.cli.demo import demo
 from langmem_adapter.cli.doctor import doctor
 from langmem_adapter.cli.evaluate import conversations, questions
 from langmem_adapter.cli.failures import CommandError, ExitCode
-from langmem_adapter.cli.look import history, list_, prompts, search, show
+from langmem_adapter.cli.look import history, list_, prompts, search, show, trace
 from langmem_adapter.cli.output import Output
 from langmem_adapter.cli.serve import mcp, serve
-from langmem_adapter.cli.trace import trace
 
 __all__ = ["app", "main"]
 

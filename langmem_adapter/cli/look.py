@@ -1,4 +1,4 @@
-"""Commands that look: `search`, `list`, `show`, `history`; and `prompts`, at the instructions that a chat model gets."""
+"""Commands that look: at memories, at what adds saw and did, at what a chat model is told."""
 
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
@@ -24,12 +24,14 @@ from langmem_adapter.records.scope import SCOPE_FIELDS
 if TYPE_CHECKING:
     from langmem_adapter.records.results import Hit
 
-__all__ = ["history", "list_", "prompts", "search", "show"]
+__all__ = ["history", "list_", "prompts", "search", "show", "trace"]
 
 _SHOWN: Final = (
     *("id", "updated_at", "text", *SCOPE_FIELDS),
     *"metadata memory_type actor_id role created_at expires_at revision".split(),
 )
+_TRACES: Final = ("id", "created_at", "said", "facts", "events", "mode", "model_calls", "milliseconds")
+_TRACE: Final = ("id", "created_at", "turns", "facts", "candidates", "decisions", "calls", "result")
 IdArgument = Annotated[
     str, typer.Argument(metavar="ID", help="The memory's id, as list and search show it, or its beginning.")
 ]
@@ -151,6 +153,40 @@ def history(call: Invocation, id: IdArgument) -> None:  # noqa: A002 - the same
         revisions = memories.revisions(connection, memory_id, call.within)
         columns = ("revision", "event", "created_at", "old_text", "new_text", "reason", "valid_from", "valid_to")
         call.output.show(revisions, columns=columns, picture=partial(pictures.life, marks=call.output.marks))
+
+
+def trace(
+    call: Invocation,
+    id: Annotated[  # noqa: A002 - the name of the argument in the usage line
+        str | None, typer.Argument(metavar="[ID]", help="The id of one, or its beginning; without it they are listed.")
+    ] = None,
+    limit: Limit = 20,
+    after: After = None,
+) -> None:
+    r"""Show what adds saw and did: all of one, or a list, the newest first.
+
+    Of one: what was said, the facts in it, what was decided and why, every
+    prompt and reply of the model. Traces are kept for 30 days, or for
+    LANGMEM_ADAPTER_TRACE_DAYS.
+
+    [bold]Examples[/bold]
+    $ langmem-adapter trace -u alice
+    $ langmem-adapter trace 0f8fad5b
+    $ langmem-adapter trace 0f8fad5b --json | jq -r '.data\[].calls\[].reply'
+    """
+    from langmem_adapter.storage import tables, traces
+
+    with call.reading() as connection:
+        if id is not None:
+            found = traces.read(connection, call.whole_id(connection, tables.traces.c.id, id), call.within)
+            row = {name: value for name, value in as_data(found).items() if name != "state"}
+            marks = call.output.marks
+            call.output.show([row], columns=_TRACE, picture=lambda _: pictures.whole_trace(found, marks=marks))
+            return
+        page, following = traces.page(connection, call.scope_in(connection), k=limit, after=after)
+        call.output.show(page, columns=_TRACES, picture=pictures.traces_table, next=following)
+        if not page:
+            call.tell_empty("traces", connection)
 
 
 def prompts(

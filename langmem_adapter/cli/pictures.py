@@ -1,4 +1,4 @@
-"""Pictures for a terminal: tables of memories, hits, changes and relations, a memory's card, its life with word diffs.
+"""Pictures for a terminal: tables of what was found and done, a memory's card, its life with word diffs, a trace.
 
 Colour never carries a meaning alone: events have a sign and a name, and where there is no colour a diff has marks.
 """
@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
+    from langmem_adapter.records.cost import ModelCall
     from langmem_adapter.records.graph import Entity, MergeSuggestion, Neighbour, Relation, RelationChange
     from langmem_adapter.records.results import Explanation, Hit, MemoryItem, Revision
     from langmem_adapter.records.work import Change
-    from langmem_adapter.storage.traces import TraceSummary
+    from langmem_adapter.storage.traces import Trace, TraceSummary
 
 __all__ = [
     "card",
@@ -44,10 +45,12 @@ __all__ = [
     "relation_changes_table",
     "relations_table",
     "suggestions_table",
-    "with_id",
+    "traces_table",
+    "whole_trace",
     "word_diff",
 ]
 
+_SAID: Final = 60  # letters of what was said
 _SHOWN: Final = 0.005  # parts of a score that two digits show
 _EVENTS: Final = {
     "ADD": ("+", "bold green"),
@@ -106,7 +109,7 @@ def moment(when: datetime | None) -> str:
 
 def items_table(items: Iterable[MemoryItem]) -> Table:
     """Memories, each with its id below, ready to be copied."""
-    rows = ((with_id(item.text, item), _dim(moment(item.updated_at))) for item in items)
+    rows = ((_with_id(item.text, item), _dim(moment(item.updated_at))) for item in items)
     return plain_table(("memory", "updated (UTC)"), rows)
 
 
@@ -116,7 +119,7 @@ def hits_table(hits: Iterable[Hit]) -> Table:
 
 
 def _hit(hit: Hit) -> tuple[Text, ...]:
-    told = with_id(hit.item.text if hit.passage is None else hit.passage, hit.item)
+    told = _with_id(hit.item.text if hit.passage is None else hit.passage, hit.item)
     if hit.explanation is not None:
         told.append(f"\n{_reasons(hit.explanation)}", style="dim italic")
     score, relevance = (Text(f"{number:.2f}", style="cyan") for number in (hit.score, hit.relevance))
@@ -225,9 +228,49 @@ def _dim(text: str) -> Text:
     return Text(text, style="dim", no_wrap=True)
 
 
-def with_id(text: str, record: MemoryItem | TraceSummary) -> Text:
+def _with_id(text: str, record: MemoryItem | TraceSummary) -> Text:
     """A text, with the id of what it is about and whose it is below."""
     return Text.assemble(visible(text), "\n", (f"{record.id}  {visible(named(record.scope.named))}", "dim"))
+
+
+def traces_table(page: Iterable[TraceSummary]) -> Table:
+    """What adds saw and did, a row each."""
+    return plain_table(("said", "did", "cost", "when (UTC)"), map(_summary, page))
+
+
+def _summary(did: TraceSummary) -> tuple[Text, ...]:
+    said = did.said if len(did.said) <= _SAID else f"{did.said[: _SAID - 1]}…"
+    events = (event_text(event, count) for event, count in sorted(did.events.items()) if count)
+    cost = _dim(_cost(did.model_calls, did.milliseconds))
+    return _with_id(said, did), Text(" ").join(events), cost, _dim(moment(did.created_at))
+
+
+def _cost(calls: int, milliseconds: float) -> str:
+    return f"{counted(calls, 'call')}, {milliseconds:.0f} ms" if calls else f"{milliseconds:.0f} ms"
+
+
+def whole_trace(found: Trace, *, marks: bool) -> RenderableType:
+    """All that one add saw and did."""
+    usage = found.result.usage
+    spent = _cost(usage.model_calls, sum(usage.milliseconds.values()))
+    return Group(
+        Text.assemble((found.id, "bold"), (f"  {visible(named(found.scope.named))}", "dim")),
+        Text(f"{moment(found.created_at)}  {visible(found.result.mode)}  {spent}", style="dim"),
+        _part("said", [f"{turn.actor}: {turn.text}" for turn in found.turns]),
+        _part("facts", [fact.text for fact in found.facts]),
+        _part("compared with", [known["text"] for known in found.candidates.get("known", ())]),
+        changes_table(found.result.results, marks=marks),
+        *(_part(f"model: {call.task}", _spoken(call)) for call in found.calls),
+    )
+
+
+def _part(name: str, lines: list[str]) -> Text:
+    told = Text("\n").join(Text(f"  {visible(line)}") for line in lines or ["-"])
+    return Text.assemble("\n", (name, "bold"), "\n", told)
+
+
+def _spoken(call: ModelCall) -> list[str]:
+    return [f"{role}: {text}" for role, text in (*call.messages, ("reply", call.reply))]
 
 
 # ── the knowledge graph ───────────────────────────────────────────────────────────────────────────────────────────────
