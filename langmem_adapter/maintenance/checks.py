@@ -6,7 +6,6 @@ import os
 import platform
 import shlex
 import shutil
-import sys
 from dataclasses import dataclass
 from importlib import metadata
 from typing import TYPE_CHECKING, Final, Literal
@@ -24,7 +23,6 @@ SEVERITY: Final[tuple[Status, ...]] = ("OK", "WARN", "FAIL")
 """How a check can end, the worst last."""
 
 _LITTLE: Final = 500 * 1024**2  # bytes
-_OLDEST: Final = (3, 11)
 _TRACING: Final = ("LANGSMITH_TRACING", "LANGSMITH_TRACING_V2", "LANGCHAIN_TRACING", "LANGCHAIN_TRACING_V2")
 _NAMED: Final = ("langchain-core", "langgraph", "sqlalchemy", "faiss-cpu")
 
@@ -83,8 +81,6 @@ def _python() -> Check:
     told = (
         f"Python {platform.python_version()}, langmem_adapter {__version__}, {platform.system()} {platform.machine()}"
     )
-    if sys.version_info < _OLDEST:
-        return Check("python", "FAIL", told, "install Python 3.11 or newer", "configuration")
     return Check("python", "OK", told)
 
 
