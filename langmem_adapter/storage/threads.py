@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -19,7 +18,6 @@ from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.storage.checkpoints import (
     WHOLE,
     Packed,
-    PendingWrite,
     ThreadSpace,
     Version,
     channel_values,
@@ -37,35 +35,15 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Select
 
-__all__ = ["History", "copy_thread", "delete_runs", "delete_thread", "erase", "histories", "keep_latest"]
+__all__ = ["copy_thread", "delete_runs", "delete_thread", "erase", "histories", "keep_latest"]
 
 _TABLES: Final = (checkpoints, channel_values, task_writes)
 _SIGNALS: Final = ("branch:to:", "__start__")  # LangGraph's channels that start a node and are used up by it
 _STRIDES: Final = (16, 64, 256)  # ancestors fetched in one go; most walks are short
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class History:
-    """What a channel's value at a checkpoint is made of.
-
-    Attributes:
-        seed: The value at the nearest ancestor that has one; `None` where the channel began empty.
-        writes: What was written to it since, that ancestor's own writes included, oldest first.
-    """
-
-    seed: Packed | None
-    writes: list[PendingWrite] = field(default_factory=list)
-
-
 class _Node(NamedTuple):
-    """A checkpoint as a step of a walk.
-
-    Attributes:
-        id: Its id.
-        parent_id: Its parent's.
-        versions: The version of each channel.
-        whole: Whether it is more than a step.
-    """
+    """A checkpoint as a step of a walk; one that is not whole is nothing more."""
 
     id: str
     parent_id: str | None
@@ -129,24 +107,22 @@ _DROP_VALUES: Final = Prepared(
 
 def histories(
     connection: Connection, space: ThreadSpace, checkpoint_id: str | None, channels: Sequence[str]
-) -> dict[str, History]:
-    """What channels are made of at a checkpoint, along the chain of its parents; its own writes are not yet part of it.
+) -> dict[str, tuple[Packed | None, list[Any]]]:
+    """What channels are made of at a checkpoint (`None`: the latest), along the chain of its parents.
 
-    Args:
-        connection: In any transaction.
-        space: Where the checkpoint lies.
-        checkpoint_id: Its id; `None` means the latest.
-        channels: Which channels.
+    Returns:
+        By channel: the value at the nearest ancestor that has one, `None` where the channel began empty; and what was written
+        to it since, rows of `task_writes`, that ancestor's own included and the checkpoint's not, oldest first.
     """
     path, seeds = _down_to_seeds(connection, space, checkpoint_id, set(channels))
     bodies = values_at(connection, space, [slot for slot, _ in seeds.values()])
     written = writes_at(connection, space, path, list(channels))
-    made = {channel: History(bodies[seeds[channel][0]] if channel in seeds else None) for channel in channels}
+    since: dict[str, list[Any]] = {channel: [] for channel in channels}
     for depth, one in reversed(list(enumerate(path))):
         for write in written.get(one, ()):
             if write.channel not in seeds or depth <= seeds[write.channel][1]:
-                made[write.channel].writes.append(write)
-    return made
+                since[write.channel].append(write)
+    return {channel: (bodies[seeds[channel][0]] if channel in seeds else None, since[channel]) for channel in since}
 
 
 def _down_to_seeds(

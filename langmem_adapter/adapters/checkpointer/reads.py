@@ -10,8 +10,8 @@ from langgraph.checkpoint.base import CheckpointTuple
 
 from langmem_adapter.adapters.checkpointer.arguments import checked_limit, config_of, listed, place_of, selection_of
 from langmem_adapter.records.checks import check_text
-from langmem_adapter.storage import checkpoint_pages, threads
 from langmem_adapter.storage import checkpoints as storage
+from langmem_adapter.storage import threads
 from langmem_adapter.twins import Plan, awaited, beside, planned
 
 if TYPE_CHECKING:
@@ -19,11 +19,9 @@ if TYPE_CHECKING:
 
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import DeltaChannelHistory
+    from langgraph.checkpoint.serde.base import SerializerProtocol
 
-    from langmem_adapter.adapters.checkpointer.arguments import Place
-    from langmem_adapter.adapters.checkpointer.serializer import Packer
-    from langmem_adapter.storage.checkpoint_pages import Selection
-    from langmem_adapter.storage.checkpoints import Loaded, Packed, PendingWrite
+    from langmem_adapter.storage.checkpoints import Loaded, Packed, ThreadSpace
     from langmem_adapter.storage.database import Database
 
 __all__ = ["CheckpointReads"]
@@ -33,7 +31,7 @@ class CheckpointReads:
     """The methods of `SQLAlchemySaver` that read."""
 
     _database: Database
-    _packer: Packer
+    _checked: SerializerProtocol
 
     @planned
     def get_tuple(self, config: RunnableConfig) -> Plan[CheckpointTuple | None]:
@@ -42,8 +40,7 @@ class CheckpointReads:
         Args:
             config: Names it; without `checkpoint_id` the latest of the thread is meant.
         """
-        place = place_of(config)
-        return Plan(partial(self._get_tuple, place))
+        return Plan(partial(self._get_tuple, *place_of(config)))
 
     aget_tuple = awaited(get_tuple)
 
@@ -66,7 +63,7 @@ class CheckpointReads:
         Raises:
             InvalidInputError: No thread in the config, or a negative limit.
         """
-        return chain.from_iterable(self._pages(selection_of(config, before, filter), filter, checked_limit(limit)))
+        return chain.from_iterable(self._pages(filter, checked_limit(limit), *selection_of(config, before, filter)))
 
     async def alist(
         self,
@@ -77,7 +74,7 @@ class CheckpointReads:
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
         """The async twin of `list`: the same arguments, results and errors."""
-        pages = self._pages(selection_of(config, before, filter), filter, checked_limit(limit))
+        pages = self._pages(filter, checked_limit(limit), *selection_of(config, before, filter))
         while found := await beside(next, pages, None):
             for one in found:
                 yield one
@@ -92,59 +89,61 @@ class CheckpointReads:
             config: Names the checkpoint.
             channels: The channels.
         """
-        place = place_of(config)
-        return Plan(
-            partial(self._histories, place, [check_text(name, "a channel") for name in listed(channels, "channels")])
-        )
+        space, checkpoint_id = place_of(config)
+        names = [check_text(name, "a channel") for name in listed(channels, "channels")]
+        return Plan(partial(self._histories, space, checkpoint_id, names))
 
     aget_delta_channel_history = awaited(get_delta_channel_history)
 
     # ── inside ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _get_tuple(self, place: Place) -> CheckpointTuple | None:
+    def _get_tuple(self, space: ThreadSpace, checkpoint_id: str | None) -> CheckpointTuple | None:
         with self._database.read() as connection:
-            loaded = storage.get(connection, *place)
+            loaded = storage.get(connection, space, checkpoint_id)
         return None if loaded is None else self._tuple(loaded)
 
     def _pages(
-        self, wanted: Selection, equal: Mapping[str, Any] | None, limit: int | None
+        self, metadata: Mapping[str, Any] | None, limit: int | None, equal: Mapping[str, str], before: str | None
     ) -> Generator[Sequence[CheckpointTuple], None, None]:
         # A transaction for each page: whoever reads slowly keeps nobody waiting.
-        keep = partial(self._has, equal) if equal else None
+        keep = partial(self._has, metadata) if metadata else None
         after, more = None, limit != 0
         while more:
             with self._database.read() as connection:
-                found, after = checkpoint_pages.page(connection, wanted, after=after, keep=keep, most=limit)
+                found, after = storage.page(connection, equal, before, after=after, keep=keep, most=limit)
             if found:
                 yield [self._tuple(loaded) for loaded in found]
             limit = None if limit is None else limit - len(found)
             more = after is not None
 
-    def _has(self, equal: Mapping[str, Any], metadata: Packed) -> bool:
-        known = self._packer.unpack(metadata)
-        return all(known.get(name) == value for name, value in equal.items())
+    def _has(self, wanted: Mapping[str, Any], metadata: Packed) -> bool:
+        known = self._checked.loads_typed(metadata)
+        return all(known.get(name) == value for name, value in wanted.items())
 
-    def _histories(self, place: Place, channels: Sequence[str]) -> dict[str, DeltaChannelHistory]:
+    def _histories(
+        self, space: ThreadSpace, checkpoint_id: str | None, channels: Sequence[str]
+    ) -> dict[str, DeltaChannelHistory]:
         with self._database.read() as connection:
-            found = threads.histories(connection, *place, channels)
+            found = threads.histories(connection, space, checkpoint_id, channels)
         made: dict[str, DeltaChannelHistory] = {}
-        for channel, history in found.items():
-            made[channel] = {"writes": [self._pending(write) for write in history.writes]}
-            if history.seed is not None:
-                made[channel]["seed"] = self._packer.unpack(history.seed)
+        for channel, (seed, writes) in found.items():
+            made[channel] = {"writes": [self._pending(write) for write in writes]}
+            if seed is not None:
+                made[channel]["seed"] = self._checked.loads_typed(seed)
         return made
 
     def _tuple(self, loaded: Loaded) -> CheckpointTuple:
-        stored, unpack = loaded.checkpoint, self._packer.unpack
+        row, unpack = loaded.row, self._checked.loads_typed
+        space = storage.ThreadSpace(row.thread_id, row.ns)
         held = {channel: unpack(value) for channel, value in loaded.values.items()}
-        checkpoint = unpack(stored.state) | {"channel_versions": dict(stored.versions), "channel_values": held}
+        state = unpack((row.state_kind, row.state))
         return CheckpointTuple(
-            config=config_of(stored.space, stored.id),
-            checkpoint=checkpoint,
-            metadata=unpack(stored.metadata),
-            parent_config=None if stored.parent_id is None else config_of(stored.space, stored.parent_id),
+            config=config_of(space, row.id),
+            checkpoint=state | {"channel_versions": dict(loaded.versions), "channel_values": held},
+            metadata=unpack((row.metadata_kind, row.metadata)),
+            parent_config=None if row.parent_id is None else config_of(space, row.parent_id),
             pending_writes=[self._pending(write) for write in loaded.writes],
         )
 
-    def _pending(self, write: PendingWrite) -> tuple[str, str, Any]:
-        return write.task_id, write.channel, self._packer.unpack(write.value)
+    def _pending(self, write: Any) -> tuple[str, str, Any]:
+        return write.task_id, write.channel, self._checked.loads_typed((write.kind, write.body))

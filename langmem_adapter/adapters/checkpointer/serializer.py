@@ -18,7 +18,6 @@ from langgraph.checkpoint.serde.event_hooks import register_serde_event_listener
 from langgraph.checkpoint.serde.jsonplus import EXT_PYDANTIC_V2, JsonPlusSerializer
 
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.storage.checkpoints import Packed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.serde.base import SerializerProtocol
     from langgraph.checkpoint.serde.event_hooks import SerdeEvent
 
-__all__ = ["Packer", "strict_serializer"]
+__all__ = ["checked", "strict_serializer"]
 
 S = TypeVar("S", bound="SerializerProtocol")
 
@@ -38,35 +37,23 @@ def strict_serializer() -> JsonPlusSerializer:
     return JsonPlusSerializer(allowed_msgpack_modules=None)
 
 
-class Packer:
-    """Packs values with a LangGraph serializer, and makes sure that they come back as they were.
-
-    Args:
-        serde: The serializer.
+def checked(serde: S) -> S:
+    """A serializer whose values come back as they were, or not at all.
 
     Raises:
         InvalidInputError: It falls back to pickle.
     """
-
-    def __init__(self, serde: SerializerProtocol) -> None:
-        self._serde = _checked(serde)
-
-    def pack(self, value: Any) -> Packed:
-        """A value as bytes.
-
-        Raises:
-            InvalidInputError: It could not be read again; the message says what to do.
-        """
-        kind, body = self._serde.dumps_typed(value)
-        return Packed(kind, bytes(body))
-
-    def unpack(self, packed: Packed) -> Any:
-        """The value.
-
-        Raises:
-            InvalidInputError: Its type is not allowed, or is not there any more.
-        """
-        return self._serde.loads_typed(packed)
+    if isinstance(serde, EncryptedSerializer):
+        outer = copy.copy(serde)
+        outer.serde = checked(serde.serde)
+        return outer
+    if not isinstance(serde, JsonPlusSerializer):
+        return serde
+    if serde.pickle_fallback:
+        raise InvalidInputError(
+            "pickle_fallback runs code from the database; leave it out, and allow types with allowed_msgpack_modules"
+        )
+    return _Checked(serde)  # type: ignore[return-value] # of the protocol, which is all that anybody asks for
 
 
 class _Checked:
@@ -100,20 +87,6 @@ class _Checked:
             _refuse_lost(new)
             self._proven |= new
         return value
-
-
-def _checked(serde: S) -> S:
-    if isinstance(serde, EncryptedSerializer):
-        outer = copy.copy(serde)
-        outer.serde = _checked(serde.serde)
-        return outer
-    if not isinstance(serde, JsonPlusSerializer):
-        return serde
-    if serde.pickle_fallback:
-        raise InvalidInputError(
-            "pickle_fallback runs code from the database; leave it out, and allow types with allowed_msgpack_modules"
-        )
-    return _Checked(serde)  # type: ignore[return-value] # of the protocol, which is all that anybody asks for
 
 
 def _types(data: bytes) -> set[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -19,19 +20,17 @@ from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import check_nesting, check_text, quoted
 from langmem_adapter.storage import checkpoints as storage
 from langmem_adapter.storage import threads
-from langmem_adapter.storage.checkpoints import Checkpoint as Stored
-from langmem_adapter.storage.checkpoints import PendingWrite, ThreadSpace, slots_of
+from langmem_adapter.storage.checkpoints import Packed, ThreadSpace, slots_of
 from langmem_adapter.twins import Plan, awaited, beside, planned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata
+    from langgraph.checkpoint.serde.base import SerializerProtocol
     from sqlalchemy import Connection
 
-    from langmem_adapter.adapters.checkpointer.arguments import Place
-    from langmem_adapter.adapters.checkpointer.serializer import Packer
     from langmem_adapter.storage.database import Database
 
 __all__ = ["CheckpointWrites"]
@@ -46,7 +45,7 @@ class CheckpointWrites:
     """The methods of `SQLAlchemySaver` that write."""
 
     _database: Database
-    _packer: Packer
+    _checked: SerializerProtocol
 
     @planned
     def put(
@@ -71,9 +70,10 @@ class CheckpointWrites:
             InvalidInputError: No thread, metadata with too many levels, or a value that could not be read again.
             StorageError: The database refused or failed; nothing was written.
         """
-        place = place_of(config)
-        draft = partial(self._draft, place, checkpoint, get_checkpoint_metadata(config, metadata), new_versions)
-        return self._writing(draft, config_of(place.space, checkpoint["id"]))
+        space, parent_id = place_of(config)
+        whole = get_checkpoint_metadata(config, metadata)
+        draft = partial(self._draft, space, parent_id, checkpoint, whole, new_versions)
+        return self._writing(draft, config_of(space, checkpoint["id"]))
 
     aput = awaited(put)
 
@@ -93,26 +93,21 @@ class CheckpointWrites:
             InvalidInputError: No thread or checkpoint, or a value that could not be read again.
             StorageError: The database refused or failed; nothing was written.
         """
-        place = place_of(config)
-        if place.checkpoint_id is None:
+        space, checkpoint_id = place_of(config)
+        if checkpoint_id is None:
             raise InvalidInputError(
                 "put_writes needs a checkpoint_id in the config; give it the config that put returned"
             )
         check_text(task_id, "task_id")
         check_text(task_path, "task_path")
-        return self._writing(
-            partial(self._draft_writes, place.space, place.checkpoint_id, writes, task_id, task_path), None
-        )
+        task = {"checkpoint_id": checkpoint_id, "task_id": task_id, "task_path": task_path}
+        return self._writing(partial(self._draft_writes, space._asdict() | task, writes), None)
 
     aput_writes = awaited(put_writes)
 
     @planned
     def delete_thread(self, thread_id: str) -> Plan[None]:
-        """Delete everything of a thread.
-
-        Args:
-            thread_id: The thread.
-        """
+        """Delete everything of a thread."""
         return self._changing(partial(threads.delete_thread, thread_id=thread_id_of(thread_id)))
 
     adelete_thread = awaited(delete_thread)
@@ -186,37 +181,41 @@ class CheckpointWrites:
         return Plan.calling(self._database.write, self._database.awrite, work)
 
     def _draft(
-        self, place: Place, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
+        self,
+        space: ThreadSpace,
+        parent_id: str | None,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
     ) -> Callable[[Connection], None]:
         check_nesting(metadata, "the checkpoint's metadata")
         run_id, held = metadata.get("run_id"), checkpoint["channel_values"]
-        stored = Stored(
-            space=place.space,
-            id=check_text(checkpoint["id"], "the checkpoint's id"),
-            parent_id=place.checkpoint_id,
-            run_id=None if run_id is None else check_text(str(run_id), "run_id"),
-            versions=checked_versions(checkpoint["channel_versions"]),
-            state=self._packer.pack({key: value for key, value in checkpoint.items() if key not in _APART}),
-            metadata=self._packer.pack(metadata),
-        )
+        state = self._pack({key: value for key, value in checkpoint.items() if key not in _APART})
+        about = self._pack(metadata)
+        row = space._asdict() | {
+            "id": check_text(checkpoint["id"], "the checkpoint's id"),
+            "parent_id": None if parent_id == checkpoint["id"] else parent_id,
+            "run_id": None if run_id is None else check_text(str(run_id), "run_id"),
+            "versions": json.dumps(checked_versions(checkpoint["channel_versions"]), separators=(",", ":")),
+            "state_kind": state.kind,
+            "state": state.body,
+            "metadata_kind": about.kind,
+            "metadata": about.body,
+        }
         slots = slots_of({check_text(name, "a channel"): version for name, version in new_versions.items()})
-        changed = {slot: self._packer.pack(held[name]) for name, slot in slots.items() if name in held}
-        return partial(storage.put, checkpoint=stored, changed=changed)
+        changed = {slot: self._pack(held[name]) for name, slot in slots.items() if name in held}
+        return partial(storage.put, checkpoint=row, changed=changed)
 
-    def _draft_writes(
-        self, space: ThreadSpace, checkpoint_id: str, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str
-    ) -> Callable[[Connection], None]:
-        written = [
-            PendingWrite(
-                task_id=task_id,
-                task_path=task_path,
-                idx=WRITES_IDX_MAP.get(channel, idx),
-                channel=check_text(channel, "a channel"),
-                value=self._packer.pack(value),
-            )
-            for idx, (channel, value) in enumerate(writes)
-        ]
-        return partial(storage.put_writes, space=space, checkpoint_id=checkpoint_id, written=written)
+    def _draft_writes(self, task: Mapping[str, str], writes: Sequence[tuple[str, Any]]) -> Callable[[Connection], None]:
+        rows = []
+        for idx, (channel, value) in enumerate(writes):
+            said = {"idx": WRITES_IDX_MAP.get(channel, idx), "channel": check_text(channel, "a channel")}
+            rows.append({**task, **said, **self._pack(value)._asdict()})
+        return partial(storage.put_writes, written=rows)
+
+    def _pack(self, value: Any) -> Packed:
+        kind, body = self._checked.dumps_typed(value)
+        return Packed(kind, bytes(body))
 
 
 def _for_each(thread_ids: Sequence[str], change: Callable[[Connection, str], None], connection: Connection) -> None:
