@@ -34,10 +34,6 @@ class FieldIndex:
         embedder: Makes the vectors.
         mark: Fingerprint of its model.
         fields: Paths as LangGraph writes them: `"$"` for the whole value as JSON, `"title"`, `"notes[*].text"`.
-
-    Attributes:
-        embedder: As given.
-        mark: As given.
     """
 
     def __init__(self, embedder: Embedder, mark: str, fields: object) -> None:
@@ -57,12 +53,7 @@ class FieldIndex:
     def texts(self, value: Mapping[str, Any], index: Index, name: str) -> list[str]:
         """What is embedded of a value: a text for each path, and for each element that a path finds.
 
-        Paths that find nothing, and blank texts, have no vector.
-
-        Args:
-            value: Plain JSON.
-            index: The paths, instead of the store's own.
-            name: What to call the item in the error.
+        Paths that find nothing, and blank texts, have no vector; *index* are paths instead of the store's own.
 
         Raises:
             InvalidInputError: *index* is not understood, or there are too many.
@@ -107,11 +98,7 @@ def field_index(engine: Parts, index: IndexConfig | Literal[False] | None) -> Fi
 
 
 def refuse_unknown(config: Mapping[str, Any], known: frozenset[str], name: str) -> None:
-    """Refuse a configuration with a key that nobody reads.
-
-    Raises:
-        InvalidInputError: There is one.
-    """
+    """Refuse a configuration with a key that nobody reads."""
     for key in config:
         if key not in known:
             raise InvalidInputError(f"{name} has no key {quoted(key)}; there are {', '.join(sorted(known))}")

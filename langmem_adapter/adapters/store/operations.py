@@ -46,16 +46,10 @@ _LONGEST_TTL: Final = 1e9  # minutes; some 1,900 years, which a datetime can sti
 
 
 class Operations:
-    """What one `batch` was asked for.
-
-    Of several puts of one item the last one counts, as in LangGraph's own stores.
-
-    Args:
-        ops: LangGraph's operations.
-        fields: What the store embeds, if anything.
+    """What one `batch` was asked for; of several puts of one item the last one counts, as in LangGraph's own stores.
 
     Attributes:
-        count: How many there are.
+        count: How many operations there are.
         readings: Those that read, by their place.
         filters: What a search asks of the values, by its place.
         queries: The texts that searches look for, each once.
@@ -69,9 +63,7 @@ class Operations:
     def __init__(self, ops: Iterable[Op], fields: FieldIndex | None) -> None:
         checked = [_checked(op) for op in each_of(ops, "ops")]
         self.count: Final = len(checked)
-        self.readings: Final[dict[int, Reading]] = {
-            place: op for place, op in enumerate(checked) if not isinstance(op, PutOp)
-        }
+        self.readings: Final = {place: op for place, op in enumerate(checked) if not isinstance(op, PutOp)}
         searches = {place: op for place, op in self.readings.items() if isinstance(op, SearchOp)}
         self.filters: Final[dict[int, Filter]] = {place: parse(op.filter, fields=()) for place, op in searches.items()}
         wanted = (op.query for op in searches.values() if fields is not None and op.query is not None)
@@ -104,11 +96,7 @@ class _Prepared:
 
 
 def check_ttl(ttl: object, name: str) -> float | None:
-    """Return a lifetime in minutes, or `None`.
-
-    Raises:
-        InvalidInputError: It is no positive number, or too long.
-    """
+    """Return a lifetime in minutes, a positive number and not too long, or `None`."""
     if ttl is None:
         return None
     if isinstance(ttl, bool) or not isinstance(ttl, int | float) or not 0 < ttl <= _LONGEST_TTL:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -34,20 +33,12 @@ if TYPE_CHECKING:
 __all__ = ["MemoryStore"]
 
 _After: TypeAlias = "Callable[[Connection], None] | None"
+_Meanings: TypeAlias = "tuple[dict[str, UnitVectors], UnitVectors]"
+"""The vectors that one batch needs: of what is looked for, by its text, and of what is written."""
 
 _TTL_KEYS: Final = frozenset(TTLConfig.__annotations__)
 _SWEEP_MINUTES: Final = 5.0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Meanings:
-    """The vectors that one batch needs: of what is looked for, and of what is written."""
-
-    queries: dict[str, UnitVectors]
-    texts: UnitVectors
-
-
-_NOTHING: Final = _Meanings({}, np.empty((0, 0), np.float32))
+_NOTHING: Final = dict[str, "UnitVectors"](), np.empty((0, 0), np.float32)
 
 
 class MemoryStore(BaseStore):
@@ -229,32 +220,35 @@ class MemoryStore(BaseStore):
         if self._fields is None:
             return _NOTHING
         embedder = self._fields.embedder
-        return _Meanings({query: embedder.query(query) for query in work.queries}, embedder.vectors(work.texts))
+        return {query: embedder.query(query) for query in work.queries}, embedder.vectors(work.texts)
 
     async def _aembed(self, work: Operations) -> _Meanings:
         if self._fields is None:
             return _NOTHING
         embedder = self._fields.embedder
         texts, *queries = await asyncio.gather(embedder.avectors(work.texts), *map(embedder.aquery, work.queries))
-        return _Meanings(dict(zip(work.queries, queries, strict=True)), texts)
+        return dict(zip(work.queries, queries, strict=True)), texts
 
     def _answer(self, work: Operations, meanings: _Meanings) -> tuple[list[Result], _After]:
         """What the readings find, and what is to be written after them."""
         now, results = present(), list[Result]([None] * work.count)
-        touched: list[Any] = []
-        if work.readings:
-            feed = None
-            if meanings.queries and self._fields is not None:
-                feed = self._engine.feed(ITEMS, self._fields.mark)
-                feed.pull()
-            omit = bool((self.ttl_config or {}).get("omit_expired"))
-            with self._database.read() as connection:
-                index = None if feed is None else feed.view(lambda: connection)
-                reader = Reader(connection, index, now=now, omit_expired=omit)
-                for place, op in work.readings.items():
-                    results[place] = _result(reader, op, work, place, meanings)
-            touched = list(reader.touched.values())
-        return results, self._after(work.puts(meanings.texts), touched, now)
+        queries, texts = meanings
+        touched = self._read(work, queries, now, results) if work.readings else []
+        return results, self._after(work.puts(texts), touched, now)
+
+    def _read(self, work: Operations, queries: Mapping[str, UnitVectors], now: int, results: list[Result]) -> list[Any]:
+        """Fill in what the readings find; the rows of the items that live on because of it."""
+        feed = None
+        if queries and self._fields is not None:
+            feed = self._engine.feed(ITEMS, self._fields.mark)
+            feed.pull()
+        omit = bool((self.ttl_config or {}).get("omit_expired"))
+        with self._database.read() as connection:
+            index = None if feed is None else feed.view(lambda: connection)
+            reader = Reader(connection, index, now=now, omit_expired=omit)
+            for place, op in work.readings.items():
+                results[place] = _result(reader, op, work, place, queries)
+        return list(reader.touched.values())
 
     def _after(self, puts: list[Put], touched: list[Any], now: int) -> _After:
         if not puts and not touched:
@@ -268,12 +262,11 @@ class MemoryStore(BaseStore):
         return after
 
 
-def _result(reader: Reader, op: Reading, work: Operations, place: int, meanings: _Meanings) -> Result:
+def _result(reader: Reader, op: Reading, work: Operations, place: int, queries: Mapping[str, UnitVectors]) -> Result:
     if isinstance(op, GetOp):
         return reader.get(op)
     if isinstance(op, SearchOp):
-        vector = None if op.query is None else meanings.queries.get(op.query)
-        return reader.search(op, work.filters[place], vector)
+        return reader.search(op, work.filters[place], queries.get(op.query or ""))
     return reader.namespaces(op)
 
 

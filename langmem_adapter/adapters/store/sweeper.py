@@ -19,11 +19,7 @@ _log = logging.getLogger("langmem_adapter")
 
 
 class TTLSweeper:
-    """Sweeps at once, and then at intervals, until it is closed. It never keeps a program from ending.
-
-    Args:
-        sweep: Deletes what has expired and tells how much it was.
-        minutes: How long to wait between two sweeps.
+    """Sweeps at once, and then every so many minutes, until it is closed. It never keeps a program from ending.
 
     Attributes:
         done: Is set when the thread has ended; cancelling it ends the thread.
@@ -44,14 +40,7 @@ class TTLSweeper:
         return self._thread.is_alive()
 
     def close(self, timeout: float | None = None) -> bool:
-        """End the thread and wait for it.
-
-        Args:
-            timeout: Seconds to wait; `None` until it has ended.
-
-        Returns:
-            Whether it has ended.
-        """
+        """End the thread, wait for it so many seconds (`None`: until it has ended), and tell whether it has ended."""
         self._stopping.set()
         self._thread.join(timeout)
         return not self.running
