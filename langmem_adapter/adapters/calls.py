@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from langchain_core.runnables import Runnable
@@ -64,26 +63,18 @@ def scope_of_call(default: object, config: RunnableConfig | None = None, *, expl
 
 
 def forgiving(plan: Plan[R], otherwise: R, *, on_error: OnError, doing: str) -> Plan[R]:
-    """A plan that, with `on_error="log"`, gives *otherwise* where it fails, and says so in the log.
+    """A plan that, with `on_error="log"`, gives *otherwise* where it fails, and says so in the log, with what it was *doing*.
 
-    Args:
-        plan: What is to be done.
-        otherwise: What to give instead.
-        on_error: Whether failures are raised or logged.
-        doing: What it does, for the log: `"recall"`.
+    Whatever a model's client raises counts: these errors share no base. What bubbles up is no failure: the graph pauses.
     """
 
-    def run() -> R:
-        with _noting(doing, on_error):
-            return plan.run()
-        return otherwise
+    def instead(error: Exception) -> Plan[R] | None:
+        if isinstance(error, GraphBubbleUp):
+            return None
+        _log.error("memory failed to %s; the call goes on without", doing, exc_info=error)
+        return Plan.known(otherwise)
 
-    async def arun() -> R:
-        with _noting(doing, on_error):
-            return await plan.arun()
-        return otherwise
-
-    return Plan(run, arun)
+    return plan if on_error == "raise" else plan.or_else(instead)
 
 
 class PlanNode(Runnable[Any, Update]):
@@ -106,16 +97,7 @@ class PlanNode(Runnable[Any, Update]):
 
 
 def part_of_state(state: Any, key: str, argument: str) -> Any:
-    """What a graph's state holds under a name.
-
-    Args:
-        state: The state: a mapping, or an object with attributes.
-        key: The name.
-        argument: The argument that says another one, for the error.
-
-    Raises:
-        InvalidInputError: It has nothing of that name.
-    """
+    """What a graph's state, a mapping or an object with attributes, holds under a key; *argument* is what says another one."""
     try:
         return state[key] if isinstance(state, Mapping) else getattr(state, key)
     except (KeyError, AttributeError):
@@ -129,21 +111,3 @@ def _runtime() -> object:
         return get_runtime()
     except (RuntimeError, KeyError):  # no graph is running
         return None
-
-
-@dataclass(frozen=True, slots=True)
-class _noting:  # noqa: N801 - used like a function
-    """Whatever a model's client raises: these errors share no base. The log has the traceback."""
-
-    doing: str
-    on_error: OnError
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> bool:
-        # What bubbles up is no failure: the graph pauses.
-        if not isinstance(error, Exception) or isinstance(error, GraphBubbleUp) or self.on_error == "raise":
-            return False
-        _log.error("memory failed to %s; the call goes on without", self.doing, exc_info=error)
-        return True

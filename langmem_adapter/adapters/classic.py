@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from langmem_adapter.adapters.calls import OnError, forgiving, making, scope_of_call
 from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
-from langmem_adapter.adapters.threads import asked, listing, looked_up, remembered
+from langmem_adapter.adapters.threads import asked, looking_up, remembered
 from langmem_adapter.arguments import relevance
 from langmem_adapter.conversation.brain import BrainMemory
 from langmem_adapter.conversation.summaries import CountTokens, about_tokens
@@ -210,9 +210,12 @@ class ConversationMemory(BaseMemory):
         if not self.k or not inputs:
             return Plan(str)
         share = self.max_tokens if self.last == 0 or self.max_tokens is None else self.max_tokens // 4
-        shown = listing(share, lambda lines: self._tokens(self._told(lines[0].text)))
-        said = asked(self._question(inputs))
-        return looked_up(self.memory, said, scope, k=self.k, threshold=self.threshold, shown=shown)
+
+        def cost(lines: list[BaseMessage]) -> int:
+            return self._tokens(self._told(lines[0].text))
+
+        look = looking_up(self.memory, k=self.k, threshold=self.threshold, max_tokens=share, count_tokens=cost)
+        return look(asked(self._question(inputs)), scope)
 
     def _remembering(self, said: Sequence[BaseMessage], call: Mapping[str, Any], scope: Scope) -> Plan[Any]:
         if not self.k:

@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from langmem_adapter.adapters.mem0.graph_store import graph_store_of
-from langmem_adapter.adapters.mem0.sections import only, section
+from langmem_adapter.adapters.mem0.sections import graph_store_of, only, section
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.storage.urls import expanded
 
 __all__ = ["MemoryConfig"]
 
-_KNOWN: Final = (
-    "llm",
-    "embedder",
-    "vector_store",
-    "graph_store",
-    "reranker",
-    "history_db_path",
-    "version",
-    "custom_fact_extraction_prompt",
-    "custom_instructions",
-    "custom_update_memory_prompt",
-)
 _VERSIONS: Final = ("v1.0", "v1.1")
 _MEMORY: Final = ":memory:"
 
@@ -100,7 +88,7 @@ class MemoryConfig:
         custom_update_memory_prompt: str | None = None,
         **others: Any,
     ) -> None:
-        only(others, _KNOWN, "config", _ELSEWHERE)
+        only(others, tuple(inspect.signature(MemoryConfig).parameters)[:-1], "config", _ELSEWHERE)
         if version not in _VERSIONS:
             raise InvalidInputError(f"config.version must be 'v1.0' or 'v1.1', not {quoted(version)}")
         self.llm = None if llm is None else section(llm, "llm")

@@ -119,7 +119,6 @@ class Memory(_Guest):
     chat = planned(Calls.chat)
 
     def __enter__(self) -> Self:
-        """Use it in a `with` statement: it closes at the end."""
         return self
 
     def __exit__(
@@ -161,7 +160,6 @@ class AsyncMemory(_Guest):
         return self
 
     async def __aenter__(self) -> Self:
-        """Use it in an `async with` statement: it closes at the end."""
         return self
 
     async def __aexit__(
@@ -186,19 +184,10 @@ def _open(config: MemoryConfig) -> Engine:
 
 def _follow(engine: Engine, config: MemoryConfig) -> None:
     """Show the graph in the graph server of the configuration, in the background."""
-    server = None if config.graph is None else config.graph.server
-    if server is None:
+    if config.graph is None or config.graph.server is None:
         return
     with ExitStack() as undo:
         undo.callback(engine.close)
-        mirror = engine.graph.mirror(
-            server.url,
-            username=server.username,
-            password=server.password,
-            database=server.database,
-            dialect=server.provider,
-            label=server.label,
-            embeddings=True,
-        )
+        mirror = engine.graph.mirror(**config.graph.server, embeddings=True)
         engine.engine.writers.add(Following(mirror))
         undo.pop_all()
