@@ -150,7 +150,7 @@ def create_memory_tools(  # noqa: PLR0913 - each is a knob of its own
     engine, default = engine_of(memory, "create_memory_tools"), MemoryContext(user_id, agent_id, run_id)
     acts: Mapping[MemoryTool, _Act] = {
         "search": partial(_search, memory, k=bounded(k), threshold=relevance(threshold), max_tokens=tokens(max_tokens)),
-        "save": partial(_infer if flag(infer, "infer") else _save, memory),
+        "save": partial(_added, memory, infer=True) if flag(infer, "infer") else partial(_save, memory),
         "update": partial(_update, memory),
         "forget": partial(_forget, memory),
         "relations": partial(_relations, memory, k=bounded(k)),
@@ -251,10 +251,6 @@ def _save(memory: Memory, scope: Scope, content: str) -> Plan[str]:
         return _added(memory, scope, content, infer=False)
 
     return _looked_up(memory, scope, content, k=5, filters={"memory_type": None}).and_then(unless_known)
-
-
-def _infer(memory: Memory, scope: Scope, content: str) -> Plan[str]:
-    return _added(memory, scope, content, infer=True)
 
 
 def _update(memory: Memory, scope: Scope, memory_id: str, content: str) -> Plan[str]:

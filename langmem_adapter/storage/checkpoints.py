@@ -65,14 +65,17 @@ _PAGE: Final = 32  # checkpoints read in one go: each may bring a whole state wi
 # Ids are ordered by code points everywhere, as Python compares them, whatever the language of a Postgres database.
 _Ordered: Final = Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
 
+
+def _key(*names: str) -> list[Column[Any]]:
+    return [Column(name, _Ordered, primary_key=True) for name in names]
+
+
 # These names are not those of LangGraph's own savers: both may live in one database. A checkpoint without a state is none any
 # more: it was pruned, and stays as a step on the way from a younger one to what its delta channels are rebuilt from.
 checkpoints: Final = Table(
     "thread_checkpoints",
     metadata,
-    Column("thread_id", _Ordered, primary_key=True),
-    Column("ns", _Ordered, primary_key=True),
-    Column("id", _Ordered, primary_key=True),
+    *_key("thread_id", "ns", "id"),
     Column("parent_id", _Ordered),
     Column("run_id", Text),
     Column("versions", Text, nullable=False),
@@ -87,9 +90,7 @@ checkpoints: Final = Table(
 channel_values: Final = Table(
     "thread_values",
     metadata,
-    Column("thread_id", _Ordered, primary_key=True),
-    Column("ns", _Ordered, primary_key=True),
-    Column("slot", _Ordered, primary_key=True),  # channel and version, see `slots_of`
+    *_key("thread_id", "ns", "slot"),  # channel and version, see `slots_of`
     Column("kind", Text, nullable=False),
     Column("body", LargeBinary, nullable=False),
 )
@@ -98,10 +99,7 @@ channel_values: Final = Table(
 task_writes: Final = Table(
     "thread_writes",
     metadata,
-    Column("thread_id", _Ordered, primary_key=True),
-    Column("ns", _Ordered, primary_key=True),
-    Column("checkpoint_id", _Ordered, primary_key=True),
-    Column("task_id", _Ordered, primary_key=True),
+    *_key("thread_id", "ns", "checkpoint_id", "task_id"),
     Column("idx", Integer, primary_key=True, autoincrement=False),
     Column("task_path", _Ordered, nullable=False),
     Column("channel", _Ordered, nullable=False),

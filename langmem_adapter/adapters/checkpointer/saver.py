@@ -12,9 +12,8 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from sqlalchemy import URL
 from sqlalchemy import Engine as SQLEngine
 
-from langmem_adapter.adapters.checkpointer.reads import CheckpointReads
+from langmem_adapter.adapters.checkpointer.methods import Checkpoints
 from langmem_adapter.adapters.checkpointer.serializer import checked, strict_serializer
-from langmem_adapter.adapters.checkpointer.writes import CheckpointWrites
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.meta import prepare
@@ -60,7 +59,7 @@ class _Done:
         yield from ()
 
 
-class SQLAlchemySaver(CheckpointWrites, CheckpointReads, BaseCheckpointSaver[str]):
+class SQLAlchemySaver(Checkpoints, BaseCheckpointSaver[str]):
     """A LangGraph checkpointer: keeps the state of threads, so that a graph can stop, go on, and go back in time.
 
     The whole of `BaseCheckpointSaver`, in one class for sync and async graphs, on SQLite and Postgres. A step writes the

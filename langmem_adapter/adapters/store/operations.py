@@ -6,6 +6,7 @@ import functools
 import inspect
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 from langgraph.store.base import (
@@ -27,7 +28,7 @@ from langmem_adapter.storage.item_writes import Put
 from langmem_adapter.storage.namespaces import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from langgraph.store.base import Op
 
@@ -69,30 +70,23 @@ class Operations:
         wanted = (op.query for op in searches.values() if fields is not None and op.query is not None)
         self.queries: Final[list[str]] = list(dict.fromkeys(wanted))
         last = {(op.namespace, op.key): op for op in checked if isinstance(op, PutOp)}
-        self._puts: Final = [_Prepared(op, fields) for op in last.values()]
-        self.texts: Final[list[str]] = [text for put in self._puts for text in put.texts]
+        self._puts: Final = [_prepared(op, fields) for op in last.values()]
+        self.texts: Final = [text for _, texts in self._puts for text in texts]
 
     def puts(self, vectors: UnitVectors) -> list[Put]:
         """The puts and deletions, given the vectors of `texts`."""
         remaining = iter(vectors)
-        return [put.with_vectors([next(remaining) for _ in put.texts]) for put in self._puts]
+        return [replace(put, vectors=[as_bytes(next(remaining)) for _ in texts]) for put, texts in self._puts]
 
 
-class _Prepared:
-    """One put: its value as it is kept, and what is embedded of it."""
-
-    def __init__(self, op: PutOp, fields: FieldIndex | None) -> None:
-        name = f"the item {op.key!r}"
-        self._op = op
-        self._value = None if op.value is None else json_object(op.value, f"the value of {name}")
-        embedded = fields is not None and self._value is not None
-        self.texts = fields.texts(json.loads(self._value), op.index, name) if embedded else []  # type: ignore[union-attr,arg-type]
-
-    def with_vectors(self, vectors: Sequence[Any]) -> Put:
-        op = self._op
-        fields = None if op.index is None else json.dumps(op.index or [])
-        ttl = None if op.ttl is None else max(1, round(op.ttl * _MINUTE))
-        return Put(op.namespace, op.key, self._value, fields, list(map(as_bytes, vectors)), ttl)
+def _prepared(op: PutOp, fields: FieldIndex | None) -> tuple[Put, list[str]]:
+    """One put without its vectors, and what is embedded of its value."""
+    name = f"the item {op.key!r}"
+    value = None if op.value is None else json_object(op.value, f"the value of {name}")
+    texts = [] if fields is None or value is None else fields.texts(json.loads(value), op.index, name)
+    index = None if op.index is None else json.dumps(op.index or [])
+    ttl = None if op.ttl is None else max(1, round(op.ttl * _MINUTE))
+    return Put(op.namespace, op.key, value, index, ttl=ttl), texts
 
 
 def check_ttl(ttl: object, name: str) -> float | None:

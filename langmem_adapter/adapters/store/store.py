@@ -13,8 +13,7 @@ from langgraph.store.base import BaseStore, GetOp, IndexConfig, Op, Result, Sear
 from langmem_adapter.adapters.store.fields import field_index, refuse_unknown
 from langmem_adapter.adapters.store.operations import Operations, Reading, asked, check_ttl
 from langmem_adapter.adapters.store.reads import Reader
-from langmem_adapter.adapters.store.reindex import reindex
-from langmem_adapter.adapters.store.sweeper import TTLSweeper
+from langmem_adapter.adapters.store.upkeep import TTLSweeper, reindex
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory.parts import engine_of
 from langmem_adapter.storage.item_writes import Put, refresh, sweep, write
