@@ -49,9 +49,6 @@ _KNOWN_PKS: Final = Prepared(_KNOWN.where(any_of(items.c.pk, "pks")))
 _COUNT_VECTORS: Final = Prepared(
     update(items).where(items.c.pk == bindparam("_pk")).values(vectors=bindparam("vectors"))
 )
-_EXPIRED: Final = Prepared(
-    _KNOWN.where(items.c.expires_at <= bindparam("now")).order_by(items.c.pk).limit(bindparam("limit"))
-)
 _REFRESH: Final = Prepared(
     update(items)
     .where(items.c.pk == bindparam("_pk"), items.c.seq == bindparam("_seq"))
@@ -116,7 +113,7 @@ def refresh(connection: Connection, rows: Iterable[Any], now: int) -> None:
 
 def sweep(connection: Connection, now: int) -> int:
     """Delete some hundred items that have expired, and tell how many; 0 when there are no more."""
-    expired = _EXPIRED.rows(connection, {"now": now, "limit": _CHUNK})
+    expired = connection.execute(_KNOWN.where(items.c.expires_at <= now).order_by(items.c.pk).limit(_CHUNK)).all()
     entry = _Entry(connection)
     for row in expired:
         entry.delete(row)

@@ -128,7 +128,6 @@ _ROW: Final = select(
 _BY_ID: Final = Prepared(_ROW.where(items.c.id == bindparam("id")))
 _BY_PK: Final = Prepared(_ROW.where(any_of(items.c.pk, "pks")))
 _VALUES: Final = Prepared(select(items.c.pk, items.c.value, items.c.expires_at).where(any_of(items.c.pk, "pks")))
-_AFTER: Final = Prepared(_ROW.where(items.c.pk > bindparam("after")).order_by(items.c.pk).limit(bindparam("limit")))
 _IDS: Final = select(namespaces.c.id).order_by(namespaces.c.id)
 _UNDER: Final = namespaces.c.path >= bindparam("begin"), namespaces.c.path < bindparam("end")
 _EVERYWHERE: Final = Prepared(_IDS)
@@ -183,7 +182,7 @@ def values_by_pks(connection: Connection, pks: Sequence[int]) -> list[Any]:
 
 def after(connection: Connection, pk: int, limit: int) -> list[Any]:
     """The same rows, ascending by their numbers, of the items after one."""
-    return _AFTER.rows(connection, {"after": pk, "limit": limit})
+    return list(connection.execute(_ROW.where(items.c.pk > pk).order_by(items.c.pk).limit(limit)))
 
 
 def count(connection: Connection) -> int:

@@ -232,16 +232,7 @@ class Checkpoints:
 
     def _writing(self, draft: Callable[[], Callable[[Connection], None]], result: T) -> Plan[T]:
         """A write whose values are packed first, in async calls beside the event loop."""
-
-        def run() -> T:
-            self._database.write(draft())
-            return result
-
-        async def arun() -> T:
-            await self._database.awrite(await beside(draft))
-            return result
-
-        return Plan(run, arun)
+        return Plan(draft).and_then(self._changing).then(lambda _: result)
 
     def _changing(self, work: Callable[[Connection], None]) -> Plan[None]:
         return Plan.calling(self._database.write, self._database.awrite, work)

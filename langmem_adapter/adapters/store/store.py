@@ -18,7 +18,7 @@ from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory.parts import engine_of
 from langmem_adapter.storage.item_writes import Put, refresh, sweep, write
 from langmem_adapter.storage.items import ITEMS, present
-from langmem_adapter.twins import Plan, awaited, beside, planned
+from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -115,21 +115,8 @@ class MemoryStore(BaseStore):
             StorageError: The database refused or failed; nothing was written.
         """
         work = Operations(ops, self._fields)
-
-        def run() -> list[Result]:
-            results, after = self._answer(work, self._embed(work))
-            if after is not None:
-                self._database.write(after)
-            return results
-
-        async def arun() -> list[Result]:
-            meanings = await self._aembed(work)
-            results, after = await beside(self._answer, work, meanings)
-            if after is not None:
-                await self._database.awrite(after)
-            return results
-
-        return Plan(run, arun)
+        embedded = Plan.calling(self._embed, self._aembed, work)
+        return embedded.and_then(lambda meanings: Plan(partial(self._answer, work, meanings))).and_then(self._settle)
 
     abatch = awaited(batch)  # type: ignore[arg-type]  # mypy takes `self` from the base class, whose name this is
 
@@ -248,6 +235,13 @@ class MemoryStore(BaseStore):
             for place, op in work.readings.items():
                 results[place] = _result(reader, op, work, place, queries)
         return list(reader.touched.values())
+
+    def _settle(self, answered: tuple[list[Result], _After]) -> Plan[list[Result]]:
+        """Write what is to be written, and give the results."""
+        results, after = answered
+        if after is None:
+            return Plan.known(results)
+        return Plan.calling(self._database.write, self._database.awrite, after).then(lambda _: results)
 
     def _after(self, puts: list[Put], touched: list[Any], now: int) -> _After:
         if not puts and not touched:
