@@ -14,6 +14,7 @@ from langgraph.runtime import get_runtime
 from pydantic import ValidationError
 
 from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.memory.parts import engine_of
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.scoping import resolve_scope
 from langmem_adapter.twins import Plan
@@ -39,8 +40,9 @@ Update: TypeAlias = dict[str, Any]
 
 
 @contextmanager
-def making(guest: str) -> Iterator[None]:
-    """Make a guest that is one of LangChain's pydantic models: what it says of a field becomes our error."""
+def making(guest: str, memory: object) -> Iterator[None]:
+    """Make a guest of a memory that is one of LangChain's pydantic models: what it says of a field becomes our error."""
+    engine_of(memory, guest)
     try:
         yield
     except ValidationError as error:

@@ -22,7 +22,6 @@ from langmem_adapter.conversation.brain import BrainMemory
 from langmem_adapter.conversation.summaries import CountTokens, about_tokens
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
 from langmem_adapter.memory.memory import Memory  # noqa: TC001 - pydantic reads the annotation of a field
-from langmem_adapter.memory.parts import engine_of
 from langmem_adapter.pipeline.background import BackgroundWriter  # noqa: TC001 - the same
 from langmem_adapter.pipeline.parse import message_of
 from langmem_adapter.records.checks import quoted
@@ -126,8 +125,7 @@ class ConversationMemory(BaseMemory):
     if not TYPE_CHECKING:  # which takes the signature from the fields
 
         def __init__(self, **fields: Any) -> None:
-            engine_of(fields.get("memory"), "ConversationMemory")
-            with making("ConversationMemory"):
+            with making("ConversationMemory", fields.get("memory")):
                 super().__init__(**fields)
 
     @property

@@ -90,8 +90,7 @@ class MemoryRetriever(BaseRetriever):
     if not TYPE_CHECKING:  # which takes the signature from the fields
 
         def __init__(self, **fields: Any) -> None:
-            engine_of(fields.get("memory"), "MemoryRetriever")
-            with making("MemoryRetriever"):
+            with making("MemoryRetriever", fields.get("memory")):
                 super().__init__(**fields)
 
     def invoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:  # noqa: A002 - LangChain's name

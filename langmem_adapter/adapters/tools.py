@@ -6,7 +6,6 @@ Whose memory it is comes with the run and stands in no schema: the model neither
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
@@ -33,8 +32,6 @@ from langmem_adapter.text import text_hash
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.records.graph import Relation
     from langmem_adapter.records.results import AddResult, Hit, SearchResults, Threshold
@@ -177,19 +174,16 @@ def _checked_kind(kind: MemoryTool) -> MemoryTool:
 
 
 def _tool(name: str, arguments: type[BaseModel], act: _Act, default: MemoryContext) -> BaseTool:
-    def plan(given: Sequence[Any], named: Mapping[str, Any]) -> Plan[str]:
+    def acting(given: Sequence[Any], named: Mapping[str, Any]) -> Plan[str]:
         texts = {**dict(zip(arguments.model_fields, given, strict=False)), **named}
-        return act(
-            scope_of_call(default), **{name: check_text(text, name) for name, text in texts.items() if text is not None}
-        )
+        checked = {name: check_text(text, name) for name, text in texts.items() if text is not None}
+        return act(scope_of_call(default), **checked)
 
     def run(*given: Any, **named: Any) -> str:
-        with _told_to_the_model():
-            return plan(given, named).run()
+        return Plan.late(partial(acting, given, named)).or_else(_told_to_the_model).run()
 
     async def arun(*given: Any, **named: Any) -> str:
-        with _told_to_the_model():
-            return await plan(given, named).arun()
+        return await Plan.late(partial(acting, given, named)).or_else(_told_to_the_model).arun()
 
     return StructuredTool(
         name=name,
@@ -201,11 +195,8 @@ def _tool(name: str, arguments: type[BaseModel], act: _Act, default: MemoryConte
     )
 
 
-@contextmanager
-def _told_to_the_model() -> Iterator[None]:
-    try:
-        yield
-    except _FOR_THE_MODEL as error:
+def _told_to_the_model(error: Exception) -> None:
+    if isinstance(error, _FOR_THE_MODEL):
         raise ToolException(str(error)) from error
 
 

@@ -10,7 +10,7 @@ from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeVar
 
 from langmem_adapter.adapters.mem0 import shapes
-from langmem_adapter.adapters.mem0.filters import beyond_scope, count, expiry, named, scoped, tidy
+from langmem_adapter.adapters.mem0.filters import beyond_scope, count, either, expiry, named, scoped, tidy
 from langmem_adapter.adapters.mem0.shapes import Results, Row
 from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError
 from langmem_adapter.twins import Plan
@@ -108,7 +108,7 @@ class Calls(Guest):
         """
         if filters:
             raise InvalidInputError("add() compares with all that its scope holds and takes no filters; leave them out")
-        told = _one_of("messages", messages, "data", data)
+        told = either("messages", messages, "data", data)
         if told is None:
             raise InvalidInputError("add() needs messages: a text, a dict with role and content, or a list of these")
         given: dict[str, Any] = {"metadata": metadata, "infer": infer, "prompt": prompt, "timestamp": timestamp}
@@ -259,7 +259,7 @@ class Calls(Guest):
             MemoryNotFoundError: There is none.
             InvalidInputError: There is nothing to change, or an argument cannot be used.
         """
-        told = _one_of("data", data, "text", text)
+        told = either("data", data, "text", text)
         if told is None and metadata is None and expiration_date is ...:
             raise InvalidInputError("update() has nothing to change: give data, metadata or expiration_date")
         until = expiration_date if isinstance(expiration_date, EllipsisType) else expiry(expiration_date)
@@ -344,12 +344,6 @@ class Calls(Guest):
 
 for _plan in filter(callable, vars(Calls).values()):
     _plan.__qualname__ = _plan.__name__  # Python's own errors speak of `add`, which is what was called
-
-
-def _one_of(name: str, value: Any, other: str, same: Any) -> Any:
-    if value is not None and same is not None and value != same:
-        raise InvalidInputError(f"{name} and {other} mean the same thing and differ; give one of them")
-    return same if value is None else value
 
 
 def _results(self: Guest, rows: list[Row], relations: Any = None) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from langmem_adapter.adapters.mem0.filters import either
 from langmem_adapter.adapters.mem0.sections import graph_store_of, only, section
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import quoted
@@ -100,11 +101,12 @@ class MemoryConfig:
         self.reranker = None if reranker is None else section(reranker, "reranker")
         self.history_db_path = history_db_path
         self.bare = version == "v1.0"
-        if custom_fact_extraction_prompt is not None and custom_instructions is not None:
-            raise InvalidInputError(
-                "config.custom_instructions and custom_fact_extraction_prompt are the same thing; give one of them"
-            )
-        self.custom_fact_extraction_prompt = custom_fact_extraction_prompt or custom_instructions
+        self.custom_fact_extraction_prompt = either(
+            "config.custom_instructions",
+            custom_instructions,
+            "custom_fact_extraction_prompt",
+            custom_fact_extraction_prompt,
+        )
         self.custom_update_memory_prompt = custom_update_memory_prompt
         self.database = _database(self)
 
@@ -170,19 +172,23 @@ def _in_folder(options: Mapping[str, Any]) -> Path | None:
 
 
 def _folder(path: object) -> Path:
-    if not isinstance(path, str | Path) or not str(path).strip():
-        raise InvalidInputError(f"config.vector_store.config.path must be a folder, not {quoted(path)}")
-    if path == _MEMORY:
+    given = _checked_path(path, "config.vector_store.config.path must be a folder")
+    if given == _MEMORY:
         raise InvalidInputError(
             'config.vector_store.config.path is a folder on the disk; to keep nothing, give history_db_path=":memory:" instead'
         )
-    return expanded(path)
+    return expanded(given)
 
 
 def _file(path: object) -> str | Path | None:
     if path is None:
         return None
+    given = _checked_path(path, "config.history_db_path must be the path of a file")
+    as_it_is = isinstance(given, str) and (given == _MEMORY or "://" in given)
+    return given if as_it_is else expanded(given)
+
+
+def _checked_path(path: object, rule: str) -> str | Path:
     if not isinstance(path, str | Path) or not str(path).strip():
-        raise InvalidInputError(f"config.history_db_path must be the path of a file, not {quoted(path)}")
-    as_it_is = isinstance(path, str) and (path == _MEMORY or "://" in path)
-    return path if as_it_is else expanded(path)
+        raise InvalidInputError(f"{rule}, not {quoted(path)}")
+    return path

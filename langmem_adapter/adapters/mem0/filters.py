@@ -12,7 +12,7 @@ from langmem_adapter.filters import parse
 from langmem_adapter.records.checks import DEEPEST, quoted
 from langmem_adapter.records.scope import SCOPE_FIELDS
 
-__all__ = ["Id", "beyond_scope", "count", "expiry", "named", "scoped", "tidy"]
+__all__ = ["Id", "beyond_scope", "count", "either", "expiry", "named", "scoped", "tidy"]
 
 Id: TypeAlias = str | int | None
 """A user, an agent or a run: a number means its digits, blanks around it do not count."""
@@ -91,12 +91,15 @@ def _join(scope: dict[str, Any], key: str, value: Any) -> None:
 
 def count(limit: int | None, top_k: int | None, default: int) -> int:
     """How many rows, 1 to 10,000: `limit` of Mem0 1.x or `top_k` of 2.x, which may not differ."""
-    if limit is not None and top_k is not None and limit != top_k:
-        raise InvalidInputError(
-            f"limit={quoted(limit)} and top_k={quoted(top_k)} mean the same thing; give one of them"
-        )
-    name, number = ("top_k", top_k) if limit is None else ("limit", limit)
-    return default if number is None else bounded(number, name)
+    number = either("limit", limit, "top_k", top_k)
+    return default if number is None else bounded(number, "top_k" if limit is None else "limit")
+
+
+def either(name: str, value: Any, other: str, same: Any) -> Any:
+    """The one that is given of two arguments that mean the same thing, and may not differ."""
+    if value is not None and same is not None and value != same:
+        raise InvalidInputError(f"{name} and {other} mean the same thing and differ; give one of them")
+    return same if value is None else value
 
 
 def expiry(expiration_date: date | str | None) -> datetime | None:
