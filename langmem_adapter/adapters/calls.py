@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
 from collections.abc import Mapping
 from contextlib import contextmanager
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.records.scope import Scope
 
-__all__ = ["OnError", "PlanNode", "Update", "forgiving", "making", "part_of_state", "scope_of_call"]
+__all__ = ["OnError", "PlanNode", "Update", "forgiving", "making", "only", "part_of_state", "scope_of_call"]
 
 R = TypeVar("R")
 
@@ -50,16 +51,32 @@ def making(guest: str, memory: object) -> Iterator[None]:
         raise InvalidInputError(f"{guest} cannot be made; {told}") from None
 
 
+def only(
+    given: Mapping[str, Any],
+    known: tuple[str, ...],
+    where: str,
+    elsewhere: Mapping[str, str] | None = None,
+    otherwise: str | None = None,
+) -> None:
+    """Refuse the first key that is not known, and say what to do instead.
+
+    Args:
+        given: A part of a configuration.
+        known: The keys it may have.
+        where: What to call it.
+        elsewhere: What to do instead of certain keys.
+        otherwise: What to do instead of the rest; by default to take a known key.
+    """
+    for key in (key if isinstance(key, str) else quoted(key) for key in given if key not in known):
+        near = difflib.get_close_matches(key, known, n=1)
+        guess = f"did you mean {near[0]!r}?" if near else otherwise or f"known are {', '.join(known)}"
+        raise InvalidInputError(f"{where} has no {key!r} here: {(elsewhere or {}).get(key, guess)}")
+
+
 def scope_of_call(default: object, config: RunnableConfig | None = None, *, explicit: object = None) -> Scope:
     """Whose memory a call works with, anywhere in LangChain or LangGraph: see `resolve_scope`.
 
-    Args:
-        default: What the adapter's constructor was given.
-        config: What the call was given; it completes that of the run around it.
-        explicit: What the call itself names.
-
-    Raises:
-        ScopeError: Nobody says whose, or it is said twice.
+    *default* is what the adapter's constructor was given; *config*, of the call, completes that of the run around it.
     """
     return resolve_scope(explicit=explicit, runtime=_runtime(), config=ensure_config(config), default=default)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import copy
 import sys
-import threading
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
@@ -115,18 +115,14 @@ def _refuse_lost(types: set[tuple[str, str]]) -> None:
 # ── what LangGraph's serializer reports ───────────────────────────────────────────────────────────────────────────────
 
 
-class _Reports(threading.local):
-    """What it has blocked while this thread reads; `None` while it does not."""
-
-    blocked: list[SerdeEvent] | None = None
-
-
-_reports: Final = _Reports()
+_BLOCKED: Final[ContextVar[list[SerdeEvent] | None]] = ContextVar("blocked", default=None)
+"""What it has blocked while something is read here; `None` while nothing is."""
 
 
 def _listen(event: SerdeEvent) -> None:
-    if _reports.blocked is not None and event["kind"] in {"msgpack_blocked", "msgpack_method_blocked"}:
-        _reports.blocked.append(event)
+    blocked = _BLOCKED.get()
+    if blocked is not None and event["kind"] in {"msgpack_blocked", "msgpack_method_blocked"}:
+        blocked.append(event)
 
 
 register_serde_event_listener(_listen)
@@ -134,11 +130,12 @@ register_serde_event_listener(_listen)
 
 @contextmanager
 def _watching() -> Iterator[list[SerdeEvent]]:
-    outer, _reports.blocked = _reports.blocked, []
+    blocked: list[SerdeEvent] = []
+    token = _BLOCKED.set(blocked)
     try:
-        yield _reports.blocked
+        yield blocked
     finally:
-        _reports.blocked = outer
+        _BLOCKED.reset(token)
 
 
 def _advice(blocked: list[SerdeEvent]) -> str:

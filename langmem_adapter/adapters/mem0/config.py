@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from langmem_adapter.adapters.calls import only
 from langmem_adapter.adapters.mem0.filters import either
-from langmem_adapter.adapters.mem0.sections import graph_store_of, only, section
+from langmem_adapter.adapters.mem0.sections import graph_store_of, section
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.storage.urls import expanded

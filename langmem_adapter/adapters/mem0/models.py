@@ -9,9 +9,9 @@ from langchain_core.documents import BaseDocumentCompressor
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models.chat_models import BaseChatModel
 
-from langmem_adapter.adapters.mem0.sections import only
+from langmem_adapter.adapters.calls import only
 from langmem_adapter.addresses import check_server
-from langmem_adapter.arguments import bounded
+from langmem_adapter.arguments import bounded, flag
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.providers import provider_errors
 from langmem_adapter.records.checks import quoted
@@ -138,10 +138,7 @@ def reranker(section: tuple[str, Mapping[str, Any]] | None) -> BaseDocumentCompr
 
 def vision(section: tuple[str, Mapping[str, Any]] | None) -> bool:
     """Whether images shall be looked at: `config.llm.config.enable_vision`."""
-    wanted = section[1].get(_VISION, False) if section else False
-    if not isinstance(wanted, bool):
-        raise InvalidInputError(f"config.llm.config.{_VISION} must be True or False, not {quoted(wanted)}")
-    return wanted
+    return flag(section[1].get(_VISION, False) if section else False, f"config.llm.config.{_VISION}")
 
 
 def _instance(options: Mapping[str, Any], name: str, kind: type, wanted: str) -> Any:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+from langmem_adapter.adapters.calls import only
+from langmem_adapter.arguments import flag
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import quoted
 
-__all__ = ["GraphStore", "Section", "graph_store_of", "only", "section"]
+__all__ = ["GraphStore", "Section", "graph_store_of", "section"]
 
 _SQL: Final = "sql"
 _LOGIN: Final = ("url", "username", "password")
@@ -46,28 +47,6 @@ def section(
     if not isinstance(options, Mapping | None):
         raise InvalidInputError(f"{shape}; its config is a {type(options).__name__}")
     return provider, dict(options or {})
-
-
-def only(
-    given: Mapping[str, Any],
-    known: tuple[str, ...],
-    where: str,
-    elsewhere: Mapping[str, str] | None = None,
-    otherwise: str | None = None,
-) -> None:
-    """Refuse the first key that is not known, and say what to do instead.
-
-    Args:
-        given: A part of a configuration.
-        known: The keys it may have.
-        where: What to call it.
-        elsewhere: What to do instead of certain keys.
-        otherwise: What to do instead of the rest; by default to take a known key.
-    """
-    for key in (key if isinstance(key, str) else quoted(key) for key in given if key not in known):
-        near = difflib.get_close_matches(key, known, n=1)
-        guess = f"did you mean {near[0]!r}?" if near else otherwise or f"known are {', '.join(known)}"
-        raise InvalidInputError(f"{where} has no {key!r} here: {(elsewhere or {}).get(key, guess)}")
 
 
 # ── the graph ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -133,10 +112,8 @@ def _server(provider: str, options: Mapping[str, Any]) -> dict[str, Any] | None:
             f"{where} needs username and password, or neither: then NEO4J_USERNAME and NEO4J_PASSWORD are taken, if set"
         )
     base = options.get("base_label")
-    if not isinstance(base, bool | None):
-        raise InvalidInputError(f"{where}.base_label must be True or False, not {quoted(base)}")
-    url = texts.pop("url")
-    return {**texts, "driver": url, "dialect": provider, "label": _LABELS[bool(base)]}
+    label = _LABELS[base is not None and flag(base, f"{where}.base_label")]
+    return {"driver": texts.pop("url"), "dialect": provider, "label": label, **texts}
 
 
 def _text(given: object, name: str) -> str | None:

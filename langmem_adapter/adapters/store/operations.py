@@ -20,7 +20,7 @@ from langgraph.store.base import (
 )
 
 from langmem_adapter.adapters.store.fields import as_bytes
-from langmem_adapter.arguments import each_of
+from langmem_adapter.arguments import bounded, each_of
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.filters import Filter, parse
 from langmem_adapter.records.checks import check_text, json_object, quoted
@@ -154,8 +154,8 @@ def _checked_put(op: PutOp) -> PutOp:
 
 def _checked_listing(op: ListNamespacesOp) -> ListNamespacesOp:
     _check_page(op)
-    if op.max_depth is not None and not _is_count(op.max_depth, least=1):
-        raise InvalidInputError(f"max_depth must be a whole number from 1 on, not {quoted(op.max_depth)}")
+    if op.max_depth is not None:
+        bounded(op.max_depth, "max_depth", most=_MOST)
     for condition in each_of(op.match_conditions or (), "match_conditions"):
         if not isinstance(condition, MatchCondition) or condition.match_type not in ("prefix", "suffix"):
             raise InvalidInputError(f"namespaces match by 'prefix' or 'suffix', not by {quoted(condition)}")
@@ -164,13 +164,8 @@ def _checked_listing(op: ListNamespacesOp) -> ListNamespacesOp:
 
 
 def _check_page(op: SearchOp | ListNamespacesOp) -> None:
-    for name, number in (("limit", op.limit), ("offset", op.offset)):
-        if not _is_count(number, least=0) or number > _MOST:
-            raise InvalidInputError(f"{name} must be a whole number from 0 to {_MOST:,}, not {quoted(number)}")
-
-
-def _is_count(number: object, *, least: int) -> bool:
-    return isinstance(number, int) and not isinstance(number, bool) and number >= least
+    bounded(op.limit, "limit", least=0, most=_MOST)
+    bounded(op.offset, "offset", least=0, most=_MOST)
 
 
 def _namespace(labels: Iterable[str]) -> tuple[str, ...]:

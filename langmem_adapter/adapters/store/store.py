@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import numpy as np
 from langgraph.store.base import BaseStore, GetOp, IndexConfig, Op, Result, SearchOp, TTLConfig
 
-from langmem_adapter.adapters.store.fields import field_index, refuse_unknown
+from langmem_adapter.adapters.calls import only
+from langmem_adapter.adapters.store.fields import field_index
 from langmem_adapter.adapters.store.operations import Operations, Reading, asked, check_ttl
 from langmem_adapter.adapters.store.reads import Reader
 from langmem_adapter.adapters.store.upkeep import TTLSweeper, reindex
@@ -35,7 +36,7 @@ _After: TypeAlias = "Callable[[Connection], None] | None"
 _Meanings: TypeAlias = "tuple[dict[str, UnitVectors], UnitVectors]"
 """The vectors that one batch needs: of what is looked for, by its text, and of what is written."""
 
-_TTL_KEYS: Final = frozenset(TTLConfig.__annotations__)
+_TTL_KEYS: Final = tuple(TTLConfig.__annotations__)
 _SWEEP_MINUTES: Final = 5.0
 _NOTHING: Final = dict[str, "UnitVectors"](), np.empty((0, 0), np.float32)
 
@@ -266,7 +267,7 @@ def _result(reader: Reader, op: Reading, work: Operations, place: int, queries: 
 def _checked_ttl(ttl: TTLConfig) -> TTLConfig:
     if not isinstance(ttl, Mapping):
         raise InvalidInputError(f"ttl must be a mapping like {{'default_ttl': 60}}, not {type(ttl).__name__}")
-    refuse_unknown(ttl, _TTL_KEYS, "ttl")
+    only(ttl, _TTL_KEYS, "ttl")
     for name in ("default_ttl", "sweep_interval_minutes"):
         check_ttl(ttl.get(name), f"ttl[{name!r}]")
     return TTLConfig(**ttl)
