@@ -48,14 +48,7 @@ _SOURCE: Final = "lc_source"  # LangChain's mark on what a program writes in a p
 def latest_turn(messages: str | Sequence[MessageLikeRepresentation]) -> list[BaseMessage]:
     """The latest turn of a thread: what people said since the last answer before it, and the answers to that.
 
-    Args:
-        messages: The thread: a message, messages, or a text that a person says, as `Memory.add` takes them.
-
-    Returns:
-        Messages of people and of the model with something in them, in order.
-
-    Raises:
-        InvalidInputError: One is no message; the text says which.
+    The thread is given as `Memory.add` takes messages; of the turn those with something in them are given back, in order.
 
     Example:
         >>> thread = [("human", "Hi"), ("ai", "Hello!"), ("human", "I like tea."), ("ai", "Noted.")]
@@ -154,15 +147,10 @@ def remembered(
     about: str = "user",
     before: Sequence[BaseMessage] = (),
 ) -> Plan[AddResult | None]:
-    """Remember a turn.
+    """Remember a turn, as `latest_turn` gives it; one in which nobody asked anything is not remembered.
 
-    Args:
-        memory: Where.
-        turn: As `latest_turn` gives it; one in which nobody asked anything is not remembered.
-        scope: Whose memory.
-        writer: Does it later, so that there is no result yet; `None` does it now.
-        about: Whose facts: `"user"`, or `"agent"`.
-        before: What people and the model said earlier in the thread, which helps to understand the turn.
+    A *writer* does it later, so that there is no result yet. *about* says whose facts: `"user"`, or `"agent"`. What people
+    and the model said *before* in the thread helps to understand the turn.
     """
     # Where an assistant speaks and an agent is named, `add` takes the facts to be about the assistant.
     answered = about == "agent" or scope.agent_id is None

@@ -241,7 +241,7 @@ def page(
     keep: Callable[[Packed], bool] | None = None,
     most: int | None = None,
 ) -> tuple[list[Loaded], Any]:
-    """Some of the checkpoints that are wanted, newest first.
+    """Some of the checkpoints that are wanted, newest first, and where this page ended; `None` where nothing can follow.
 
     Args:
         connection: In any transaction.
@@ -250,9 +250,6 @@ def page(
         after: Where the page before ended.
         keep: Looks at the metadata and says whether to take the checkpoint.
         most: How many are wanted at most.
-
-    Returns:
-        They, and where this page ended; `None` where nothing can follow.
     """
     size = min(_PAGE, most) if keep is None and most is not None else _PAGE
     wanted = [checkpoints.c[name] == value for name, value in equal.items()]

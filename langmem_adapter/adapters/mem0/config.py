@@ -113,11 +113,7 @@ class MemoryConfig:
 
     @classmethod
     def parse(cls, config: Mapping[str, Any]) -> MemoryConfig:
-        """The configuration that a dict describes.
-
-        Raises:
-            InvalidInputError: It is no dict, or a key cannot be honoured.
-        """
+        """The configuration that a dict describes."""
         if not isinstance(config, Mapping) or not all(isinstance(key, str) for key in config):
             raise InvalidInputError(f"a configuration is a dict like {{'llm': {{…}}}}, not {type(config).__name__}")
         return cls(**config)

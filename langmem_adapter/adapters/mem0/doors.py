@@ -39,6 +39,7 @@ class _Guest:
                 f"config must be a MemoryConfig, not {type(config).__name__}; for a dict there is from_config"
             )
         self.config = config or MemoryConfig()
+        self.bare: Final = self.config.bare
         self.reranker = reranker(self.config.reranker)
         self._engine = _open(self.config)
         _follow(self._engine, self.config)
@@ -59,11 +60,6 @@ class _Guest:
     def engine(self) -> Engine:
         """Our own memory behind it, for what Mem0 has no words for: reasons, pages, restore, LCEL."""
         return self._engine
-
-    @property
-    def bare(self) -> bool:
-        """Whether results are lists (`version="v1.0"`)."""
-        return self.config.bare
 
     @property
     def shows_graph(self) -> bool:

@@ -128,7 +128,7 @@ def asked(method: M) -> M:
 def _checked(op: Op) -> Op:
     match op:
         case GetOp():
-            return op._replace(namespace=_namespace(op.namespace), key=_key(op.key))
+            return op._replace(namespace=_namespace(op.namespace), key=check_text(op.key, "a key"))
         case PutOp():
             return _checked_put(op)
         case SearchOp():
@@ -149,7 +149,7 @@ def _checked_put(op: PutOp) -> PutOp:
         raise InvalidNamespaceError("Namespace cannot be empty.")
     if op.index is not None and op.index is not False and not isinstance(op.index, list | tuple):
         raise InvalidInputError(f"index must be None, False or a list of paths, not {quoted(op.index)}")
-    return op._replace(namespace=namespace, key=_key(op.key), ttl=check_ttl(op.ttl, "ttl"))
+    return op._replace(namespace=namespace, key=check_text(op.key, "a key"), ttl=check_ttl(op.ttl, "ttl"))
 
 
 def _checked_listing(op: ListNamespacesOp) -> ListNamespacesOp:
@@ -181,7 +181,3 @@ def _labels(namespace: object) -> tuple[str, ...]:
         if not isinstance(label, str):
             raise InvalidNamespaceError(f"a label of a namespace is a text, not {quoted(label)}")
     return labels
-
-
-def _key(key: object) -> str:
-    return check_text(key, "a key")

@@ -57,16 +57,13 @@ class TTLSweeper:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            self._once()
+            try:
+                self._sweep()
+            except StorageError as error:  # nobody waits for it: the next sweep tries again
+                _log.warning("expired items were not swept: %s", error)
             self._stopping.wait(self._seconds)
         with suppress(InvalidStateError):  # it was cancelled
             self.done.set_result(None)
-
-    def _once(self) -> None:
-        try:
-            self._sweep()
-        except StorageError as error:  # nobody waits for it: the next sweep tries again
-            _log.warning("expired items were not swept: %s", error)
 
 
 def reindex(database: Database, fields: FieldIndex, progress: Callable[[int, int], None] | None) -> int:
