@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from sqlalchemy import URL
 from sqlalchemy import Engine as SQLEngine
 
 from langmem_adapter.adapters.checkpointer.methods import Checkpoints
-from langmem_adapter.adapters.checkpointer.serializer import checked, strict_serializer
+from langmem_adapter.adapters.checkpointer.serializer import checked
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.meta import prepare
@@ -96,7 +97,7 @@ class SQLAlchemySaver(Checkpoints, BaseCheckpointSaver[str]):
     def __init__(
         self, database: str | Path | URL | SQLEngine | Memory, *, serde: SerializerProtocol | None = None
     ) -> None:
-        super().__init__(serde=serde or strict_serializer())
+        super().__init__(serde=serde or JsonPlusSerializer(allowed_msgpack_modules=None))
         self._checked = checked(self.serde)
         self._database, self._lent = _opened(database)
 

@@ -11,7 +11,7 @@ import copy
 import sys
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.event_hooks import register_serde_event_listener
@@ -25,19 +25,12 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.serde.base import SerializerProtocol
     from langgraph.checkpoint.serde.event_hooks import SerdeEvent
 
-__all__ = ["checked", "strict_serializer"]
-
-S = TypeVar("S", bound="SerializerProtocol")
+__all__ = ["checked"]
 
 _LAST_TYPED: Final = EXT_PYDANTIC_V2  # msgpack extensions up to this number carry the name of a type
 
 
-def strict_serializer() -> JsonPlusSerializer:
-    """LangGraph's serializer in its strict mode: msgpack, known types only, never pickle."""
-    return JsonPlusSerializer(allowed_msgpack_modules=None)
-
-
-def checked(serde: S) -> S:
+def checked(serde: SerializerProtocol) -> SerializerProtocol:
     """A serializer whose values come back as they were, or not at all.
 
     Raises:
@@ -53,7 +46,7 @@ def checked(serde: S) -> S:
         raise InvalidInputError(
             "pickle_fallback runs code from the database; leave it out, and allow types with allowed_msgpack_modules"
         )
-    return _Checked(serde)  # type: ignore[return-value] # of the protocol, which is all that anybody asks for
+    return _Checked(serde)
 
 
 class _Checked:
