@@ -58,14 +58,10 @@ def only(
     elsewhere: Mapping[str, str] | None = None,
     otherwise: str | None = None,
 ) -> None:
-    """Refuse the first key that is not known, and say what to do instead.
+    """Refuse the first key of a part of a configuration that is not known.
 
-    Args:
-        given: A part of a configuration.
-        known: The keys it may have.
-        where: What to call it.
-        elsewhere: What to do instead of certain keys.
-        otherwise: What to do instead of the rest; by default to take a known key.
+    The error says what to do instead: what *elsewhere* has for certain keys, and for the rest *otherwise*, by default to take a
+    known key.
     """
     for key in (key if isinstance(key, str) else quoted(key) for key in given if key not in known):
         near = difflib.get_close_matches(key, known, n=1)

@@ -197,12 +197,9 @@ _WRITES_TO: Final = Prepared(_WRITTEN_AT.where(any_of(task_writes.c.channel, "ch
 
 
 def put(connection: Connection, checkpoint: Mapping[str, Any], changed: Mapping[str, Packed]) -> None:
-    """Keep a checkpoint, within a write transaction; one with the same id is replaced.
+    """Keep a checkpoint, a row of `checkpoints`, within a write transaction; one with the same id is replaced.
 
-    Args:
-        connection: In a write transaction.
-        checkpoint: A row of `checkpoints`.
-        changed: Values of the channels that this checkpoint has changed, by their slots.
+    *changed* are the values of the channels that it has changed, by their slots.
     """
     dialect, place = connection.dialect.name, {"thread_id": checkpoint["thread_id"], "ns": checkpoint["ns"]}
     _PUT[dialect].run(connection, checkpoint)
@@ -243,13 +240,8 @@ def page(
 ) -> tuple[list[Loaded], Any]:
     """Some of the checkpoints that are wanted, newest first, and where this page ended; `None` where nothing can follow.
 
-    Args:
-        connection: In any transaction.
-        equal: What the columns of their rows hold.
-        before: Only those older than the one with this id.
-        after: Where the page before ended.
-        keep: Looks at the metadata and says whether to take the checkpoint.
-        most: How many are wanted at most.
+    Their rows hold what *equal* says, and are older than the one with the id *before*; *after* is where the page before ended.
+    *keep* looks at the metadata and says whether to take a checkpoint; at *most* so many are wanted.
     """
     size = min(_PAGE, most) if keep is None and most is not None else _PAGE
     wanted = [checkpoints.c[name] == value for name, value in equal.items()]

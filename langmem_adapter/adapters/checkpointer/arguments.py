@@ -53,15 +53,9 @@ def config_of(space: ThreadSpace, checkpoint_id: str) -> RunnableConfig:
 def selection_of(
     config: RunnableConfig | None, before: RunnableConfig | None, equal: Mapping[str, Any] | None
 ) -> tuple[dict[str, str], str | None]:
-    """Which checkpoints a list is wanted of: what their rows hold, and the id that they are older than.
+    """Which checkpoints a list is wanted of: what their rows hold, and the id that they are older than; errors as `place_of`.
 
-    Args:
-        config: Thread, namespace and checkpoint, as far as it names them; `None` leaves them free.
-        before: Names a checkpoint.
-        equal: Values that the metadata must have; a run is looked up by its index.
-
-    Raises:
-        InvalidInputError: See `place_of`.
+    What *config* does not name is left free. Of the values that the metadata must have, a run is looked up by its index.
     """
     named = {} if config is None else _configurable(config)
     if not isinstance(equal, Mapping | None):

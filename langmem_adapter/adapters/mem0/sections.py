@@ -54,15 +54,9 @@ def section(
 
 @dataclass(frozen=True, slots=True)
 class GraphStore:
-    """What a `graph_store` says.
+    """What a `graph_store` says: where the graph is shown, instructions for its relations beside ours, and their model."""
 
-    Attributes:
-        server: Where the graph is shown, as arguments of `GraphMemory.mirror`; `None` for nowhere.
-        prompt: Instructions for the relations, beside ours.
-        llm: The model for them.
-    """
-
-    server: dict[str, Any] | None = field(repr=False)  # a password is in it
+    server: dict[str, Any] | None = field(repr=False)  # arguments of `GraphMemory.mirror`, a password among them
     prompt: str | None
     llm: Section | None
 
