@@ -16,7 +16,7 @@ from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage import traces
 from langmem_adapter.storage.traces import TracePage
 from langmem_adapter.telemetry import ADDED, ADDED_EACH, Operation
-from langmem_adapter.twins import Plan, awaited, beside, planned
+from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -142,14 +142,9 @@ class AddMethods(Wired):
         groups = grouped((place, run) for place, run in enumerate(checked) if isinstance(run, Run))
         inputs = [run.state() for _, run in groups]
         configs = [run.config("memory.add_many", self.engine.reasoner.mode) for _, run in groups]
-        collect = partial(_collect, len(checked), groups, errors)
-
-        async def arun() -> list[AddResult | Exception]:
-            return collect(await self.engine.pipeline.abatch(inputs, configs, return_exceptions=True) if inputs else [])
-
-        plan = Plan(
-            lambda: collect(self.engine.pipeline.batch(inputs, configs, return_exceptions=True) if inputs else []), arun
-        )
+        graph = self.engine.pipeline
+        ran = Plan.calling(graph.batch, graph.abatch, inputs, configs, return_exceptions=True)
+        plan = (ran if inputs else Plan.known([])).then(partial(_collect, len(checked), groups, errors))
         return self.engine.telemetry.observed(plan, Operation("upsert_memory"), ADDED_EACH)
 
     aadd_many = awaited(add_many)
@@ -271,20 +266,11 @@ class AddMethods(Wired):
             MemoryNotFoundError: There is no such trace.
             ModelReplyError: The chat model's reply stayed unreadable.
         """
-        scope = scope_if_given(user_id, agent_id, run_id)
-        read = partial(self.engine.reading, traces.read, memory_id_of(trace_id, whose="a trace's id"), scope)
         config: RunnableConfig = {"run_name": "memory.replay", "tags": ["langmem_adapter"]}
-
-        async def arun() -> AddResult:
-            trace = await beside(read)
-            return would_be(
-                await self.engine.dry_pipeline.ainvoke(said_again(trace), config), self.engine.reasoner.mode
-            )
-
-        return Plan(
-            lambda: would_be(self.engine.dry_pipeline.invoke(said_again(read()), config), self.engine.reasoner.mode),
-            arun,
-        )
+        graph, scope = self.engine.dry_pipeline, scope_if_given(user_id, agent_id, run_id)
+        read = Plan(partial(self.engine.reading, traces.read, memory_id_of(trace_id, whose="a trace's id"), scope))
+        ran = read.and_then(lambda trace: Plan.calling(graph.invoke, graph.ainvoke, said_again(trace), config))
+        return ran.then(partial(would_be, mode=self.engine.reasoner.mode))
 
     areplay = awaited(replay)
 

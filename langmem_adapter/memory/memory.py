@@ -190,7 +190,7 @@ class Memory(AddMethods, SearchMethods, EditMethods):
             raise InvalidInputError(
                 f"checkpointer must be one of LangGraph's, like SQLAlchemySaver, not {quoted(checkpointer)}"
             )
-        return build_pipeline(self.engine.parts, review=flag(review, "review"), served=True, checkpointer=checkpointer)
+        return build_pipeline(self.engine, review=flag(review, "review"), served=True, checkpointer=checkpointer)
 
     # ── in the hands of others ──────────────────────────────────────────────────────────────────────────────────────
 

@@ -5,6 +5,7 @@ If others changed the memories that the decisions were based on, nothing is writ
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from langgraph.types import Command
@@ -12,21 +13,22 @@ from langgraph.types import Command
 from langmem_adapter.errors import ConflictError
 from langmem_adapter.pipeline.clock import finished
 from langmem_adapter.pipeline.parse import is_verbatim
-from langmem_adapter.pipeline.stage import Step, Update, WorkingStage
-from langmem_adapter.pipeline.state import PipelineState, cost_of, scope_of
+from langmem_adapter.pipeline.state import cost_of, scope_of
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.work import FORGET, Change, Decision, Fact, Turn
 from langmem_adapter.storage.scopes import id_within
 from langmem_adapter.storage.traces import TraceDraft
 from langmem_adapter.storage.writes import Write
+from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from langchain_core.runnables import RunnableConfig
     from numpy.typing import NDArray
 
-    from langmem_adapter.embedding.embedder import Embedder
-    from langmem_adapter.storage.ledger import Ledger
+    from langmem_adapter.pipeline.stage import Planner, StageParts, Step, Update
+    from langmem_adapter.pipeline.state import PipelineState
 
 __all__ = ["apply_stage"]
 
@@ -35,59 +37,36 @@ _CALLED: Final = "calls of tools are kept by memory_type='procedural_memory' onl
 _TRACED: Final = ("task", "before", "turns", "facts", "candidates", "decisions", "work")
 
 
-def apply_stage(
-    ledger: Ledger, embedder: Embedder, *, attempts: int, mode: str, trace_days: float, graph: bool = False
-) -> WorkingStage:
-    """The fifth stage: `decisions` to `result`.
+def apply_stage(parts: StageParts) -> Planner:
+    """The fifth stage: `decisions` to `result`; vectors that retrieve has made come from the embedder's cache."""
+    ledger, embedder, settings = parts.ledger, parts.embedder, parts.settings
+    mode = parts.reasoner.mode
 
-    Args:
-        ledger: The one writer.
-        embedder: Vectors of the texts to store; those that retrieve has made come from its cache.
-        attempts: How often to go back before `ConflictError` is raised.
-        mode: `"offline"` or the model's name, for the result.
-        trace_days: How long to keep what the run saw; 0 keeps nothing.
-        graph: Whether facts say their relations.
-    """
-
-    def prepare(state: PipelineState, decisions: Sequence[Decision], vectors: NDArray[Any]) -> Write:
+    def written(state: PipelineState, decisions: Sequence[Decision], vectors: NDArray[Any]) -> Plan[tuple[Change, ...]]:
         texts = dict(zip(_texts(decisions), vectors, strict=True))
-        return _write(state, decisions, texts, trace=_trace(state, mode, trace_days), graph=graph)
+        trace = _trace(state, mode, settings.trace_days)
+        if not decisions and trace is None:
+            return Plan.known(())
+        write = _write(state, decisions, texts, trace=trace, graph=parts.uses_graph)
+        return Plan.calling(ledger.apply, ledger.aapply, write)
 
-    def finish(state: PipelineState, decisions: Sequence[Decision], changes: Sequence[Change]) -> Update:
+    def finish(state: PipelineState, decisions: Sequence[Decision], changes: Sequence[Change]) -> Step:
         done = finished(state, "apply", changes=sum(change.event != "NONE" for change in changes))
         result = _result({**state, **done}, decisions, changes, mode)  # type: ignore[typeddict-item]
-        trace_id = id_within(scope_of(state), state["task"]["key"]) if trace_days else None
+        trace_id = id_within(scope_of(state), state["task"]["key"]) if settings.trace_days else None
         return {"result": {**result, "trace_id": trace_id}, **done}
 
-    def apply(state: PipelineState) -> Step:
-        decisions = _read(state)
-        write = prepare(state, decisions, embedder.vectors(_texts(decisions)))
-        try:
-            return finish(state, decisions, ledger.apply(write) if _worth_writing(write) else ())
-        except ConflictError:
-            return _again(state, attempts)
+    def plan(state: PipelineState, _: RunnableConfig | None) -> Plan[Step]:
+        decisions = [Decision.from_json(decision) for decision in state["decisions"]]
+        vectors = Plan.calling(embedder.vectors, embedder.avectors, _texts(decisions))
+        changes = vectors.and_then(partial(written, state, decisions))
+        return changes.then(partial(finish, state, decisions)).or_else(partial(_again, state, settings.attempts))
 
-    async def aapply(state: PipelineState) -> Step:
-        decisions = _read(state)
-        write = prepare(state, decisions, await embedder.avectors(_texts(decisions)))
-        try:
-            return finish(state, decisions, await ledger.aapply(write) if _worth_writing(write) else ())
-        except ConflictError:
-            return _again(state, attempts)
-
-    return WorkingStage(apply, aapply)
-
-
-def _read(state: PipelineState) -> list[Decision]:
-    return [Decision.from_json(decision) for decision in state["decisions"]]
+    return plan
 
 
 def _texts(decisions: Sequence[Decision]) -> list[str]:
     return [d.text for d in decisions if d.event in {"ADD", "UPDATE"} and d.text is not None and d.past_of is None]
-
-
-def _worth_writing(write: Write) -> bool:
-    return bool(write.decisions or write.trace)
 
 
 def _write(
@@ -121,13 +100,15 @@ def _trace(state: PipelineState, mode: str, days: float) -> TraceDraft | None:
     return TraceDraft(days, {**kept, "mode": mode})
 
 
-def _again(state: PipelineState, attempts: int) -> Step:
+def _again(state: PipelineState, attempts: int, error: Exception) -> Plan[Step] | None:
+    if not isinstance(error, ConflictError):
+        return None
     tried = state["work"]["attempts"] + 1
     if tried >= attempts:
         raise ConflictError(
             f"others kept changing the same memories, {tried} times in a row; nothing was written, try again"
         )
-    return Command(update={"work": {**state["work"], "attempts": tried}}, goto="retrieve")
+    return Plan.known(Command(update={"work": {**state["work"], "attempts": tried}}, goto="retrieve"))
 
 
 def _result(state: PipelineState, decisions: Sequence[Decision], changes: Sequence[Change], mode: str) -> Update:

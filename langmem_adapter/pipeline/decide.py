@@ -21,7 +21,7 @@ from langmem_adapter.names import by_name, entity_key
 from langmem_adapter.pipeline.clock import finished
 from langmem_adapter.pipeline.dates import SAID_LATER, Placed, in_course, older, time_of
 from langmem_adapter.pipeline.speakers import said
-from langmem_adapter.pipeline.stage import Ask, AskingStage, Update
+from langmem_adapter.pipeline.stage import Ask, Update, thinking
 from langmem_adapter.pipeline.surroundings import around
 from langmem_adapter.reasoning.base import Comparison, DecideOutput, KnownMemory, Reasoner, Verdict
 from langmem_adapter.records.cost import Usage
@@ -31,6 +31,7 @@ from langmem_adapter.text import text_hash
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from langmem_adapter.pipeline.stage import Planner
     from langmem_adapter.pipeline.state import PipelineState
     from langmem_adapter.records.graph import Triple
 
@@ -40,14 +41,14 @@ AT_ONCE: Final = 50
 """Facts that a chat model is asked about in one call; what becomes of them is known to the next."""
 
 
-def decide_stage(reasoner: Reasoner, *, graph: bool = False) -> AskingStage:
+def decide_stage(reasoner: Reasoner, *, graph: bool) -> Planner:
     """The fourth stage: `facts` and `candidates` to `decisions`.
 
     Args:
         reasoner: Who judges.
         graph: Whether relations are wanted for texts that the reasoner rewrites.
     """
-    return AskingStage(partial(_decide, reasoner, partial(Comparison, graph=graph)))
+    return thinking(partial(_decide, reasoner, partial(Comparison, graph=graph)))
 
 
 def _decide(reasoner: Reasoner, compared: Callable[..., Comparison], state: PipelineState) -> Update | Ask:

@@ -17,7 +17,7 @@ from langgraph.types import Command
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.names import with_speaker
 from langmem_adapter.pipeline.clock import finished
-from langmem_adapter.pipeline.stage import Ask, AskingStage, Step
+from langmem_adapter.pipeline.stage import Ask, Step, thinking
 from langmem_adapter.pipeline.state import PipelineState, scope_of
 from langmem_adapter.reasoning.base import ExtractInput, Extraction, KnownNames, Reasoner
 from langmem_adapter.records.cost import Usage, fitting
@@ -28,10 +28,9 @@ from langmem_adapter.text import text_hash
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from langmem_adapter.pipeline.stage import Planner, StageParts
     from langmem_adapter.pipeline.state import Task, Work
     from langmem_adapter.records.scope import Scope
-    from langmem_adapter.search.searcher import Searcher
-    from langmem_adapter.storage.database import Database
 
 __all__ = ["extract_stage"]
 
@@ -41,18 +40,9 @@ _TOKENS_OF_ONE: Final = 60
 _LETTERS: Final = 4 * _TOKENS_OF_ONE
 
 
-def extract_stage(
-    reasoner: Reasoner, searcher: Searcher, graph: Database | None = None, *, tools: bool = False
-) -> AskingStage:
-    """The second stage: `turns` to `facts`. Several conversations are read at once, each on its own.
-
-    Args:
-        reasoner: Who reads.
-        searcher: Finds memories that the turns may speak of, for a chat model to understand them.
-        graph: Where the names of the knowledge graph are looked up, if relations are wanted as well.
-        tools: Whether what tools returned is a source as well.
-    """
-    return AskingStage(partial(_extract, reasoner, tools), look=partial(_look, reasoner, searcher, graph))
+def extract_stage(parts: StageParts) -> Planner:
+    """The second stage: `turns` to `facts`. Several conversations are read at once, each on its own."""
+    return thinking(lambda state: _extract(parts, state, _look(parts, state)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,27 +58,29 @@ class _Seen:
     memories: Sequence[Sequence[Any]] = ()
 
 
-def _look(reasoner: Reasoner, searcher: Searcher, graph: Database | None, state: PipelineState) -> _Seen:
+def _look(parts: StageParts, state: PipelineState) -> _Seen:
     task = state["task"]
     # Rules use the names as they are said; a record, and what is kept verbatim, are of the turns alone.
-    if not reasoner.calls_model or not task["infer"] or task["memory_type"] == PROCEDURAL:
-        return _Seen(None if graph is None else KnownNames())
+    if not parts.reasoner.calls_model or not task["infer"] or task["memory_type"] == PROCEDURAL:
+        return _Seen(KnownNames() if parts.uses_graph else None)
     turns = [Turn.from_json(turn) for turn in state["turns"]]
     said = (reversed([turns[place] for place in item if turns[place].role != "system"]) for item in _by_item(turns))
     texts = ["\n".join(turn.text for turn in latest_first) for latest_first in said]
-    memories = searcher.spoken_of(texts, scope_of(state), most=_MOST_KNOWN, letters=_LETTERS)
-    if graph is None:
+    memories = parts.searcher.spoken_of(texts, scope_of(state), most=_MOST_KNOWN, letters=_LETTERS)
+    if not parts.uses_graph:
         return _Seen(None, memories)
-    with graph.read() as connection:
+    with parts.ledger.database.read() as connection:
         return _Seen(KnownNames(*known_names(connection, scope_of(state), (turn.text for turn in turns))), memories)
 
 
-def _extract(reasoner: Reasoner, tools: bool, state: PipelineState, seen: _Seen) -> Step | Ask:  # noqa: FBT001 - a setting
+def _extract(parts: StageParts, state: PipelineState, seen: _Seen) -> Step | Ask:
+    reasoner = parts.reasoner
     if state["task"]["prompt"] is not None:
         _check_reader(reasoner, state["task"])
     turns = [Turn.from_json(turn) for turn in state["turns"]]
     places = _by_item(turns)
     ask = partial(_question, state, turns, _earlier(state))
+    tools = parts.settings.facts_from_tools
     if state["task"]["memory_type"] == PROCEDURAL:
         questions = [ask(item, "procedure") for item in places]
         return Ask(reasoner.record, questions, partial(_collected, state, places, []))

@@ -4,33 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from langmem_adapter.pipeline.parse import key_of
 from langmem_adapter.pipeline.state import cost_of
-from langmem_adapter.records.plain import shallow
 from langmem_adapter.records.results import AddResult
-from langmem_adapter.records.work import Change, Decision, Turn
+from langmem_adapter.records.work import Change, Decision
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from langmem_adapter.pipeline.state import PipelineInput
     from langmem_adapter.storage.traces import Trace
 
 __all__ = ["said_again", "would_be"]
 
 
-def said_again(trace: Trace) -> PipelineInput:
-    """The graph's input that gives the turns of a trace once more."""
-    items: list[dict[str, Any]] = [{**item, "messages": []} for item in trace.state["task"]["items"]]
-    for turn in trace.turns:
-        items[turn.item]["messages"].append(_message(turn))
-    for turn in map(Turn.from_json, trace.state.get("before", [])):
-        items[turn.item].setdefault("context", []).append(_message(turn))
+def said_again(trace: Trace) -> dict[str, Any]:
+    """The graph's input that gives the turns of a trace once more, under a name of its own."""
+    state = trace.state
     return {
-        "items": items,
-        "scope": trace.scope.named,
-        "infer": trace.state["task"]["infer"],
-        "memory_type": trace.state["task"]["memory_type"],
-        "prompt": trace.state["task"]["prompt"],
+        "task": {**state["task"], "key": key_of(None)},
+        "turns": [{**turn, "dated": True} for turn in state["turns"]],  # they are not said today
+        "before": state.get("before", []),
     }
 
 
@@ -44,17 +37,6 @@ def would_be(output: Mapping[str, Any], mode: str) -> AddResult:
         usage=cost_of(output["work"]),
         notes=("a dry run: nothing was written",),
     )
-
-
-def _message(turn: Turn) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": turn.role, "content": turn.text, "timestamp": turn.time.isoformat()}
-    if turn.actor != turn.role:
-        message["name"] = turn.actor
-    if turn.calls:
-        message["tool_calls"] = [shallow(call) for call in turn.calls]
-    if turn.role == "tool":  # LangChain demands that it answers a call
-        message |= {"tool_call_id": turn.answers or "replayed", "status": "error" if turn.failed else "success"}
-    return message
 
 
 def _change(decision: Decision, known: Mapping[str, str]) -> Change:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from langmem_adapter.arguments import flag, parse_time
+from langmem_adapter.arguments import flag
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.pipeline.parse import OF_ITEM, is_verbatim, key_of, turns_before, turns_of
-from langmem_adapter.records.checks import check_metadata, check_text, quoted
+from langmem_adapter.pipeline.parse import OF_ITEM, conversation_of, is_verbatim, key_of, parsed
+from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.results import AddResult
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
 
     from langmem_adapter.arguments import Longest
-    from langmem_adapter.pipeline.state import PipelineInput
+    from langmem_adapter.pipeline.parse import Conversation
 
 __all__ = ["Run", "grouped", "run_of"]
 
@@ -41,8 +40,8 @@ class Run:
         memory_type: `None`, or `"procedural_memory"`.
         prompt: Replaces the extraction instructions.
         key: Names the run within its scope; new ids derive from both.
-        items: The conversations, each with `messages`, `context`, `metadata`, `timestamp` and `expires_at`, already checked.
         repeatable: Whether the caller named the run, so that it may have happened before.
+        conversations: What was said, read.
     """
 
     scope: Scope
@@ -51,18 +50,14 @@ class Run:
     prompt: str | None
     key: str
     repeatable: bool
-    items: list[dict[str, Any]] = field(default_factory=list)
+    conversations: list[Conversation]
 
-    def state(self) -> PipelineInput:
-        """The graph's input."""
-        return {
-            "items": self.items,
-            "scope": self.scope.named,
-            "infer": self.infer,
-            "memory_type": self.memory_type,
-            "prompt": self.prompt,
-            "key": self.key,
-        }
+    def state(self) -> dict[str, Any]:
+        """The graph's input: what parse would make of the messages, but for images, which a chat model may describe there."""
+        how = {name: getattr(self, name) for name in ("infer", "memory_type", "prompt", "key")}
+        if any(each.images for each in self.conversations):
+            return {"items": [each.given for each in self.conversations], "scope": self.scope.named, **how}
+        return parsed(self.conversations, scope=self.scope.named, **how)
 
     def config(self, name: str, mode: str) -> RunnableConfig:
         """How the run is called in traces, and what they may be searched by."""
@@ -71,7 +66,7 @@ class Run:
     def results(self, output: Mapping[str, Any]) -> list[AddResult]:
         """One result per item, in order, from the graph's output."""
         result = output["result"]
-        changes: list[list[Change]] = [[] for _ in self.items]
+        changes: list[list[Change]] = [[] for _ in self.conversations]
         for change, item in zip(result["results"], result["items"], strict=True):
             changes[item].append(Change.from_json(change))
         usage = Usage.from_json(result["usage"])
@@ -101,8 +96,8 @@ def run_of(arguments: Mapping[str, Any], longest: Longest) -> Run:
         check_text(prompt, "prompt")
     memory_type = _memory_type(arguments.get("memory_type"), scope)
     infer = flag(infer, "infer")
-    item = _item(arguments, scope, longest, verbatim=is_verbatim(infer, memory_type))
-    return Run(scope, infer, memory_type, prompt, key_of(named, "idempotency_key"), named is not None, [item])
+    read = conversation_of(arguments, scope=scope, longest=longest, verbatim=is_verbatim(infer, memory_type))
+    return Run(scope, infer, memory_type, prompt, key_of(named, "idempotency_key"), named is not None, [read])
 
 
 def grouped(runs: Iterable[tuple[int, Run]]) -> list[tuple[list[int], Run]]:
@@ -120,7 +115,7 @@ def grouped(runs: Iterable[tuple[int, Run]]) -> list[tuple[list[int], Run]]:
         places, first = joined.setdefault(group, ([], run))
         places.append(place)
         if first is not run:
-            first.items.extend(run.items)
+            first.conversations.extend(run.conversations)
     return list(joined.values())
 
 
@@ -130,19 +125,3 @@ def _memory_type(memory_type: object, scope: Scope) -> str | None:
     if memory_type == PROCEDURAL and scope.agent_id is None:
         raise InvalidInputError("a procedural memory is a record of what an agent did; give agent_id")
     return PROCEDURAL if memory_type else None
-
-
-def _item(arguments: Mapping[str, Any], scope: Scope, longest: Longest, *, verbatim: bool) -> dict[str, Any]:
-    metadata, expires_at = arguments.get("metadata"), arguments.get("expires_at")
-    timestamp = arguments.get("timestamp")
-    time = datetime.now(UTC) if timestamp is None else parse_time(timestamp, "timestamp")
-    # A bad message is refused before anything is begun.
-    turns_of(arguments.get("messages"), scope=scope, time=time, longest=longest, verbatim=verbatim)
-    turns_before(arguments.get("context"), scope=scope, time=time, verbatim=verbatim)
-    return {
-        "messages": arguments["messages"],
-        "context": arguments.get("context"),
-        "metadata": None if metadata is None else check_metadata(metadata),
-        "timestamp": None if timestamp is None else time.isoformat(),
-        "expires_at": None if expires_at is None else parse_time(expires_at, "expires_at").isoformat(),
-    }
