@@ -11,6 +11,7 @@ import asyncio
 import difflib
 import functools
 import inspect
+from collections.abc import Mapping
 from concurrent.futures import Future
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -18,17 +19,18 @@ from threading import Thread
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, TypeVar, cast
 
-from langmem_adapter.errors import UnknownArgumentError
+from langmem_adapter.errors import InvalidInputError, UnknownArgumentError
 from langmem_adapter.records.checks import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable
 
 __all__ = [
     "Outcome",
     "Plan",
     "aattempt",
     "apart",
+    "arguments_of",
     "attempt",
     "awaited",
     "beside",
@@ -338,3 +340,11 @@ def refuse_unknown(
     known_words = ", ".join(sorted(known - {"self"}))
     meant = elsewhere.get(unknown, f"did you mean {near[0]!r}?" if near else f"known are {known_words}")
     raise UnknownArgumentError(f"{name}() has no argument {said}; {meant}")
+
+
+def arguments_of(item: object, name: str, known: frozenset[str]) -> Mapping[str, Any]:
+    """An item of a list of some method's arguments, if it is a mapping of what that method has."""
+    if not isinstance(item, Mapping):
+        raise InvalidInputError(f"an item of the list is a mapping of {name}'s arguments, not a {type(item).__name__}")
+    refuse_unknown(name, item, known)
+    return item

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from langmem_adapter.arguments import bounded, each_of, memory_id_of, scope_if_given
-from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
-from langmem_adapter.memory.parts import Wired
+from langmem_adapter.memory.parts import Wired, or_refused
 from langmem_adapter.pipeline.background import BackgroundWriter
 from langmem_adapter.pipeline.replay import said_again, would_be
 from langmem_adapter.pipeline.run import Run, grouped, run_of
@@ -19,12 +17,11 @@ from langmem_adapter.telemetry import ADDED, ADDED_EACH, Operation
 from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
     from langchain_core.runnables import RunnableConfig
 
-    from langmem_adapter.arguments import Longest
     from langmem_adapter.pipeline.background import FailedWrite
     from langmem_adapter.records.results import AddResult
     from langmem_adapter.storage.traces import Trace
@@ -137,8 +134,8 @@ class AddMethods(Wired):
             ('Likes tea', 'ScopeError')
             >>> memory.close()
         """
-        checked = [_run_or_error(item, self.engine.longest) for item in each_of(items, "items")]
-        errors = {place: error for place, error in enumerate(checked) if isinstance(error, LangmemAdapterError)}
+        checked = [or_refused(run_of, item, self.engine.longest) for item in each_of(items, "items")]
+        errors = {place: error for place, error in enumerate(checked) if not isinstance(error, Run)}
         groups = grouped((place, run) for place, run in enumerate(checked) if isinstance(run, Run))
         inputs = [run.state() for _, run in groups]
         configs = [run.config("memory.add_many", self.engine.reasoner.mode) for _, run in groups]
@@ -273,15 +270,6 @@ class AddMethods(Wired):
         return ran.then(partial(would_be, mode=self.engine.reasoner.mode))
 
     areplay = awaited(replay)
-
-
-def _run_or_error(item: object, longest: Longest) -> Run | LangmemAdapterError:
-    try:
-        if not isinstance(item, Mapping):
-            raise InvalidInputError(f"an item of add_many is a mapping of add's arguments, not a {type(item).__name__}")
-        return run_of(item, longest)
-    except LangmemAdapterError as error:
-        return error
 
 
 def _collect(

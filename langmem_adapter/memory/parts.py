@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from langmem_adapter.storage.erasure import Erasure
     from langmem_adapter.storage.feed import Space
 
-__all__ = ["Closing", "Parts", "Wired", "engine_of"]
+__all__ = ["Closing", "Parts", "Wired", "engine_of", "or_refused"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -229,7 +229,7 @@ class Parts:
         Args:
             writes: Each with one decision, without vectors, or why there is none.
         """
-        writes = [self._or_refused(write) if isinstance(write, Write) else write for write in writes]
+        writes = [or_refused(self._checked, write) if isinstance(write, Write) else write for write in writes]
         wanted = [write for write in writes if isinstance(write, Write)]
 
         def apply(vectors: dict[str, NDArray[Any]]) -> list[Change | Exception]:
@@ -239,12 +239,6 @@ class Parts:
 
         texts = [text for write in wanted for text in _texts(write)]
         return self._vectors(texts).and_then(lambda vectors: Plan.apart(partial(apply, vectors)))
-
-    def _or_refused(self, write: Write) -> Write | LangmemAdapterError:
-        try:
-            return self._checked(write)
-        except InvalidInputError as error:
-            return error
 
     def erase(self, scope: Scope | None) -> Erasure:
         """Erase a scope, or everything, from the database, its files, the index and the caches."""
@@ -347,6 +341,14 @@ def engine_of(memory: object, whose: str) -> Parts:
             f"{whose} takes a Memory as its memory, not {quoted(memory)}; write Memory('memory.db')"
         )
     return memory.engine
+
+
+def or_refused(make: Callable[P, R], *given: P.args, **options: P.kwargs) -> R | LangmemAdapterError:
+    """What *make* gives, or the error in which it refuses."""
+    try:
+        return make(*given, **options)
+    except LangmemAdapterError as error:
+        return error
 
 
 def _describer(reasoner: Any) -> Describer:

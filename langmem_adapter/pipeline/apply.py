@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 from langgraph.types import Command
 
 from langmem_adapter.errors import ConflictError
-from langmem_adapter.pipeline.clock import finished
 from langmem_adapter.pipeline.parse import is_verbatim
-from langmem_adapter.pipeline.state import cost_of, scope_of
+from langmem_adapter.pipeline.state import cost_of, finished, scope_of
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.work import FORGET, Change, Decision, Fact, Turn
 from langmem_adapter.storage.scopes import id_within

@@ -16,8 +16,9 @@ from langmem_adapter.pipeline.queue import Queue, in_queue, queue_of
 from langmem_adapter.pipeline.retrieve import retrieve_stage
 from langmem_adapter.pipeline.review import review as review_of
 from langmem_adapter.pipeline.scope_check import begins, for_caller, goes_on
-from langmem_adapter.pipeline.stage import Stage, thinking
+from langmem_adapter.pipeline.stage import thinking
 from langmem_adapter.pipeline.state import PipelineInput, PipelineOutput, PipelineState
+from langmem_adapter.tracing import PlanNode
 
 if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
@@ -54,7 +55,7 @@ def build_pipeline(
     graph = StateGraph(PipelineState, input_schema=given, output_schema=PipelineState if dry else PipelineOutput)
     for name, stage in _stages(parts, dry=dry, review=review).items():
         node = for_caller(stage, begins if name == "parse" else goes_on) if served else stage
-        graph.add_node(name, Stage(node), retry_policy=RETRIES, destinations=_DESTINATIONS.get(name))
+        graph.add_node(name, PlanNode(node), retry_policy=RETRIES, destinations=_DESTINATIONS.get(name))
     graph.add_edge(START, "parse")
     graph.add_edge("parse", "extract")
     graph.add_edge("retrieve", "decide")

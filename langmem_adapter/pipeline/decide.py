@@ -18,18 +18,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from langmem_adapter.arguments import parse_time
 from langmem_adapter.names import by_name, entity_key
-from langmem_adapter.pipeline.clock import finished
 from langmem_adapter.pipeline.dates import SAID_LATER, Placed, in_course, older, time_of
-from langmem_adapter.pipeline.speakers import said
 from langmem_adapter.pipeline.stage import Ask, Update, thinking
-from langmem_adapter.pipeline.surroundings import around
+from langmem_adapter.pipeline.state import finished, said
 from langmem_adapter.reasoning.base import Comparison, DecideOutput, KnownMemory, Reasoner, Verdict
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.work import FORGET, PROCEDURAL, UNCLEAR, Decision, Event, Fact, Turn
+from langmem_adapter.storage.lexical import joined
 from langmem_adapter.text import text_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from langmem_adapter.pipeline.stage import Planner
     from langmem_adapter.pipeline.state import PipelineState
@@ -37,21 +36,18 @@ if TYPE_CHECKING:
 
 __all__ = ["AT_ONCE", "decide_stage"]
 
+_BEFORE: Final = 2
+_LONGEST: Final = 2_000  # letters of each: every memory of a turn keeps its own copy
 AT_ONCE: Final = 50
 """Facts that a chat model is asked about in one call; what becomes of them is known to the next."""
 
 
 def decide_stage(reasoner: Reasoner, *, graph: bool) -> Planner:
-    """The fourth stage: `facts` and `candidates` to `decisions`.
-
-    Args:
-        reasoner: Who judges.
-        graph: Whether relations are wanted for texts that the reasoner rewrites.
-    """
-    return thinking(partial(_decide, reasoner, partial(Comparison, graph=graph)))
+    """The fourth stage: `facts` and `candidates` to `decisions`; with *graph*, rewritten texts tell their relations."""
+    return thinking(partial(_decide, reasoner, graph))
 
 
-def _decide(reasoner: Reasoner, compared: Callable[..., Comparison], state: PipelineState) -> Update | Ask:
+def _decide(reasoner: Reasoner, graph: bool, state: PipelineState) -> Update | Ask:  # noqa: FBT001 - a setting
     facts = [said(state, place) for place in range(len(state["facts"]))]
     if not facts or facts[0].verbatim:
         why = "a record of what was done" if state["task"]["memory_type"] == PROCEDURAL else "stored as said"
@@ -64,7 +60,7 @@ def _decide(reasoner: Reasoner, compared: Callable[..., Comparison], state: Pipe
     if not open_facts:
         return _decisions(state, settled)
     most = AT_ONCE if reasoner.calls_model else len(open_facts)
-    return _ask(_Round(state, partial(Ask, reasoner.decide), compared, facts, settled, open_facts, most))
+    return _ask(_Round(reasoner, graph, state, facts, settled, open_facts, most))
 
 
 def _settle(
@@ -100,9 +96,6 @@ class _Round:
     """Facts that are still to be judged, and what became of those before them.
 
     Attributes:
-        state: The state that the stage was given.
-        ask: Makes an `Ask` of questions and what follows.
-        compared: Makes a `Comparison` of facts and memories.
         facts: All of the run.
         placed: What became of facts so far.
         open: Places of the others.
@@ -110,9 +103,9 @@ class _Round:
         usage: Of the answers so far.
     """
 
+    reasoner: Reasoner
+    graph: bool
     state: PipelineState
-    ask: Callable[..., Ask]
-    compared: Callable[..., Comparison]
     facts: Sequence[Fact]
     placed: list[Placed]
     open: Sequence[int]
@@ -163,14 +156,15 @@ def _ask(at: _Round) -> Ask:
     shown, now = at.shown(), at.open[: at.most]
     days = {memory.date for memory in shown} | {at.day(place) for place in now}
     told = len(days) > 1  # one day for all says nothing, and costs as many tokens as the texts
-    comparison = at.compared(
+    comparison = Comparison(
         facts=tuple(at.dated(place) if told else at.facts[place] for place in now),
         known=tuple(
             KnownMemory(number, memory.text, memory.speaker, memory.date if told else "")
             for number, memory in enumerate(shown)
         ),
+        graph=at.graph,
     )
-    return at.ask([comparison], partial(_judged, at, shown))
+    return Ask(at.reasoner.decide, [comparison], partial(_judged, at, shown))
 
 
 def _judged(at: _Round, shown: Sequence[_Shown], answers: Sequence[DecideOutput]) -> Update | Ask:
@@ -297,7 +291,7 @@ def _with_source(decision: Decision, fact: Fact, turn: Turn, state: PipelineStat
     expires_at = item.get("expires_at")
     return replace(
         decision,
-        context=around(fact, state["turns"]),
+        context=_around(fact, state["turns"]),
         metadata=item.get("metadata"),
         memory_type=state["task"]["memory_type"],
         actor_id=turn.role if fact.unattributed else turn.actor,
@@ -305,6 +299,19 @@ def _with_source(decision: Decision, fact: Fact, turn: Turn, state: PipelineStat
         expires_at=None if expires_at is None else parse_time(expires_at, "expires_at"),
         keep_expiry=expires_at is None,
     )
+
+
+def _around(fact: Fact, turns: Sequence[Mapping[str, Any]]) -> str:
+    """What stands around a fact, nearest first: the turn that it came from, and those right before it.
+
+    An answer rarely repeats the words of its question ("Where did you go?", "To Lyon."): kept beside the memory, they are more
+    words to find it by. On LoCoMo's evidence task this is the largest single gain of all (recall@10 .60 to .69).
+    """
+    own = turns[fact.turn]
+    told = [] if fact.verbatim or not fact.context else [fact.context]  # word for word, it has no turn beside itself
+    before = reversed(turns[max(0, fact.turn - _BEFORE) : fact.turn])
+    told += (turn["text"] for turn in before if turn["item"] == own["item"] and turn["role"] != "system")
+    return joined(text[:_LONGEST] for text in told[:_BEFORE])
 
 
 def _compared(state: PipelineState) -> str:

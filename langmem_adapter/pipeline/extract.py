@@ -16,9 +16,8 @@ from langgraph.types import Command
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.names import with_speaker
-from langmem_adapter.pipeline.clock import finished
 from langmem_adapter.pipeline.stage import Ask, Step, thinking
-from langmem_adapter.pipeline.state import PipelineState, scope_of
+from langmem_adapter.pipeline.state import PipelineState, finished, scope_of
 from langmem_adapter.reasoning.base import ExtractInput, Extraction, KnownNames, Reasoner
 from langmem_adapter.records.cost import Usage, fitting
 from langmem_adapter.records.work import PROCEDURAL, Fact, Turn

@@ -17,9 +17,9 @@ from langchain_core.messages import BaseMessage, BaseMessageChunk, convert_to_me
 
 from langmem_adapter.arguments import Longest, filled, parse_time
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.pipeline.clock import begun, finished
 from langmem_adapter.pipeline.images import address, image_parts, is_image, parts_of
 from langmem_adapter.pipeline.stage import Ask, Update, thinking
+from langmem_adapter.pipeline.state import begun, finished
 from langmem_adapter.pipeline.tool_calls import is_tool_call, results_apart, tool_calls_of
 from langmem_adapter.records.checks import check_metadata, check_text, quoted
 from langmem_adapter.records.cost import Usage, fitting

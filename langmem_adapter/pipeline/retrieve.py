@@ -7,9 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from langmem_adapter.names import by_name
-from langmem_adapter.pipeline.clock import finished
-from langmem_adapter.pipeline.speakers import said
-from langmem_adapter.pipeline.state import scope_of
+from langmem_adapter.pipeline.state import finished, said, scope_of
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from langgraph.types import interrupt
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.names import says
-from langmem_adapter.pipeline.clock import finished
+from langmem_adapter.pipeline.state import finished
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.records.work import Decision
 

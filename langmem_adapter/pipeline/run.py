@@ -14,7 +14,7 @@ from langmem_adapter.records.results import AddResult
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.records.work import PROCEDURAL, Change
 from langmem_adapter.tracing import run_config
-from langmem_adapter.twins import refuse_unknown
+from langmem_adapter.twins import arguments_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -82,14 +82,14 @@ class Run:
         ]
 
 
-def run_of(arguments: Mapping[str, Any], longest: Longest) -> Run:
+def run_of(arguments: object, longest: Longest) -> Run:
     """The run of one `add`.
 
     Raises:
         ScopeError: No scope is named.
         InvalidInputError: An argument does not exist, or cannot be used; the message says which.
     """
-    refuse_unknown("add", arguments, _KNOWN)
+    arguments = arguments_of(arguments, "add", _KNOWN)
     scope = Scope(**{name: arguments.get(name) for name in SCOPE_FIELDS})
     infer, prompt, named = arguments.get("infer", True), arguments.get("prompt"), arguments.get("idempotency_key")
     if prompt is not None:

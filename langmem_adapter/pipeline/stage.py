@@ -1,8 +1,4 @@
-"""What a stage of the pipeline is: a node of the graph whose work is a plan (`langmem_adapter.twins`).
-
-How one waits, on a thread or on an event loop, is the plan's to say. A stage leaves no run of its own in a trace: the node
-does, and whoever was asked stands right below it.
-"""
+"""What a stage of the pipeline is: a node of the graph whose work is a plan (`langmem_adapter.twins`)."""
 
 from __future__ import annotations
 
@@ -10,14 +6,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from langchain_core.runnables import Runnable
-
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from langchain_core.runnables import RunnableConfig
+    from langchain_core.runnables import Runnable, RunnableConfig
     from langgraph.types import Command
 
     from langmem_adapter.arguments import Longest
@@ -28,7 +22,7 @@ if TYPE_CHECKING:
     from langmem_adapter.settings import Settings
     from langmem_adapter.storage.ledger import Ledger
 
-__all__ = ["Ask", "Planner", "Stage", "StageParts", "Step", "Update", "thinking"]
+__all__ = ["Ask", "Planner", "StageParts", "Step", "Update", "thinking"]
 
 Update: TypeAlias = dict[str, Any]
 Step: TypeAlias = "Update | Command[Any]"
@@ -48,21 +42,6 @@ class StageParts(Protocol):
     searcher: Searcher
     embedder: Embedder
     ledger: Ledger
-
-
-class Stage(Runnable["PipelineState", Step]):
-    """A stage as a node of the graph."""
-
-    def __init__(self, plan: Planner) -> None:
-        self._plan = plan
-
-    def invoke(self, input: PipelineState, config: RunnableConfig | None = None, **_: Any) -> Step:  # noqa: A002 - LangChain's name
-        """The stage's step."""
-        return self._plan(input, config).run()
-
-    async def ainvoke(self, input: PipelineState, config: RunnableConfig | None = None, **_: Any) -> Step:  # noqa: A002 - LangChain's name
-        """The same without blocking the event loop."""
-        return await self._plan(input, config).arun()
 
 
 @dataclass(frozen=True, slots=True)
