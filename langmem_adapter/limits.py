@@ -48,10 +48,6 @@ class Limits:
         timeout: Seconds that a call may take, all that is asked again included.
         retries: How often it is asked again after a failure that may pass: too many requests (but no quota that is used up), a
             server's own error, a lost connection. The server's `Retry-After` is kept to.
-
-    Example:
-        >>> Limits("a dream", timeout=1.0).plan(lambda: "an answer").run()
-        'an answer'
     """
 
     def __init__(
@@ -72,10 +68,8 @@ class Limits:
     def plan(self, run: Callable[[], R], arun: Callable[[], Awaitable[R]] | None = None) -> Plan[R]:
         """A call within these limits.
 
-        Args:
-            run: The call, blocking.
-            arun: The same on an event loop; `None` where it would only block a thread of the loop's executor, of which there
-                are few: it gets a thread of its own then.
+        Where there is no *arun* the call would only block a thread of the loop's executor, of which there are few: it gets a
+        thread of its own then.
 
         Raises:
             ModelTimeoutError: When the plan is carried out: there was no answer in time.
@@ -117,15 +111,10 @@ class Limits:
 
 
 def limits_of(given: object, made: object, settings: Settings) -> Limits:
-    """The limits for a model.
+    """The limits for a model that was *made* of what the user said: a name, or the model itself.
 
     Where its client repeats by itself (LangChain's standard parameter `max_retries`), it alone does: two that count would
     multiply. Models that are made by name come without.
-
-    Args:
-        given: What the user said: a name, or the model itself.
-        made: The model.
-        settings: `model_timeout`, `model_retries`, `base_url`.
     """
     named = isinstance(given, str)
     who = f"{given}" if named else f"{type(made).__name__} {model_name(made)}"
@@ -152,12 +141,7 @@ def _looked_at(answer: asyncio.Future[Any]) -> None:
 
 
 def is_passing(error: BaseException) -> bool:
-    """Whether the same call may well succeed in a moment.
-
-    Example:
-        >>> is_passing(ConnectionResetError()), is_passing(ValueError("bad"))
-        (True, False)
-    """
+    """Whether the same call may well succeed in a moment."""
     status = status_of(error)
     if status is not None:
         return (status in _PASSING and not is_quota(error)) or (status >= _SERVER and status not in _LASTING)

@@ -239,12 +239,7 @@ def _accepted(check: Callable[[str], str], value: str | None) -> str | None:
 
 
 def chosen_database(given: D | None, settings: Settings) -> D | str | Path:
-    """The database that is meant: the one given, else that of the settings, else the default.
-
-    Args:
-        given: What the caller named; `None` where nothing was.
-        settings: Whose `database` is next; an empty one is none.
-    """
+    """The database that is meant: the one given, else that of the settings (an empty one is none), else the default."""
     return (settings.database or default_database()) if given is None else given
 
 

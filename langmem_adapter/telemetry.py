@@ -59,13 +59,9 @@ _SCOPE: Final = {"user_id": "user.id", "agent_id": "gen_ai.agent.id", "run_id": 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What is asked of a memory.
+    """What is asked of a memory: of whose, of which one, and what is searched for, as far as that is said.
 
-    Attributes:
-        name: As the conventions call it: an add may create or update, so it is `"upsert_memory"`; verbatim it creates.
-        scope: Whose memory, as far as one is named.
-        record_id: The memory, where it is about one.
-        query: What is searched for.
+    The conventions' names: an add may create or update, so it is `"upsert_memory"`; verbatim it creates.
     """
 
     name: Name
@@ -76,13 +72,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Tally(Generic[R]):
-    """How the result of an operation is read.
-
-    Attributes:
-        count: How many memories it found or changed.
-        records: These, in the form of the conventions.
-        usage: What it cost.
-    """
+    """How the result of an operation is read: how many memories it found or changed, which, and what it cost."""
 
     count: Callable[[R], int]
     records: Callable[[R], Sequence[Record]] = lambda _: ()
@@ -91,15 +81,7 @@ class Tally(Generic[R]):
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """An operation that has ended.
-
-    Attributes:
-        name: Of the operation.
-        seconds: How long it took.
-        error: The kind of the error that it ended in.
-        count: How many memories it found or changed.
-        usage: What it cost.
-    """
+    """An operation that has ended, in *seconds*; *error* is the kind of error that it ended in."""
 
     name: Name
     seconds: float
@@ -132,13 +114,7 @@ class Telemetry:
         self._scopes = scopes
 
     def observed(self, plan: Plan[R], operation: Operation, tally: Tally[R]) -> Plan[R]:
-        """A plan that is observed, if anybody looks.
-
-        Args:
-            plan: What is done.
-            operation: What it is called.
-            tally: How its result is read.
-        """
+        """A plan that is observed, if anybody looks; *tally* reads its result."""
         if not self.observers and api() is None:
             return plan
 

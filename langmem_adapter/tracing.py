@@ -29,13 +29,7 @@ R = TypeVar("R")
 
 
 def run_config(name: str, scope: Scope, mode: str) -> RunnableConfig:
-    """How a run is called, and what traces may be searched by: the tag `langmem_adapter`, the scope's fields, `memory_mode`.
-
-    Args:
-        name: As in `"memory.add"`.
-        scope: Whose memory.
-        mode: `"offline"`, or the chat model's name.
-    """
+    """How a run is called, and what traces may be searched by: the tag `langmem_adapter`, the scope's fields, `memory_mode`."""
     # nostream: a graph that streams tokens shows those of its own model, not those of a model that works on the memory.
     return {
         "run_name": name,

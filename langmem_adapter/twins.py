@@ -190,17 +190,7 @@ def awaited(
 
 
 async def beside(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Do some work beside the event loop: as `asyncio.to_thread` does, but also where the loop's executor was shut down.
-
-    Args:
-        work: What is done there.
-        args: Its arguments.
-        kwargs: The same.
-
-    Example:
-        >>> asyncio.run(beside(sum, [1, 2]))
-        3
-    """
+    """Do some work beside the event loop: as `asyncio.to_thread` does, but also where the loop's executor was shut down."""
     call = functools.partial(copy_context().run, functools.partial(work, *args, **kwargs))
     try:
         answer = asyncio.get_running_loop().run_in_executor(None, call)
@@ -213,28 +203,12 @@ async def apart(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Do some work that takes long, or waits for others, beside the event loop, in a thread of its own.
 
     A loop has a few threads for `beside`, six on two processors: whoever reads would wait until one of them is free.
-
-    Args:
-        work: What is done there.
-        args: Its arguments.
-        kwargs: The same.
-
-    Example:
-        >>> asyncio.run(apart(sum, [1, 2]))
-        3
     """
     return await asyncio.wrap_future(in_thread(functools.partial(work, *args, **kwargs)))
 
 
 def in_thread(work: Callable[[], R]) -> Future[R]:
-    """Begin some work in a thread of its own, which sees the caller's context variables (callbacks, traces).
-
-    Args:
-        work: What is done there.
-
-    Returns:
-        What comes of it; it cannot be cancelled.
-    """
+    """Begin some work, which cannot be cancelled, in a thread of its own; it sees the caller's context variables (traces)."""
     answer: Future[R] = Future()
     answer.set_running_or_notify_cancel()
     # Contract: a daemon, unlike the threads of concurrent.futures: work that never ends keeps no interpreter from ending.
@@ -263,24 +237,14 @@ def _work(work: Callable[[], R], answer: Future[R]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[R]):
-    """What came of a call: its result, or its error.
-
-    Attributes:
-        result: What it gave; of no meaning where it failed.
-        error: What it raised; `None` where it did not.
-    """
+    """What came of a call: its result, which is of no meaning where there is an error."""
 
     result: R
     error: BaseException | None = None
 
 
 def attempt(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Outcome[R]:
-    """Call something whose error belongs to somebody else.
-
-    Example:
-        >>> attempt(int, "7").result, attempt(int, "seven").error
-        (7, ValueError("invalid literal for int() with base 10: 'seven'"))
-    """
+    """Call something whose error belongs to somebody else."""
     try:
         return Outcome(call(*args, **kwargs))
     except BaseException as error:  # noqa: BLE001 - see the contract above
@@ -322,12 +286,6 @@ def refuse_unknown(
     name: str, given: Mapping[str, object], known: frozenset[str], elsewhere: Mapping[str, str] = _NOTHING
 ) -> None:
     """Refuse keyword arguments that a method does not have, with a hint at the one that was meant.
-
-    Args:
-        name: The method.
-        given: The arguments.
-        known: What it has.
-        elsewhere: See `planned`.
 
     Raises:
         UnknownArgumentError: One is unknown.

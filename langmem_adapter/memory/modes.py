@@ -31,18 +31,6 @@ def left_to_defaults(model: Any, embeddings: Any, settings: Settings) -> list[st
 
     That is a chat model beside hash embeddings, which find only what shares words, and the offline rules beside a model's key
     in the environment. Whoever names `"offline"` or `"hash:512"` anywhere has chosen it.
-
-    Args:
-        model: As given to `Memory`.
-        embeddings: The same.
-        settings: The same.
-
-    Example:
-        >>> from langmem_adapter.settings import Settings
-        >>> left_to_defaults("offline", None, Settings())
-        []
-        >>> left_to_defaults("openai:gpt-5-mini", None, Settings())[0].partition(":")[0]
-        'a chat model decides, but memories are found by hash embeddings'
     """
     offline = (model or settings.model) == "offline"
     if offline and model is None and "model" not in settings.model_fields_set:

@@ -203,11 +203,7 @@ class Parts:
             return read(connection, *arguments, **options)
 
     def edit(self, prepare: Callable[[], Write]) -> Plan[Change]:
-        """Carry out one decision that was not made by the pipeline.
-
-        Args:
-            prepare: Gives the write, without vectors; it may read.
-        """
+        """Carry out one decision that was not made by the pipeline; *prepare* gives it, without vectors, and may read."""
         ready = Plan(prepare).then(self._checked).and_then(self._with_vectors)
         applied = ready.and_then(lambda write: Plan.calling(self.ledger.apply, self.ledger.aapply, write))
         return applied.then(lambda changes: changes[0])
@@ -224,11 +220,7 @@ class Parts:
         return made.then(lambda vectors: dict(zip(texts, vectors, strict=True)))
 
     def edit_each(self, writes: Sequence[Write | LangmemAdapterError]) -> Plan[list[Change | Exception]]:
-        """Carry out several such decisions, which share a commit; what was refused beforehand stays as it is.
-
-        Args:
-            writes: Each with one decision, without vectors, or why there is none.
-        """
+        """Carry out several such decisions, which share a commit; what was refused beforehand stays as it is."""
         writes = [or_refused(self._checked, write) if isinstance(write, Write) else write for write in writes]
         wanted = [write for write in writes if isinstance(write, Write)]
 
@@ -264,12 +256,7 @@ class Parts:
         return erasure.clean(self.database, replace(removed, snapshots=files, remains=tuple(remains)))
 
     def feed(self, space: Space, mark: str) -> VectorFeed:
-        """The index of a guest's own space, in this process: opened when it is first asked for, closed with the rest.
-
-        Args:
-            space: What it is an index of.
-            mark: Fingerprint of the embedding model that made the vectors.
-        """
+        """The index of a guest's own space, for the vectors of one embedding model, in this process: closed with the rest."""
         with self._opening:
             if (space.name, mark) not in self._feeds:
                 self._feeds[space.name, mark] = Indexer(

@@ -84,14 +84,7 @@ def in_course(
     turns: Sequence[Mapping[str, Any]],
     known: Sequence[Mapping[str, Any]],
 ) -> list[Placed]:
-    """Verdicts that change nothing which was said after their fact.
-
-    Args:
-        verdicts: In the order of the facts.
-        facts: All of the run.
-        turns: Their turns.
-        known: The memories that they name, with the date since which each stands.
-    """
+    """Verdicts, in the order of the facts, that change nothing which was said after their fact."""
     told: list[Placed] = []
     since = _since(verdicts, facts, turns, known)
     for place, of_fact in groupby(verdicts, key=attrgetter("fact")):

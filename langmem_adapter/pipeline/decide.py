@@ -96,7 +96,6 @@ class _Round:
     """Facts that are still to be judged, and what became of those before them.
 
     Attributes:
-        facts: All of the run.
         placed: What became of facts so far.
         open: Places of the others.
         most: How many of them are judged at once.

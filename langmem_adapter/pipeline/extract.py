@@ -50,7 +50,7 @@ class _Seen:
 
     Attributes:
         names: Of the knowledge graph, where there is one.
-        memories: Rows of those that each conversation may speak of; none where nobody would read them.
+        memories: Rows of those that each conversation may speak of.
     """
 
     names: KnownNames | None

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MOST_BEFORE",
     "OF_ITEM",
-    "Conversation",
+    "ParsedConversation",
     "as_list",
     "conversation_of",
     "is_verbatim",
@@ -72,15 +72,13 @@ _TOKENS_OF_ONE: Final = 250  # so that one long answer does not hide what was sa
 def parse_stage(describer: Describer | None, longest: Longest) -> Planner:
     """The first stage: `messages` (or `items`) to `turns`; a run of `Memory.add` comes with its turns.
 
-    Args:
-        describer: Puts images into words, one call each; `None` leaves them to the notes.
-        longest: How long messages may be.
+    Without a *describer*, which is called once for each image, images are left to the notes.
     """
     return thinking(partial(_parse, describer, longest))
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class ParsedConversation:
     """One conversation of a run, read.
 
     Attributes:
@@ -106,7 +104,7 @@ def conversation_of(
     longest: Longest,
     verbatim: bool,
     descriptions: Mapping[str, str] | None = None,
-) -> Conversation:
+) -> ParsedConversation:
     """Read a conversation: the one place where its messages become turns.
 
     Args:
@@ -129,16 +127,13 @@ def conversation_of(
         kept["messages"], scope=scope, time=time, longest=longest, verbatim=verbatim, descriptions=descriptions
     )
     before = turns_before(kept["context"], scope=scope, time=time, verbatim=verbatim)
-    return Conversation(kept, before, [replace(turn, dated=True) for turn in turns] if "timestamp" in times else turns)
+    return ParsedConversation(
+        kept, before, [replace(turn, dated=True) for turn in turns] if "timestamp" in times else turns
+    )
 
 
-def parsed(conversations: Sequence[Conversation], **how: Any) -> dict[str, Any]:
-    """What conversations are in the state: the run's task, their turns, and the turns before them.
-
-    Args:
-        conversations: All of the run, in their order.
-        how: The other parts of its task.
-    """
+def parsed(conversations: Sequence[ParsedConversation], **how: Any) -> dict[str, Any]:
+    """Conversations as the state has them: the run's task, of which *how* is the rest, their turns, and those before them."""
     kept = [{name: each.given[name] for name in ("metadata", "expires_at")} for each in conversations]
     return {
         "task": {**how, "items": kept},
@@ -160,7 +155,7 @@ def turns_of(
     verbatim: bool = False,
     descriptions: Mapping[str, str] | None = None,
 ) -> list[Turn]:
-    """Turns of one conversation.
+    """Turns of one conversation; see `conversation_of`.
 
     Args:
         messages: A `str`, a dict, a LangChain message, or a sequence of these.
@@ -171,8 +166,7 @@ def turns_of(
         descriptions: Words for images, by their address.
 
     Raises:
-        InvalidInputError: It is empty, too long, holds something that is no message, or is somebody else's; the text says
-            which.
+        InvalidInputError: It is empty, too long, holds something that is no message, or is somebody else's.
     """
     longest = longest or Longest()
     numbered = list(_turns(messages, scope, time, descriptions or {}))
@@ -190,14 +184,8 @@ def turns_of(
 def turns_before(context: object, *, scope: Scope, time: datetime, verbatim: bool = False) -> list[Turn]:
     """The turns before a conversation: at most 20, of about 1,000 tokens, of which one may have 250; the latest of them.
 
-    Args:
-        context: As the messages of `turns_of`; `None` and an empty list are none.
-        scope: Whose memories; a message that names its owner itself must name this one.
-        time: When it was said, for messages that carry no time of their own.
-        verbatim: Whether the conversation is kept as it is, so that there is nothing to understand.
-
     Raises:
-        InvalidInputError: It cannot be read, is somebody else's, or is of no use.
+        InvalidInputError: They cannot be read, are somebody else's, or of no use: messages are kept as they are.
     """
     if context is None or (isinstance(context, list | tuple) and not context):
         return []
@@ -285,11 +273,7 @@ def is_verbatim(infer: bool, memory_type: str | None) -> bool:  # noqa: FBT001 -
 
 
 def as_list(messages: object) -> Sequence[object]:
-    """The messages of a conversation, in whichever way it was given.
-
-    Raises:
-        InvalidInputError: It is no conversation, or one without messages.
-    """
+    """The messages of a conversation, in whichever way it was given."""
     if isinstance(messages, str | Mapping | BaseMessage) or _is_pair(messages):
         return [messages]
     if isinstance(messages, Sequence) and not isinstance(messages, bytes | bytearray):
@@ -329,11 +313,7 @@ def _no_text(number: int) -> str:
 
 
 def message_of(message: object, number: int) -> BaseMessage:
-    """One message of a conversation, in whichever way it was given, as LangChain's.
-
-    Args:
-        message: A text (of the user), a dict, a pair of role and text, or a LangChain message.
-        number: Its place in the conversation, for the error.
+    """One message of a conversation, in whichever way it was given, as LangChain's; *number* is its place, for the error.
 
     Raises:
         InvalidInputError: It is none, or one whose fields were set to what no message holds.

@@ -66,10 +66,7 @@ class Queue:
     def take(self, scope: Scope, key: str, *, lease: float) -> None:
         """Take a place, or keep that which the run has, and wait until all before it are over.
 
-        Args:
-            scope: Whose memories.
-            key: Name of the run.
-            lease: Seconds after which the place, counted from its turn, holds nobody up any longer where it was not left.
+        Counted from its turn, the place holds nobody up any longer than for the *lease*, in seconds, where it was not left.
         """
         own, earlier = self._line_up(scope, key, lease)
         for place in earlier:
@@ -115,13 +112,7 @@ def queue_of(database: Database) -> Queue:
 
 
 def in_queue(stage: Planner, queue: Queue, *, last: bool = False) -> Planner:
-    """A stage of a run that has a place in the queue: an error leaves it, going back to an earlier stage does not.
-
-    Args:
-        stage: What is done.
-        queue: Who keeps the places.
-        last: Whether the place is left after this stage.
-    """
+    """A stage of a run that has a place in the queue, which an error leaves, and the *last* stage; going back does not."""
 
     def plan(state: PipelineState, config: RunnableConfig | None) -> Plan[Step]:
         def leave(outcome: Outcome[Step]) -> None:

@@ -24,10 +24,7 @@ __all__ = ["retrieve_stage"]
 def retrieve_stage(parts: StageParts, queue: Queue, *, lease: float) -> Planner:
     """The third stage: `facts` to `candidates`; all facts are embedded in one batch, compared within the fields given.
 
-    Args:
-        parts: What it works with.
-        queue: Of the runs that compare one after the other.
-        lease: Seconds for which others of its scope wait for a run, to be compared with what it adds.
+    Others of its scope wait for a run for *lease* seconds, to be compared with what it adds.
     """
     embedder = parts.embedder
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
 
     from langmem_adapter.arguments import Longest
-    from langmem_adapter.pipeline.parse import Conversation
+    from langmem_adapter.pipeline.parse import ParsedConversation
 
 __all__ = ["Run", "grouped", "run_of"]
 
@@ -35,10 +35,6 @@ class Run:
     """What one run of the pipeline is given.
 
     Attributes:
-        scope: Whose memories.
-        infer: Extract facts, or store turns as said.
-        memory_type: `None`, or `"procedural_memory"`.
-        prompt: Replaces the extraction instructions.
         key: Names the run within its scope; new ids derive from both.
         repeatable: Whether the caller named the run, so that it may have happened before.
         conversations: What was said, read.
@@ -50,7 +46,7 @@ class Run:
     prompt: str | None
     key: str
     repeatable: bool
-    conversations: list[Conversation]
+    conversations: list[ParsedConversation]
 
     def state(self) -> dict[str, Any]:
         """The graph's input: what parse would make of the messages, but for images, which a chat model may describe there."""
@@ -103,11 +99,7 @@ def run_of(arguments: object, longest: Longest) -> Run:
 def grouped(runs: Iterable[tuple[int, Run]]) -> list[tuple[list[int], Run]]:
     """Runs that may share one transaction, joined: same scope, same instructions, no name of their own.
 
-    Args:
-        runs: Each with its place among the caller's items.
-
-    Returns:
-        The places of the items of each joined run, and the run.
+    Each comes with its place among the caller's items, and goes with the places of all that it joins.
     """
     joined: dict[object, tuple[list[int], Run]] = {}
     for place, run in runs:

@@ -27,12 +27,7 @@ __all__ = ["begins", "for_caller", "goes_on"]
 
 
 def for_caller(stage: Planner, whose: Callable[[PipelineState, RunnableConfig], PipelineState]) -> Planner:
-    """A stage that is run for whoever calls.
-
-    Args:
-        stage: What is done.
-        whose: From the state as it came to the state as the stage may see it: `begins` or `goes_on`.
-    """
+    """A stage that is run for whoever calls, on the state as *whose* (`begins` or `goes_on`) lets it be seen."""
     return lambda state, config: stage(whose(state, ensure_config(config)), config)
 
 

@@ -46,13 +46,7 @@ class StageParts(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Questions, whom to ask, and what to make of the answers.
-
-    Attributes:
-        whom: Answers each question.
-        questions: Any number of them; they are asked side by side.
-        then: Answers, in order, to the stage's step, or to what is to be asked next.
-    """
+    """Questions for somebody, asked side by side, and what to make of the answers: a step, or what is to be asked next."""
 
     whom: Runnable[Any, Any]
     questions: Sequence[Any]

@@ -166,13 +166,7 @@ def begun() -> Work:
 def finished(state: PipelineState, stage: str, changed: Work | None = None, **progress: Any) -> dict[str, Work]:
     """The part of a stage's update that says what it has cost: its time, and what else has *changed* of the work.
 
-    The same goes to `stream_mode="custom"`, with what the stage has to tell.
-
-    Args:
-        state: As the stage got it.
-        stage: Its name.
-        changed: What else to say of the work.
-        progress: What the stage did, in numbers.
+    The same goes to `stream_mode="custom"`, with the *progress*: what the stage did, in numbers.
     """
     now, work = time.time(), state["work"]
     spent = round((now - work["clock"]) * 1000, 3)
