@@ -155,8 +155,7 @@ def is_quota(error: BaseException) -> bool:
 
 def status_of(error: BaseException) -> int | None:
     """The HTTP status of a failure that an error of a model's client tells, itself or by what caused it."""
-    holders = (holder for each in _causes(error) for holder in (each, getattr(each, "response", None)))
-    told = (getattr(holder, name, None) for holder in holders for name in ("status_code", "code"))
+    told = (getattr(holder, name, None) for holder in _holders(error) for name in ("status_code", "code"))
     return next((int(status) for status in told if isinstance(status, int) and status in _FAILED), None)
 
 
@@ -185,8 +184,7 @@ def _named(who: str, address: str | None) -> str:
 
 def _url_of(error: BaseException) -> str | None:
     """Where the request went that failed; looked up with care, for a property of httpx raises where there is none."""
-    holders = (holder for each in _causes(error) for holder in (each, getattr(each, "response", None)))
-    told = (getattr(holder, "__dict__", {}) for holder in holders)
+    told = (getattr(holder, "__dict__", {}) for holder in _holders(error))
     urls = (getattr(parts.get(name), "url", None) for parts in told for name in ("request", "_request"))
     return next((str(url) for url in urls if url), None)
 
@@ -197,6 +195,12 @@ def _causes(error: BaseException, *, handled: bool = False) -> Iterator[BaseExce
     while each is not None:
         yield each
         each = each.__cause__ or (each.__context__ if handled and not each.__suppress_context__ else None)
+
+
+def _holders(error: BaseException) -> Iterator[object]:
+    """What may know of the request that failed: errors, and the responses that they carry."""
+    for each in _causes(error):
+        yield from (each, getattr(each, "response", None))
 
 
 def _lost() -> Iterator[type[BaseException]]:

@@ -200,8 +200,7 @@ class AddMethods(Wired):
         Raises:
             MemoryNotFoundError: There is none.
         """
-        scope = scope_if_given(user_id, agent_id, run_id)
-        return Plan(partial(self.engine.reading, traces.read, memory_id_of(trace_id, whose="a trace's id"), scope))
+        return self._trace(trace_id, scope_if_given(user_id, agent_id, run_id))
 
     atrace = awaited(trace)
 
@@ -264,12 +263,14 @@ class AddMethods(Wired):
             ModelReplyError: The chat model's reply stayed unreadable.
         """
         config: RunnableConfig = {"run_name": "memory.replay", "tags": ["langmem_adapter"]}
-        graph, scope = self.engine.dry_pipeline, scope_if_given(user_id, agent_id, run_id)
-        read = Plan(partial(self.engine.reading, traces.read, memory_id_of(trace_id, whose="a trace's id"), scope))
+        graph, read = self.engine.dry_pipeline, self._trace(trace_id, scope_if_given(user_id, agent_id, run_id))
         ran = read.and_then(lambda trace: Plan.calling(graph.invoke, graph.ainvoke, said_again(trace), config))
         return ran.then(partial(would_be, mode=self.engine.reasoner.mode))
 
     areplay = awaited(replay)
+
+    def _trace(self, trace_id: str, scope: Scope | None) -> Plan[Trace]:
+        return Plan(partial(self.engine.reading, traces.read, memory_id_of(trace_id, whose="a trace's id"), scope))
 
 
 def _collect(

@@ -5,6 +5,7 @@ If others changed the memories that the decisions were based on, nothing is writ
 
 from __future__ import annotations
 
+from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +15,7 @@ from langmem_adapter.errors import ConflictError
 from langmem_adapter.pipeline.parse import is_verbatim
 from langmem_adapter.pipeline.state import cost_of, finished, scope_of
 from langmem_adapter.records.cost import Usage
-from langmem_adapter.records.work import FORGET, Change, Decision, Fact, Turn
+from langmem_adapter.records.work import FORGET, Change, Decision
 from langmem_adapter.storage.scopes import id_within
 from langmem_adapter.storage.traces import TraceDraft
 from langmem_adapter.storage.writes import Write
@@ -111,45 +112,35 @@ def _again(state: PipelineState, attempts: int, error: Exception) -> Plan[Step] 
 
 
 def _result(state: PipelineState, decisions: Sequence[Decision], changes: Sequence[Change], mode: str) -> Update:
-    turns = [Turn.from_json(turn) for turn in state["turns"]]
-    facts = [Fact.from_json(fact) for fact in state["facts"]]
-    items = [turns[facts[d.fact].turn].item for d in decisions if d.fact is not None]
+    turns, facts = state["turns"], state["facts"]
+    items: list[int] = [turns[facts[d.fact]["turn"]]["item"] for d in decisions if d.fact is not None]
     if len(items) != len(changes):  # the result of an earlier run of this name, which has one item and other facts
         items = [0] * len(changes)
-    said: list[list[Turn]] = [[] for _ in state["task"]["items"]]
+    said: defaultdict[int, list[Mapping[str, Any]]] = defaultdict(list)
+    ends: defaultdict[int, list[Change]] = defaultdict(list)
     for turn in turns:
-        said[turn.item].append(turn)
-    fruitful = set(items)
-    wishes = [(item, change) for item, change in zip(items, changes, strict=True) if _unclear(change)]
-    kept = {
-        item for item, change in zip(items, changes, strict=True) if change.event == "NONE" and change.id is not None
-    }
+        said[turn["item"]].append(turn)
+    for item, change in zip(items, changes, strict=True):
+        ends[item].append(change)
     return {
         "results": [change.to_json() for change in changes],
         "items": items,
-        "notes": [
-            _notes(state, item, own, found=item in fruitful, kept=item in kept)
-            + [f"{change.text!r}: {change.reason}" for place, change in wishes if place == item]
-            for item, own in enumerate(said)
-        ],
+        "notes": [_notes(state, item, said[item], ends[item]) for item in range(len(state["task"]["items"]))],
         "mode": mode,
         "usage": cost_of(state["work"]).to_json(),
     }
 
 
-def _unclear(change: Change) -> bool:
-    """Whether somebody asked to forget something that no memory clearly says."""
-    return change.event == "NONE" and change.text.startswith(FORGET)
-
-
-def _notes(state: PipelineState, item: int, own: Sequence[Turn], *, found: bool, kept: bool) -> list[str]:
-    notes = [note for turn in own for note in turn.notes]
+def _notes(state: PipelineState, item: int, turns: Sequence[Mapping[str, Any]], changes: Sequence[Change]) -> list[str]:
+    notes = [note for turn in turns for note in turn.get("notes", ())]
     notes += [note for told in state["work"].get("notes", [])[item : item + 1] for note in told]
-    if not found:
-        notes.append(f"found no fact worth keeping in {len(own)} message{'s' if len(own) > 1 else ''}")
-    if kept and state["task"]["items"][item].get("expires_at") is not None:
+    unchanged = [change for change in changes if change.event == "NONE"]
+    if not changes:
+        notes.append(f"found no fact worth keeping in {len(turns)} message{'s' if len(turns) > 1 else ''}")
+    if any(change.id for change in unchanged) and state["task"]["items"][item].get("expires_at") is not None:
         notes.append(_KEPT)
     if is_verbatim(state["task"]["infer"], state["task"]["memory_type"]):
-        notes += ["system messages are never stored"] * any(turn.role == "system" for turn in own)
-        notes += [_CALLED] * any(turn.calls for turn in own)
-    return notes
+        notes += ["system messages are never stored"] * any(turn["role"] == "system" for turn in turns)
+        notes += [_CALLED] * any(turn.get("calls") for turn in turns)
+    # Somebody asked to forget something that no memory clearly says.
+    return notes + [f"{change.text!r}: {change.reason}" for change in unchanged if change.text.startswith(FORGET)]

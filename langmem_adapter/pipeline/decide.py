@@ -51,14 +51,14 @@ def _decide(reasoner: Reasoner, graph: bool, state: PipelineState) -> Update | A
     facts = [said(state, place) for place in range(len(state["facts"]))]
     if not facts or facts[0].verbatim:
         why = "a record of what was done" if state["task"]["memory_type"] == PROCEDURAL else "stored as said"
-        return _told(state, [Placed(place, "ADD", fact.text, why) for place, fact in enumerate(facts)])
+        return _told(state, facts, [Placed(place, "ADD", fact.text, why) for place, fact in enumerate(facts)])
     if state["work"]["compared"] == _compared(state):  # back from a conflict that touched nothing shown
         return finished(state, "decide", decisions=len(state["decisions"]))
     past = older(facts, state["turns"])
     settled, open_facts = _settle(facts, past, state["candidates"], ask_always=not reasoner.calls_model)
     open_facts.sort(key=lambda place: time_of(facts[place], state["turns"]))
     if not open_facts:
-        return _decisions(state, settled)
+        return _decisions(state, facts, settled)
     most = AT_ONCE if reasoner.calls_model else len(open_facts)
     return _ask(_Round(reasoner, graph, state, facts, settled, open_facts, most))
 
@@ -178,7 +178,7 @@ def _judged(at: _Round, shown: Sequence[_Shown], answers: Sequence[DecideOutput]
     if at.open:
         return _ask(at)
     usage = Usage.from_json(at.state["work"]["usage"]) + at.usage
-    return _decisions(at.state, placed, usage)
+    return _decisions(at.state, at.facts, placed, usage)
 
 
 def _fold(placed: list[Placed], verdict: Verdict, memory: _Shown | None) -> None:
@@ -204,19 +204,12 @@ def _grounded(
     facts: Sequence[Fact], verdicts: Sequence[tuple[Verdict, _Shown | None]]
 ) -> list[tuple[Verdict, _Shown | None]]:
     """Verdicts without those on memories that stay as they are, whatever is judged: the facts are added in their place."""
-    why = ["" if memory is None else _stays(facts[v.fact], v.event, memory) for v, memory in verdicts]
-    unwritten = {
-        v.number: reason for (v, _), reason in zip(verdicts, why, strict=True) if reason and v.event == "UPDATE"
-    }
-    why = [
-        reason or (unwritten.get(v.number, "") if v.event == "NONE" else "")
-        for (v, _), reason in zip(verdicts, why, strict=True)
-    ]
-    kept = [each for each, reason in zip(verdicts, why, strict=True) if not reason]
-    told = {verdict.fact for verdict, _ in kept if verdict.event != "DELETE"}
-    lost = {
-        v.fact: reason for (v, _), reason in [*zip(verdicts, why, strict=True)][::-1] if reason and v.fact not in told
-    }
+    judged = [(v, memory, "" if memory is None else _stays(facts[v.fact], v.event, memory)) for v, memory in verdicts]
+    unwritten = {v.number: why for v, _, why in judged if why and v.event == "UPDATE"}
+    judged = [(v, m, why or (unwritten.get(v.number, "") if v.event == "NONE" else "")) for v, m, why in judged]
+    kept = [(v, memory) for v, memory, why in judged if not why]
+    told = {v.fact for v, _ in kept if v.event != "DELETE"}
+    lost = {v.fact: why for v, _, why in reversed(judged) if why and v.fact not in told}
     return kept + [(Verdict("ADD", facts[place].text, reason, place), None) for place, reason in lost.items()]
 
 
@@ -237,29 +230,31 @@ def _whose(speaker: str) -> str:
     return f"what {speaker} said" if speaker else "what was said without a name"
 
 
-def _decisions(state: PipelineState, verdicts: Sequence[Placed], usage: Usage | None = None) -> Update:
-    facts, known = [said(state, place) for place in range(len(state["facts"]))], state["candidates"]["known"]
-    granted = sorted((_granted(verdict, state) for verdict in verdicts), key=lambda verdict: verdict.fact)
-    return _told(state, in_course(granted, facts, state["turns"], known), usage)
+def _decisions(
+    state: PipelineState, facts: Sequence[Fact], verdicts: Sequence[Placed], usage: Usage | None = None
+) -> Update:
+    granted = sorted((_granted(verdict, facts) for verdict in verdicts), key=lambda verdict: verdict.fact)
+    return _told(state, facts, in_course(granted, facts, state["turns"], state["candidates"]["known"]), usage)
 
 
-def _told(state: PipelineState, verdicts: Sequence[Placed], usage: Usage | None = None) -> Update:
-    made = [_decision(state, verdict) for verdict in verdicts]
-    spent = state["work"]["usage"] if usage is None else usage.to_json()
-    work = finished(state, "decide", {"usage": spent, "compared": _compared(state)}, decisions=len(made))
-    return {"decisions": [decision.to_json() for decision in made], **work}
-
-
-def _granted(verdict: Placed, state: PipelineState) -> Placed:
+def _granted(verdict: Placed, facts: Sequence[Fact]) -> Placed:
     """A verdict as it may stand: what asks to forget something never becomes a memory."""
-    text = state["facts"][verdict.fact]["text"]
+    text = facts[verdict.fact].text
     if verdict.event in {"DELETE", "NONE"} or not text.startswith(FORGET):
         return verdict
     return Placed(verdict.fact, "NONE", text, UNCLEAR)
 
 
-def _decision(state: PipelineState, verdict: Placed) -> Decision:
-    fact = said(state, verdict.fact)
+def _told(
+    state: PipelineState, facts: Sequence[Fact], verdicts: Sequence[Placed], usage: Usage | None = None
+) -> Update:
+    made = [_decision(state, facts[verdict.fact], verdict) for verdict in verdicts]
+    spent = state["work"]["usage"] if usage is None else usage.to_json()
+    work = finished(state, "decide", {"usage": spent, "compared": _compared(state)}, decisions=len(made))
+    return {"decisions": [decision.to_json() for decision in made], **work}
+
+
+def _decision(state: PipelineState, fact: Fact, verdict: Placed) -> Decision:
     turn = Turn.from_json(state["turns"][fact.turn])
     target = None if verdict.known is None else state["candidates"]["known"][verdict.known]
     past = target["id"] if target and verdict.past else None
