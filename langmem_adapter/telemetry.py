@@ -14,13 +14,13 @@ import sys
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final, Generic, Literal, TypeAlias, TypeVar
 
 from langmem_adapter._version import __version__
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.settings import wants_content
-from langmem_adapter.twins import Outcome, Plan, aattempt, attempt
+from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from langmem_adapter.records.results import AddResult, Hit, SearchResults
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.records.work import Change
+    from langmem_adapter.twins import Outcome
 
 __all__ = [
     "ADDED",
@@ -120,16 +121,17 @@ class Telemetry:
 
         def run() -> R:
             with self._span(operation) as span:
-                return self._tell(operation, tally, span, time.perf_counter(), attempt(plan.run))
+                return plan.told(partial(self._tell, operation, tally, span, time.perf_counter())).run()
 
         async def arun() -> R:
             with self._span(operation) as span:
-                began = time.perf_counter()
-                return self._tell(operation, tally, span, began, await aattempt(plan.arun))
+                return await plan.told(partial(self._tell, operation, tally, span, time.perf_counter())).arun()
 
         return Plan(run, arun)
 
-    def _tell(self, operation: Operation, tally: Tally[R], span: Span | None, began: float, outcome: Outcome[R]) -> R:
+    def _tell(
+        self, operation: Operation, tally: Tally[R], span: Span | None, began: float, outcome: Outcome[R]
+    ) -> None:
         done = outcome.error is None
         failed = None if done else type(outcome.error).__name__
         told = (tally.count(outcome.result), tally.usage(outcome.result)) if done else ()
@@ -138,9 +140,6 @@ class Telemetry:
             observer(seen)
         if span is not None and span.is_recording():
             _end(span, seen, tally.records(outcome.result) if done and wants_content() else ())
-        if outcome.error is not None:
-            raise outcome.error
-        return outcome.result
 
     def _span(self, operation: Operation) -> AbstractContextManager[Span | None]:
         trace = api()

@@ -115,24 +115,15 @@ def _recorded(
 ) -> Plan[R]:
     """The run shows what it is told to, the caller gets the result itself."""
 
-    def run() -> R:
+    def recorded() -> Plan[R]:
         kept: list[R] = []
 
-        def body(_: Mapping[str, Any]) -> Mapping[str, Any]:
-            kept.append(plan.run())
-            return shown(kept[0])
+        def keep(result: R) -> Mapping[str, Any]:
+            kept.append(result)
+            return shown(result)
 
-        RunnableLambda(body).invoke(inputs, config)
-        return kept[0]
+        body = plan.then(keep)
+        runnable = RunnableLambda(lambda _: body.run(), lambda _: body.arun())
+        return Plan.calling(runnable.invoke, runnable.ainvoke, inputs, config).then(lambda _: kept[0])
 
-    async def arun() -> R:
-        kept: list[R] = []
-
-        async def body(_: Mapping[str, Any]) -> Mapping[str, Any]:
-            kept.append(await plan.arun())
-            return shown(kept[0])
-
-        await RunnableLambda(body).ainvoke(inputs, config)
-        return kept[0]
-
-    return Plan(run, arun)
+    return Plan.late(recorded)

@@ -14,7 +14,7 @@ import inspect
 from collections.abc import Mapping
 from concurrent.futures import Future
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Thread
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, TypeVar, cast
@@ -219,14 +219,11 @@ def in_thread(work: Callable[[], R]) -> Future[R]:
 
 def _work(work: Callable[[], R], answer: Future[R]) -> None:
     outcome = attempt(work)
-    if outcome.error is None:
-        answer.set_result(outcome.result)
-    elif isinstance(outcome.error, StopIteration):  # no coroutine can raise it, and asyncio never hands it on
+    if isinstance(outcome.error, StopIteration):  # no coroutine can raise it, and asyncio never hands it on
         told = RuntimeError("StopIteration was raised where an answer was due")
         told.__cause__ = outcome.error
-        answer.set_exception(told)
-    else:
-        answer.set_exception(outcome.error)
+        outcome = replace(outcome, error=told)
+    outcome.settle(answer)
 
 
 # ── outcomes ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -241,6 +238,13 @@ class Outcome(Generic[R]):
 
     result: R
     error: BaseException | None = None
+
+    def settle(self, answer: Future[R]) -> None:
+        """Tell it to whoever waits for the answer."""
+        if self.error is None:
+            answer.set_result(self.result)
+        else:
+            answer.set_exception(self.error)
 
 
 def attempt(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Outcome[R]:

@@ -85,12 +85,6 @@ class Parts:
 
     uses_graph: bool
     """Whether facts are to say their relations, and relations help to find memories."""
-    cache: Cache | None
-    """Copies of conversations in Redis."""
-    writers: WeakSet[Closing]
-    """What works in the background and is still open."""
-    fingerprint: str
-    """Of the embedding model."""
 
     def __init__(
         self,
@@ -116,7 +110,7 @@ class Parts:
         self.uses_graph = settings.graph if graph is None else flag(graph, "graph")
         if prompts.get("graph_prompt") is not None and not self.uses_graph:
             raise InvalidInputError("graph_prompt is about the relations of a knowledge graph; also give graph=True")
-        self.writers: WeakSet[Closing] = WeakSet()
+        self.writers: WeakSet[Closing] = WeakSet()  # what works in the background and is still open
         self._feeds: dict[tuple[str, str], VectorFeed] = {}
         self._opening = Lock()
         self.reasoner = resolve_model(model or settings.model, settings, **prompts)
