@@ -107,32 +107,23 @@ class Plan(Generic[R]):
     def or_else(self, use: Callable[[Exception], Plan[R] | None]) -> Plan[R]:
         """This plan; where it fails, the one that *use* makes of the error, or the error itself where that is `None`."""
 
-        def instead(error: BaseException) -> Plan[R]:
-            other = use(error) if isinstance(error, Exception) else None
-            if other is None:
-                raise error
-            return other
+        def instead(outcome: Outcome[R]) -> Plan[R]:
+            other = use(outcome.error) if isinstance(outcome.error, Exception) else None
+            return Plan.known(outcome).then(Outcome.given) if other is None else other
 
-        def run() -> R:
-            outcome = attempt(self.run)
-            return outcome.result if outcome.error is None else instead(outcome.error).run()
-
-        async def arun() -> R:
-            outcome = await aattempt(self.arun)
-            return outcome.result if outcome.error is None else await instead(outcome.error).arun()
-
-        return Plan(run, arun)
+        return self._outcome().and_then(instead)
 
     def told(self, tell: Callable[[Outcome[R]], object]) -> Plan[R]:
         """This plan, with its outcome told to *tell* (quick, no I/O) before anybody else has it: an interruption, too."""
 
-        def run() -> R:
-            return _told(attempt(self.run), tell)
+        def tells(outcome: Outcome[R]) -> R:
+            tell(outcome)
+            return outcome.given()
 
-        async def arun() -> R:
-            return _told(await aattempt(self.arun), tell)
+        return self._outcome().then(tells)
 
-        return Plan(run, arun)
+    def _outcome(self) -> Plan[Outcome[R]]:
+        return Plan(functools.partial(attempt, self.run), functools.partial(aattempt, self.arun))
 
     def and_then(self, use: Callable[[R], Plan[T]]) -> Plan[T]:
         """This plan, and after it the one that *use* makes of its result."""
@@ -239,6 +230,12 @@ class Outcome(Generic[R]):
     result: R
     error: BaseException | None = None
 
+    def given(self) -> R:
+        """The result; raises the error."""
+        if self.error is not None:
+            raise self.error
+        return self.result
+
     def settle(self, answer: Future[R]) -> None:
         """Tell it to whoever waits for the answer."""
         if self.error is None:
@@ -261,13 +258,6 @@ async def aattempt(call: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.k
         return Outcome(await call(*args, **kwargs))
     except BaseException as error:  # noqa: BLE001 - see the contract above
         return Outcome(cast("R", None), error)
-
-
-def _told(outcome: Outcome[R], tell: Callable[[Outcome[R]], object]) -> R:
-    tell(outcome)
-    if outcome.error is not None:
-        raise outcome.error
-    return outcome.result
 
 
 # ── signatures ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from langmem_adapter.arguments import bounded, each_of, memory_id_of, scope_if_given
 from langmem_adapter.memory.parts import Wired, or_refused
 from langmem_adapter.pipeline.background import BackgroundWriter
-from langmem_adapter.pipeline.replay import said_again, would_be
-from langmem_adapter.pipeline.run import Run, grouped, run_of
+from langmem_adapter.pipeline.run import Run, grouped, run_of, said_again, would_be
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage import traces
 from langmem_adapter.storage.traces import TracePage
@@ -277,7 +276,7 @@ def _collect(
     count: int,
     groups: Sequence[tuple[list[int], Run]],
     errors: Mapping[int, Exception],
-    outputs: Sequence[Any],
+    outputs: Sequence[Mapping[str, Any] | Exception],
 ) -> list[AddResult | Exception]:
     found: dict[int, AddResult | Exception] = dict(errors)
     for (places, run), output in zip(groups, outputs, strict=True):

@@ -22,6 +22,7 @@ from langmem_adapter.knowledge.evidence import GraphEvidence
 from langmem_adapter.knowledge.memory import GraphMemory
 from langmem_adapter.memory.modes import warn_of_defaults
 from langmem_adapter.pipeline.build import build_pipeline
+from langmem_adapter.reasoning.base import Describer
 from langmem_adapter.reasoning.models import resolve_model
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.results import AddResult
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
     from langmem_adapter.index.base import VectorFeed, Verification
     from langmem_adapter.index.build import Kind
     from langmem_adapter.pipeline.run import Run
-    from langmem_adapter.reasoning.base import Describer
+    from langmem_adapter.reasoning.base import Reasoner
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.records.work import Change
     from langmem_adapter.storage.erasure import Erasure
@@ -98,13 +99,7 @@ class Parts:
         graph: bool | None,
         settings: Settings,
     ) -> None:
-        if not isinstance(settings, Settings):
-            raise InvalidInputError(f"settings must be Settings(…), not {quoted(settings)}")
-        if isinstance(graph, Mapping):
-            raise InvalidInputError(
-                "graph must be True or False; Mem0's configurations, graph_store among them, are for "
-                "langmem_adapter.adapters.mem0: Memory.from_config({…})"
-            )
+        _check(settings, graph)
         self.settings = settings
         self.longest = Longest(settings.max_text, settings.max_message)
         self.uses_graph = settings.graph if graph is None else flag(graph, "graph")
@@ -291,6 +286,16 @@ class Parts:
             raise BaseExceptionGroup("the memory is closed, but not all of it went well", errors)
 
 
+def _check(settings: object, graph: object) -> None:
+    if not isinstance(settings, Settings):
+        raise InvalidInputError(f"settings must be Settings(…), not {quoted(settings)}")
+    if isinstance(graph, Mapping):
+        raise InvalidInputError(
+            "graph must be True or False; Mem0's configurations, graph_store among them, are for "
+            "langmem_adapter.adapters.mem0: Memory.from_config({…})"
+        )
+
+
 def _close(part: Closing, errors: list[BaseException]) -> None:
     error = attempt(part.close).error
     if isinstance(error, BaseExceptionGroup):
@@ -332,11 +337,10 @@ def or_refused(make: Callable[P, R], *given: P.args, **options: P.kwargs) -> R |
         return error
 
 
-def _describer(reasoner: Any) -> Describer:
-    if not reasoner.calls_model:
+def _describer(reasoner: Reasoner) -> Describer:
+    if not isinstance(reasoner, Describer):
         raise InvalidInputError("vision needs a chat model to look at images; give model='openai:…' or the like")
-    describer: Describer = reasoner
-    return describer
+    return reasoner
 
 
 def _texts(write: Write) -> list[str]:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 from langmem_adapter.arguments import flag
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.parse import OF_ITEM, conversation_of, is_verbatim, key_of, parsed
+from langmem_adapter.pipeline.state import cost_of
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.results import AddResult
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
-from langmem_adapter.records.work import PROCEDURAL, Change
+from langmem_adapter.records.work import PROCEDURAL, Change, Decision
 from langmem_adapter.tracing import run_config
 from langmem_adapter.twins import arguments_of
 
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
 
     from langmem_adapter.arguments import Longest
     from langmem_adapter.pipeline.parse import ParsedConversation
+    from langmem_adapter.storage.traces import Trace
 
-__all__ = ["Run", "grouped", "run_of"]
+__all__ = ["Run", "grouped", "run_of", "said_again", "would_be"]
 
 _OF_RUN: Final = ("infer", "memory_type", "prompt", "idempotency_key")
 _KNOWN: Final = frozenset((*SCOPE_FIELDS, *OF_ITEM, *_OF_RUN))
@@ -117,3 +119,39 @@ def _memory_type(memory_type: object, scope: Scope) -> str | None:
     if memory_type == PROCEDURAL and scope.agent_id is None:
         raise InvalidInputError("a procedural memory is a record of what an agent did; give agent_id")
     return PROCEDURAL if memory_type else None
+
+
+# ── once more, as a dry run ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def said_again(trace: Trace) -> dict[str, Any]:
+    """The graph's input that gives the turns of a trace once more, under a name of its own."""
+    state = trace.state
+    return {
+        "task": {**state["task"], "key": key_of(None)},
+        "turns": [{**turn, "dated": True} for turn in state["turns"]],  # they are not said today
+        "before": state.get("before", []),
+    }
+
+
+def would_be(output: Mapping[str, Any], mode: str) -> AddResult:
+    """What a run that ended before apply would have done."""
+    known = {memory["id"]: memory["text"] for memory in output.get("candidates", {}).get("known", [])}
+    decisions = [Decision.from_json(decision) for decision in output["decisions"]]
+    return AddResult(
+        results=tuple(_change(decision, known) for decision in decisions),
+        mode=mode,
+        usage=cost_of(output["work"]),
+        notes=("a dry run: nothing was written",),
+    )
+
+
+def _change(decision: Decision, known: Mapping[str, str]) -> Change:
+    before = known.get(str(decision.memory_id))
+    return Change(
+        id=decision.memory_id,
+        text=before if decision.event == "DELETE" and before is not None else decision.text or "",
+        event=decision.event,
+        previous_text=before if decision.event == "UPDATE" else None,
+        reason=decision.reason,
+    )
