@@ -23,7 +23,7 @@ from langmem_adapter.settings import wants_content
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
     from types import ModuleType
 
@@ -73,11 +73,15 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Tally(Generic[R]):
-    """How the result of an operation is read: how many memories it found or changed, which, and what it cost."""
+    """How the result of an operation is read: which memories it found or changed, how many if not these, what it cost."""
 
-    count: Callable[[R], int]
     records: Callable[[R], Sequence[Record]] = lambda _: ()
+    count: Callable[[R], int] | None = None
     usage: Callable[[R], Usage] = lambda _: Usage()
+
+    def counted(self, result: R) -> int:
+        """How many memories it found or changed."""
+        return len(self.records(result)) if self.count is None else self.count(result)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +138,7 @@ class Telemetry:
     ) -> None:
         done = outcome.error is None
         failed = None if done else type(outcome.error).__name__
-        told = (tally.count(outcome.result), tally.usage(outcome.result)) if done else ()
+        told = (tally.counted(outcome.result), tally.usage(outcome.result)) if done else ()
         seen = Observed(operation.name, time.perf_counter() - began, failed, *told)
         for observer in self.observers:
             observer(seen)
@@ -196,7 +200,7 @@ def _end(span: Span, seen: Observed, records: Sequence[Record]) -> None:
 # ── how results are read ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _of_changes(changes: Sequence[Change]) -> list[Record]:
+def _of_changes(changes: Iterable[Change]) -> list[Record]:
     return [{"id": change.id, "content": change.text} for change in changes if change.event != "NONE"]
 
 
@@ -208,32 +212,22 @@ def _done(ends: Sequence[R | Exception]) -> list[R]:
     return [end for end in ends if not isinstance(end, Exception)]
 
 
-def _changes(results: Sequence[AddResult | Exception]) -> list[Change]:
-    return [change for result in _done(results) for change in result.results if change.event != "NONE"]
-
-
 def _together(results: Sequence[AddResult | Exception]) -> Usage:
     """Of runs that several items shared, each once: these have the same object."""
     return sum({id(result.usage): result.usage for result in _done(results)}.values(), Usage())
 
 
-ADDED: Final[Tally[AddResult]] = Tally(
-    count=lambda result: len(_changes([result])),
-    records=lambda result: _of_changes(result.results),
-    usage=lambda result: result.usage,
-)
+ADDED: Final[Tally[AddResult]] = Tally(lambda result: _of_changes(result.results), usage=lambda result: result.usage)
 """Of `add`; facts that changed nothing are not counted."""
 ADDED_EACH: Final[Tally[list[AddResult | Exception]]] = Tally(
-    count=lambda results: len(_changes(results)),
-    records=lambda results: _of_changes(_changes(results)),
-    usage=_together,
+    lambda results: _of_changes(change for result in _done(results) for change in result.results), usage=_together
 )
 """Of `add_many`."""
-FOUND: Final[Tally[SearchResults]] = Tally(count=len, records=_of_hits)
+FOUND: Final[Tally[SearchResults]] = Tally(_of_hits)
 """Of `search`."""
-CHANGED: Final[Tally[Change]] = Tally(count=lambda _: 1, records=lambda change: _of_changes([change]))
+CHANGED: Final[Tally[Change]] = Tally(lambda change: _of_changes([change]), count=lambda _: 1)
 """Of an edit."""
-CHANGED_EACH: Final[Tally[list[Change | Exception]]] = Tally(count=len, records=lambda ends: _of_changes(_done(ends)))
+CHANGED_EACH: Final[Tally[list[Change | Exception]]] = Tally(lambda ends: _of_changes(_done(ends)), count=len)
 """Of many edits, those that failed among them: what was attempted is counted."""
 COUNTED: Final[Tally[int]] = Tally(count=int)
 """Of what tells a number."""

@@ -14,6 +14,7 @@ from langmem_adapter.memory.modes import left_to_defaults
 from langmem_adapter.memory.parts import engine_of
 from langmem_adapter.pipeline.run import run_of
 from langmem_adapter.storage import meta, moments, tables
+from langmem_adapter.tracing import run_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -120,7 +121,7 @@ def model(memory: Memory) -> Check:
         told = "offline: rules, no model; richer facts with --model openai:gpt-5-mini and its key"
         return Check("model", "OK", told)
     run = run_of({"messages": _STATEMENT, "user_id": "doctor"}, engine.longest)
-    facts = engine.dry_pipeline.invoke(run.state(), run.config("memory.checkup", memory.mode))["facts"]
+    facts = engine.dry_pipeline.invoke(run.state(), run_config("memory.checkup", run.scope, memory.mode))["facts"]
     if not facts:
         told = f"{memory.mode} answered, but found no fact in a plain sentence"
         return Check("model", "WARN", told, "try another --model")

@@ -13,6 +13,7 @@ from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage import traces
 from langmem_adapter.storage.traces import TracePage
 from langmem_adapter.telemetry import ADDED, ADDED_EACH, Operation
+from langmem_adapter.tracing import run_config
 from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ class AddMethods(Wired):
         errors = {place: error for place, error in enumerate(checked) if not isinstance(error, Run)}
         groups = grouped((place, run) for place, run in enumerate(checked) if isinstance(run, Run))
         inputs = [run.state() for _, run in groups]
-        configs = [run.config("memory.add_many", self.engine.reasoner.mode) for _, run in groups]
+        configs = [run_config("memory.add_many", run.scope, self.engine.reasoner.mode) for _, run in groups]
         graph = self.engine.pipeline
         ran = Plan.calling(graph.batch, graph.abatch, inputs, configs, return_exceptions=True)
         plan = (ran if inputs else Plan.known([])).then(partial(_collect, len(checked), groups, errors))

@@ -39,6 +39,7 @@ from langmem_adapter.storage.moments import unreadable
 from langmem_adapter.storage.tables import metadata
 from langmem_adapter.storage.writes import Write
 from langmem_adapter.telemetry import Telemetry
+from langmem_adapter.tracing import run_config
 from langmem_adapter.twins import Plan, attempt
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ class Parts:
         return before.and_then(lambda changes: self._passed(run) if changes is None else self._repeated(changes))
 
     def _passed(self, run: Run) -> Plan[AddResult]:
-        state, config = run.state(), run.config("memory.add", self.reasoner.mode)
+        state, config = run.state(), run_config("memory.add", run.scope, self.reasoner.mode)
         passed = Plan.calling(self.pipeline.invoke, self.pipeline.ainvoke, state, config, output_keys=_RESULT)
         return passed.then(lambda output: run.results(output)[0])
 

@@ -14,13 +14,10 @@ from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.results import AddResult
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.records.work import PROCEDURAL, Change, Decision
-from langmem_adapter.tracing import run_config
 from langmem_adapter.twins import arguments_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-    from langchain_core.runnables import RunnableConfig
 
     from langmem_adapter.arguments import Longest
     from langmem_adapter.pipeline.parse import ParsedConversation
@@ -56,10 +53,6 @@ class Run:
         if any(each.images for each in self.conversations):
             return {"items": [each.given for each in self.conversations], "scope": self.scope.named, **how}
         return parsed(self.conversations, scope=self.scope.named, **how)
-
-    def config(self, name: str, mode: str) -> RunnableConfig:
-        """How the run is called in traces, and what they may be searched by."""
-        return run_config(name, self.scope, mode)
 
     def results(self, output: Mapping[str, Any]) -> list[AddResult]:
         """One result per item, in order, from the graph's output."""
