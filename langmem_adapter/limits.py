@@ -85,7 +85,11 @@ class Limits:
             return self._result(answer if answer.done() else None)
 
         async def asynchronous() -> R:
-            answer = asyncio.wrap_future(in_thread(work)) if arun is None else asyncio.ensure_future(self._asked(arun))
+            answer = (
+                asyncio.wrap_future(in_thread(work))
+                if arun is None
+                else asyncio.ensure_future(AsyncRetrying(**self._rules)(arun))
+            )
             answer.add_done_callback(_looked_at)
             try:
                 done, _ = await asyncio.wait([answer], timeout=self._timeout)
@@ -94,9 +98,6 @@ class Limits:
             return self._result(answer if done else None)
 
         return Plan(sync, asynchronous)
-
-    async def _asked(self, arun: Callable[[], Awaitable[R]]) -> R:
-        return await AsyncRetrying(**self._rules)(arun)
 
     def _result(self, answer: Future[R] | asyncio.Future[R] | None) -> R:
         if answer is None:

@@ -273,15 +273,13 @@ def _refuse_unknown_environment() -> None:
 
 
 def _explain(error: ValidationError) -> str:
-    return "; ".join(
-        _explain_one(".".join(map(str, part["loc"])), part["type"], part["msg"]) for part in error.errors()
-    )
-
-
-def _explain_one(name: str, kind: str, message: str) -> str:
-    if kind == "extra_forbidden":
-        return f"unknown setting {name!r}{_meant(name)}"
-    return f"setting {name!r}: {message.removeprefix('Value error, ')}"
+    told: list[str] = []
+    for part in error.errors():
+        name = ".".join(map(str, part["loc"]))
+        unknown = part["type"] == "extra_forbidden"
+        fix = _meant(name) if unknown else f": {part['msg'].removeprefix('Value error, ')}"
+        told.append(f"{'unknown ' * unknown}setting {name!r}{fix}")
+    return "; ".join(told)
 
 
 def _meant(name: str) -> str:

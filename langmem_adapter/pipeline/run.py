@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from langmem_adapter.arguments import flag
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.parse import OF_ITEM, conversation_of, is_verbatim, key_of, parsed
-from langmem_adapter.pipeline.state import cost_of
+from langmem_adapter.pipeline.state import cost_of, known_texts
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.results import AddResult
@@ -129,7 +129,7 @@ def said_again(trace: Trace) -> dict[str, Any]:
 
 def would_be(output: Mapping[str, Any], mode: str) -> AddResult:
     """What a run that ended before apply would have done."""
-    known = {memory["id"]: memory["text"] for memory in output.get("candidates", {}).get("known", [])}
+    known = known_texts(output)
     decisions = [Decision.from_json(decision) for decision in output["decisions"]]
     return AddResult(
         results=tuple(_change(decision, known) for decision in decisions),

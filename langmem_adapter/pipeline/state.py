@@ -31,6 +31,7 @@ __all__ = [
     "begun",
     "cost_of",
     "finished",
+    "known_texts",
     "said",
     "scope_of",
 ]
@@ -137,6 +138,11 @@ class PipelineState(PipelineInput, PipelineOutput, total=False):
 def scope_of(state: PipelineState) -> Scope:
     """The scope of a run."""
     return Scope(**state["task"]["scope"])
+
+
+def known_texts(state: Mapping[str, Any]) -> dict[str, str]:
+    """What the memories say that a run compares with, by their ids."""
+    return {memory["id"]: memory["text"] for memory in state.get("candidates", {}).get("known", [])}
 
 
 def said(state: PipelineState, place: int) -> Fact:
