@@ -85,11 +85,8 @@ class Limits:
             return self._result(answer if answer.done() else None)
 
         async def asynchronous() -> R:
-            answer = (
-                asyncio.wrap_future(in_thread(work))
-                if arun is None
-                else asyncio.ensure_future(AsyncRetrying(**self._rules)(arun))
-            )
+            again = AsyncRetrying(**self._rules)
+            answer = asyncio.wrap_future(in_thread(work)) if arun is None else asyncio.ensure_future(again(arun))
             answer.add_done_callback(_looked_at)
             try:
                 done, _ = await asyncio.wait([answer], timeout=self._timeout)
