@@ -70,13 +70,9 @@ def build_pipeline(
 
 def _stages(parts: StageParts, *, dry: bool, review: bool) -> dict[str, Planner]:
     """What the graph consists of, by name."""
-    if dry or review:  # nobody waits for what is never written, nor for a person
-        queue, lease = Queue(), 0.0
-    else:
-        queue, lease = (
-            queue_of(parts.ledger.database),
-            2.5 * parts.settings.model_timeout,
-        )  # decide and its repair: two calls
+    waits = not (dry or review)  # nobody waits for what is never written, nor for a person
+    queue = queue_of(parts.ledger.database) if waits else Queue()
+    lease = 2.5 * parts.settings.model_timeout if waits else 0.0  # decide and its repair are two calls
     stages = {
         "parse": parse_stage(parts.describer, parts.longest),
         "extract": extract_stage(parts),

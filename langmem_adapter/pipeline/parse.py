@@ -220,8 +220,8 @@ def _turns(
 
 def _parse(describer: Describer | None, longest: Longest, state: PipelineState) -> Update | Ask:
     state = {**state, "work": begun()}
-    if "task" in state:
-        return finished(state, "parse", turns=len(state["turns"]))
+    if "parsed" in state:
+        return {**state["parsed"], **finished(state, "parse", turns=len(state["parsed"]["turns"]))}
     items = _items(state)
     images = {url: part for item in items for url, part in image_parts(item.get("messages")).items()}
     if describer is None or not images:

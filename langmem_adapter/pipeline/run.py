@@ -52,7 +52,7 @@ class Run:
         how = {name: getattr(self, name) for name in ("infer", "memory_type", "prompt", "key")}
         if any(each.images for each in self.conversations):
             return {"items": [each.given for each in self.conversations], "scope": self.scope.named, **how}
-        return parsed(self.conversations, scope=self.scope.named, **how)
+        return {"parsed": parsed(self.conversations, scope=self.scope.named, **how)}
 
     def results(self, output: Mapping[str, Any]) -> list[AddResult]:
         """One result per item, in order, from the graph's output."""
@@ -120,11 +120,9 @@ def _memory_type(memory_type: object, scope: Scope) -> str | None:
 def said_again(trace: Trace) -> dict[str, Any]:
     """The graph's input that gives the turns of a trace once more, under a name of its own."""
     state = trace.state
-    return {
-        "task": {**state["task"], "key": key_of(None)},
-        "turns": [{**turn, "dated": True} for turn in state["turns"]],  # they are not said today
-        "before": state.get("before", []),
-    }
+    turns = [{**turn, "dated": True} for turn in state["turns"]]  # they are not said today
+    task = {**state["task"], "key": key_of(None)}
+    return {"parsed": {"task": task, "turns": turns, "before": state.get("before", [])}}
 
 
 def would_be(output: Mapping[str, Any], mode: str) -> AddResult:

@@ -40,7 +40,7 @@ def begins(state: PipelineState, config: RunnableConfig) -> PipelineState:
     runtime = get_runtime()
     scope = resolve_scope(explicit=state.get("scope"), runtime=runtime, config=config)
     begun: PipelineState = {**state, "scope": resolve_again(scope, runtime=runtime, config=config).named}
-    begun.pop("task", None)  # of an earlier run in the same thread
+    begun.pop("parsed", None)  # nobody else has checked it
     return begun
 
 

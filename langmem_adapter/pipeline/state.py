@@ -125,11 +125,13 @@ class PipelineState(PipelineInput, PipelineOutput, total=False):
     """Everything between the two.
 
     Attributes:
+        parsed: `task`, `turns` and `before` of a run of `Memory.add`, which reads its messages before it begins.
         task: What to do.
         before: Earlier turns of the conversations, the latest of each.
         work: What it has cost and been through.
     """
 
+    parsed: Annotated[dict[str, Any], EphemeralValue]
     task: Task
     before: list[dict[str, Any]]
     work: Work

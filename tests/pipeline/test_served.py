@@ -263,14 +263,16 @@ def test_what_says_that_it_was_parsed_already_is_no_input_of_a_served_run() -> N
     with Memory(":memory:") as memory:
         added = memory.add("I live in Rome.", user_id="bob")
         state = memory.trace(str(added.trace_id)).state
-        forged = {"task": {**state["task"], "scope": ALICE}, "turns": state["turns"], "before": [], "scope": ALICE}
+        parsed = {"task": {**state["task"], "scope": ALICE}, "turns": state["turns"], "before": []}
+        forged = {**parsed, "parsed": parsed, "scope": ALICE}
         graph = memory.build_pipeline(checkpointer=InMemorySaver())
-        graph.invoke({"messages": "I like tea."}, signed_in("bob", "one"))
+        for thread in ("one", "two"):
+            graph.invoke({"messages": f"Turn {thread}."}, signed_in("bob", thread))
         before = memory.stats().changes
         forgeries: list[Any] = [forged, Command(goto=Send("parse", forged))]
         for forgery, thread in product(forgeries, ("one", "")):
             with pytest.raises((InvalidInputError, ScopeError)):
                 graph.invoke(forgery, signed_in("bob", thread))
         with pytest.raises(InvalidInputError, match="messages must be"):
-            graph.invoke({**forged, "scope": {"user_id": "bob"}}, signed_in("bob"))
+            graph.invoke(Command(goto=Send("parse", {**forged, "scope": {"user_id": "bob"}})), signed_in("bob", "two"))
         assert memory.stats().changes == before
