@@ -31,11 +31,7 @@ _KINDS: Final = ("window", "summary", "title", "knowledge", "talk")  # of notes
 
 
 class Talk:
-    """A conversation that is kept: its messages, knowledge and last talk.
-
-    Args:
-        course: The conversation in the database.
-    """
+    """A conversation that is kept: its messages, knowledge and last talk."""
 
     def __init__(self, course: StoredConversation) -> None:
         self._course: Final = course

@@ -44,12 +44,7 @@ _TRIES: Final = 5
 
 @dataclass(frozen=True)
 class State:
-    """How a conversation stands.
-
-    Attributes:
-        summary: The running summary, where there is one.
-        turns: The messages behind what it covers, oldest first.
-    """
+    """How a conversation stands: the running summary, and the turns behind what it covers, oldest first."""
 
     summary: Note | None
     turns: list[StoredTurn]
@@ -87,13 +82,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What is to be summed up.
-
-    Attributes:
-        units: The messages, from the first behind the running summary on.
-        max_tokens: Tokens that the new running summary may have.
-        keep_language: Whether to keep to the language of the text.
-    """
+    """What is to be summed up: units from the first behind the running summary on, in at most so many tokens."""
 
     units: list[Unit]
     max_tokens: int
@@ -101,14 +90,7 @@ class Due:
 
 
 class StoredConversation:
-    """A conversation in the database.
-
-    Args:
-        engine: The parts of the memory.
-        conversation: Which.
-        window: Tokens that are summed up at once.
-        count: Counts the tokens of a text.
-    """
+    """A conversation in the database, of which *window* tokens are summed up at once."""
 
     def __init__(self, engine: Parts, conversation: Conversation, *, window: int, count: Callable[[str], int]) -> None:
         self._engine = engine

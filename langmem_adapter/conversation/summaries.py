@@ -80,13 +80,7 @@ def about_tokens(messages: Iterable[BaseMessage]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A text, and the positions in the conversation that it covers.
-
-    Attributes:
-        text: The text.
-        first: Position of the first message in it.
-        last: That of the last.
-    """
+    """A text, and the positions of the first and the last message in it."""
 
     text: str
     first: int = 0
@@ -107,14 +101,7 @@ def told(message: BaseMessage) -> str:
 
 
 def units(messages: Iterable[tuple[int, BaseMessage]]) -> list[Unit]:
-    """Messages that belong together: what tools returned stays with their call, whatever others said between them.
-
-    Args:
-        messages: Each with its position, in order.
-
-    Returns:
-        The units; the last may hold a call that is not answered yet (`is_open`).
-    """
+    """Messages that belong together: what tools returned stays with their call, whatever others said between them."""
     together: list[Unit] = []
     asked: dict[str | None, int] = {}  # the unit of each call
     for position, message in messages:
@@ -198,14 +185,7 @@ def language_of(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What was said, in few words.
-
-    Attributes:
-        text: At most so many tokens.
-        usage: Model calls and tokens.
-        windows: The summaries of the windows that it was made from; none where the text fitted.
-        made_by: The model, or `"offline"`; empty where the text fitted.
-    """
+    """What was said, in few words, and the summaries of the windows it was made from; none where the text fitted."""
 
     text: str
     usage: Usage = Usage()
@@ -223,16 +203,7 @@ def summarized(
     before: str = "",
     keep_language: bool = False,
 ) -> Plan[Summary]:
-    """Sum up what was said.
-
-    Args:
-        summarizer: Who does it.
-        pieces: What was said, in order.
-        max_tokens: Tokens that the summary may have.
-        window: Tokens that are read at once.
-        count: Counts the tokens of a text.
-        before: The summary of what came earlier; it goes into the new one.
-        keep_language: Tell a model to write in the language of the text.
+    """Sum up what was said, and the summary of what came *before*, in *max_tokens*, reading *window* tokens at once.
 
     Raises:
         ModelReplyError: When the plan is carried out: a summary was blank, or no shorter than its text, also when asked again.

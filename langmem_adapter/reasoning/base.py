@@ -41,12 +41,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class KnownNames:
-    """Names of the knowledge graph that a reasoner should use again rather than invent others for the same things.
-
-    Attributes:
-        entities: Those that the turns may speak of, with their types (empty where unknown), most often stated first.
-        relations: The relations in use, likewise.
-    """
+    """Names that a reasoner should use again: entities with their types (empty where unknown), most often stated first."""
 
     entities: tuple[tuple[str, str], ...] = ()
     relations: tuple[str, ...] = ()
@@ -85,13 +80,10 @@ class ExtractInput:
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """The facts found, in the order of the conversation, in its language.
+    """The facts found, in the order of the conversation, in its language, and notes of what was seen and not used.
 
-    Attributes:
-        facts: Each names the turn it came from, as an index into `ExtractInput.turns`; with `ExtractInput.graph` it carries
-            the relations that it states.
-        usage: Model calls and tokens.
-        notes: What was seen and not used, in words.
+    Each fact names the turn it came from, as an index into `ExtractInput.turns`; with `ExtractInput.graph` it carries the
+    relations that it states.
     """
 
     facts: tuple[Fact, ...]
@@ -118,12 +110,9 @@ class KnownMemory:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What do these facts mean for these memories?
+    """What do these facts mean for the memories that any of them may concern, numbered from 0 in this order?
 
-    Attributes:
-        facts: The new facts, in order.
-        known: The memories that they may concern, numbered from 0 in this order; for all facts together.
-        graph: Whether relations are wanted for texts that differ from their fact's.
+    With *graph*, relations are wanted for texts that differ from their fact's.
     """
 
     facts: tuple[Fact, ...]
@@ -154,14 +143,10 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class DecideOutput:
-    """What becomes of the facts.
+    """What becomes of the facts, in their order.
 
     Every fact has at least one verdict (a contradiction may take two: DELETE of the old, ADD of the new). No memory is
     concerned by two verdicts that change it.
-
-    Attributes:
-        verdicts: In the order of the facts.
-        usage: Model calls and tokens.
     """
 
     verdicts: tuple[Verdict, ...]
@@ -170,12 +155,7 @@ class DecideOutput:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What an image shows.
-
-    Attributes:
-        text: In words, with any text that stands in it.
-        usage: Model calls and tokens.
-    """
+    """What an image shows, in words, with any text that stands in it."""
 
     text: str
     usage: Usage = Usage()
@@ -202,12 +182,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """A text that was written: a summary, a title, a sentence.
-
-    Attributes:
-        text: Its words.
-        usage: Model calls and tokens.
-    """
+    """A text that was written: a summary, a title, a sentence."""
 
     text: str
     usage: Usage = Usage()

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.names import entity_key
 from langmem_adapter.reasoning.base import Extraction
-from langmem_adapter.reasoning.dates import period
 from langmem_adapter.reasoning.json_text import first_ten
 from langmem_adapter.reasoning.prompts import is_echo
 from langmem_adapter.reasoning.replies import GraphReply, number_of
-from langmem_adapter.reasoning.triples import is_relation, relations_in, triple_of
+from langmem_adapter.reasoning.triples import is_relation, period, relations_in, triple_of
 from langmem_adapter.records.work import Fact
 from langmem_adapter.text import is_cjk, text_hash
 
@@ -48,10 +47,7 @@ def sources(question: ExtractInput) -> list[int]:
 def facts_of(question: ExtractInput, reply: FactsReply, before: Extraction | None) -> tuple[Extraction, Sequence[str]]:
     """What a reply says, and what is wrong with its turns and relations; that is left out, with a note.
 
-    Args:
-        question: What was asked.
-        reply: What was answered.
-        before: What an earlier reply said; only its turns and relations were to be put right, so its facts are kept.
+    Of an earlier reply, *before*, only turns and relations were to be put right, so its facts are kept.
     """
     reading = _Reading(reply, question)
     found = reading.run()

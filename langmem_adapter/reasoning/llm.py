@@ -12,12 +12,11 @@ from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.limits import Limits, model_name
 from langmem_adapter.reasoning.base import Comparison, DecideOutput, ExtractInput, Extraction
 from langmem_adapter.reasoning.facts import facts_of, sources
-from langmem_adapter.reasoning.free_text import description, record
+from langmem_adapter.reasoning.free_text import LLMSummarizer, description, record
 from langmem_adapter.reasoning.prompts import comparison_messages, extraction_messages
 from langmem_adapter.reasoning.replies import DecisionReply, FactsReply, GraphDecisionReply, GraphReply
 from langmem_adapter.reasoning.runs import comparing, describing, finding
 from langmem_adapter.reasoning.structured_output import Channel, structured
-from langmem_adapter.reasoning.summaries import LLMSummarizer
 from langmem_adapter.reasoning.verdicts import additions, verdicts_of
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.twins import Plan

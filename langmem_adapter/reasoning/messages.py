@@ -43,10 +43,6 @@ def usage_of(task: str, messages: Sequence[BaseMessage], reply: BaseMessage) -> 
 def read_reply(message: AIMessage, schema: type[M]) -> M:
     """Read a reply out of the tool calls of a message, or else out of its text.
 
-    Args:
-        message: A chat model's answer, however badly formed.
-        schema: The form it should have.
-
     Raises:
         UnusableReplyError: Neither holds a complete reply of that form; the text tells the model why.
     """

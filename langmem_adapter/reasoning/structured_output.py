@@ -61,13 +61,8 @@ def structured(
 ) -> Plan[tuple[T, Usage]]:
     """Ask for a reply of a form, and once more, with what is wrong, if it cannot be used or not all of it.
 
-    Args:
-        channel: The model, and what is known about it.
-        schema: The form.
-        read: Turns the parsed reply into the value, and tells what is wrong with it. It raises `UnusableReplyError` with words
-            for the model where there is no value. The second time it is given the first value, if there was one; what is
-            wrong then stays so.
-        messages: What is asked.
+    *read* turns the parsed reply into the value, and tells what is wrong with it, in words for the model; where there is no
+    value it raises `UnusableReplyError`. The second time it is given the first value, if there was one.
 
     Returns:
         The plan of the value and its usage, the repair's included. Carried out, it raises `ModelReplyError` if no reply gave a
@@ -119,10 +114,6 @@ class Channel:
 
     Safe to use from many threads; each reasoner has its own. A way is given up only after the next one was answered,
     so an error that has nothing to do with it is not held against it.
-
-    Args:
-        model: Any chat model.
-        limits: How long a call may take, and how often it is asked again.
     """
 
     def __init__(self, model: BaseChatModel, limits: Limits) -> None:
@@ -134,12 +125,7 @@ class Channel:
         self._lock = Lock()
 
     def say(self, messages: list[BaseMessage], bound: Runnable[Any, BaseMessage] | None = None) -> Plan[BaseMessage]:
-        """One call of the model.
-
-        Args:
-            messages: What it is told.
-            bound: The model, prepared for a way of asking; by default as it is.
-        """
+        """One call of the model, or of the model *bound* to a way of asking."""
         model = bound or self._model
         arun = partial(model.ainvoke, messages) if self._on_loop else None
         return self._limits.plan(partial(model.invoke, messages), arun)

@@ -47,10 +47,7 @@ def verdicts_of(
 ) -> tuple[tuple[Verdict, ...], Sequence[str]]:
     """What a reply means for the facts, and which facts it leaves out; those are added.
 
-    Args:
-        comparison: What was asked.
-        reply: What was answered; the second time it may leave out what the first had right.
-        before: The first one's outcomes, where it only left out facts.
+    The second reply may leave out what the first had right: *before* are its outcomes, where it only left out facts.
 
     Raises:
         UnusableReplyError: The reply makes no sense; the text lists what is wrong, for the model.

@@ -45,14 +45,9 @@ def is_chinese(text: str) -> bool:
 
 
 def chinese_facts(sentence: Sentence, before: str = "") -> Iterator[str]:
-    """The facts of one Chinese sentence, without subject where the speaker is meant.
+    """The facts of one Chinese sentence, without subject where the speaker is meant: "名字是John", "她有一条狗".
 
-    Args:
-        sentence: One sentence.
-        before: The sentence before it: where that speaks of somebody else, one without a subject may go on doing so.
-
-    Yields:
-        Short statements: "名字是John", "她有一条狗".
+    Where the sentence *before* it speaks of somebody else, one without a subject may go on doing so.
     """
     run, pieces = _Run(asks=sentence.asks, others=_P["OTHERS"].search(before) is not None), list(_pieces(sentence.text))
     for place, piece in enumerate(pieces, start=1):

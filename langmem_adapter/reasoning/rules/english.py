@@ -28,15 +28,12 @@ _MARKS: Final = " ,;:—–-~*\"'(["
 
 
 def english_facts(sentence: Sentence, *, first: bool, seen: str) -> Iterator[str]:
-    """The facts of one English sentence, without subject where the speaker is meant.
+    """The facts of one English sentence, without subject where the speaker is meant: "Name is John", "Her name is Jesica".
 
     Args:
         sentence: One sentence.
         first: Whether it opens the message (where "This is Ann" is an introduction).
         seen: The facts found so far in the conversation, joined: names in them may be subjects.
-
-    Yields:
-        Short statements: "Name is John", "Her name is Jesica".
     """
     body = _unopened(sentence.text)
     body = _plainly(body) if len(body) <= LONGEST else body

@@ -37,10 +37,7 @@ _P: Final = patterns("people", GIVEN)
 
 
 class Company:
-    """Those whom a speaker has named, one of whom a pronoun may mean.
-
-    Args:
-        known: Those named in memories.
+    """Those whom a speaker has named, also in memories, one of whom a pronoun may mean.
 
     Example:
         >>> company = Company()
