@@ -43,6 +43,7 @@ BEST: Final = 10
 """The best score; the worst is 1."""
 MASK: Final = "{experiences}"
 """What `in_messages` replaces."""
+_TEXTS: Final = ("response", "tag", "reason")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,22 +94,10 @@ class Experience:
     def of(cls, item: MemoryItem) -> Self:
         """As it stands in a memory. What an edit by hand left of it is shown; without a response it has no score."""
         data = item.metadata
-        response, value, reason = data.get("response"), data.get("score"), data.get("reason")
-        scored = isinstance(response, str) and isinstance(value, int) and value in range(1, BEST + 1)
-        score = Score(int(value or 0), _text_in(reason)) if scored and value is not True else None
-        return cls(
-            item.id,
-            item.text,
-            _text_in(response),
-            _text_in(data.get("tag")),
-            score,
-            data.get("seconds"),
-            item.created_at,
-        )
-
-
-def _text_in(value: object) -> str:
-    return value if isinstance(value, str) else ""
+        response, tag, reason = (told if isinstance(told := data.get(name), str) else "" for name in _TEXTS)
+        value = data.get("score") if isinstance(data.get("response"), str) else None
+        score = Score(value, reason) if type(value) is int and 1 <= value <= BEST else None
+        return cls(item.id, item.text, response, tag, score, data.get("seconds"), item.created_at)
 
 
 # ── what can be replaced ────────────────────────────────────────────────────────────────────────────────────────────────

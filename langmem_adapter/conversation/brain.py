@@ -16,7 +16,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langmem_adapter.arguments import bounded, filled, flag
 from langmem_adapter.conversation.brain_log import Talk
 from langmem_adapter.conversation.course import Due, State, StoredConversation
-from langmem_adapter.conversation.summaries import about_tokens, language_of, told
+from langmem_adapter.conversation.summaries import about_tokens, told
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory.parts import engine_of
 from langmem_adapter.records.checks import check_text
@@ -177,7 +177,7 @@ class BrainMemory(Talk):
             text = state.text or self._beginning(state)
             if not text:
                 return Plan.known(_NEW)
-            return course.title(state, text, words, self._summarizer.title(text, words, language_of(text)))
+            return course.title(state, text, words, self._summarizer.title(text, words))
 
         return self._run(course.state().and_then(titled), "get_title", lambda title: {"title": title})
 

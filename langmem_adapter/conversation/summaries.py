@@ -11,7 +11,6 @@ is not is asked for once more, shorter; then the whole is refused, and nothing w
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,7 +23,6 @@ from langmem_adapter.errors import ModelReplyError
 from langmem_adapter.reasoning.base import Passage, Wording
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.envelope import label_of
-from langmem_adapter.text import content_words, words
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
@@ -40,7 +38,6 @@ __all__ = [
     "about_tokens",
     "before_latest",
     "is_open",
-    "language_of",
     "pieces_of",
     "split_texts",
     "summarized",
@@ -154,32 +151,6 @@ def split_texts(text: str, window_size: int = _USUAL) -> list[str]:
     return [text[start : start + size] for start in range(0, ends, step)]
 
 
-# ── languages ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-_HAN: Final = re.compile("[\u4e00-\u9fff]")
-_KANA: Final = re.compile("[\u3041-\u30ff]")
-_HANGUL: Final = re.compile("[\uac00-\ud7af]")
-_LATIN: Final = re.compile("[A-Za-z]+")
-_SHARE: Final = 0.3
-
-
-def language_of(text: str) -> str:
-    """What to tell a model about the language of a text: its name where letters or function words show it.
-
-    Example:
-        >>> language_of("我住在里昂"), language_of("She lives there with her dog"), language_of("Sie wohnt dort")
-        ('Chinese', 'English', 'the language of the text')
-    """
-    han, kana, hangul, latin = (len(letters.findall(text)) for letters in (_HAN, _KANA, _HANGUL, _LATIN))
-    if hangul > han + kana:
-        return "Korean"
-    if han + kana and han + kana >= latin:
-        return "Japanese" if kana > _SHARE * han else "Chinese"
-    said = words(text)
-    function_words = [word for word in said if not content_words(word)]
-    return "English" if len(function_words) > _SHARE * len(said) else "the language of the text"
-
-
 # ── summing up ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -212,7 +183,7 @@ def summarized(
     whole = _joined([before, *(piece.text for piece in pieces)])
     if count(whole) <= max_tokens:
         return Plan.known(Summary(whole))
-    work = _Work(summarizer, max_tokens, window, count, language_of(whole) if keep_language else "")
+    work = _Work(summarizer, max_tokens, window, count, keep_language)
     return work.windows(pieces, before).and_then(partial(work.merged, before))
 
 
@@ -224,7 +195,7 @@ class _Work:
     max_tokens: int
     window: int
     count: Callable[[str], int]
-    language: str
+    keep_language: bool
 
     def windows(self, pieces: Sequence[Piece], before: str = "") -> Plan[Summary]:
         """Each window as a summary of at most its share."""
@@ -261,7 +232,7 @@ class _Work:
         tokens = self.count(piece.text)
         if tokens <= share:
             return Plan.known(Wording(piece.text))
-        passage = Passage(piece.text, share, self.count, before, self.language)
+        passage = Passage(piece.text, share, self.count, before, self.keep_language)
         enough = max(share, tokens * 3 // 4)
 
         def judged(first: Wording) -> Plan[Wording]:

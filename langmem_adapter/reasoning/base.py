@@ -170,14 +170,14 @@ class Passage:
         max_tokens: How many tokens its summary may have.
         count: Counts the tokens of a text.
         before: A summary of what came earlier: it helps to understand, and is not repeated.
-        language: The language to write in, by its English name; blank leaves it open.
+        keep_language: Whether to say that it is written in the language of the text.
     """
 
     text: str
     max_tokens: int
     count: Callable[[str], int]
     before: str = ""
-    language: str = ""
+    keep_language: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,8 +202,8 @@ class Summarizer(Protocol):
             ModelReplyError: The model said nothing.
         """
 
-    def title(self, text: str, max_words: int, language: str = "") -> Plan[Wording]:
-        """A text to a title of at most *max_words*, in a language by its English name.
+    def title(self, text: str, max_words: int) -> Plan[Wording]:
+        """A text to a title of at most *max_words*, in its language.
 
         Raises:
             ModelReplyError: The model said nothing.

@@ -84,9 +84,9 @@ class LLMSummarizer:
         """One call; see `Summarizer.summarize`."""
         return self._written("summarize", summary_messages(passage), text=passage.text, before=passage.before)
 
-    def title(self, text: str, max_words: int, language: str = "") -> Plan[Wording]:
+    def title(self, text: str, max_words: int) -> Plan[Wording]:
         """One call; see `Summarizer.title`."""
-        plan = self._written("give a title", title_messages(text, max_words, language), text=text)
+        plan = self._written("give a title", title_messages(text, max_words), text=text)
         return plan.then(lambda wording: Wording(_bare(wording.text), wording.usage))
 
     def is_related(self, text: str, other: str) -> Plan[tuple[bool, Usage]]:

@@ -118,6 +118,7 @@ _DECIDE_GRAPH_FORM: Final = (
 _RECORD_FORM: Final = "Reply with the record as plain Markdown text, without a code fence around it."
 _RELATED_FORM: Final = f'{_FORM}{{"related": true|false}}'
 _REWRITE_FORM: Final = "Reply with the sentence alone."
+_SAME_LANGUAGE: Final = ", in the language of the text"
 
 
 def extraction_messages(
@@ -188,13 +189,13 @@ def summary_messages(passage: Passage) -> list[BaseMessage]:
     """The request for a summary."""
     data = {"before": passage.before, "text": passage.text} if passage.before else {"text": passage.text}
     length = _length(max(1, passage.max_tokens * 3 // 5), passage.max_tokens)
-    form = f"Reply with the summary alone, as plain text of at most {length}{_tongue(passage.language)}."
+    form = f"Reply with the summary alone, as plain text of at most {length}{_SAME_LANGUAGE if passage.keep_language else ''}."
     return _request(instructions("summary"), f"Here is the text to sum up. {_DATA_ONLY}", data, form)
 
 
-def title_messages(text: str, max_words: int, language: str) -> list[BaseMessage]:
+def title_messages(text: str, max_words: int) -> list[BaseMessage]:
     """The request for a title of at most *max_words*."""
-    form = f"Reply with the title alone, at most {_length(max_words, 2 * max_words)}{_tongue(language)}."
+    form = f"Reply with the title alone, at most {_length(max_words, 2 * max_words)}{_SAME_LANGUAGE}."
     return _request(instructions("title"), f"Here is what was said. {_DATA_ONLY}", {"text": text}, form)
 
 
@@ -213,10 +214,6 @@ def rewrite_messages(sentence: str, context: str) -> list[BaseMessage]:
 
 def _length(words: int, letters: int) -> str:
     return f"{words} words (in Chinese, Japanese and Korean: {letters} letters)"
-
-
-def _tongue(language: str) -> str:
-    return f", in {language}" if language else ""
 
 
 def repair(problem: str, key: str) -> str:

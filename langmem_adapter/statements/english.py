@@ -16,19 +16,7 @@ from langmem_adapter.statements.dates import TIME_WORDS, StatedSpan, is_date, ti
 from langmem_adapter.statements.statement import Person, Statement, TableRow
 from langmem_adapter.statements.tables import patterns, rows
 from langmem_adapter.statements.things import bare, proper, thing, things
-from langmem_adapter.statements.words import (
-    FORMS,
-    KINDS,
-    MARK,
-    PETS,
-    PLURAL,
-    THINGS,
-    WORDS,
-    gerund,
-    kind_of,
-    marked,
-    third,
-)
+from langmem_adapter.statements.words import FORMS, KINDS, MARK, THINGS, WORDS, gerund, kind_of, marked, third
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -199,7 +187,7 @@ def _had(low: str, rest: str) -> tuple[str, str]:
 _SAME: Final = {word: line.split()[0] for line in _P.texts["SAME"].split("|") for word in line.split()[1:]}
 _RELATION: Final = {word: line.split()[0] for line in _P.texts["RELATION"].split("|") for word in line.split()[1:]}
 _NOUN: Final = {word: line.split()[0] for line in _P.texts["NOUN"].split("|") for word in line.split()[1:]}
-_ABOVE: Final = dict.fromkeys(PETS, "pet") | {
+_ABOVE: Final = dict.fromkeys(WORDS["PETS"], "pet") | {
     word: over for over in ("child", "sibling") for word in WORDS[over.upper()]
 }
 _STATES: Final = {"married_to": "married", "engaged_to": "engaged", "partner_of": "dating"}
@@ -238,7 +226,7 @@ class _Who:
         place = next((place for place, word in enumerate(low) if word in KINDS), None)
         if place is not None and all(word in WORDS["QUALITY"] for word in low[:place]):
             kind, name = low[place], " ".join(told[place + 1 :])
-            type_ = "" if kind in PLURAL else "animal" if kind in PETS else "person"
+            type_ = "" if kind in WORDS["PLURAL"] else "animal" if kind in WORDS["PETS"] else "person"
             if not name:
                 return cls(key, key, type_, kind)
             return cls(name.lower(), name, type_, kind, named=True) if _P["NAME"].fullmatch(name) else cls(key, "")
@@ -320,7 +308,7 @@ def _kin(who: _Who, v: str, last: str, subject: str) -> Statement | None:
     listed = _names(v) if _P["LISTED"].fullmatch(v) else []
     if not kin.kind or kin.named or not listed or listed[0].split()[0].lower() in _NO_NAME - {"may", "april", "june"}:
         return None
-    names = listed if len(listed) == 1 or kin.kind in PLURAL | {"cats", "dogs"} else []
+    names = listed if len(listed) == 1 or kin.kind in WORDS["PLURAL"] | {"cats", "dogs"} else []
     link = Triple(kin.owner, _kin_relation(kin.kind), "", target_type=kin.type, single=False if names[1:] else None)
     triples = tuple(replace(link, target=name) for name in names if kin.owner)
     people = tuple(Person(kin.kind, name) for name in names)
@@ -334,7 +322,7 @@ def _role(kind: str, name: str) -> tuple[str, str]:
     plain = _SAME.get(kind, kind)
     if state := _STATES.get(_RELATION.get(kind, "")):
         return "partner", f"{state} {name}".strip()
-    attribute = "pet" if kind in PETS else plain if plain == "friend" else "family"
+    attribute = "pet" if kind in WORDS["PETS"] else plain if plain == "friend" else "family"
     return attribute, f"{plain} named {name}" if name else plain
 
 
@@ -394,7 +382,7 @@ def _said(who: _Who, rest: str) -> Statement:
 
 def _died(told: _Told, how: str) -> Statement:
     who = told.who
-    if who.owner == SELF and (who.kind in PETS or (who.named and not who.kind)):
+    if who.owner == SELF and (who.kind in WORDS["PETS"] or (who.named and not who.kind)):
         name = who.name if who.named else _SAME.get(who.kind, who.kind)
         gone = Statement("", who.key, "any", "", positive=False, ended=True)
         return Statement("", "", "pet", name, positive=False, ended=True, people=who.people, also=(gone,))
@@ -560,7 +548,7 @@ def _having(told: _Told, kind: str, name: str, *, over: bool, more: str = "") ->
     listed = [(kind.lower(), one) for one in _names(name)]
     listed += [(again["kind"].lower(), again["name"] or "") for again in _P["MORE_KIN"].finditer(more)]
     for word, one in listed:
-        type_ = "animal" if word in PETS else "" if word in PLURAL and not one else "person"
+        type_ = "animal" if word in WORDS["PETS"] else "" if word in WORDS["PLURAL"] and not one else "person"
         relation = _kin_relation(word) if one else "has"
         yield Triple(told.who.name, relation, one or word, told.who.type, type_, ended=over)
 

@@ -15,7 +15,7 @@ from langmem_adapter.reasoning.rules.worth import NAMED, RETOLD, TALK, is_fact, 
 from langmem_adapter.statements.dates import TIME_WORDS, timed
 from langmem_adapter.statements.parser import read
 from langmem_adapter.statements.tables import lists
-from langmem_adapter.statements.words import ADJECTIVES, DEMONYMS, FORMS, LASTING, WORDS, third
+from langmem_adapter.statements.words import FORMS, WORDS, third
 from langmem_adapter.text import content_words
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def _unshortened(told: str) -> str:
     """The clause with its verb in full: "phone's a Pixel" has no other, "sister's dog died" has, "mum's gone" is a past."""
     for found in _P["IS"].finditer(told):
         rest = told[found.end() :].split()
-        open_ = rest[0].lower() in ADJECTIVES or tense(rest[0]) == "ing" or rest[0].lower() in WORDS["PASSIVE"]
+        open_ = rest[0].lower() in WORDS["ADJECTIVES"] or tense(rest[0]) == "ing" or rest[0].lower() in WORDS["PASSIVE"]
         if not open_ and tense(rest[0]) == "past":
             return f"{told[: found.start()]} has {told[found.start() + 3 :]}"
         active = [word for word in rest if word not in WORDS["PASSIVE"]]
@@ -179,7 +179,7 @@ def _of_others(told: str) -> Iterator[str]:
         yield told
 
 
-_NO_NAME: Final = ADJECTIVES | DEMONYMS | TIME_WORDS | frozenset("team also currently".split())
+_NO_NAME: Final = WORDS["ADJECTIVES"] | WORDS["DEMONYMS"] | TIME_WORDS | frozenset("team also currently".split())
 
 
 def _predicate(rest: str) -> Iterator[str]:
@@ -256,7 +256,7 @@ def _stated(verb: str, after: str, over: str) -> str:
         return f"Can't {after}{over}"
     if verb in _FIXED:
         return f"No longer has {after}" if verb == "have" and over else f"{_FIXED[verb]} {after}"
-    if verb in LASTING:
+    if verb in WORDS["LASTING"]:
         return f"{third(verb).capitalize()} {after}{over}".strip()
     return f"{verb.capitalize()} {after}".strip() if tense(verb) in {"past", "base"} else ""
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from langmem_adapter.statements.english import GIVEN
 from langmem_adapter.statements.parser import in_chinese, read
 from langmem_adapter.statements.tables import lists, patterns
-from langmem_adapter.statements.words import PLURAL, WORDS
+from langmem_adapter.statements.words import WORDS
 from langmem_adapter.text import refers_back
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _resolved(text: str, person: Person) -> str:
         return f"{who}{found['own'] or ''}{found['said']}"
     owns = found["word"].lower() in {"her", "his", "its", "their"}
     verb = {"'s": " is", "'re": " are", "'ve": " have", None: ""}[found["short"] and found["short"].lower()]
-    genitive = "'" if who.endswith("s") and who.lower() in PLURAL else "'s"
+    genitive = "'" if who.endswith("s") and who.lower() in WORDS["PLURAL"] else "'s"
     return f"{who}{genitive if owns else verb} {found['rest']}"
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from langmem_adapter.statements.dates import timed
 from langmem_adapter.statements.english import GIVEN
 from langmem_adapter.statements.tables import patterns, rows
-from langmem_adapter.statements.words import FORMS, INNER, KINDS, LASTING, PLURAL, WORDS
+from langmem_adapter.statements.words import FORMS, KINDS, WORDS
 from langmem_adapter.text import content_words
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ __all__ = ["NAMED", "RETOLD", "TALK", "is_fact", "leans", "tense"]
 
 _LEANING: Final = {"home": WORDS["BESIDE_ONE"], "partner": WORDS["BESIDE_ONE"], "detail": frozenset({"on"})}
 """Words that lean on nothing where such an attribute is told: "lives with us", "flight is on the 12th"."""
-_CLOSE: Final = KINDS - PLURAL - {"friend", "fish", "bird", "partner"}
+_CLOSE: Final = KINDS - WORDS["PLURAL"] - {"friend", "fish", "bird", "partner"}
 TALK: Final = patterns("english-talk", GIVEN | {"CLOSE": "|".join(sorted(_CLOSE))})
 """How English is spoken: openings, joints of clauses, and what tells a fact from talk."""
 _TOLD: Final = rows("english-retold", GIVEN)
@@ -95,7 +95,8 @@ def _is_deed(text: str, told: list[str]) -> bool:
         return False
     if tense(text) == "past":
         return _tied(text) and (len(told) > 2 or told[1][0].isupper() or any(map(str.isdigit, told[1])))  # noqa: PLR2004
-    return len(told) > 2 or FORMS.get(told[0].lower(), ("", ""))[0] in LASTING - WORDS["VAGUE"] or told[0] == "Never"  # noqa: PLR2004
+    lasting = FORMS.get(told[0].lower(), ("", ""))[0] in WORDS["LASTING"] - WORDS["VAGUE"]
+    return len(told) > 2 or lasting or told[0] == "Never"  # noqa: PLR2004
 
 
 def _tied(text: str) -> bool:
@@ -112,4 +113,4 @@ def _vague_hobby(text: str) -> bool:
 def _inner(text: str) -> bool:
     """Whether a text names what one has only within the conversation."""
     told = TALK["SOME_OF"].sub("", text)
-    return not INNER.isdisjoint(word.lower().strip(",") for word in told.split())
+    return not WORDS["INNER"].isdisjoint(word.lower().strip(",") for word in told.split())
