@@ -10,7 +10,6 @@ from langchain_core.messages import BaseMessage, HumanMessage
 
 from langmem_adapter.errors import InvalidInputError, ModelReplyError
 from langmem_adapter.reasoning.base import Description, Extraction, Passage, Wording
-from langmem_adapter.reasoning.messages import usage_of
 from langmem_adapter.reasoning.prompts import (
     DESCRIBE,
     record_messages,
@@ -20,7 +19,7 @@ from langmem_adapter.reasoning.prompts import (
     title_messages,
 )
 from langmem_adapter.reasoning.replies import RelatedReply
-from langmem_adapter.reasoning.structured_output import Channel, structured
+from langmem_adapter.reasoning.structured_output import Channel, structured, usage_of
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.records.work import Fact
 from langmem_adapter.tracing import stage
