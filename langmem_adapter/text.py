@@ -221,7 +221,7 @@ def topics(told: Iterable[str], language: str = ENGLISH) -> set[str]:
         >>> topics(words("Called off the wedding")), topics(words("Ha cancelado la boda"))
         ({'~partner'}, set())
     """
-    known = _topics(english=reads_english(language))
+    known = _lists(language).topics
     return {topic for word in told for topic in known.get(word, ())}
 
 
@@ -383,13 +383,19 @@ class _Lists:
     light: frozenset[str]
     members: Mapping[str, tuple[str, ...]]
     group: Mapping[str, str]
+    topics: Mapping[str, set[str]]
 
 
-def _read_lists(*, english: bool) -> _Lists:
+@cache
+def _read_lists(*, english: bool) -> _Lists:  # "Art" is no painting in German
     terms = partial(_terms, english=english)
     function_words = STOPWORDS_CJK | STOPWORDS if english else STOPWORDS_CJK
     members = {f"={line.split()[0]}": tuple(dict.fromkeys(terms(line.split()))) for line in RELATED}
     members = {name: tuple(term for term in listed if term not in function_words) for name, listed in members.items()}
+    topics: defaultdict[str, set[str]] = defaultdict(set)
+    for topic, listed in TOPICS.items():
+        for term in set(terms(listed)) - (STOPWORDS | STOPWORDS_CJK):
+            topics[term].add(f"~{topic}")
     return _Lists(
         function_words=function_words,
         times=frozenset(terms(TIMES)),
@@ -397,6 +403,7 @@ def _read_lists(*, english: bool) -> _Lists:
         light=LIGHT if english else frozenset(),
         members=members,
         group={term: group for group, listed in reversed(members.items()) for term in listed},
+        topics=dict(topics),
     )
 
 
@@ -405,19 +412,6 @@ def _terms(listed: Iterable[str], *, english: bool) -> list[str]:
     return [words(word)[-1] for word in listed if english or is_cjk(word)]
 
 
-_FOR_ENGLISH: Final = _read_lists(english=True)
-_FOR_OTHERS: Final = _read_lists(english=False)  # "Art" is no painting in German
-
-
 @cache
 def _lists(language: str) -> _Lists:
-    return _FOR_ENGLISH if reads_english(language) else _FOR_OTHERS
-
-
-@cache
-def _topics(*, english: bool) -> Mapping[str, frozenset[str]]:
-    found: defaultdict[str, set[str]] = defaultdict(set)
-    for topic, listed in TOPICS.items():
-        for term in set(_terms(listed, english=english)) - (STOPWORDS | STOPWORDS_CJK):
-            found[term].add(f"~{topic}")
-    return {term: frozenset(topics) for term, topics in found.items()}
+    return _read_lists(english=reads_english(language))

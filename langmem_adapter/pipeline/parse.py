@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from langmem_adapter.pipeline.state import PipelineState, Task
-    from langmem_adapter.reasoning.base import Describer, Description
+    from langmem_adapter.reasoning.base import Describer, Wording
 
 __all__ = [
     "MOST_BEFORE",
@@ -170,7 +170,7 @@ def _parsed(
     state: PipelineState,
     items: list[dict[str, Any]],
     urls: list[str],
-    described: list[Description],
+    described: list[Wording],
 ) -> Update:
     descriptions = {url: description.text for url, description in zip(urls, described, strict=True)}
     scope = Scope(**state.get("scope", {}))

@@ -26,7 +26,6 @@ __all__ = [
     "Comparison",
     "DecideOutput",
     "Describer",
-    "Description",
     "ExtractInput",
     "Extraction",
     "KnownMemory",
@@ -154,14 +153,6 @@ class DecideOutput:
 
 
 @dataclass(frozen=True, slots=True)
-class Description:
-    """What an image shows, in words, with any text that stands in it."""
-
-    text: str
-    usage: Usage = Usage()
-
-
-@dataclass(frozen=True, slots=True)
 class Passage:
     """A text that is to be summed up.
 
@@ -182,7 +173,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """A text that was written: a summary, a title, a sentence."""
+    """A text that was written: a summary, a title, a sentence, what an image shows."""
 
     text: str
     usage: Usage = Usage()
@@ -228,7 +219,7 @@ class Describer(Protocol):
     """Puts images into words."""
 
     @property
-    def describe(self) -> Runnable[dict[str, Any], Description]:
+    def describe(self) -> Runnable[dict[str, Any], Wording]:
         """An OpenAI-style image part (`{"type": "image_url", "image_url": {"url": …}}`) to words.
 
         Raises:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from langchain_core.messages import BaseMessage, HumanMessage
 
 from langmem_adapter.errors import InvalidInputError, ModelReplyError
-from langmem_adapter.reasoning.base import Description, Extraction, Passage, Wording
+from langmem_adapter.reasoning.base import Extraction, Passage, Wording
 from langmem_adapter.reasoning.prompts import (
     DESCRIBE,
     record_messages,
@@ -40,27 +39,29 @@ _THOUGHT: Final = re.compile(r"<think>.*?</think>", re.DOTALL | re.IGNORECASE)
 
 def record(channel: Channel, question: ExtractInput) -> Plan[Extraction]:
     """Turns to one step-by-step record, as a single verbatim fact; `ModelReplyError` where the model writes nothing."""
-    messages = record_messages(question)
 
-    def read(reply: BaseMessage) -> Extraction:
-        fact = Fact(_plain_text(reply, channel.name, "a record"), len(question.turns) - 1, verbatim=True)
-        return Extraction((fact,), usage_of("record steps", messages, reply))
+    def told(made: Wording) -> Extraction:
+        return Extraction((Fact(made.text, len(question.turns) - 1, verbatim=True),), made.usage)
+
+    return _written(channel, record_messages(question), "record steps", "a record").then(told)
+
+
+def description(channel: Channel, image: dict[str, Any]) -> Plan[Wording]:
+    """An image part to words; `ModelReplyError` where the model says nothing."""
+    asked = HumanMessage([{"type": "text", "text": DESCRIBE}, image])
+    return _written(channel, [asked], "describe image", "what an image shows")
+
+
+def _written(channel: Channel, messages: list[BaseMessage], task: str, what: str) -> Plan[Wording]:
+    """What the model writes, without a code fence around it and without its audible thinking."""
+
+    def read(reply: BaseMessage) -> Wording:
+        return Wording(_plain_text(reply, channel.name, what), usage_of(task, messages, reply))
 
     return channel.say(messages).then(read)
 
 
-def description(channel: Channel, image: dict[str, Any]) -> Plan[Description]:
-    """An image part to words; `ModelReplyError` where the model says nothing."""
-
-    def read(reply: BaseMessage) -> Description:
-        text = _plain_text(reply, channel.name, "what an image shows")
-        return Description(text, usage_of("describe image", [HumanMessage(DESCRIBE)], reply))
-
-    return channel.say([HumanMessage([{"type": "text", "text": DESCRIBE}, image])]).then(read)
-
-
 def _plain_text(reply: BaseMessage, name: str, what: str) -> str:
-    """The text without a code fence around it and without a model's audible thinking."""
     refusal = reply.additional_kwargs.get("refusal")
     plain = _THOUGHT.sub("", reply.text).strip()
     text = _FENCE.sub(r"\1", plain).strip()
@@ -98,12 +99,9 @@ class LLMSummarizer:
         """One call; see `Summarizer.rewrite`."""
         return self._written("rewrite", rewrite_messages(sentence, context), sentence=sentence, context=context)
 
-    def _written(self, task: str, messages: Sequence[BaseMessage], **inputs: str) -> Plan[Wording]:
-        plan = self._channel.say([*messages]).then(partial(self._read, task, messages))
+    def _written(self, task: str, messages: list[BaseMessage], **inputs: str) -> Plan[Wording]:
+        plan = _written(self._channel, messages, task, f"what it was asked ({task})")
         return stage(plan, task, inputs=inputs, shown=lambda wording: {"text": wording.text})
-
-    def _read(self, task: str, messages: Sequence[BaseMessage], reply: BaseMessage) -> Wording:
-        return Wording(_plain_text(reply, self.mode, f"what it was asked ({task})"), usage_of(task, messages, reply))
 
 
 def _bare(title: str) -> str:

@@ -107,14 +107,7 @@ _OFFLINE: Final = "offline"
 _FORMS: Final = "write 'offline', or 'provider:name' as in 'openai:gpt-5-mini'"
 
 
-def resolve_model(
-    model: str | BaseChatModel,
-    settings: Settings,
-    *,
-    fact_extraction_prompt: str | None = None,
-    update_memory_prompt: str | None = None,
-    graph_prompt: str | None = None,
-) -> Reasoner:
+def resolve_model(model: str | BaseChatModel, settings: Settings, **prompts: str | None) -> Reasoner:
     """The reasoner for a model.
 
     A key of the environment (`OPENAI_API_KEY`) is never sent to a `base_url` of the settings: that server gets the key
@@ -123,9 +116,7 @@ def resolve_model(
     Args:
         model: `"offline"`, a name for LangChain's `init_chat_model`, or a chat model, which is used as it is.
         settings: `base_url` and `api_key` for a name; `model_timeout` and `model_retries` for any model.
-        fact_extraction_prompt: See `LLMReasoner`.
-        update_memory_prompt: See `LLMReasoner`.
-        graph_prompt: See `LLMReasoner`.
+        prompts: Those of `LLMReasoner`.
 
     Raises:
         InvalidInputError: The name is not understood, the key is missing, or prompts have no model to follow them.
@@ -137,19 +128,13 @@ def resolve_model(
         'offline'
     """
     if model == _OFFLINE:
-        if fact_extraction_prompt or update_memory_prompt or graph_prompt:
+        if any(prompts.values()):
             raise InvalidInputError("prompts are instructions for a chat model; also give model='openai:…' or the like")
         from langmem_adapter.reasoning.rules.reasoner import RuleReasoner  # noqa: PLC0415 - only one of the two is needed
 
         return RuleReasoner()
     made = patiently_made(partial(named_model, model, settings), settings) if isinstance(model, str) else model
-    return LLMReasoner(
-        made,
-        fact_extraction_prompt=fact_extraction_prompt,
-        update_memory_prompt=update_memory_prompt,
-        graph_prompt=graph_prompt,
-        limits=limits_of(model, made, settings),
-    )
+    return LLMReasoner(made, limits=limits_of(model, made, settings), **prompts)
 
 
 def named_model(name: str, settings: Settings, **parameters: Any) -> BaseChatModel:

@@ -113,10 +113,6 @@ def _form(rest: str) -> _Form:
     for short, long in _SHORT:
         told = told.replace(short, long)
     told = re.sub(r"^(is|are|am|was|were|has|have|had|does|do) no longer ", r"no longer \1 ", _bare(told))
-    if (again := _P["AGAIN"].match(told)) and (again[2] or told.endswith(" again")):
-        told = f"is {again[1] or again[2]} again"
-    if abstained := _P["ABSTAINED"].match(told):
-        told, form.ended, form.positive = abstained[1], True, False
     if told.startswith("no longer "):
         told, form.ended, form.empty, form.positive = _bare(told[10:]), True, True, False
     if found := _P["USED_TO"].match(told) or _P["GAVE_UP"].match(told):
