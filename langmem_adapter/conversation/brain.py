@@ -16,7 +16,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langmem_adapter.arguments import bounded, filled, flag
 from langmem_adapter.conversation.brain_log import Talk
 from langmem_adapter.conversation.course import Due, State, StoredConversation
-from langmem_adapter.conversation.summaries import about_tokens, told
+from langmem_adapter.conversation.summaries import about_tokens, before_latest, told
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory.parts import engine_of
 from langmem_adapter.records.checks import check_text
@@ -226,7 +226,7 @@ class BrainMemory(Talk):
             return context
         frame = self._tokens([SystemMessage(_LEAD)])
         most = min(self._max_tokens, budget // 2 - frame)
-        older = state.older(self._tokens, (budget - frame - most) // 2)
+        older = state.closed[: before_latest(state.units, self._tokens, (budget - frame - most) // 2)]
         if not older and self._count(state.text) <= most:
             raise InvalidInputError(
                 f"a call that waits for its tool has more than {budget - most} tokens; allow more with max_tokens"

@@ -10,7 +10,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from langmem_adapter.arguments import each_of
-from langmem_adapter.conversation.summaries import Summary, before_latest, is_open, pieces_of, summarized, units
+from langmem_adapter.conversation.summaries import Summary, is_open, pieces_of, summarized, units
 from langmem_adapter.errors import ConflictError, InvalidInputError
 from langmem_adapter.forks import cached_property
 from langmem_adapter.records.envelope import speaker
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
     from sqlalchemy import Connection
 
-    from langmem_adapter.conversation.summaries import CountTokens, Unit
+    from langmem_adapter.conversation.summaries import Unit
     from langmem_adapter.memory.parts import Parts
     from langmem_adapter.reasoning.base import Wording
     from langmem_adapter.records.cost import Usage
@@ -69,10 +69,6 @@ class State:
         """The units, but for one at the end whose tool has not answered yet."""
         together = self.units
         return together[:-1] if together and is_open(together[-1]) else together
-
-    def older(self, tokens: CountTokens, room: int) -> list[Unit]:
-        """The closed units in front of the latest ones, which have so much room."""
-        return self.closed[: before_latest(self.units, tokens, room)]
 
     def upto(self, position: int) -> list[tuple[int, str]]:
         """What it is made of, the summary's number first: two states with the same made the same up to there."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from langmem_adapter.reasoning.rules.sentences import LONGEST, Sentence, commands
 from langmem_adapter.statements.chinese import KIN, NAME, chinese_statement
 from langmem_adapter.statements.chinese_dates import WHEN
-from langmem_adapter.statements.tables import lists, patterns
+from langmem_adapter.statements.tables import patterns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,6 @@ __all__ = ["chinese_facts", "is_chinese"]
 _read: Final = lru_cache(maxsize=256)(chinese_statement)  # a piece is read by each who asks what it says
 _P: Final = patterns("chinese-talk", {"KIN": KIN, "NAME": NAME, "WHEN": WHEN}, flags=0)
 _NAMED: Final = {"NOT_CALLED": "昵称不再是", "CALL_NOW": "昵称是", "NICK": "昵称是", "CALL_ME": "名字是"}
-_DIALECT: Final = dict(pair.split("=") for pair in lists("chinese-forms")["DIALECT"])
 _LOOSE: Final = frozenset({"", "event", "plan", "habit"})
 _SHORTEST, _LONGEST_HABIT = 4, 25
 """Letters: 吃了 and 到了 say nothing; a long habit is a story."""
@@ -110,9 +109,6 @@ class _Run:
         topic = _P["TOPIC"].fullmatch(piece)
         if topic and (topic["did"] or not self.before):
             piece = f"我把{topic['thing']}{topic['did']}" if topic["did"] else f"我{topic['thing']}{topic['now']}"
-        if found := _P["PARTED"].fullmatch(piece):
-            piece = f"我和{found['who']}{found['rest']}"
-        piece = _P["DIALECT"].sub(lambda word: _DIALECT[word.group()], piece)
         return _P["MY_KIN"].sub("", _P["THEIRS"].sub("的", piece))
 
     def _whose(self, piece: str) -> str:
@@ -126,8 +122,6 @@ class _Run:
         plain = _P["PLAIN_TALK"].fullmatch(piece) and _P["NEWS"].fullmatch(piece)
         if (known and (plain or kin)) or _P["SEEN"].fullmatch(piece):
             return f"我{piece}"
-        if _P["PLAIN_TALK"].fullmatch(piece):
-            self.mine = _P["NEWS"].fullmatch(piece) is not None
         return piece
 
     def _note_change(self, piece: str) -> None:
@@ -144,8 +138,6 @@ class _Run:
         if self.facts and self.kept and _P["CHANGED"].fullmatch(self.before):
             self.facts.pop()
         whose, self.mine = f"{self.owner}的" if self.owner else "", True
-        if self.noun == "车":
-            return f"换成了{value}"
         joint = "姓" if re.search("姓(?=.{1,2}$)", piece) else "换成" if re.fullmatch(KIN, self.noun) else "是"
         return f"{whose}{self.noun}{joint}{value}"
 
@@ -153,8 +145,6 @@ class _Run:
         if found := _P["RENEWED"].fullmatch(said):
             self.noun = {"名": "名字", "号": "手机号"}.get(found["noun"], found["noun"]) or found["was"]
             return ""
-        if found := _P["GONE"].fullmatch(said):
-            self.noun = found["noun"]
         if name := _P["MY_NAME"].fullmatch(said):
             return f"名字是{name['name'] or name['is']}"
         if said.startswith("的") or _P["OF_KIN"].match(said):
@@ -168,8 +158,6 @@ class _Run:
 
     def _of_mine(self, said: str, when: str = "") -> str:
         """What is said of the speaker's family or things: 妈妈住在北京, 血型是A-."""
-        if both := _P["WITH_ME"].fullmatch(said):
-            said = f"和{both['kin']}{both['rest']}"
         kin = _P["OF_KIN"].match(said)
         self.kin = kin["kin"] if kin else ""
         if kin and kin["rest"].startswith("的") and not (kin := _P["OF_KIN"].match(kin["rest"], 1)):
@@ -236,7 +224,6 @@ def _worded(said: str) -> str:
     """A statement as it is remembered: without what joins it to other sentences, and 不吃素了 as 不再吃素."""
     plain = (said if said.startswith(("今", "昨")) else _P["PASSED"].sub("", said, count=1)).removeprefix("的")
     plain = _new(re.sub("^(?:和|跟|与)[他她](?=.{0,8}(?:分手|分了|离婚|结婚))", "", plain))
-    plain = re.sub("^([^，,]{2}|)改去(.+?)了?$", r"打算\1去\2", plain)
     plain = re.sub("^改成?(?=[每信开喝吃学用玩做打住读练骑坐送考追看写游弹跳画爬跑])(.+?)了?$", r"\1", plain)
     plain = re.sub("(?<=.)我的(?=.)", "", _P["LEADS"].sub(r"\g<when>", _P["LEADS"].sub(r"\g<when>", plain)))
     if weight := _P["WEIGHT"].fullmatch(plain):
