@@ -100,9 +100,6 @@ class Experience:
         return cls(item.id, item.text, response, tag, score, data.get("seconds"), item.created_at)
 
 
-# ── what can be replaced ────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 Scorer: TypeAlias = "Callable[[str, str], Score | None]"
 """From a request and a response to how good that is, or `None`: by running it, by comparing it, by asking a person.
 
@@ -127,9 +124,6 @@ class Serializer(Protocol):
 
     def parse(self, text: str, /) -> Any:
         """The response that a text stands for."""
-
-
-# ── texts ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Texts:
@@ -189,9 +183,6 @@ def in_context(request: Any, experiences: Sequence[Experience], /) -> Any:
     if not experiences:
         return request
     return f"# Experiences\n\n{numbered(experiences)}\n\n# Request\n\n{request}"
-
-
-# ── lists of messages ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Messages(Texts):

@@ -39,6 +39,7 @@ R = TypeVar("R")
 _LEAST: Final = 100
 _MOST: Final = 1_000_000
 _WORDS: Final = 10_000
+_LETTERS: Final = 4  # of a token
 _LEAD: Final = "Summary of the conversation so far:\n"
 _NEW: Final = "New"
 
@@ -100,8 +101,6 @@ class BrainMemory(Talk):
         super().__init__(
             StoredConversation(engine, Conversation(chat_id, self._scope), window=window, count=self._count)
         )
-
-    # ── summing up ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     @planned
     def context(self, max_tokens: int = 4_000) -> Plan[list[BaseMessage]]:
@@ -209,8 +208,6 @@ class BrainMemory(Talk):
 
     arewrite = awaited(rewrite)
 
-    # ── inside ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
     def _count(self, text: str) -> int:
         return self._tokens([HumanMessage(text)])
 
@@ -234,13 +231,8 @@ class BrainMemory(Talk):
         return Due(older, most)
 
     def _beginning(self, state: State) -> str:
-        """The first messages, as many as a summary would be long."""
-        text = ""
-        for message in state.messages:
-            text = f"{text}\n{told(message)}".strip()
-            if (tokens := self._count(text)) > self._max_tokens:
-                return text[: len(text) * self._max_tokens // tokens]
-        return text
+        """About as much of the first messages as a summary would be long."""
+        return "\n".join(told(message) for message in state.messages)[: _LETTERS * self._max_tokens].strip()
 
 
 _tokens: Final = partial(bounded, least=_LEAST, most=_MOST)

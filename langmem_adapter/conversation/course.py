@@ -95,8 +95,6 @@ class StoredConversation:
         self._count = count
         self._summarizer = engine.reasoner.summarizer
 
-    # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
     def state(self) -> Plan[State]:
         """How it stands."""
         cache = self._engine.cache
@@ -153,8 +151,6 @@ class StoredConversation:
         after = 0 if summary is None else summary.covers_to
         return conversations.version(connection, self._conversation, after), summary
 
-    # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
     def writing(self, work: Callable[[Connection], R]) -> Plan[R]:
         """Some work in a write transaction."""
         return Plan.calling(self._engine.database.write, self._engine.database.awrite, work)
@@ -203,8 +199,6 @@ class StoredConversation:
         for note in kept:
             notes.keep(connection, self._conversation, note)
         conversations.append(connection, self._conversation, drafts)
-
-    # ── summing up ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def settled(
         self, due: Callable[[State], Due | R], enough: Callable[[str], R] | None = None, tries: int = _TRIES

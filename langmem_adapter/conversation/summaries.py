@@ -72,9 +72,6 @@ def about_tokens(messages: Iterable[BaseMessage]) -> int:
     return count_tokens_approximately(given) + beyond // _BYTES
 
 
-# ── messages ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 @dataclass(frozen=True, slots=True)
 class Piece:
     """A text, and the positions of the first and the last message in it."""
@@ -149,9 +146,6 @@ def split_texts(text: str, window_size: int = _USUAL) -> list[str]:
     step = size - _OVERLAP if size > _OVERLAP else size
     ends = max(1, len(text) - size + step)
     return [text[start : start + size] for start in range(0, ends, step)]
-
-
-# ── summing up ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)

@@ -285,8 +285,6 @@ class WorkingMemory:
             raise InvalidInputError(f"this is not what to_json gave: {type(error).__name__}: {error}") from None
         return cls(messages, ignore_id=ignore_id)
 
-    # ── inside ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
     def _adding(self, messages: Sequence[BaseMessage]) -> Plan[list[Draft]]:
         return self._writing(partial(self._add, named_drafts(messages)))
 
@@ -375,10 +373,7 @@ class WorkingMemory:
             with self._kept.lock:
                 return work(self._kept)
 
-        async def arun() -> T:
-            return run()
-
-        return Plan(run, arun)
+        return Plan(run)
 
 
 def _message(turn: StoredTurn | None) -> BaseMessage | None:

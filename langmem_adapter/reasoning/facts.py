@@ -76,8 +76,6 @@ class _Reading:
         facts = (replace(fact, relations=(*self._stated[key].values(),)) for key, fact in self._facts.items())
         return Extraction(tuple(facts), notes=tuple(first_ten([*self._notes, *self.problems])))
 
-    # ── facts ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
     def _take(self, item: FactItem) -> str:
         """Keep a fact, each speaker's once; its key, which is empty where it is refused."""
         if is_echo(item.text, (turn.text for turn in (*self._question.before, *self._question.turns))):
@@ -129,8 +127,6 @@ class _Reading:
         context = "\n".join(turn.text for turn in said)[:_LONGEST_CONTEXT]
         several = len({turn.actor for turn in said}) > 1
         return Fact(text, self._sources[-1], context, date=date, unattributed=several)
-
-    # ── relations ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _relate(self, reply: GraphReply) -> None:
         sent = [(item, key) for fact, key in zip(reply.facts, self._keys, strict=True) for item in _stated_in(fact)]

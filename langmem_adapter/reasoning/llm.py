@@ -101,8 +101,6 @@ def _checked(prompt: str | None, name: str) -> str | None:
     return prompt
 
 
-# ── models by name ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
 _OFFLINE: Final = "offline"
 _FORMS: Final = "write 'offline', or 'provider:name' as in 'openai:gpt-5-mini'"
 

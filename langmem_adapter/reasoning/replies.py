@@ -40,9 +40,6 @@ def number_of(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-# ── what models are asked for ────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _record(properties: dict[str, Any], **more: Any) -> dict[str, Any]:
     """The schema of an object, as strict modes want it: every member required, no others."""
     required = {"required": [*properties], "additionalProperties": False}
@@ -79,9 +76,6 @@ _ENTRY: Final = {
 }
 
 
-# ── fields ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _members(value: Any) -> Any:
     return members_of(value) if isinstance(value, dict) else value
 
@@ -105,9 +99,6 @@ _Text = Annotated[str, Field(max_length=10_000), AfterValidator(lambda text: che
 _OptionalText = Annotated[_Text, BeforeValidator(lambda value: "" if value is None else value)]
 _Id = Annotated[str, BeforeValidator(lambda value: "" if value is None else str(value)[:100].strip())]
 _Event = Annotated[Event, BeforeValidator(_event)]
-
-
-# ── replies ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class ReplyModel(BaseModel):

@@ -160,9 +160,6 @@ def _has_async(model: BaseChatModel) -> bool:
     return any(name in vars(cls) for cls in own for name in ("_agenerate", "_astream"))
 
 
-# ── asking ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _bind(model: BaseChatModel, schema: type[ReplyModel], way: str) -> Runnable[Any, BaseMessage] | None:
     """The model prepared for a way, or `None` if it says beforehand that it does not know that way."""
     if way == "plain":
@@ -208,8 +205,6 @@ def _message_within(error: Exception) -> AIMessage | None:
         usage_metadata={"input_tokens": read, "output_tokens": written, "total_tokens": read + written},
     )
 
-
-# ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _CUT_OFF: Final = frozenset({"length", "max_tokens", "max_output_tokens"})
 _DECLINED: Final = frozenset({"content_filter", "refusal", "safety", "prohibited_content", "blocklist"})

@@ -125,8 +125,6 @@ def _ended(members: dict[str, Any]) -> bool:
     return _BOOLEANS[told]
 
 
-# ── dates ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
 Period = tuple[datetime, datetime]
 """A stretch of time, half-open: a year, a month, a day; of an exact time, both ends are that time."""
 

@@ -109,8 +109,6 @@ class _Reading:
             self._settle(fact, ended)
         return tuple(verdict for fact in range(len(self._facts)) for verdict in self._ordered(fact))
 
-    # ── is it possible at all ────────────────────────────────────────────────────────────────────────────────────────
-
     def _distinct(self, entries: Sequence[DecisionLine]) -> list[DecisionLine]:
         """The same change of the same memory said of several facts is made once, and the others find it made."""
         seen: dict[tuple[object, ...], DecisionLine] = {}
@@ -174,8 +172,6 @@ class _Reading:
         number = int(entry.id) if entry.id.isdecimal() else None
         return number if number in self._known else None
 
-    # ── which fact does it answer ────────────────────────────────────────────────────────────────────────────────────
-
     def _place(self, entry: DecisionLine) -> int | None:
         """The fact of its number, or else of its text."""
         same = self._hashes.index(hashed) if (hashed := text_hash(entry.text)) in self._hashes else None
@@ -215,8 +211,6 @@ class _Reading:
 
     def _is_changed(self, number: int) -> bool:
         return any(v.number == number and v.event != "NONE" for told in self._verdicts.values() for v in told)
-
-    # ── facts that no entry answers, or only by the end of a memory ──────────────────────────────────────────────────
 
     def _is_twin(self, fact: int) -> bool:
         same = self._hashes[fact], self._facts[fact].speaker

@@ -181,8 +181,6 @@ def is_date(text: str) -> bool:
     return _P["DAY_OF_YEAR"].fullmatch(text) is not None and any(map(str.isdigit, text))
 
 
-# ── times that are counted from the day of the conversation ────────────────────────────────────────────────────────────
-
 _DAYS: Final = {
     "the day before yesterday": -2, "yesterday": -1, "last night": -1, "today": 0, "tonight": 0, "tomorrow": 1,
     "the day after tomorrow": 2,

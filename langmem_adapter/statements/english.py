@@ -168,8 +168,6 @@ def _was(rest: str, time: str) -> tuple[str, str]:
 
 def _had(low: str, rest: str) -> tuple[str, str]:
     verb, _, after = rest.partition(" ")
-    if low == "had" and verb == "to":
-        return after, "past"
     if verb == "been":
         return (f"visit {after[3:]}", "done") if after.startswith("to ") else (_lemma(f"is {after}")[0], "done")
     base, tense = FORMS.get(verb.lower(), ("", ""))

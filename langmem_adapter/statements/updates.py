@@ -34,8 +34,6 @@ __all__ = [
 
 _P: Final = patterns("updates", {"MONTHS": MONTH_NAMES, "WEEKDAYS": "|".join(WEEKDAYS)})
 
-# ── what is asked ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
 _LONGEST: Final = 500  # letters of a question that are read
 _WHEN: Final = frozenset({"DATE", "CLOCK"})
 _ANSWERS: Final = {
@@ -101,8 +99,6 @@ def things(text: str, language: str = ENGLISH) -> frozenset[str]:
     return named or frozenset().union(*(found for _, found in told))
 
 
-# ── amounts and times ───────────────────────────────────────────────────────────────────────────────────────────────────
-
 _VALUE: Final = re.compile(
     "|".join(f"(?P<{kind}>{_P.texts[kind]})" for kind in ("PERCENT", "MONEY", "CLOCK", "DATE", "COUNT")),
     re.IGNORECASE,
@@ -133,8 +129,6 @@ def _told(found: re.Match[str]) -> str:
     day = chinese[2] if chinese else "".join(_DIGITS.findall(text))
     return f"{MONTHS[month - 1].lower()} {chinese_number(day) or ''}".strip()
 
-
-# ── clauses ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _READ: Final = 4_000  # letters of a text
 _SHORT: Final = 120  # letters of a text whose clauses belong together
@@ -216,8 +210,6 @@ def over(text: str) -> bool:
     """
     return _P["OVER"].search(text) is not None
 
-
-# ── whose a thing is, and of which sort ─────────────────────────────────────────────────────────────────────────────────
 
 _WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _OWNED: Final = re.compile(r"([\u4e00-\u9fff]{1,4})的([\u4e00-\u9fff]{1,4})")

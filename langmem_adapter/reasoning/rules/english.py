@@ -115,8 +115,6 @@ def _inner(text: str) -> bool:
     return not WORDS["INNER"].isdisjoint(word.lower().strip(",") for word in told.split())
 
 
-# ── the facts of a sentence ───────────────────────────────────────────────────────────────────────────────────────────────
-
 _MARKS: Final = " ,;:—–-~*\"'(["
 
 
@@ -336,6 +334,7 @@ def _third(verb: str, after: str) -> str:
 def _being(after: str, denied: str, what: str) -> str:
     if denied:
         return f"Is {denied} {_years(what)}"
+    after = re.sub(r"^(?:still|now|only|really) (?=\w+ing\b)", "", after)
     progressive = _tense(after) == "ing" or after.startswith("going to ")
     return _capital(after) if progressive else f"Is {_years(after)}"
 
