@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias, runtime
 
 from langchain_core.messages import BaseMessage, convert_to_messages
 
-from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.records.checks import check_text, quoted
+from langmem_adapter.arguments import bounded
+from langmem_adapter.records.checks import check_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -63,8 +63,7 @@ class Score:
 
     def __post_init__(self) -> None:
         """Refuse what is no score."""
-        if isinstance(self.value, bool) or not isinstance(self.value, int) or not 1 <= self.value <= BEST:
-            raise InvalidInputError(f"a score is a whole number from 1 to {BEST}, not {quoted(self.value)}")
+        bounded(self.value, "a score", most=BEST)
         check_text(self.reason, "the reason of a score")
 
 
@@ -136,22 +135,15 @@ class Texts:
 
     def request(self, value: Any, /) -> str:
         """The request's `str()`."""
-        return _text(value)
+        return str(value)
 
     def response(self, value: Any, /) -> str:
         """The response's `str()`."""
-        return _text(value)
+        return str(value)
 
     def parse(self, text: str, /) -> Any:
         """The text itself."""
         return text
-
-
-def _text(value: object) -> str:
-    try:
-        return str(value)
-    except ValueError:  # Python writes no number of more than 4,300 digits
-        raise InvalidInputError(f"{quoted(value)} has no text; give the experiences a serializer of your own") from None
 
 
 TEXTS: Final = Texts()
@@ -209,7 +201,7 @@ class Messages(Texts):
 
     def response(self, value: Any, /) -> str:
         """The text of a message; of anything else its `str()`."""
-        return value.text if isinstance(value, BaseMessage) else _text(value)
+        return value.text if isinstance(value, BaseMessage) else str(value)
 
 
 def in_messages(request: Any, experiences: Sequence[Experience], /) -> Any:

@@ -101,12 +101,8 @@ def timed(text: str) -> tuple[str, StatedSpan] | None:
 
 def _word(text: str, number: int) -> int:
     """Where the blank before one of the last words stands."""
-    place = len(text)
-    for _ in range(number):
-        place = text.rfind(" ", 0, place)
-        if place < 0:
-            return 0
-    return place
+    before, *last = text.rsplit(" ", number)
+    return len(before) if len(last) == number else 0
 
 
 def day(text: str) -> datetime | None:
