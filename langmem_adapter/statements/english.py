@@ -113,6 +113,8 @@ def _form(rest: str) -> _Form:
     for short, long in _SHORT:
         told = told.replace(short, long)
     told = re.sub(r"^(is|are|am|was|were|has|have|had|does|do) no longer ", r"no longer \1 ", _bare(told))
+    if abstained := _P["ABSTAINED"].match(told):
+        told, form.ended, form.positive = abstained[1], True, False
     if told.startswith("no longer "):
         told, form.ended, form.empty, form.positive = _bare(told[10:]), True, True, False
     if found := _P["USED_TO"].match(told) or _P["GAVE_UP"].match(told):
@@ -168,6 +170,8 @@ def _was(rest: str, time: str) -> tuple[str, str]:
 
 def _had(low: str, rest: str) -> tuple[str, str]:
     verb, _, after = rest.partition(" ")
+    if low == "had" and verb == "to":
+        return after, "past"
     if verb == "been":
         return (f"visit {after[3:]}", "done") if after.startswith("to ") else (_lemma(f"is {after}")[0], "done")
     base, tense = FORMS.get(verb.lower(), ("", ""))

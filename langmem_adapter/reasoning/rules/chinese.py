@@ -109,6 +109,8 @@ class _Run:
         topic = _P["TOPIC"].fullmatch(piece)
         if topic and (topic["did"] or not self.before):
             piece = f"我把{topic['thing']}{topic['did']}" if topic["did"] else f"我{topic['thing']}{topic['now']}"
+        if found := _P["PARTED"].fullmatch(piece):
+            piece = f"我和{found['who']}{found['rest']}"
         return _P["MY_KIN"].sub("", _P["THEIRS"].sub("的", piece))
 
     def _whose(self, piece: str) -> str:
@@ -138,6 +140,8 @@ class _Run:
         if self.facts and self.kept and _P["CHANGED"].fullmatch(self.before):
             self.facts.pop()
         whose, self.mine = f"{self.owner}的" if self.owner else "", True
+        if self.noun == "车":
+            return f"换成了{value}"
         joint = "姓" if re.search("姓(?=.{1,2}$)", piece) else "换成" if re.fullmatch(KIN, self.noun) else "是"
         return f"{whose}{self.noun}{joint}{value}"
 
@@ -224,6 +228,7 @@ def _worded(said: str) -> str:
     """A statement as it is remembered: without what joins it to other sentences, and 不吃素了 as 不再吃素."""
     plain = (said if said.startswith(("今", "昨")) else _P["PASSED"].sub("", said, count=1)).removeprefix("的")
     plain = _new(re.sub("^(?:和|跟|与)[他她](?=.{0,8}(?:分手|分了|离婚|结婚))", "", plain))
+    plain = re.sub("^([^，,]{2}|)改去(.+?)了?$", r"打算\1去\2", plain)
     plain = re.sub("^改成?(?=[每信开喝吃学用玩做打住读练骑坐送考追看写游弹跳画爬跑])(.+?)了?$", r"\1", plain)
     plain = re.sub("(?<=.)我的(?=.)", "", _P["LEADS"].sub(r"\g<when>", _P["LEADS"].sub(r"\g<when>", plain)))
     if weight := _P["WEIGHT"].fullmatch(plain):
