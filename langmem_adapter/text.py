@@ -157,8 +157,6 @@ def meaningful(terms: Iterable[str], language: str = ENGLISH) -> set[str]:
     return {term for term in terms if term not in function_words}
 
 
-# ── what a text is about ────────────────────────────────────────────────────────────────────────────────────────────────
-
 ASKS: Final = "?"
 """The mark of a text that ends with a question; no word looks like this."""
 TELLS_TIME: Final = "?when"
@@ -264,8 +262,6 @@ def kin(text: str, language: str = ENGLISH) -> frozenset[str]:
     return subjects(text, language) & _lists(language).kin
 
 
-# ── when two texts say the same ─────────────────────────────────────────────────────────────────────────────────────────
-
 _WIDTHS: Final = {
     code: chr(int(written[1], 16))
     for code in range(0xFF01, 0xFFEF)
@@ -370,9 +366,6 @@ def refers_back(text: str) -> bool:
 def is_cjk(text: str) -> bool:
     """Whether a text holds Chinese, Japanese or Korean letters."""
     return _HAS_CJK.search(text) is not None
-
-
-# ── the word lists, as terms ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)

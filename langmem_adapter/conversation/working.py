@@ -100,8 +100,6 @@ class WorkingMemory:
         if index:
             self._check(index)
 
-    # ── keeping ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
     @planned
     def add(self, message: BaseMessage) -> Plan[bool]:
         """Keep a message at the end.
@@ -158,8 +156,6 @@ class WorkingMemory:
         return self._writing(self._clear)
 
     aclear = awaited(clear)
-
-    # ── asking ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     @planned
     def get(self, k: int = 0) -> Plan[list[BaseMessage]]:
@@ -244,8 +240,6 @@ class WorkingMemory:
         return self._reading(lambda log: [messages[place] for place in self._new(log, drafts, window)])
 
     afind_news = awaited(find_news)
-
-    # ── as plain data ───────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def storage(self) -> list[BaseMessage]:

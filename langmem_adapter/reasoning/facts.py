@@ -9,7 +9,6 @@ Only a fact that names the result of a tool, where that is no source, is refused
 
 from __future__ import annotations
 
-import reprlib
 from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +19,7 @@ from langmem_adapter.reasoning.json_text import first_ten
 from langmem_adapter.reasoning.prompts import is_echo
 from langmem_adapter.reasoning.replies import GraphReply, number_of
 from langmem_adapter.reasoning.triples import is_relation, period, relations_in, triple_of
+from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.work import Fact
 from langmem_adapter.text import is_cjk, text_hash
 
@@ -35,8 +35,6 @@ __all__ = ["facts_of", "sources"]
 _LONGEST_CONTEXT: Final = 500
 _QUOTED: Final = 120
 _REFUSED: Final = "\0"  # the key of a fact that is refused together with its relations
-_REPR: Final = reprlib.Repr()
-_REPR.maxlevel, _REPR.maxdict, _REPR.maxstring = 2, 8, 60
 
 
 def sources(question: ExtractInput) -> list[int]:
@@ -212,4 +210,4 @@ def _in_words(triple: Triple, about: str = "") -> str:
 
 
 def _quoted(item: Any) -> str:
-    return _REPR.repr(item)[:_QUOTED]
+    return quoted(item)[:_QUOTED]

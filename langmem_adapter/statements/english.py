@@ -48,8 +48,6 @@ _EXTRA: Final = {
 }
 """Groups of a row that make a statement of their own."""
 
-# ── one form for all tenses ─────────────────────────────────────────────────────────────────────────────────────────────
-
 _SHORT: Final = (("can't", "cannot"), ("won't", "will not"), ("n't", " not"))
 _HEADS: Final = {"'m": "am", "'re": "are", "'ve": "have", "'ll": "will", "'d": "would", "'s": "is"}
 _DENIED: Final = {"DISLIKES": "like ", "HAS_NO": "have ", "DOES_NOT": "", "IS_NOT": "{be} ", "CANNOT": "can "}
@@ -180,8 +178,6 @@ def _had(low: str, rest: str) -> tuple[str, str]:
     return (f"get {rest}", "past") if low == "got" else (f"have {rest}", "past" if low == "had" else "now")
 
 
-# ── whom it is about ────────────────────────────────────────────────────────────────────────────────────────────────────
-
 _SAME: Final = {word: line.split()[0] for line in _P.texts["SAME"].split("|") for word in line.split()[1:]}
 _RELATION: Final = {word: line.split()[0] for line in _P.texts["RELATION"].split("|") for word in line.split()[1:]}
 _NOUN: Final = {word: line.split()[0] for line in _P.texts["NOUN"].split("|") for word in line.split()[1:]}
@@ -243,9 +239,6 @@ class _Who:
 def _kin_relation(kind: str) -> str:
     plain = _SAME.get(kind, kind)
     return _RELATION.get(plain, f"has_{plain.replace('-', '_')}")
-
-
-# ── "name is John", "favourite colour is blue", "sister's name is Ann" ─────────────────────────────────────────────────
 
 
 def _of_noun(who: _Who, rest: str) -> Statement | None:
@@ -322,9 +315,6 @@ def _role(kind: str, name: str) -> tuple[str, str]:
         return "partner", f"{state} {name}".strip()
     attribute = "pet" if kind in WORDS["PETS"] else plain if plain == "friend" else "family"
     return attribute, f"{plain} named {name}" if name else plain
-
-
-# ── what is said ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
@@ -507,9 +497,6 @@ def _triples(
     single = False if len(targets) > 1 and relation in WORDS["ONE"] else None
     for target in targets:
         yield Triple(who.name, relation, target, who.type, type_, since, until, ended=over, single=single)
-
-
-# ── "has a sister named Ann", "has a car", and every other verb ────────────────────────────────────────────────────────
 
 
 def _have(told: _Told, tail: str) -> Statement:

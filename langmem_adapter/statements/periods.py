@@ -101,9 +101,6 @@ def periods(text: str, today: date) -> list[Period]:
     return [each.period for each in sorted(found, key=attrgetter("place"))]
 
 
-# ── as marks of what is kept ────────────────────────────────────────────────────────────────────────────────────────
-
-
 def days_told(text: str, said: date) -> set[str]:
     """The dates that a text tells of, as marks that no word looks like: years and months, and few days.
 
@@ -195,9 +192,6 @@ def _joined(first: Period, last: Period) -> Period:
     return Period(first.begins, last.ends, first.yearly and last.yearly)
 
 
-# ── English ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _english(found: re.Match[str], before: str, after: str, today: date) -> Period | None:
     said, part = found.groupdict(), _P["PART"].search(before)
     led = _P["LED"].search(before) or part
@@ -247,9 +241,6 @@ def _side(whole: Period, bound: re.Match[str]) -> Period:
     return Period(whole.ends if bound["after"] else whole.begins, None, whole.yearly)
 
 
-# ── Chinese ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _chinese(found: re.Match[str], _: str, after: str, today: date) -> Period | None:
     said = found.groupdict()
     year = next((int(said[name] or 0) for name in ("y2", "y3", "y4") if said[name]), None)
@@ -263,9 +254,6 @@ def _chinese(found: re.Match[str], _: str, after: str, today: date) -> Period | 
         whole, after = _part(whole, name, _NTH.get(part["nth"]), unit), after[part.end() :]
     bound = _P["CHINESE_BOUND"].match(after)
     return whole if bound is None else _side(whole, bound)
-
-
-# ── the calendar ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _of(today: date, year: int | None, month: int = 0, day: int = 0, months: int = 1) -> Period:
