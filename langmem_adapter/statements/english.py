@@ -394,8 +394,6 @@ def _read(told: _Told, row: TableRow, found: re.Match[str], head: str, tail: str
         or (form.tense == "past" and row.attribute in passed)
     )
     also = tuple(told.says(_EXTRA[name][0], groups[name], ended=ended) for name in _EXTRA if name in groups)
-    if "new" in groups:
-        also = (told.says("habit", groups["new"], positive=True, ended=False),)
     also += tuple(row.others(told.who.key, groups)) if form.positive else ()
     if row.attribute == "detail":
         also += (told.says("habit", form.text),)

@@ -231,8 +231,6 @@ def _worded(said: str) -> str:
     plain = re.sub("^([^，,]{2}|)改去(.+?)了?$", r"打算\1去\2", plain)
     plain = re.sub("^改成?(?=[每信开喝吃学用玩做打住读练骑坐送考追看写游弹跳画爬跑])(.+?)了?$", r"\1", plain)
     plain = re.sub("(?<=.)我的(?=.)", "", _P["LEADS"].sub(r"\g<when>", _P["LEADS"].sub(r"\g<when>", plain)))
-    if weight := _P["WEIGHT"].fullmatch(plain):
-        return f"体重{weight['kilos']}"
     if age := _P["AGED"].fullmatch(plain):
         return f"今年{age['age']}"
     over = _P["OVER"].fullmatch(plain)
