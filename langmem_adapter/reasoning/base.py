@@ -215,6 +215,7 @@ class Summarizer(Protocol):
         """
 
 
+@runtime_checkable
 class Describer(Protocol):
     """Puts images into words."""
 
