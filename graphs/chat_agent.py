@@ -15,7 +15,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 
 from langmem_adapter.adapters.middleware import INTRODUCTION, MemoryContext, MemoryMiddleware
 from langmem_adapter.adapters.serving import shared_memory
-from langmem_adapter.reasoning.models import named_model
+from langmem_adapter.reasoning.llm import named_model
 
 if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph

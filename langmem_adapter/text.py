@@ -157,8 +157,6 @@ def meaningful(terms: Iterable[str], language: str = ENGLISH) -> set[str]:
     return {term for term in terms if term not in function_words}
 
 
-# ── what a text is about ────────────────────────────────────────────────────────────────────────────────────────────────
-
 ASKS: Final = "?"
 """The mark of a text that ends with a question; no word looks like this."""
 TELLS_TIME: Final = "?when"
@@ -221,7 +219,7 @@ def topics(told: Iterable[str], language: str = ENGLISH) -> set[str]:
         >>> topics(words("Called off the wedding")), topics(words("Ha cancelado la boda"))
         ({'~partner'}, set())
     """
-    known = _topics(english=reads_english(language))
+    known = _lists(language).topics
     return {topic for word in told for topic in known.get(word, ())}
 
 
@@ -263,8 +261,6 @@ def kin(text: str, language: str = ENGLISH) -> frozenset[str]:
     """The words for people and animals in a text."""
     return subjects(text, language) & _lists(language).kin
 
-
-# ── when two texts say the same ─────────────────────────────────────────────────────────────────────────────────────────
 
 _WIDTHS: Final = {
     code: chr(int(written[1], 16))
@@ -372,9 +368,6 @@ def is_cjk(text: str) -> bool:
     return _HAS_CJK.search(text) is not None
 
 
-# ── the word lists, as terms ────────────────────────────────────────────────────────────────────────────────────────────
-
-
 @dataclass(frozen=True, slots=True)
 class _Lists:
     function_words: frozenset[str]
@@ -383,13 +376,19 @@ class _Lists:
     light: frozenset[str]
     members: Mapping[str, tuple[str, ...]]
     group: Mapping[str, str]
+    topics: Mapping[str, set[str]]
 
 
-def _read_lists(*, english: bool) -> _Lists:
+@cache
+def _read_lists(*, english: bool) -> _Lists:  # "Art" is no painting in German
     terms = partial(_terms, english=english)
     function_words = STOPWORDS_CJK | STOPWORDS if english else STOPWORDS_CJK
     members = {f"={line.split()[0]}": tuple(dict.fromkeys(terms(line.split()))) for line in RELATED}
     members = {name: tuple(term for term in listed if term not in function_words) for name, listed in members.items()}
+    topics: defaultdict[str, set[str]] = defaultdict(set)
+    for topic, listed in TOPICS.items():
+        for term in set(terms(listed)) - (STOPWORDS | STOPWORDS_CJK):
+            topics[term].add(f"~{topic}")
     return _Lists(
         function_words=function_words,
         times=frozenset(terms(TIMES)),
@@ -397,6 +396,7 @@ def _read_lists(*, english: bool) -> _Lists:
         light=LIGHT if english else frozenset(),
         members=members,
         group={term: group for group, listed in reversed(members.items()) for term in listed},
+        topics=dict(topics),
     )
 
 
@@ -405,19 +405,6 @@ def _terms(listed: Iterable[str], *, english: bool) -> list[str]:
     return [words(word)[-1] for word in listed if english or is_cjk(word)]
 
 
-_FOR_ENGLISH: Final = _read_lists(english=True)
-_FOR_OTHERS: Final = _read_lists(english=False)  # "Art" is no painting in German
-
-
 @cache
 def _lists(language: str) -> _Lists:
-    return _FOR_ENGLISH if reads_english(language) else _FOR_OTHERS
-
-
-@cache
-def _topics(*, english: bool) -> Mapping[str, frozenset[str]]:
-    found: defaultdict[str, set[str]] = defaultdict(set)
-    for topic, listed in TOPICS.items():
-        for term in set(_terms(listed, english=english)) - (STOPWORDS | STOPWORDS_CJK):
-            found[term].add(f"~{topic}")
-    return {term: frozenset(topics) for term, topics in found.items()}
+    return _read_lists(english=reads_english(language))

@@ -27,7 +27,7 @@ from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError, La
 from langmem_adapter.maintenance.consolidate import Tidier
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.providers import provider_errors
-from langmem_adapter.reasoning.models import named_model
+from langmem_adapter.reasoning.llm import named_model
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.settings import Settings
 

@@ -1,8 +1,8 @@
 """What a conversation, or a role of one, keeps of what was said: MetaGPT's three memories (seed 002), finished.
 
 `working` is an ordered log of messages, `long_term` remembers what a role watches for good, `brain` makes summaries and titles;
-`experience` keeps requests with their answers and scores (`appraisal` says what is made of them), `town` says what is known
-about somebody.
+`experience` keeps requests with their answers and scores (`appraisal` says what is made of them), `acquaintance` says what
+is known about somebody.
 """
 
 from langmem_adapter.conversation.acquaintance import Reflection, areflect, reflect

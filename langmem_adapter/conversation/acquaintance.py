@@ -29,15 +29,7 @@ _READ: Final = 1_000  # facts with the letters of a name, among which those that
 
 @dataclass(frozen=True, slots=True)
 class Acquaintance:
-    """One thing that is known of two.
-
-    Attributes:
-        subject: Name of the first.
-        predicate: What it is to the second.
-        object: Name of the second.
-        id: Of the relation.
-        filling: Ids of the memories that say so; none where it was written by hand.
-    """
+    """A relation between two, with its id and those of the memories that say so; none where it was written by hand."""
 
     subject: str
     predicate: str

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias, runtime
 
 from langchain_core.messages import BaseMessage, convert_to_messages
 
-from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.records.checks import check_text, quoted
+from langmem_adapter.arguments import bounded
+from langmem_adapter.records.checks import check_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,6 +43,7 @@ BEST: Final = 10
 """The best score; the worst is 1."""
 MASK: Final = "{experiences}"
 """What `in_messages` replaces."""
+_TEXTS: Final = ("response", "tag", "reason")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +63,7 @@ class Score:
 
     def __post_init__(self) -> None:
         """Refuse what is no score."""
-        if isinstance(self.value, bool) or not isinstance(self.value, int) or not 1 <= self.value <= BEST:
-            raise InvalidInputError(f"a score is a whole number from 1 to {BEST}, not {quoted(self.value)}")
+        bounded(self.value, "a score", most=BEST)
         check_text(self.reason, "the reason of a score")
 
 
@@ -93,25 +93,10 @@ class Experience:
     def of(cls, item: MemoryItem) -> Self:
         """As it stands in a memory. What an edit by hand left of it is shown; without a response it has no score."""
         data = item.metadata
-        response, value, reason = data.get("response"), data.get("score"), data.get("reason")
-        scored = isinstance(response, str) and isinstance(value, int) and value in range(1, BEST + 1)
-        score = Score(int(value or 0), _text_in(reason)) if scored and value is not True else None
-        return cls(
-            item.id,
-            item.text,
-            _text_in(response),
-            _text_in(data.get("tag")),
-            score,
-            data.get("seconds"),
-            item.created_at,
-        )
-
-
-def _text_in(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
-# ── what can be replaced ────────────────────────────────────────────────────────────────────────────────────────────────
+        response, tag, reason = (told if isinstance(told := data.get(name), str) else "" for name in _TEXTS)
+        value = data.get("score") if isinstance(data.get("response"), str) else None
+        score = Score(value, reason) if type(value) is int and 1 <= value <= BEST else None
+        return cls(item.id, item.text, response, tag, score, data.get("seconds"), item.created_at)
 
 
 Scorer: TypeAlias = "Callable[[str, str], Score | None]"
@@ -140,9 +125,6 @@ class Serializer(Protocol):
         """The response that a text stands for."""
 
 
-# ── texts ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 class Texts:
     """The plain serializer: `str()` of requests and responses; what was kept comes back as text.
 
@@ -153,22 +135,15 @@ class Texts:
 
     def request(self, value: Any, /) -> str:
         """The request's `str()`."""
-        return _text(value)
+        return str(value)
 
     def response(self, value: Any, /) -> str:
         """The response's `str()`."""
-        return _text(value)
+        return str(value)
 
     def parse(self, text: str, /) -> Any:
         """The text itself."""
         return text
-
-
-def _text(value: object) -> str:
-    try:
-        return str(value)
-    except ValueError:  # Python writes no number of more than 4,300 digits
-        raise InvalidInputError(f"{quoted(value)} has no text; give the experiences a serializer of your own") from None
 
 
 TEXTS: Final = Texts()
@@ -202,9 +177,6 @@ def in_context(request: Any, experiences: Sequence[Experience], /) -> Any:
     return f"# Experiences\n\n{numbered(experiences)}\n\n# Request\n\n{request}"
 
 
-# ── lists of messages ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 class Messages(Texts):
     """The serializer for requests that are lists of messages (LangChain's, or dicts with role and content).
 
@@ -229,7 +201,7 @@ class Messages(Texts):
 
     def response(self, value: Any, /) -> str:
         """The text of a message; of anything else its `str()`."""
-        return value.text if isinstance(value, BaseMessage) else _text(value)
+        return value.text if isinstance(value, BaseMessage) else str(value)
 
 
 def in_messages(request: Any, experiences: Sequence[Experience], /) -> Any:

@@ -16,7 +16,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langmem_adapter.arguments import bounded, filled, flag
 from langmem_adapter.conversation.brain_log import Talk
 from langmem_adapter.conversation.course import Due, State, StoredConversation
-from langmem_adapter.conversation.summaries import about_tokens, language_of, told
+from langmem_adapter.conversation.summaries import about_tokens, before_latest, told
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory.parts import engine_of
 from langmem_adapter.records.checks import check_text
@@ -39,6 +39,7 @@ R = TypeVar("R")
 _LEAST: Final = 100
 _MOST: Final = 1_000_000
 _WORDS: Final = 10_000
+_LETTERS: Final = 4  # of a token
 _LEAD: Final = "Summary of the conversation so far:\n"
 _NEW: Final = "New"
 
@@ -100,8 +101,6 @@ class BrainMemory(Talk):
         super().__init__(
             StoredConversation(engine, Conversation(chat_id, self._scope), window=window, count=self._count)
         )
-
-    # ── summing up ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     @planned
     def context(self, max_tokens: int = 4_000) -> Plan[list[BaseMessage]]:
@@ -177,7 +176,7 @@ class BrainMemory(Talk):
             text = state.text or self._beginning(state)
             if not text:
                 return Plan.known(_NEW)
-            return course.title(state, text, words, self._summarizer.title(text, words, language_of(text)))
+            return course.title(state, text, words, self._summarizer.title(text, words))
 
         return self._run(course.state().and_then(titled), "get_title", lambda title: {"title": title})
 
@@ -209,8 +208,6 @@ class BrainMemory(Talk):
 
     arewrite = awaited(rewrite)
 
-    # ── inside ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
     def _count(self, text: str) -> int:
         return self._tokens([HumanMessage(text)])
 
@@ -226,7 +223,7 @@ class BrainMemory(Talk):
             return context
         frame = self._tokens([SystemMessage(_LEAD)])
         most = min(self._max_tokens, budget // 2 - frame)
-        older = state.older(self._tokens, (budget - frame - most) // 2)
+        older = state.closed[: before_latest(state.units, self._tokens, (budget - frame - most) // 2)]
         if not older and self._count(state.text) <= most:
             raise InvalidInputError(
                 f"a call that waits for its tool has more than {budget - most} tokens; allow more with max_tokens"
@@ -234,13 +231,8 @@ class BrainMemory(Talk):
         return Due(older, most)
 
     def _beginning(self, state: State) -> str:
-        """The first messages, as many as a summary would be long."""
-        text = ""
-        for message in state.messages:
-            text = f"{text}\n{told(message)}".strip()
-            if (tokens := self._count(text)) > self._max_tokens:
-                return text[: len(text) * self._max_tokens // tokens]
-        return text
+        """About as much of the first messages as a summary would be long."""
+        return "\n".join(told(message) for message in state.messages)[: _LETTERS * self._max_tokens].strip()
 
 
 _tokens: Final = partial(bounded, least=_LEAST, most=_MOST)

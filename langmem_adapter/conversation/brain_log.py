@@ -31,16 +31,10 @@ _KINDS: Final = ("window", "summary", "title", "knowledge", "talk")  # of notes
 
 
 class Talk:
-    """A conversation that is kept: its messages, knowledge and last talk.
-
-    Args:
-        course: The conversation in the database.
-    """
+    """A conversation that is kept: its messages, knowledge and last talk."""
 
     def __init__(self, course: StoredConversation) -> None:
         self._course: Final = course
-
-    # ── keeping ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     @planned
     def add_history(self, message: BaseMessage) -> Plan[bool]:
@@ -111,8 +105,6 @@ class Talk:
         return self._course.writing(self._course.clear).and_then(lambda _: Plan(self._course.forget))
 
     aclear = awaited(clear)
-
-    # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     @planned
     def get_history(self) -> Plan[list[BaseMessage]]:
@@ -198,8 +190,6 @@ class Talk:
     @last_talk.setter
     def last_talk(self, talk: str) -> None:
         self.set_last_talk(talk)
-
-    # ── as plain data ───────────────────────────────────────────────────────────────────────────────────────────────
 
     @planned
     def dumps(self) -> Plan[str]:

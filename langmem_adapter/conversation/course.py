@@ -10,7 +10,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from langmem_adapter.arguments import each_of
-from langmem_adapter.conversation.summaries import Summary, before_latest, is_open, pieces_of, summarized, units
+from langmem_adapter.conversation.summaries import Summary, is_open, pieces_of, summarized, units
 from langmem_adapter.errors import ConflictError, InvalidInputError
 from langmem_adapter.forks import cached_property
 from langmem_adapter.records.envelope import speaker
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
     from sqlalchemy import Connection
 
-    from langmem_adapter.conversation.summaries import CountTokens, Unit
+    from langmem_adapter.conversation.summaries import Unit
     from langmem_adapter.memory.parts import Parts
     from langmem_adapter.reasoning.base import Wording
     from langmem_adapter.records.cost import Usage
@@ -44,12 +44,7 @@ _TRIES: Final = 5
 
 @dataclass(frozen=True)
 class State:
-    """How a conversation stands.
-
-    Attributes:
-        summary: The running summary, where there is one.
-        turns: The messages behind what it covers, oldest first.
-    """
+    """How a conversation stands: the running summary, and the turns behind what it covers, oldest first."""
 
     summary: Note | None
     turns: list[StoredTurn]
@@ -75,10 +70,6 @@ class State:
         together = self.units
         return together[:-1] if together and is_open(together[-1]) else together
 
-    def older(self, tokens: CountTokens, room: int) -> list[Unit]:
-        """The closed units in front of the latest ones, which have so much room."""
-        return self.closed[: before_latest(self.units, tokens, room)]
-
     def upto(self, position: int) -> list[tuple[int, str]]:
         """What it is made of, the summary's number first: two states with the same made the same up to there."""
         start = (0 if self.summary is None else self.summary.id, self.text)
@@ -87,13 +78,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What is to be summed up.
-
-    Attributes:
-        units: The messages, from the first behind the running summary on.
-        max_tokens: Tokens that the new running summary may have.
-        keep_language: Whether to keep to the language of the text.
-    """
+    """What is to be summed up: units from the first behind the running summary on, in at most so many tokens."""
 
     units: list[Unit]
     max_tokens: int
@@ -101,14 +86,7 @@ class Due:
 
 
 class StoredConversation:
-    """A conversation in the database.
-
-    Args:
-        engine: The parts of the memory.
-        conversation: Which.
-        window: Tokens that are summed up at once.
-        count: Counts the tokens of a text.
-    """
+    """A conversation in the database, of which *window* tokens are summed up at once."""
 
     def __init__(self, engine: Parts, conversation: Conversation, *, window: int, count: Callable[[str], int]) -> None:
         self._engine = engine
@@ -116,8 +94,6 @@ class StoredConversation:
         self._window = window
         self._count = count
         self._summarizer = engine.reasoner.summarizer
-
-    # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def state(self) -> Plan[State]:
         """How it stands."""
@@ -175,8 +151,6 @@ class StoredConversation:
         after = 0 if summary is None else summary.covers_to
         return conversations.version(connection, self._conversation, after), summary
 
-    # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
     def writing(self, work: Callable[[Connection], R]) -> Plan[R]:
         """Some work in a write transaction."""
         return Plan.calling(self._engine.database.write, self._engine.database.awrite, work)
@@ -225,8 +199,6 @@ class StoredConversation:
         for note in kept:
             notes.keep(connection, self._conversation, note)
         conversations.append(connection, self._conversation, drafts)
-
-    # ── summing up ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def settled(
         self, due: Callable[[State], Due | R], enough: Callable[[str], R] | None = None, tries: int = _TRIES

@@ -121,8 +121,6 @@ class ExperienceMemory:
         self._judge, self._context = _usable(judge, Callable, "judge"), _usable(context, Callable, "context")
         self._serializer = _usable(serializer, Serializer, "serializer")
 
-    # ── keeping and asking ──────────────────────────────────────────────────────────────────────────────────────────
-
     @planned
     def add(
         self,
@@ -210,8 +208,6 @@ class ExperienceMemory:
 
     adelete_all = awaited(delete_all)
 
-    # ── around a function ───────────────────────────────────────────────────────────────────────────────────────────
-
     @overload
     def cached(self, function: F, /, *, tag: str | None = None) -> F: ...
     @overload
@@ -285,8 +281,6 @@ class ExperienceMemory:
             return self._again(told, found) or self._similar(whose, told, filed, _SHOWN).and_then(nearest)
 
         return self._equal(whose, told, filed).and_then(equal)
-
-    # ── inside ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _told(self, request: Any) -> str:
         told = check_text(self._serializer.request(request), "request")

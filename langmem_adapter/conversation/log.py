@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import fields
 from datetime import UTC, datetime
 from functools import partial
@@ -36,15 +35,11 @@ class Stored:
 
 
 class Kept:
-    """Turns in this object, by position, and by what they say and what caused them.
-
-    Contract: where a child is forked in the middle of a change, it may keep a turn twice, and it misses none: what `_by` knows
-    stands in `_turns`. tests/test_forks.py::test_a_log_that_another_thread_holds_is_free_in_a_child
-    """
+    """Turns in this object."""
 
     def __init__(self) -> None:
         self.lock: Final = Lock()
-        self.clear()
+        self._turns: list[StoredTurn] = []
         self._last = 0
 
     def append(self, drafts: Sequence[Draft]) -> None:
@@ -52,22 +47,16 @@ class Kept:
         for draft in drafts:
             self._last += 1
             values = {field.name: getattr(draft, field.name) for field in fields(Draft)}
-            turn = StoredTurn(**values, position=self._last, created_at=datetime.now(UTC))
-            self._turns[turn.position] = turn
-            for key in (turn.fingerprint, turn.message_id, turn.cause):
-                self._by[key][turn.position] = turn
+            self._turns.append(StoredTurn(**values, position=self._last, created_at=datetime.now(UTC)))
 
     def read(self, which: Which = EVERY) -> list[StoredTurn]:
         """Those that fit, oldest first."""
-        keys = next((keys for keys in (which.message_ids, which.fingerprints, which.causes) if keys is not None), None)
-        places = [self._turns] if keys is None else [self._by[key] for key in keys if key in self._by]
-        found = sorted((turn for place in places for turn in place.values() if which.holds(turn)), key=_position)
+        found = [turn for turn in self._turns if which.holds(turn)]
         return found if which.last is None else found[-which.last :]
 
     def nth(self, place: int) -> StoredTurn | None:
         """The one at a place, counted from 0, or from the end where it is negative."""
-        turns = list(self._turns.values())
-        return turns[place] if -len(turns) <= place < len(turns) else None
+        return self._turns[place] if -len(self._turns) <= place < len(self._turns) else None
 
     def count(self) -> int:
         """How many there are."""
@@ -75,20 +64,11 @@ class Kept:
 
     def remove(self, positions: Sequence[int]) -> None:
         """Take some out."""
-        for position in positions:
-            turn = self._turns[position]
-            for key in (turn.fingerprint, turn.message_id, turn.cause):
-                self._by[key].pop(position, None)
-            del self._turns[position]
+        self._turns = [turn for turn in self._turns if turn.position not in positions]
 
     def clear(self) -> None:
         """Take all out."""
-        self._turns: dict[int, StoredTurn] = {}
-        self._by: defaultdict[str | None, dict[int, StoredTurn]] = defaultdict(dict)
+        self._turns = []
 
 
 Log: TypeAlias = Stored | Kept
-
-
-def _position(turn: StoredTurn) -> int:
-    return turn.position

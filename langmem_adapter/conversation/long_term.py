@@ -181,8 +181,6 @@ class LongTermMemory(WorkingMemory):
         if role_id is not None:
             self._take(role_id)
 
-    # ── beginning and end ───────────────────────────────────────────────────────────────────────────────────────────
-
     @property
     def is_initialized(self) -> bool:
         """Whether it is known whose memory it is."""
@@ -221,8 +219,6 @@ class LongTermMemory(WorkingMemory):
         return self._writing(self._clear).then(lambda _: setattr(self, "_role", None))
 
     aclean = awaited(clean)
-
-    # ── asking ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     @planned
     def find_news(self, observed: Sequence[BaseMessage], k: int = 0, *, limit: int | None = None) -> Plan[News]:
@@ -284,8 +280,6 @@ class LongTermMemory(WorkingMemory):
         return self._shown(number_of(k, "k"), query, bounded(recalled, "recalled"))
 
     acontext = awaited(context)
-
-    # ── inside ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def _scope(self) -> Scope:

@@ -11,7 +11,6 @@ is not is asked for once more, shorter; then the whole is refused, and nothing w
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,7 +23,6 @@ from langmem_adapter.errors import ModelReplyError
 from langmem_adapter.reasoning.base import Passage, Wording
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.envelope import label_of
-from langmem_adapter.text import content_words, words
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
@@ -40,7 +38,6 @@ __all__ = [
     "about_tokens",
     "before_latest",
     "is_open",
-    "language_of",
     "pieces_of",
     "split_texts",
     "summarized",
@@ -75,18 +72,9 @@ def about_tokens(messages: Iterable[BaseMessage]) -> int:
     return count_tokens_approximately(given) + beyond // _BYTES
 
 
-# ── messages ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A text, and the positions in the conversation that it covers.
-
-    Attributes:
-        text: The text.
-        first: Position of the first message in it.
-        last: That of the last.
-    """
+    """A text, and the positions of the first and the last message in it."""
 
     text: str
     first: int = 0
@@ -107,14 +95,7 @@ def told(message: BaseMessage) -> str:
 
 
 def units(messages: Iterable[tuple[int, BaseMessage]]) -> list[Unit]:
-    """Messages that belong together: what tools returned stays with their call, whatever others said between them.
-
-    Args:
-        messages: Each with its position, in order.
-
-    Returns:
-        The units; the last may hold a call that is not answered yet (`is_open`).
-    """
+    """Messages that belong together: what tools returned stays with their call, whatever others said between them."""
     together: list[Unit] = []
     asked: dict[str | None, int] = {}  # the unit of each call
     for position, message in messages:
@@ -167,45 +148,9 @@ def split_texts(text: str, window_size: int = _USUAL) -> list[str]:
     return [text[start : start + size] for start in range(0, ends, step)]
 
 
-# ── languages ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-_HAN: Final = re.compile("[\u4e00-\u9fff]")
-_KANA: Final = re.compile("[\u3041-\u30ff]")
-_HANGUL: Final = re.compile("[\uac00-\ud7af]")
-_LATIN: Final = re.compile("[A-Za-z]+")
-_SHARE: Final = 0.3
-
-
-def language_of(text: str) -> str:
-    """What to tell a model about the language of a text: its name where letters or function words show it.
-
-    Example:
-        >>> language_of("我住在里昂"), language_of("She lives there with her dog"), language_of("Sie wohnt dort")
-        ('Chinese', 'English', 'the language of the text')
-    """
-    han, kana, hangul, latin = (len(letters.findall(text)) for letters in (_HAN, _KANA, _HANGUL, _LATIN))
-    if hangul > han + kana:
-        return "Korean"
-    if han + kana and han + kana >= latin:
-        return "Japanese" if kana > _SHARE * han else "Chinese"
-    said = words(text)
-    function_words = [word for word in said if not content_words(word)]
-    return "English" if len(function_words) > _SHARE * len(said) else "the language of the text"
-
-
-# ── summing up ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What was said, in few words.
-
-    Attributes:
-        text: At most so many tokens.
-        usage: Model calls and tokens.
-        windows: The summaries of the windows that it was made from; none where the text fitted.
-        made_by: The model, or `"offline"`; empty where the text fitted.
-    """
+    """What was said, in few words, and the summaries of the windows it was made from; none where the text fitted."""
 
     text: str
     usage: Usage = Usage()
@@ -223,16 +168,7 @@ def summarized(
     before: str = "",
     keep_language: bool = False,
 ) -> Plan[Summary]:
-    """Sum up what was said.
-
-    Args:
-        summarizer: Who does it.
-        pieces: What was said, in order.
-        max_tokens: Tokens that the summary may have.
-        window: Tokens that are read at once.
-        count: Counts the tokens of a text.
-        before: The summary of what came earlier; it goes into the new one.
-        keep_language: Tell a model to write in the language of the text.
+    """Sum up what was said, and the summary of what came *before*, in *max_tokens*, reading *window* tokens at once.
 
     Raises:
         ModelReplyError: When the plan is carried out: a summary was blank, or no shorter than its text, also when asked again.
@@ -241,7 +177,7 @@ def summarized(
     whole = _joined([before, *(piece.text for piece in pieces)])
     if count(whole) <= max_tokens:
         return Plan.known(Summary(whole))
-    work = _Work(summarizer, max_tokens, window, count, language_of(whole) if keep_language else "")
+    work = _Work(summarizer, max_tokens, window, count, keep_language)
     return work.windows(pieces, before).and_then(partial(work.merged, before))
 
 
@@ -253,7 +189,7 @@ class _Work:
     max_tokens: int
     window: int
     count: Callable[[str], int]
-    language: str
+    keep_language: bool
 
     def windows(self, pieces: Sequence[Piece], before: str = "") -> Plan[Summary]:
         """Each window as a summary of at most its share."""
@@ -290,7 +226,7 @@ class _Work:
         tokens = self.count(piece.text)
         if tokens <= share:
             return Plan.known(Wording(piece.text))
-        passage = Passage(piece.text, share, self.count, before, self.language)
+        passage = Passage(piece.text, share, self.count, before, self.keep_language)
         enough = max(share, tokens * 3 // 4)
 
         def judged(first: Wording) -> Plan[Wording]:

@@ -100,8 +100,6 @@ class WorkingMemory:
         if index:
             self._check(index)
 
-    # ── keeping ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
     @planned
     def add(self, message: BaseMessage) -> Plan[bool]:
         """Keep a message at the end.
@@ -158,8 +156,6 @@ class WorkingMemory:
         return self._writing(self._clear)
 
     aclear = awaited(clear)
-
-    # ── asking ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     @planned
     def get(self, k: int = 0) -> Plan[list[BaseMessage]]:
@@ -245,8 +241,6 @@ class WorkingMemory:
 
     afind_news = awaited(find_news)
 
-    # ── as plain data ───────────────────────────────────────────────────────────────────────────────────────────────
-
     @property
     def storage(self) -> list[BaseMessage]:
         """All messages, oldest first."""
@@ -284,8 +278,6 @@ class WorkingMemory:
         except (ValueError, TypeError, LookupError) as error:
             raise InvalidInputError(f"this is not what to_json gave: {type(error).__name__}: {error}") from None
         return cls(messages, ignore_id=ignore_id)
-
-    # ── inside ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _adding(self, messages: Sequence[BaseMessage]) -> Plan[list[Draft]]:
         return self._writing(partial(self._add, named_drafts(messages)))
@@ -375,10 +367,7 @@ class WorkingMemory:
             with self._kept.lock:
                 return work(self._kept)
 
-        async def arun() -> T:
-            return run()
-
-        return Plan(run, arun)
+        return Plan(run)
 
 
 def _message(turn: StoredTurn | None) -> BaseMessage | None:

@@ -23,7 +23,7 @@ from langmem_adapter.knowledge.memory import GraphMemory
 from langmem_adapter.memory.modes import warn_of_defaults
 from langmem_adapter.pipeline.build import build_pipeline
 from langmem_adapter.reasoning.base import Describer
-from langmem_adapter.reasoning.models import resolve_model
+from langmem_adapter.reasoning.llm import resolve_model
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.results import AddResult
 from langmem_adapter.search.calibration import Calibration

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Final
 from langmem_adapter.arguments import parse_time
 from langmem_adapter.names import entity_key
 from langmem_adapter.records.work import FORGET, UNCLEAR, Event, Fact
-from langmem_adapter.statements.attributes import single_valued
-from langmem_adapter.statements.parser import read
+from langmem_adapter.statements.parser import read, single_valued
 from langmem_adapter.statements.statement import MANY
 
 if TYPE_CHECKING:

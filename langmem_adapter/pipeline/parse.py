@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.pipeline.stage import Planner
     from langmem_adapter.pipeline.state import PipelineState
-    from langmem_adapter.reasoning.base import Describer, Description
+    from langmem_adapter.reasoning.base import Describer, Wording
 
 __all__ = [
     "MOST_BEFORE",
@@ -234,7 +234,7 @@ def _parsed(
     state: PipelineState,
     items: list[dict[str, Any]],
     urls: list[str],
-    described: list[Description],
+    described: list[Wording],
 ) -> Update:
     scope = Scope(**state.get("scope", {}))
     how: dict[str, Any] = {"scope": scope.named, "key": key_of(state.get("key")), "infer": state.get("infer", True)}

@@ -26,7 +26,6 @@ __all__ = [
     "Comparison",
     "DecideOutput",
     "Describer",
-    "Description",
     "ExtractInput",
     "Extraction",
     "KnownMemory",
@@ -41,12 +40,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class KnownNames:
-    """Names of the knowledge graph that a reasoner should use again rather than invent others for the same things.
-
-    Attributes:
-        entities: Those that the turns may speak of, with their types (empty where unknown), most often stated first.
-        relations: The relations in use, likewise.
-    """
+    """Names that a reasoner should use again: entities with their types (empty where unknown), most often stated first."""
 
     entities: tuple[tuple[str, str], ...] = ()
     relations: tuple[str, ...] = ()
@@ -85,13 +79,10 @@ class ExtractInput:
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """The facts found, in the order of the conversation, in its language.
+    """The facts found, in the order of the conversation, in its language, and notes of what was seen and not used.
 
-    Attributes:
-        facts: Each names the turn it came from, as an index into `ExtractInput.turns`; with `ExtractInput.graph` it carries
-            the relations that it states.
-        usage: Model calls and tokens.
-        notes: What was seen and not used, in words.
+    Each fact names the turn it came from, as an index into `ExtractInput.turns`; with `ExtractInput.graph` it carries the
+    relations that it states.
     """
 
     facts: tuple[Fact, ...]
@@ -118,12 +109,9 @@ class KnownMemory:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What do these facts mean for these memories?
+    """What do these facts mean for the memories that any of them may concern, numbered from 0 in this order?
 
-    Attributes:
-        facts: The new facts, in order.
-        known: The memories that they may concern, numbered from 0 in this order; for all facts together.
-        graph: Whether relations are wanted for texts that differ from their fact's.
+    With *graph*, relations are wanted for texts that differ from their fact's.
     """
 
     facts: tuple[Fact, ...]
@@ -154,30 +142,13 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class DecideOutput:
-    """What becomes of the facts.
+    """What becomes of the facts, in their order.
 
     Every fact has at least one verdict (a contradiction may take two: DELETE of the old, ADD of the new). No memory is
     concerned by two verdicts that change it.
-
-    Attributes:
-        verdicts: In the order of the facts.
-        usage: Model calls and tokens.
     """
 
     verdicts: tuple[Verdict, ...]
-    usage: Usage = Usage()
-
-
-@dataclass(frozen=True, slots=True)
-class Description:
-    """What an image shows.
-
-    Attributes:
-        text: In words, with any text that stands in it.
-        usage: Model calls and tokens.
-    """
-
-    text: str
     usage: Usage = Usage()
 
 
@@ -190,24 +161,19 @@ class Passage:
         max_tokens: How many tokens its summary may have.
         count: Counts the tokens of a text.
         before: A summary of what came earlier: it helps to understand, and is not repeated.
-        language: The language to write in, by its English name; blank leaves it open.
+        keep_language: Whether to say that it is written in the language of the text.
     """
 
     text: str
     max_tokens: int
     count: Callable[[str], int]
     before: str = ""
-    language: str = ""
+    keep_language: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """A text that was written: a summary, a title, a sentence.
-
-    Attributes:
-        text: Its words.
-        usage: Model calls and tokens.
-    """
+    """A text that was written: a summary, a title, a sentence, what an image shows."""
 
     text: str
     usage: Usage = Usage()
@@ -227,8 +193,8 @@ class Summarizer(Protocol):
             ModelReplyError: The model said nothing.
         """
 
-    def title(self, text: str, max_words: int, language: str = "") -> Plan[Wording]:
-        """A text to a title of at most *max_words*, in a language by its English name.
+    def title(self, text: str, max_words: int) -> Plan[Wording]:
+        """A text to a title of at most *max_words*, in its language.
 
         Raises:
             ModelReplyError: The model said nothing.
@@ -254,7 +220,7 @@ class Describer(Protocol):
     """Puts images into words."""
 
     @property
-    def describe(self) -> Runnable[dict[str, Any], Description]:
+    def describe(self) -> Runnable[dict[str, Any], Wording]:
         """An OpenAI-style image part (`{"type": "image_url", "image_url": {"url": …}}`) to words.
 
         Raises:

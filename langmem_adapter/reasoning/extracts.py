@@ -29,8 +29,8 @@ class RuleSummarizer:
     """Takes sentences as they are. See `Summarizer`; the same answer every time, nothing sent anywhere.
 
     It understands nothing: which sentences say most is told by how often their words occur in the text, what stands twice is
-    taken once, and what fits least is left out. It writes no sentence of its own, so it translates nothing (`Passage.language`
-    is that of the text anyway), and `rewrite` leaves a sentence as it is.
+    taken once, and what fits least is left out. It writes no sentence of its own: `rewrite` leaves one as
+    it is.
 
     Example:
         >>> RuleSummarizer().title("user: My sister Jesica moved to Lyon last week. Fine!", 5).run().text
@@ -43,7 +43,7 @@ class RuleSummarizer:
         """The sentences that say most, as many as fit; the beginning of one where none fits."""
         return Plan(lambda: Wording(_extract(passage)))
 
-    def title(self, text: str, max_words: int, language: str = "") -> Plan[Wording]:  # noqa: ARG002 - see the class
+    def title(self, text: str, max_words: int) -> Plan[Wording]:
         """The first words of the sentence that says most; in scripts without spaces two letters make a word."""
         return Plan(lambda: Wording(_title(text, max_words)))
 

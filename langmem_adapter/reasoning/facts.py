@@ -9,18 +9,17 @@ Only a fact that names the result of a tool, where that is no source, is refused
 
 from __future__ import annotations
 
-import reprlib
 from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.names import entity_key
 from langmem_adapter.reasoning.base import Extraction
-from langmem_adapter.reasoning.dates import period
 from langmem_adapter.reasoning.json_text import first_ten
 from langmem_adapter.reasoning.prompts import is_echo
 from langmem_adapter.reasoning.replies import GraphReply, number_of
-from langmem_adapter.reasoning.triples import is_relation, relations_in, triple_of
+from langmem_adapter.reasoning.triples import is_relation, period, relations_in, triple_of
+from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.work import Fact
 from langmem_adapter.text import is_cjk, text_hash
 
@@ -36,8 +35,6 @@ __all__ = ["facts_of", "sources"]
 _LONGEST_CONTEXT: Final = 500
 _QUOTED: Final = 120
 _REFUSED: Final = "\0"  # the key of a fact that is refused together with its relations
-_REPR: Final = reprlib.Repr()
-_REPR.maxlevel, _REPR.maxdict, _REPR.maxstring = 2, 8, 60
 
 
 def sources(question: ExtractInput) -> list[int]:
@@ -48,10 +45,7 @@ def sources(question: ExtractInput) -> list[int]:
 def facts_of(question: ExtractInput, reply: FactsReply, before: Extraction | None) -> tuple[Extraction, Sequence[str]]:
     """What a reply says, and what is wrong with its turns and relations; that is left out, with a note.
 
-    Args:
-        question: What was asked.
-        reply: What was answered.
-        before: What an earlier reply said; only its turns and relations were to be put right, so its facts are kept.
+    Of an earlier reply, *before*, only turns and relations were to be put right, so its facts are kept.
     """
     reading = _Reading(reply, question)
     found = reading.run()
@@ -79,8 +73,6 @@ class _Reading:
             self._relate(self._reply)
         facts = (replace(fact, relations=(*self._stated[key].values(),)) for key, fact in self._facts.items())
         return Extraction(tuple(facts), notes=tuple(first_ten([*self._notes, *self.problems])))
-
-    # ── facts ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _take(self, item: FactItem) -> str:
         """Keep a fact, each speaker's once; its key, which is empty where it is refused."""
@@ -133,8 +125,6 @@ class _Reading:
         context = "\n".join(turn.text for turn in said)[:_LONGEST_CONTEXT]
         several = len({turn.actor for turn in said}) > 1
         return Fact(text, self._sources[-1], context, date=date, unattributed=several)
-
-    # ── relations ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _relate(self, reply: GraphReply) -> None:
         sent = [(item, key) for fact, key in zip(reply.facts, self._keys, strict=True) for item in _stated_in(fact)]
@@ -220,4 +210,4 @@ def _in_words(triple: Triple, about: str = "") -> str:
 
 
 def _quoted(item: Any) -> str:
-    return _REPR.repr(item)[:_QUOTED]
+    return quoted(item)[:_QUOTED]

@@ -1,4 +1,4 @@
-"""What a chat model is asked for in plain words: a record of what was done, and what an image shows."""
+"""What a chat model is asked for in plain words: a record of what was done, what an image shows, summaries and titles."""
 
 from __future__ import annotations
 
@@ -8,46 +8,60 @@ from typing import TYPE_CHECKING, Any, Final
 from langchain_core.messages import BaseMessage, HumanMessage
 
 from langmem_adapter.errors import InvalidInputError, ModelReplyError
-from langmem_adapter.reasoning.base import Description, Extraction
-from langmem_adapter.reasoning.messages import usage_of
-from langmem_adapter.reasoning.prompts import DESCRIBE, record_messages
+from langmem_adapter.reasoning.base import Extraction, Passage, Wording
+from langmem_adapter.reasoning.prompts import (
+    DESCRIBE,
+    record_messages,
+    related_messages,
+    rewrite_messages,
+    summary_messages,
+    title_messages,
+)
+from langmem_adapter.reasoning.replies import RelatedReply
+from langmem_adapter.reasoning.structured_output import Channel, structured, usage_of
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.records.work import Fact
+from langmem_adapter.tracing import stage
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from langmem_adapter.reasoning.base import ExtractInput
-    from langmem_adapter.reasoning.structured_output import Channel
+    from langmem_adapter.records.cost import Usage
     from langmem_adapter.twins import Plan
 
-__all__ = ["description", "plain_text", "record"]
+__all__ = ["LLMSummarizer", "description", "record"]
 
+_QUOTES: Final = "\"'“”‘’「」《》*# \n"
 _FENCE: Final = re.compile(r"\A\s*```[\w-]*[ \t]*\n(.*?)\n?[ \t]*```\s*\Z", re.DOTALL)
 _THOUGHT: Final = re.compile(r"<think>.*?</think>", re.DOTALL | re.IGNORECASE)
 
 
 def record(channel: Channel, question: ExtractInput) -> Plan[Extraction]:
     """Turns to one step-by-step record, as a single verbatim fact; `ModelReplyError` where the model writes nothing."""
-    messages = record_messages(question)
 
-    def read(reply: BaseMessage) -> Extraction:
-        fact = Fact(plain_text(reply, channel.name, "a record"), len(question.turns) - 1, verbatim=True)
-        return Extraction((fact,), usage_of("record steps", messages, reply))
+    def told(made: Wording) -> Extraction:
+        return Extraction((Fact(made.text, len(question.turns) - 1, verbatim=True),), made.usage)
+
+    return _written(channel, record_messages(question), "record steps", "a record").then(told)
+
+
+def description(channel: Channel, image: dict[str, Any]) -> Plan[Wording]:
+    """An image part to words; `ModelReplyError` where the model says nothing."""
+    asked = HumanMessage([{"type": "text", "text": DESCRIBE}, image])
+    return _written(channel, [asked], "describe image", "what an image shows")
+
+
+def _written(channel: Channel, messages: list[BaseMessage], task: str, what: str) -> Plan[Wording]:
+    """What the model writes, without a code fence around it and without its audible thinking."""
+
+    def read(reply: BaseMessage) -> Wording:
+        return Wording(_plain_text(reply, channel.name, what), usage_of(task, messages, reply))
 
     return channel.say(messages).then(read)
 
 
-def description(channel: Channel, image: dict[str, Any]) -> Plan[Description]:
-    """An image part to words; `ModelReplyError` where the model says nothing."""
-
-    def read(reply: BaseMessage) -> Description:
-        text = plain_text(reply, channel.name, "what an image shows")
-        return Description(text, usage_of("describe image", [HumanMessage(DESCRIBE)], reply))
-
-    return channel.say([HumanMessage([{"type": "text", "text": DESCRIBE}, image])]).then(read)
-
-
-def plain_text(reply: BaseMessage, name: str, what: str) -> str:
-    """The text without a code fence around it and without a model's audible thinking."""
+def _plain_text(reply: BaseMessage, name: str, what: str) -> str:
     refusal = reply.additional_kwargs.get("refusal")
     plain = _THOUGHT.sub("", reply.text).strip()
     text = _FENCE.sub(r"\1", plain).strip()
@@ -57,3 +71,44 @@ def plain_text(reply: BaseMessage, name: str, what: str) -> str:
         return check_text(text, f"what {name} said")
     except InvalidInputError as error:
         raise ModelReplyError(f"{error}; nothing was changed", reply=reply.text) from None
+
+
+class LLMSummarizer:
+    """Sums up by asking a chat model, one call for each text. See `Summarizer`."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self.mode: Final = channel.name
+
+    def summarize(self, passage: Passage) -> Plan[Wording]:
+        """One call; see `Summarizer.summarize`."""
+        return self._written("summarize", summary_messages(passage), text=passage.text, before=passage.before)
+
+    def title(self, text: str, max_words: int) -> Plan[Wording]:
+        """One call; see `Summarizer.title`."""
+        plan = self._written("give a title", title_messages(text, max_words), text=text)
+        return plan.then(lambda wording: Wording(_bare(wording.text), wording.usage))
+
+    def is_related(self, text: str, other: str) -> Plan[tuple[bool, Usage]]:
+        """One call, and one repair where it is needed; see `Summarizer.is_related`."""
+        plan = structured(self._channel, RelatedReply, _judgement, related_messages(text, other))
+        inputs = {"first": text, "second": other}
+        return stage(plan, "judge relatedness", inputs=inputs, shown=lambda told: {"related": told[0]})
+
+    def rewrite(self, sentence: str, context: str) -> Plan[Wording]:
+        """One call; see `Summarizer.rewrite`."""
+        return self._written("rewrite", rewrite_messages(sentence, context), sentence=sentence, context=context)
+
+    def _written(self, task: str, messages: list[BaseMessage], **inputs: str) -> Plan[Wording]:
+        plan = _written(self._channel, messages, task, f"what it was asked ({task})")
+        return stage(plan, task, inputs=inputs, shown=lambda wording: {"text": wording.text})
+
+
+def _bare(title: str) -> str:
+    """The first line, without the quotation marks around it."""
+    line = title.strip().splitlines()[0]
+    return line.strip(_QUOTES) or line
+
+
+def _judgement(reply: RelatedReply, _: object) -> tuple[bool, Sequence[str]]:
+    return reply.related, ()

@@ -1,28 +1,33 @@
-"""The reasoner that asks a chat model."""
+"""The reasoner that asks a chat model, and which reasoner "offline", "openai:gpt-5-mini" or a chat model stands for."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from langchain_core.language_models.chat_models import BaseChatModel
 
+from langmem_adapter.addresses import shown
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.limits import Limits, model_name
+from langmem_adapter.limits import Limits, limits_of, model_name
+from langmem_adapter.providers import patiently_made, provider_errors, server_options
 from langmem_adapter.reasoning.base import Comparison, DecideOutput, ExtractInput, Extraction
 from langmem_adapter.reasoning.facts import facts_of, sources
-from langmem_adapter.reasoning.free_text import description, record
+from langmem_adapter.reasoning.free_text import LLMSummarizer, description, record
 from langmem_adapter.reasoning.prompts import comparison_messages, extraction_messages
 from langmem_adapter.reasoning.replies import DecisionReply, FactsReply, GraphDecisionReply, GraphReply
 from langmem_adapter.reasoning.runs import comparing, describing, finding
 from langmem_adapter.reasoning.structured_output import Channel, structured
-from langmem_adapter.reasoning.summaries import LLMSummarizer
 from langmem_adapter.reasoning.verdicts import additions, verdicts_of
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.twins import Plan
 
-__all__ = ["LLMReasoner"]
+if TYPE_CHECKING:
+    from langmem_adapter.reasoning.base import Reasoner
+    from langmem_adapter.settings import Settings
+
+__all__ = ["LLMReasoner", "named_model", "resolve_model"]
 
 
 class LLMReasoner:
@@ -94,3 +99,51 @@ def _checked(prompt: str | None, name: str) -> str | None:
     if prompt is not None and not check_text(prompt, name).strip():
         raise InvalidInputError(f"{name} is blank; leave it out to use the built-in instructions")
     return prompt
+
+
+_OFFLINE: Final = "offline"
+_FORMS: Final = "write 'offline', or 'provider:name' as in 'openai:gpt-5-mini'"
+
+
+def resolve_model(model: str | BaseChatModel, settings: Settings, **prompts: str | None) -> Reasoner:
+    """The reasoner for a model.
+
+    A key of the environment (`OPENAI_API_KEY`) is never sent to a `base_url` of the settings: that server gets the key
+    of the settings, or a placeholder.
+
+    Args:
+        model: `"offline"`, a name for LangChain's `init_chat_model`, or a chat model, which is used as it is.
+        settings: `base_url` and `api_key` for a name; `model_timeout` and `model_retries` for any model.
+        prompts: Those of `LLMReasoner`.
+
+    Raises:
+        InvalidInputError: The name is not understood, the key is missing, or prompts have no model to follow them.
+        MissingDependencyError: The provider's package is not installed.
+
+    Example:
+        >>> from langmem_adapter.settings import Settings
+        >>> resolve_model("offline", Settings()).mode
+        'offline'
+    """
+    if model == _OFFLINE:
+        if any(prompts.values()):
+            raise InvalidInputError("prompts are instructions for a chat model; also give model='openai:…' or the like")
+        from langmem_adapter.reasoning.rules.reasoner import RuleReasoner  # noqa: PLC0415 - only one of the two is needed
+
+        return RuleReasoner()
+    made = patiently_made(partial(named_model, model, settings), settings) if isinstance(model, str) else model
+    return LLMReasoner(made, limits=limits_of(model, made, settings), **prompts)
+
+
+def named_model(name: str, settings: Settings, **parameters: Any) -> BaseChatModel:
+    """The chat model of a name, at the server and with the key of the settings.
+
+    Raises:
+        InvalidInputError: The name is not understood, or the key is missing.
+        MissingDependencyError: The provider's package is not installed.
+    """
+    from langchain.chat_models import init_chat_model  # noqa: PLC0415 - langchain is slow to import, and offline needs none
+
+    with provider_errors(f"model {shown(name)!r}", form=_FORMS):
+        chat_model: BaseChatModel = init_chat_model(name, **server_options(name, settings), **parameters)
+    return chat_model

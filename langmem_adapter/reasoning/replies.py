@@ -40,9 +40,6 @@ def number_of(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-# ── what models are asked for ────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _record(properties: dict[str, Any], **more: Any) -> dict[str, Any]:
     """The schema of an object, as strict modes want it: every member required, no others."""
     required = {"required": [*properties], "additionalProperties": False}
@@ -79,9 +76,6 @@ _ENTRY: Final = {
 }
 
 
-# ── fields ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _members(value: Any) -> Any:
     return members_of(value) if isinstance(value, dict) else value
 
@@ -107,17 +101,8 @@ _Id = Annotated[str, BeforeValidator(lambda value: "" if value is None else str(
 _Event = Annotated[Event, BeforeValidator(_event)]
 
 
-# ── replies ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 class ReplyModel(BaseModel):
-    """A reply that is one list, or one value, under one key.
-
-    Attributes:
-        name: What the tool or schema is called when the model is asked.
-        root: The key.
-        wire: The JSON schema that models are asked for.
-    """
+    """A reply that is one list, or one value, under the key *root*; models are asked for it by *name*, with *wire*."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -127,11 +112,7 @@ class ReplyModel(BaseModel):
 
     @classmethod
     def of(cls, values: list[Any], *, joined: bool = False) -> Self:
-        """Read the reply out of JSON values.
-
-        Args:
-            values: In the order sent.
-            joined: All of them belong to the reply (parallel tool calls), instead of one being the reply.
+        """Read the reply out of JSON values; *joined*: all belong to it (parallel tool calls), instead of one being it.
 
         Raises:
             UnusableReplyError: None of them is such a reply, several are, or its content is not acceptable.
@@ -166,14 +147,7 @@ class ReplyModel(BaseModel):
 
 
 class FactItem(BaseModel):
-    """One item of the list of facts.
-
-    Attributes:
-        text: The fact; blank where the item holds none.
-        turn: The turn that says it, as sent.
-        date: The day that it speaks of, as sent.
-        relations: What it says of relations, as sent.
-    """
+    """One item of the list of facts, as sent; the text is blank where the item holds none."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
@@ -216,17 +190,7 @@ class GraphReply(FactsReply):
 
 
 class DecisionLine(BaseModel):
-    """One line of a decision.
-
-    Attributes:
-        fact: Number of the new fact that it answers, where the model says so.
-        event: What shall happen.
-        id: Number of a known memory, as text; anything for an ADD.
-        text: The memory's text after it.
-        old_memory: The memory's text before it, where the model quotes it.
-        reason: Why, where the model says so.
-        relations: What the text says of relations, as sent; `None` where the model does not say.
-    """
+    """One line of a decision: what shall happen to the memory *id* (anything for an ADD), or with the fact of a number."""
 
     model_config = ConfigDict(frozen=True)
 

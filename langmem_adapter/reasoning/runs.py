@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from langchain_core.runnables import Runnable
 
-    from langmem_adapter.reasoning.base import Comparison, DecideOutput, Description, ExtractInput, Extraction
+    from langmem_adapter.reasoning.base import Comparison, DecideOutput, ExtractInput, Extraction, Wording
     from langmem_adapter.records.work import Fact, Turn
     from langmem_adapter.twins import Plan
 
@@ -30,7 +30,7 @@ def comparing(plan: Callable[[Comparison], Plan[DecideOutput]], name: str) -> Ru
     return OneRun(plan, name, inputs=_comparison, shown=_answer)
 
 
-def describing(plan: Callable[[dict[str, Any]], Plan[Description]], name: str) -> Runnable[dict[str, Any], Description]:
+def describing(plan: Callable[[dict[str, Any]], Plan[Wording]], name: str) -> Runnable[dict[str, Any], Wording]:
     """An image to words; as `finding` does it."""
     return OneRun(plan, name, inputs=_image, shown=lambda words: {"text": words.text})
 

@@ -9,6 +9,7 @@ lost on the way.
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from dataclasses import dataclass
 from functools import partial
@@ -22,11 +23,10 @@ from pydantic import ValidationError
 from langmem_adapter.errors import ModelReplyError
 from langmem_adapter.forks import Lock
 from langmem_adapter.limits import model_name, status_of
-from langmem_adapter.reasoning.json_text import DeclinedError, UnusableReplyError, listed_problems
-from langmem_adapter.reasoning.messages import full_text, read_reply, usage_of
+from langmem_adapter.reasoning.json_text import DeclinedError, UnusableReplyError, decoded, json_values, listed_problems
 from langmem_adapter.reasoning.prompts import repair
 from langmem_adapter.reasoning.replies import ReplyModel
-from langmem_adapter.records.cost import Usage
+from langmem_adapter.records.cost import ModelCall, Usage
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.limits import Limits
 
-__all__ = ["Channel", "structured"]
+__all__ = ["Channel", "read_reply", "structured", "usage_of"]
 
 _WAYS: Final = ("json_schema", "tools", "plain")  # best first
 _QUOTED: Final = 8_000  # a reply of a megabyte is not sent back in full
@@ -61,13 +61,8 @@ def structured(
 ) -> Plan[tuple[T, Usage]]:
     """Ask for a reply of a form, and once more, with what is wrong, if it cannot be used or not all of it.
 
-    Args:
-        channel: The model, and what is known about it.
-        schema: The form.
-        read: Turns the parsed reply into the value, and tells what is wrong with it. It raises `UnusableReplyError` with words
-            for the model where there is no value. The second time it is given the first value, if there was one; what is
-            wrong then stays so.
-        messages: What is asked.
+    *read* turns the parsed reply into the value, and tells what is wrong with it, in words for the model; where there is no
+    value it raises `UnusableReplyError`. The second time it is given the first value, if there was one.
 
     Returns:
         The plan of the value and its usage, the repair's included. Carried out, it raises `ModelReplyError` if no reply gave a
@@ -119,10 +114,6 @@ class Channel:
 
     Safe to use from many threads; each reasoner has its own. A way is given up only after the next one was answered,
     so an error that has nothing to do with it is not held against it.
-
-    Args:
-        model: Any chat model.
-        limits: How long a call may take, and how often it is asked again.
     """
 
     def __init__(self, model: BaseChatModel, limits: Limits) -> None:
@@ -134,12 +125,7 @@ class Channel:
         self._lock = Lock()
 
     def say(self, messages: list[BaseMessage], bound: Runnable[Any, BaseMessage] | None = None) -> Plan[BaseMessage]:
-        """One call of the model.
-
-        Args:
-            messages: What it is told.
-            bound: The model, prepared for a way of asking; by default as it is.
-        """
+        """One call of the model, or of the model *bound* to a way of asking."""
         model = bound or self._model
         arun = partial(model.ainvoke, messages) if self._on_loop else None
         return self._limits.plan(partial(model.invoke, messages), arun)
@@ -172,9 +158,6 @@ def _has_async(model: BaseChatModel) -> bool:
     """Whether the model waits on the event loop; LangChain's defaults occupy a thread of the loop's executor."""
     own = (cls for cls in type(model).__mro__ if cls not in (BaseChatModel, SimpleChatModel))
     return any(name in vars(cls) for cls in own for name in ("_agenerate", "_astream"))
-
-
-# ── asking ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _bind(model: BaseChatModel, schema: type[ReplyModel], way: str) -> Runnable[Any, BaseMessage] | None:
@@ -221,3 +204,65 @@ def _message_within(error: Exception) -> AIMessage | None:
         response_metadata={"finish_reason": choices[0].finish_reason},
         usage_metadata={"input_tokens": read, "output_tokens": written, "total_tokens": read + written},
     )
+
+
+_CUT_OFF: Final = frozenset({"length", "max_tokens", "max_output_tokens"})
+_DECLINED: Final = frozenset({"content_filter", "refusal", "safety", "prohibited_content", "blocklist"})
+
+
+def full_text(message: BaseMessage) -> str:
+    """What a message says; of tool calls, their arguments."""
+    calls = [*message.tool_calls, *message.invalid_tool_calls] if isinstance(message, AIMessage) else []
+    arguments = [
+        call["args"] if isinstance(call["args"], str) else json.dumps(call["args"], ensure_ascii=False, default=str)
+        for call in calls
+    ]
+    return "\n".join(filter(None, (message.text, *arguments)))
+
+
+def usage_of(task: str, messages: Sequence[BaseMessage], reply: BaseMessage) -> Usage:
+    """What one call cost, as far as the model told, and what was said on both sides."""
+    tokens: Any = (reply.usage_metadata if isinstance(reply, AIMessage) else None) or {}
+    said = full_text(reply).encode(errors="replace").decode().replace("\x00", "?")  # for a trace, as databases keep it
+    call = ModelCall(task, tuple((message.type, message.text) for message in messages), said)
+    return Usage(1, tokens.get("input_tokens", 0), tokens.get("output_tokens", 0), calls=(call,))
+
+
+def read_reply(message: AIMessage, schema: type[M]) -> M:
+    """Read a reply out of the tool calls of a message, or else out of its text.
+
+    Raises:
+        UnusableReplyError: Neither holds a complete reply of that form; the text tells the model why.
+    """
+    _refuse_declined(message)
+    is_cut_off = _ending(message) in _CUT_OFF
+    try:
+        calls = [call["args"] for call in message.tool_calls]
+        calls += [decoded(call["args"]) for call in message.invalid_tool_calls]
+        is_called = any(calls) and not is_cut_off  # streaming clients complete the brackets of a cut call
+        return schema.of(calls, joined=True) if is_called else schema.of(_in_text(message))
+    except UnusableReplyError:
+        if is_cut_off:
+            raise UnusableReplyError(
+                "the reply was cut off at the length limit; send the same, complete but shorter"
+            ) from None
+        raise
+
+
+def _in_text(message: AIMessage) -> list[Any]:
+    if not message.text.strip():
+        raise UnusableReplyError("the reply is empty")
+    return json_values(message.text)
+
+
+def _refuse_declined(message: AIMessage) -> None:
+    blocks: list[Any] = message.content if isinstance(message.content, list) else []
+    refusals = [block.get("refusal") for block in blocks if isinstance(block, dict) and block.get("type") == "refusal"]
+    why = message.additional_kwargs.get("refusal") or next(iter(refusals), None)
+    if why or refusals or _ending(message) in _DECLINED:
+        raise DeclinedError(f"the model declined ({str(why or _ending(message))[:200]})")
+
+
+def _ending(message: AIMessage) -> str:
+    reasons = (message.response_metadata.get(key) for key in ("finish_reason", "stop_reason", "done_reason"))
+    return next((reason.casefold() for reason in reasons if isinstance(reason, str)), "")

@@ -22,7 +22,7 @@ from langmem_adapter.records.work import FORGET, UNCLEAR
 from langmem_adapter.text import text_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from langmem_adapter.reasoning.base import Comparison
     from langmem_adapter.reasoning.replies import DecisionLine, DecisionReply
@@ -47,10 +47,7 @@ def verdicts_of(
 ) -> tuple[tuple[Verdict, ...], Sequence[str]]:
     """What a reply means for the facts, and which facts it leaves out; those are added.
 
-    Args:
-        comparison: What was asked.
-        reply: What was answered; the second time it may leave out what the first had right.
-        before: The first one's outcomes, where it only left out facts.
+    The second reply may leave out what the first had right: *before* are its outcomes, where it only left out facts.
 
     Raises:
         UnusableReplyError: The reply makes no sense; the text lists what is wrong, for the model.
@@ -72,7 +69,6 @@ class _Reading:
         self._hashes = [text_hash(fact.text) for fact in self._facts]
         self._known_hashes = {text_hash(text): number for number, text in reversed(self._known.items())}
         self._said = [*self._known.values(), *(fact.text for fact in self._facts)]
-        self._problems: list[str] = []
         self._verdicts: dict[int, list[Verdict]] = defaultdict(list)
 
     def take(self, entries: Sequence[DecisionLine]) -> None:
@@ -82,14 +78,21 @@ class _Reading:
             UnusableReplyError: Some are impossible.
         """
         entries = self._distinct(entries)
-        self._check(entries)
+        problems = [*self._wrong(entries)]
+        unnamed: list[DecisionLine] = []
         for entry in entries:
             if (fact := self._place(entry)) is not None:
                 self._take(entry, fact)
-        # Mem0's shape lists the memories that stay as NONE.
-        self._take_unnamed([entry for entry in entries if self._place(entry) is None and entry.event != "NONE"])
-        if self._problems:
-            raise UnusableReplyError(listed_problems(self._problems))
+            elif entry.event != "NONE":  # Mem0's shape lists the memories that stay as NONE
+                unnamed.append(entry)
+        missing = self.missing()
+        if len(unnamed) == len(missing) == 1:
+            self._take(unnamed[0], missing[0])
+        elif unnamed and not problems:
+            named = _short(unnamed[0].text or unnamed[0].id)
+            problems = [f'the {unnamed[0].event} {named} names no fact; write its number as "fact"']
+        if problems:
+            raise UnusableReplyError(listed_problems(problems))
 
     def missing(self) -> list[int]:
         """The facts that no entry answers."""
@@ -105,8 +108,6 @@ class _Reading:
         for fact in range(len(self._facts)):
             self._settle(fact, ended)
         return tuple(verdict for fact in range(len(self._facts)) for verdict in self._ordered(fact))
-
-    # ── is it possible at all ────────────────────────────────────────────────────────────────────────────────────────
 
     def _distinct(self, entries: Sequence[DecisionLine]) -> list[DecisionLine]:
         """The same change of the same memory said of several facts is made once, and the others find it made."""
@@ -131,64 +132,51 @@ class _Reading:
             apart = entity_key(self._facts[place].speaker)
         return entry.event, "" if entry.event == "ADD" else entry.id, text_hash(entry.text), apart
 
-    def _check(self, entries: Sequence[DecisionLine]) -> None:
-        changed: dict[int, DecisionLine] = {}
+    def _wrong(self, entries: Sequence[DecisionLine]) -> Iterator[str]:
+        """What is impossible, in words for the model."""
+        changed: dict[int | None, str] = {}
         for entry in entries:
-            self._check_texts(entry)
-            if entry.event in {"UPDATE", "DELETE"}:
-                self._check_id(entry, changed)
+            yield from self._wrong_texts(entry)
+            number = self._number(entry)
+            if entry.event not in {"UPDATE", "DELETE"}:
+                continue
+            if number is None:
+                yield f"{entry.event} names the id {entry.id!r}, which is not among the memories"
+            elif number in changed:
+                yield f"the memory {number} is changed twice; write one entry for it"
+            else:
+                changed[number] = entry.event
+                yield from self._wrong_change(entry, number)
         for entry in entries:
             number = self._known_hashes.get(text_hash(entry.text)) if entry.event == "ADD" and entry.text else None
-            if number is not None and number in changed and changed[number].event == "DELETE":
-                self._problems.append(f"the memory {number} is deleted and added again")
+            if changed.get(number) == "DELETE":
+                yield f"the memory {number} is deleted and added again"
 
-    def _check_texts(self, entry: DecisionLine) -> None:
+    def _wrong_texts(self, entry: DecisionLine) -> Iterator[str]:
         if entry.fact is not None and not 0 <= entry.fact < len(self._facts):
-            self._problems.append(f"there is no fact {entry.fact}; they are numbered 0 to {len(self._facts) - 1}")
+            yield f"there is no fact {entry.fact}; they are numbered 0 to {len(self._facts) - 1}"
         if entry.text and is_echo(entry.text, self._said):
-            self._problems.append(f"{_short(entry.text)} stands in the instructions, not in the data")
+            yield f"{_short(entry.text)} stands in the instructions, not in the data"
         if entry.event == "ADD" and not entry.text and entry.fact is None:
-            self._problems.append("an ADD has no text")
+            yield "an ADD has no text"
 
-    def _check_id(self, entry: DecisionLine, changed: dict[int, DecisionLine]) -> None:
-        number = self._number(entry)
-        if number is None:
-            self._problems.append(f"{entry.event} names the id {entry.id!r}, which is not among the memories")
-        elif number in changed:
-            self._problems.append(f"the memory {number} is changed twice; write one entry for it")
-        else:
-            changed[number] = entry
-            self._check_change(entry, number)
-
-    def _check_change(self, entry: DecisionLine, number: int) -> None:
+    def _wrong_change(self, entry: DecisionLine, number: int) -> Iterator[str]:
         if entry.event == "UPDATE" and not entry.text:
-            self._problems.append(f"the UPDATE of memory {number} has no text")
+            yield f"the UPDATE of memory {number} has no text"
         quoted = entry.old_memory or (entry.text if entry.event == "DELETE" else "")
         other = self._known_hashes.get(text_hash(quoted)) if quoted else None
         if other is not None and text_hash(self._known[number]) != text_hash(quoted):
-            self._problems.append(
-                f"the {entry.event} of memory {number} quotes the text of memory {other}; which one is meant?"
-            )
+            yield f"the {entry.event} of memory {number} quotes the text of memory {other}; which one is meant?"
 
     def _number(self, entry: DecisionLine) -> int | None:
         number = int(entry.id) if entry.id.isdecimal() else None
         return number if number in self._known else None
-
-    # ── which fact does it answer ────────────────────────────────────────────────────────────────────────────────────
 
     def _place(self, entry: DecisionLine) -> int | None:
         """The fact of its number, or else of its text."""
         same = self._hashes.index(hashed) if (hashed := text_hash(entry.text)) in self._hashes else None
         fact = same if entry.fact is None else entry.fact
         return fact if fact is not None and 0 <= fact < len(self._facts) else None
-
-    def _take_unnamed(self, entries: list[DecisionLine]) -> None:
-        missing = self.missing()
-        if len(entries) == len(missing) == 1:
-            self._take(entries[0], missing[0])
-        elif entries and not self._problems:
-            named = _short(entries[0].text or entries[0].id)
-            self._problems.append(f'the {entries[0].event} {named} names no fact; write its number as "fact"')
 
     def _take(self, entry: DecisionLine, fact: int) -> None:
         number, text = self._number(entry), entry.text or self._facts[fact].text
@@ -223,8 +211,6 @@ class _Reading:
 
     def _is_changed(self, number: int) -> bool:
         return any(v.number == number and v.event != "NONE" for told in self._verdicts.values() for v in told)
-
-    # ── facts that no entry answers, or only by the end of a memory ──────────────────────────────────────────────────
 
     def _is_twin(self, fact: int) -> bool:
         same = self._hashes[fact], self._facts[fact].speaker

@@ -28,7 +28,7 @@ from langmem_adapter.search.relevance import RELEVANT, relevance
 from langmem_adapter.search.scope_caches import ScopeCaches, loader
 from langmem_adapter.search.smalltalk import asks_for, newest
 from langmem_adapter.search.versions import newest_first
-from langmem_adapter.statements.attributes import attributes
+from langmem_adapter.statements.parser import attributes
 from langmem_adapter.storage import follow, memories
 from langmem_adapter.storage.graph.rivals import rivals
 from langmem_adapter.text import topics

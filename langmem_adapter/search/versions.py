@@ -12,12 +12,22 @@ from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.forks import cached_property
 from langmem_adapter.languages import ENGLISH
-from langmem_adapter.statements.attributes import single_valued
-from langmem_adapter.statements.clauses import Clause, changed, clauses, over, passage
-from langmem_adapter.statements.modifiers import leads, owners, sorts
-from langmem_adapter.statements.questions import Asked, asked, things
+from langmem_adapter.statements.parser import single_valued
 from langmem_adapter.statements.statement import LONGEST
-from langmem_adapter.statements.values import values
+from langmem_adapter.statements.updates import (
+    Asked,
+    Clause,
+    asked,
+    changed,
+    clauses,
+    leads,
+    over,
+    owners,
+    passage,
+    sorts,
+    things,
+    values,
+)
 from langmem_adapter.text import asks, is_cjk, kin, subjects, text_hash
 
 if TYPE_CHECKING:

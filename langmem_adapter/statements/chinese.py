@@ -88,9 +88,6 @@ def bare(told: str) -> str:
     return told
 
 
-# ── whom it is about ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _about(body: str, owner: _Who, span: StatedSpan, known: frozenset[str]) -> Statement:
     """A statement about *owner*, or about somebody of his whom it names first."""
     if naming := _P["NAMING"].fullmatch(body):
@@ -149,9 +146,6 @@ def _called(owner: _Who, kin: str, name: str, count: str = "") -> Statement:
         also = (Statement("", owner.key, "pet", "宠物"),)
     said = Statement("", owner.key, kind, " ".join(value.split()), people=people, also=also)
     return replace(said, relations=owner.implied + triples)
-
-
-# ── what is said ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _said(body: str, who: _Who, span: StatedSpan) -> Statement:
@@ -230,9 +224,6 @@ def _counted(obj: str) -> str:
 
 def _digits(number: str) -> str:
     return str(chinese_number(number)) if re.fullmatch(r"\d+|[零一二两三四五六七八九十百]+", number) else number
-
-
-# ── relations ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _triples(

@@ -101,12 +101,8 @@ def timed(text: str) -> tuple[str, StatedSpan] | None:
 
 def _word(text: str, number: int) -> int:
     """Where the blank before one of the last words stands."""
-    place = len(text)
-    for _ in range(number):
-        place = text.rfind(" ", 0, place)
-        if place < 0:
-            return 0
-    return place
+    before, *last = text.rsplit(" ", number)
+    return len(before) if len(last) == number else 0
 
 
 def day(text: str) -> datetime | None:
@@ -180,8 +176,6 @@ def is_date(text: str) -> bool:
     """
     return _P["DAY_OF_YEAR"].fullmatch(text) is not None and any(map(str.isdigit, text))
 
-
-# ── times that are counted from the day of the conversation ────────────────────────────────────────────────────────────
 
 _DAYS: Final = {
     "the day before yesterday": -2, "yesterday": -1, "last night": -1, "today": 0, "tonight": 0, "tomorrow": 1,

@@ -16,19 +16,7 @@ from langmem_adapter.statements.dates import TIME_WORDS, StatedSpan, is_date, ti
 from langmem_adapter.statements.statement import Person, Statement, TableRow
 from langmem_adapter.statements.tables import patterns, rows
 from langmem_adapter.statements.things import bare, proper, thing, things
-from langmem_adapter.statements.words import (
-    FORMS,
-    KINDS,
-    MARK,
-    PETS,
-    PLURAL,
-    THINGS,
-    WORDS,
-    gerund,
-    kind_of,
-    marked,
-    third,
-)
+from langmem_adapter.statements.words import FORMS, KINDS, MARK, THINGS, WORDS, gerund, kind_of, marked, third
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,8 +47,6 @@ _EXTRA: Final = {
     "what": ("major", "studies", ""),
 }
 """Groups of a row that make a statement of their own."""
-
-# ── one form for all tenses ─────────────────────────────────────────────────────────────────────────────────────────────
 
 _SHORT: Final = (("can't", "cannot"), ("won't", "will not"), ("n't", " not"))
 _HEADS: Final = {"'m": "am", "'re": "are", "'ve": "have", "'ll": "will", "'d": "would", "'s": "is"}
@@ -125,8 +111,6 @@ def _form(rest: str) -> _Form:
     for short, long in _SHORT:
         told = told.replace(short, long)
     told = re.sub(r"^(is|are|am|was|were|has|have|had|does|do) no longer ", r"no longer \1 ", _bare(told))
-    if (again := _P["AGAIN"].match(told)) and (again[2] or told.endswith(" again")):
-        told = f"is {again[1] or again[2]} again"
     if abstained := _P["ABSTAINED"].match(told):
         told, form.ended, form.positive = abstained[1], True, False
     if told.startswith("no longer "):
@@ -194,12 +178,10 @@ def _had(low: str, rest: str) -> tuple[str, str]:
     return (f"get {rest}", "past") if low == "got" else (f"have {rest}", "past" if low == "had" else "now")
 
 
-# ── whom it is about ────────────────────────────────────────────────────────────────────────────────────────────────────
-
 _SAME: Final = {word: line.split()[0] for line in _P.texts["SAME"].split("|") for word in line.split()[1:]}
 _RELATION: Final = {word: line.split()[0] for line in _P.texts["RELATION"].split("|") for word in line.split()[1:]}
 _NOUN: Final = {word: line.split()[0] for line in _P.texts["NOUN"].split("|") for word in line.split()[1:]}
-_ABOVE: Final = dict.fromkeys(PETS, "pet") | {
+_ABOVE: Final = dict.fromkeys(WORDS["PETS"], "pet") | {
     word: over for over in ("child", "sibling") for word in WORDS[over.upper()]
 }
 _STATES: Final = {"married_to": "married", "engaged_to": "engaged", "partner_of": "dating"}
@@ -238,7 +220,7 @@ class _Who:
         place = next((place for place, word in enumerate(low) if word in KINDS), None)
         if place is not None and all(word in WORDS["QUALITY"] for word in low[:place]):
             kind, name = low[place], " ".join(told[place + 1 :])
-            type_ = "" if kind in PLURAL else "animal" if kind in PETS else "person"
+            type_ = "" if kind in WORDS["PLURAL"] else "animal" if kind in WORDS["PETS"] else "person"
             if not name:
                 return cls(key, key, type_, kind)
             return cls(name.lower(), name, type_, kind, named=True) if _P["NAME"].fullmatch(name) else cls(key, "")
@@ -257,9 +239,6 @@ class _Who:
 def _kin_relation(kind: str) -> str:
     plain = _SAME.get(kind, kind)
     return _RELATION.get(plain, f"has_{plain.replace('-', '_')}")
-
-
-# ── "name is John", "favourite colour is blue", "sister's name is Ann" ─────────────────────────────────────────────────
 
 
 def _of_noun(who: _Who, rest: str) -> Statement | None:
@@ -320,7 +299,7 @@ def _kin(who: _Who, v: str, last: str, subject: str) -> Statement | None:
     listed = _names(v) if _P["LISTED"].fullmatch(v) else []
     if not kin.kind or kin.named or not listed or listed[0].split()[0].lower() in _NO_NAME - {"may", "april", "june"}:
         return None
-    names = listed if len(listed) == 1 or kin.kind in PLURAL | {"cats", "dogs"} else []
+    names = listed if len(listed) == 1 or kin.kind in WORDS["PLURAL"] | {"cats", "dogs"} else []
     link = Triple(kin.owner, _kin_relation(kin.kind), "", target_type=kin.type, single=False if names[1:] else None)
     triples = tuple(replace(link, target=name) for name in names if kin.owner)
     people = tuple(Person(kin.kind, name) for name in names)
@@ -334,11 +313,8 @@ def _role(kind: str, name: str) -> tuple[str, str]:
     plain = _SAME.get(kind, kind)
     if state := _STATES.get(_RELATION.get(kind, "")):
         return "partner", f"{state} {name}".strip()
-    attribute = "pet" if kind in PETS else plain if plain == "friend" else "family"
+    attribute = "pet" if kind in WORDS["PETS"] else plain if plain == "friend" else "family"
     return attribute, f"{plain} named {name}" if name else plain
-
-
-# ── what is said ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,7 +370,7 @@ def _said(who: _Who, rest: str) -> Statement:
 
 def _died(told: _Told, how: str) -> Statement:
     who = told.who
-    if who.owner == SELF and (who.kind in PETS or (who.named and not who.kind)):
+    if who.owner == SELF and (who.kind in WORDS["PETS"] or (who.named and not who.kind)):
         name = who.name if who.named else _SAME.get(who.kind, who.kind)
         gone = Statement("", who.key, "any", "", positive=False, ended=True)
         return Statement("", "", "pet", name, positive=False, ended=True, people=who.people, also=(gone,))
@@ -418,8 +394,6 @@ def _read(told: _Told, row: TableRow, found: re.Match[str], head: str, tail: str
         or (form.tense == "past" and row.attribute in passed)
     )
     also = tuple(told.says(_EXTRA[name][0], groups[name], ended=ended) for name in _EXTRA if name in groups)
-    if "new" in groups:
-        also = (told.says("habit", groups["new"], positive=True, ended=False),)
     also += tuple(row.others(told.who.key, groups)) if form.positive else ()
     if row.attribute == "detail":
         also += (told.says("habit", form.text),)
@@ -523,9 +497,6 @@ def _triples(
         yield Triple(who.name, relation, target, who.type, type_, since, until, ended=over, single=single)
 
 
-# ── "has a sister named Ann", "has a car", and every other verb ────────────────────────────────────────────────────────
-
-
 def _have(told: _Told, tail: str) -> Statement:
     """Family, friends and pets that somebody has, and what else."""
     form, past = told.form, told.form.tense == "past"
@@ -560,7 +531,7 @@ def _having(told: _Told, kind: str, name: str, *, over: bool, more: str = "") ->
     listed = [(kind.lower(), one) for one in _names(name)]
     listed += [(again["kind"].lower(), again["name"] or "") for again in _P["MORE_KIN"].finditer(more)]
     for word, one in listed:
-        type_ = "animal" if word in PETS else "" if word in PLURAL and not one else "person"
+        type_ = "animal" if word in WORDS["PETS"] else "" if word in WORDS["PLURAL"] and not one else "person"
         relation = _kin_relation(word) if one else "has"
         yield Triple(told.who.name, relation, one or word, told.who.type, type_, ended=over)
 

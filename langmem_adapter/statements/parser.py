@@ -1,4 +1,4 @@
-"""The statement that a memory or a fact makes, whoever worded it: in English or Chinese, by its script."""
+"""The statement that a memory or a fact makes, whoever worded it, in English or Chinese; and the attributes it speaks of."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Final
 from langmem_adapter.statements.chinese import chinese_statement
 from langmem_adapter.statements.english import english_statement
 from langmem_adapter.statements.statement import LONGEST, Statement
-from langmem_adapter.text import is_cjk
+from langmem_adapter.text import is_cjk, refers_back
 
-__all__ = ["in_chinese", "read"]
+__all__ = ["attributes", "in_chinese", "read", "single_valued"]
 
 _FOREIGN: Final = re.compile("[A-Za-z]+")
 _VERBS: Final = frozenset("Is Has Can Likes Loves Lives Works Name".split())
@@ -42,3 +42,25 @@ def in_chinese(text: str) -> bool:
     if not is_cjk(text):
         return False
     return not text[:1].isascii() or not any(word.islower() or word in _VERBS for word in _FOREIGN.findall(text))
+
+
+def attributes(text: str) -> set[str]:
+    """The attributes that a statement speaks of, each with whom it is about.
+
+    Example:
+        >>> attributes("Moved to Braga"), attributes("Sister lives in Porto"), attributes("Vive en Oporto")
+        ({':home'}, {':home sister'}, set())
+    """
+    told = read(text)
+    return {f":{each.attribute} {each.subject}".rstrip()[:64] for each in (told, *told.also) if each.attribute}
+
+
+def single_valued(text: str) -> tuple[str, str] | None:
+    """Whom and what a statement is about, where that has one value at a time; of two such, one replaces the other.
+
+    Example:
+        >>> single_valued("Lives in Porto") == single_valued("I moved to Braga"), single_valued("Likes tea")
+        (True, None)
+    """
+    told = read(text)
+    return (told.subject, told.attribute) if told.single and told.positive and not refers_back(text) else None

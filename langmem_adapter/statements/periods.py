@@ -101,9 +101,6 @@ def periods(text: str, today: date) -> list[Period]:
     return [each.period for each in sorted(found, key=attrgetter("place"))]
 
 
-# ── as marks of what is kept ────────────────────────────────────────────────────────────────────────────────────────
-
-
 def days_told(text: str, said: date) -> set[str]:
     """The dates that a text tells of, as marks that no word looks like: years and months, and few days.
 
@@ -195,9 +192,6 @@ def _joined(first: Period, last: Period) -> Period:
     return Period(first.begins, last.ends, first.yearly and last.yearly)
 
 
-# ── English ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _english(found: re.Match[str], before: str, after: str, today: date) -> Period | None:
     said, part = found.groupdict(), _P["PART"].search(before)
     led = _P["LED"].search(before) or part
@@ -225,7 +219,7 @@ def _named(said: Mapping[str, str | None], today: date) -> Period:
         month, day = (first, second) if second > 12 else (second, first)  # noqa: PLR2004 - there is no thirteenth month
         return _of(today, year, month, day)
     if long := (said["long"] or "").lower():
-        return _season(today, year, _SEASONS[long]) if long in _SEASONS else _of(today, year, month_of(long) or 0)
+        return _of(today, year, _SEASONS[long], months=3) if long in _SEASONS else _of(today, year, month_of(long) or 0)
     if named := said["m3"] or said["m4"]:
         return _of(today, year, month_of(named) or 0, int(said["d3"] or said["d4"] or 0))
     return _of(today, year, int(said["m1"] or 0), int(said["d1"] or 0))
@@ -247,14 +241,11 @@ def _side(whole: Period, bound: re.Match[str]) -> Period:
     return Period(whole.ends if bound["after"] else whole.begins, None, whole.yearly)
 
 
-# ── Chinese ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _chinese(found: re.Match[str], _: str, after: str, today: date) -> Period | None:
     said = found.groupdict()
     year = next((int(said[name] or 0) for name in ("y2", "y3", "y4") if said[name]), None)
     if said["long"]:
-        whole = _season(today, year, _SEASONS[said["long"]])
+        whole = _of(today, year, _SEASONS[said["long"]], months=3)
     else:
         whole = _of(today, year, chinese_number(said["m2"] or "0"), chinese_number(said["d2"] or "0"))
     if part := _P["CHINESE_PART"].match(after):
@@ -265,11 +256,8 @@ def _chinese(found: re.Match[str], _: str, after: str, today: date) -> Period | 
     return whole if bound is None else _side(whole, bound)
 
 
-# ── the calendar ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _of(today: date, year: int | None, month: int = 0, day: int = 0) -> Period:
-    """A year, month or day; without a year this year's, or the nearest's that has it."""
+def _of(today: date, year: int | None, month: int = 0, day: int = 0, months: int = 1) -> Period:
+    """A year, some months or a day; without a year this year's, or the nearest's that has it."""
     near = today.year
     if (month, day) == _LEAP_DAY:
         near = min(
@@ -278,12 +266,7 @@ def _of(today: date, year: int | None, month: int = 0, day: int = 0) -> Period:
     begins = date(near if year is None else year, month or 1, day or 1)
     if day:
         return Period(begins, begins + timedelta(1), year is None)
-    return Period(begins, months_on(begins, 1 if month else 12), year is None)
-
-
-def _season(today: date, year: int | None, month: int) -> Period:
-    begins = date(today.year if year is None else year, month, 1)
-    return Period(begins, months_on(begins, 3), year is None)
+    return Period(begins, months_on(begins, months if month else 12), year is None)
 
 
 def _around(whole: Period, unit: str) -> Period:

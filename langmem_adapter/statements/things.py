@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from langmem_adapter.statements.tables import patterns
-from langmem_adapter.statements.words import DEMONYMS, WORDS
+from langmem_adapter.statements.words import WORDS
 
 __all__ = ["bare", "proper", "thing", "things"]
 
@@ -69,8 +69,8 @@ def _lists(pieces: list[str], names: tuple[str, ...]) -> bool:
     if any(len(name.split()) > 3 for name in names):  # noqa: PLR2004 - what is listed is named shortly
         return False
     if all(_P["DETERMINED"].match(piece) for piece in pieces) or all(name[0].isupper() for name in names):
-        return not (names[0].lower() in DEMONYMS and len(names[-1].split()) > 1)
-    adjective = names[0].lower() in DEMONYMS or len(names[0].split()) < len(names[-1].split())
+        return not (names[0].lower() in WORDS["DEMONYMS"] and len(names[-1].split()) > 1)
+    adjective = names[0].lower() in WORDS["DEMONYMS"] or len(names[0].split()) < len(names[-1].split())
     return len(pieces) > 2 or not adjective  # noqa: PLR2004
 
 

@@ -1,12 +1,274 @@
-"""The wordings by which what is asked, and what was told anew, are read: one table for all that read it."""
+"""What a question about the present asks, and what a text tells anew: its clauses, the things and values in them."""
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
 
-from langmem_adapter.statements.dates import MONTH_NAMES, WEEKDAYS
+from langmem_adapter.languages import ENGLISH
+from langmem_adapter.statements.chinese_dates import chinese_number
+from langmem_adapter.statements.dates import MONTH_NAMES, MONTHS, WEEKDAYS, month_of
 from langmem_adapter.statements.tables import patterns
+from langmem_adapter.text import asks, is_cjk, kin, subjects
 
-__all__ = ["UPDATES"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
-UPDATES: Final = patterns("updates", {"MONTHS": MONTH_NAMES, "WEEKDAYS": "|".join(WEEKDAYS)})
+__all__ = [
+    "Asked",
+    "Clause",
+    "asked",
+    "changed",
+    "clauses",
+    "leads",
+    "over",
+    "owners",
+    "passage",
+    "sorts",
+    "things",
+    "values",
+]
+
+_P: Final = patterns("updates", {"MONTHS": MONTH_NAMES, "WEEKDAYS": "|".join(WEEKDAYS)})
+
+_LONGEST: Final = 500  # letters of a question that are read
+_WHEN: Final = frozenset({"DATE", "CLOCK"})
+_ANSWERS: Final = {
+    "WHEN": _WHEN,
+    "OFTEN": _WHEN,
+    "HOW_MUCH": frozenset({"PERCENT", "MONEY", "COUNT", "CLOCK"}),
+}
+"""The kinds of value that answer a question, by how it asks."""
+_NO_THING: Final = frozenset(_P.texts["NO_THING"].split())
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a question names, as `things` reads it, and the kinds of the `values` that answer it.
+
+    It has no kinds where it asks for no amount and no time.
+    """
+
+    things: frozenset[str]
+    kinds: frozenset[str]
+
+
+def asked(question: str, language: str = ENGLISH) -> Asked | None:
+    """What a question asks of how things are now; `None` where it asks of something else.
+
+    What somebody did, said or was once ("did", "were", "last week", 上次), advice, and what has several answers: no
+    later statement takes the place of an earlier one there.
+
+    Example:
+        >>> sorted(asked("What's my budget for the kitchen?").things)
+        ['budget', 'kitchen']
+        >>> asked("Where did I live?"), asked("What hobbies do I like?"), asked("What would you suggest?")
+        (None, None, None)
+    """
+    plain = _P["LEAD"].sub("", question[:_LONGEST])
+    if not (is_cjk(plain) or _of_now(plain)) or any(_P[name].search(plain) for name in ("THEN", "SEVERAL", "DONE")):
+        return None
+    kinds = frozenset().union(*(kinds for name, kinds in _ANSWERS.items() if _P[name].search(plain)))
+    return Asked(things(plain, language) - _NO_THING, kinds)
+
+
+def _of_now(question: str) -> bool:
+    """Whether the verb of an English question is in the present, and neither "you" its subject nor a reason what it wants."""
+    verb = _P["AUXILIARY"].search(question)
+    if verb is None:
+        return _P["NOT_MINE"].match(question) is None
+    you = _P["YOU"].match(question, verb.end())
+    return _P["PRESENT"].fullmatch(verb[0]) is not None and you is None and _P["WHY"].match(question) is None
+
+
+@lru_cache(maxsize=16_384)
+def things(text: str, language: str = ENGLISH) -> frozenset[str]:
+    """What a text names: its `subjects`, and in Chinese the words between its function words.
+
+    Example:
+        >>> sorted(things("我的会议在周三")), sorted(things("My budget"))
+        (['会议', '周三'], ['budget'])
+    """
+    if not is_cjk(text):
+        return subjects(text, language)
+    told = [(run, subjects(run, language)) for run in _P["NO_THING_CJK"].split(text) if run]
+    named = frozenset(one for _, found in told for one in found if len(one) > 1 or not is_cjk(one))
+    return named or frozenset().union(*(found for _, found in told))
+
+
+_VALUE: Final = re.compile(
+    "|".join(f"(?P<{kind}>{_P.texts[kind]})" for kind in ("PERCENT", "MONEY", "CLOCK", "DATE", "COUNT")),
+    re.IGNORECASE,
+)
+_CHINESE_DAY: Final = re.compile("(.+)月([^日号]*)")
+_DIGITS: Final = re.compile(r"\d+")
+
+
+@lru_cache(maxsize=4_096)
+def values(text: str) -> frozenset[tuple[str, str]]:
+    """The amounts and times in a text, each with its kind; a day of the year is one value however it is written.
+
+    Example:
+        >>> sorted(values("The budget is now $500 for 3 days, until May 3")), values("会议改到周三")
+        ([('COUNT', '3'), ('DATE', 'may 3'), ('MONEY', '$500')], frozenset({('DATE', '周三')}))
+        >>> values("3rd of Dec") == values("Dec. 3") == values("12月3日") == {("DATE", "december 3")}
+        True
+    """
+    return frozenset((found.lastgroup or "", _told(found)) for found in _VALUE.finditer(text))
+
+
+def _told(found: re.Match[str]) -> str:
+    text = found[0].lower().strip()
+    chinese = _CHINESE_DAY.match(text)
+    month = chinese_number(chinese[1]) if chinese else month_of(text)
+    if found.lastgroup != "DATE" or month is None or not 1 <= month <= len(MONTHS):
+        return text
+    day = chinese[2] if chinese else "".join(_DIGITS.findall(text))
+    return f"{MONTHS[month - 1].lower()} {chinese_number(day) or ''}".strip()
+
+
+_READ: Final = 4_000  # letters of a text
+_SHORT: Final = 120  # letters of a text whose clauses belong together
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """A clause that states something, and its `text.subjects`."""
+
+    text: str
+    subjects: frozenset[str]
+
+
+def clauses(text: str, language: str = ENGLISH) -> tuple[Clause, ...]:
+    """The clauses of a text that state something: those of its questions and of its code are left out.
+
+    Of a long one the first 4,000 letters are read.
+
+    Example:
+        >>> [clause.text for clause in clauses("I'm at 61% now, which modules should I cover first? I use pytest.")]
+        ["I'm at 61% now", 'I use pytest.']
+    """
+    return _clauses(text[:_READ], language)
+
+
+@lru_cache(maxsize=2_048)
+def _clauses(text: str, language: str) -> tuple[Clause, ...]:
+    plain = text if "```" not in text else _P["FENCED"].sub(" ", text)
+    told = (clause for sentence in _P["SENTENCE"].split(plain) for clause in _stating(sentence.strip()))
+    return tuple(Clause(clause, subjects(clause, language)) for clause in told)
+
+
+def _stating(sentence: str) -> Iterator[str]:
+    parts = [part for part in _P["CLAUSE"].split(sentence) if part.strip()]
+    if parts and asks(sentence):
+        first = next((place for place, part in enumerate(parts) if _P["ASKING"].match(part)), len(parts) - 1)
+        parts = parts[:first]
+    yield from (part.strip(" ,;，") for part in parts)
+
+
+def passage(told: tuple[Clause, ...], things: frozenset[str]) -> tuple[Clause, ...]:
+    """Those of the clauses of a text that are about *things*: the one that names most of them, and its neighbours.
+
+    Those only where they name more of them, or the text is short.
+
+    Example:
+        >>> told = clauses("It rains, but the budget grew, " + "and I am free, " * 9)
+        >>> [clause.text for clause in passage(told, frozenset({"budget"}))]
+        ['but the budget grew']
+    """
+    held = [clause.subjects & things for clause in told]
+    best = max(range(len(held)), key=lambda place: len(held[place]), default=0)
+    if not held or not held[best]:
+        return ()
+    found, first, last = held[best], best, best
+    short = sum(len(clause.text) for clause in told) <= _SHORT
+    for place in (best - 1, best + 1):
+        if 0 <= place < len(told) and (short or not held[place] <= found):
+            found, first, last = found | held[place], min(first, place), max(last, place)
+    return told[first : last + 1]
+
+
+def changed(text: str) -> bool:
+    """Whether a statement says that something is no longer as it was.
+
+    Example:
+        >>> changed("I moved to Berlin."), changed("我不吃肉了"), changed("I live in Paris.")
+        (True, True, False)
+    """
+    return _P["CHANGED"].search(text) is not None
+
+
+def over(text: str) -> bool:
+    """Whether a statement says that something is over, or has been replaced.
+
+    Example:
+        >>> over("I traded in the Toyota"), over("我把大众卖了"), over("I bought a Toyota now")
+        (True, True, False)
+    """
+    return _P["OVER"].search(text) is not None
+
+
+_WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_OWNED: Final = re.compile(r"([\u4e00-\u9fff]{1,4})的([\u4e00-\u9fff]{1,4})")
+_MINE: Final = re.compile(r".*(?:我们?|自己|现在)")
+_OPENING: Final = 4  # words, or Chinese signs, in which somebody stands whom a statement is about
+_JOINTS: Final = frozenset({"for", "of", "with", "in", "at"})
+_ARTICLES: Final = frozenset({"the", "a", "an", "my", "our"})
+
+
+def leads(text: str, language: str = ENGLISH) -> frozenset[str]:
+    """The people and animals that a statement opens with: it is about them.
+
+    Example:
+        >>> leads("My sister moved to Lyon"), leads("We went to Lyon to see my sister"), leads("我妹妹搬到上海了")
+        (frozenset({'sister'}), frozenset(), frozenset({'妹妹'}))
+    """
+    return kin(text[:_OPENING] if is_cjk(text) else " ".join(text.split(None, _OPENING)[:_OPENING]), language)
+
+
+def owners(text: str, things: frozenset[str], language: str = ENGLISH) -> frozenset[str]:
+    """Who owns any of some things, as a text says, but for whoever speaks.
+
+    Example:
+        >>> owners("Ben's rent was raised", frozenset({"rent"})), owners("我的房租涨了", frozenset({"房租"}))
+        (frozenset({'ben'}), frozenset())
+    """
+    chinese = (found[1] for found in _OWNED.finditer(text) if _is(found[2], things, language))
+    named = [one for one in chinese if not _MINE.fullmatch(one)]
+    if "'s" in (plain := text.replace("’", "'")):
+        told = pairwise(_WORD.findall(plain))
+        named += [one[:-2] for one, of in told if one.endswith("'s") and _is(of, things, language)]
+    return frozenset().union(*(subjects(one, language) for one in named))
+
+
+def sorts(text: str, things: frozenset[str], language: str = ENGLISH) -> frozenset[str]:
+    """The words that say which of its kind any of some things is: right before it, or behind "of", "for", "with".
+
+    Example:
+        >>> sorted(
+        ...     sorts(
+        ...         "The report page now loads slowly, until the deadline for the poster",
+        ...         frozenset({"page", "deadlin"}),
+        ...     )
+        ... )
+        ['poster', 'report']
+    """
+    told = _WORD.findall(text)
+    places = [place for place, word in enumerate(told) if _is(word, things, language)]
+    near = [word for place in places for word in _near(told, place) if not values(word) and not changed(word)]
+    return frozenset().union(*(subjects(word, language) for word in near))
+
+
+def _near(told: list[str], place: int) -> Iterator[str]:
+    if place:
+        yield told[place - 1]
+    after = told[place + 1 : place + 5]
+    if after and after[0].lower() in _JOINTS:
+        yield from [word for word in after[1:] if word.lower() not in _ARTICLES][:1]
+
+
+def _is(word: str, things: frozenset[str], language: str) -> bool:
+    return not things.isdisjoint(subjects(word, language))

@@ -12,8 +12,7 @@ from typing import Final
 from langmem_adapter.statements.tables import lists
 from langmem_adapter.vocabulary import IRREGULAR
 
-__all__ = ["ADJECTIVES", "DEMONYMS", "DONE", "FEMALE", "FORMS", "INNER", "KINDS", "LASTING", "MALE", "MARK", "PETS"]
-__all__ += ["PLURAL", "THINGS", "WORDS", "gerund", "kind_of", "marked", "third"]
+__all__ = ["FORMS", "KINDS", "MARK", "THINGS", "WORDS", "gerund", "kind_of", "marked", "third"]
 
 
 def _spelled(word: str) -> str:
@@ -23,20 +22,9 @@ def _spelled(word: str) -> str:
 
 
 WORDS: Final = lists("english-words")
-LASTING: Final = WORDS["LASTING"]
-"""Verbs whose present tells something lasting of the speaker."""
-DONE: Final = LASTING | WORDS["DONE"]
+DONE: Final = WORDS["LASTING"] | WORDS["DONE"]
 """Verbs whose past reports what was done."""
-INNER: Final = WORDS["INNER"]
-"""Nouns that one has only within the conversation: "I have a question"."""
-ADJECTIVES: Final = WORDS["ADJECTIVES"]
-"""Complements of "I am" that last longer than the conversation; all others ("tired", "sorry") are left alone."""
-DEMONYMS: Final = WORDS["DEMONYMS"]
-FEMALE: Final = WORDS["FEMALE"]
-MALE: Final = WORDS["MALE"]
-PLURAL: Final = WORDS["PLURAL"]
-PETS: Final = WORDS["PETS"]
-KINDS: Final = FEMALE | MALE | PLURAL | PETS | WORDS["OTHERS"]
+KINDS: Final = frozenset().union(*(WORDS[name] for name in ("FEMALE", "MALE", "PLURAL", "PETS", "OTHERS")))
 """Words for those who belong to somebody."""
 MARK: Final = "\x1f"
 """Stands in front of the name of a thing in patterns, and in the texts that `marked` gives; nobody types it."""
@@ -111,8 +99,8 @@ FORMS: Final[dict[str, tuple[str, str]]] = {
     **{gerund(verb): (verb, "ing") for verb in DONE},
     **{_past(verb): (verb, "past") for verb in DONE - IRREGULAR.keys()},
     **{form: (verb, "past") for form, verb in IRREGULAR.items() if verb in DONE},
-    **{third(verb): (verb, "now") for verb in LASTING | DONE},
-    **{verb: (verb, "base") for verb in LASTING},
+    **{third(verb): (verb, "now") for verb in DONE},
+    **{verb: (verb, "base") for verb in WORDS["LASTING"]},
     **{verb: (verb, "past") for verb in ("cut", "quit", "hurt", "let", "set", "wed")},
     **{form: (verb, tense) for form, verb, tense in (entry.split(":") for entry in lists("english-forms")["ODD"])},
 }

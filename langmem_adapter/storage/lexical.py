@@ -15,8 +15,8 @@ from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from langmem_adapter.languages import ENGLISH
 from langmem_adapter.records.cost import tokens_in
-from langmem_adapter.statements.attributes import attributes
 from langmem_adapter.statements.dates import MONTHS
+from langmem_adapter.statements.parser import attributes
 from langmem_adapter.statements.periods import days_told
 from langmem_adapter.storage.prepared_statements import Prepared, any_of
 from langmem_adapter.storage.tables import memories, scopes, words

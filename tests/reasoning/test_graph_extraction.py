@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langmem_adapter.reasoning.base import ExtractInput, Extraction, KnownNames
-from langmem_adapter.reasoning.llm import LLMReasoner
-from langmem_adapter.reasoning.models import resolve_model
+from langmem_adapter.reasoning.llm import LLMReasoner, resolve_model
 from langmem_adapter.reasoning.prompts import instructions
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.graph import Triple

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from langmem_adapter.reasoning.rules.sentences import LONGEST, Sentence, commands
 from langmem_adapter.statements.chinese import KIN, NAME, chinese_statement
 from langmem_adapter.statements.chinese_dates import WHEN
-from langmem_adapter.statements.tables import lists, patterns
+from langmem_adapter.statements.tables import patterns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,6 @@ __all__ = ["chinese_facts", "is_chinese"]
 _read: Final = lru_cache(maxsize=256)(chinese_statement)  # a piece is read by each who asks what it says
 _P: Final = patterns("chinese-talk", {"KIN": KIN, "NAME": NAME, "WHEN": WHEN}, flags=0)
 _NAMED: Final = {"NOT_CALLED": "昵称不再是", "CALL_NOW": "昵称是", "NICK": "昵称是", "CALL_ME": "名字是"}
-_DIALECT: Final = dict(pair.split("=") for pair in lists("chinese-forms")["DIALECT"])
 _LOOSE: Final = frozenset({"", "event", "plan", "habit"})
 _SHORTEST, _LONGEST_HABIT = 4, 25
 """Letters: 吃了 and 到了 say nothing; a long habit is a story."""
@@ -45,14 +44,9 @@ def is_chinese(text: str) -> bool:
 
 
 def chinese_facts(sentence: Sentence, before: str = "") -> Iterator[str]:
-    """The facts of one Chinese sentence, without subject where the speaker is meant.
+    """The facts of one Chinese sentence, without subject where the speaker is meant: "名字是John", "她有一条狗".
 
-    Args:
-        sentence: One sentence.
-        before: The sentence before it: where that speaks of somebody else, one without a subject may go on doing so.
-
-    Yields:
-        Short statements: "名字是John", "她有一条狗".
+    Where the sentence *before* it speaks of somebody else, one without a subject may go on doing so.
     """
     run, pieces = _Run(asks=sentence.asks, others=_P["OTHERS"].search(before) is not None), list(_pieces(sentence.text))
     for place, piece in enumerate(pieces, start=1):
@@ -117,7 +111,6 @@ class _Run:
             piece = f"我把{topic['thing']}{topic['did']}" if topic["did"] else f"我{topic['thing']}{topic['now']}"
         if found := _P["PARTED"].fullmatch(piece):
             piece = f"我和{found['who']}{found['rest']}"
-        piece = _P["DIALECT"].sub(lambda word: _DIALECT[word.group()], piece)
         return _P["MY_KIN"].sub("", _P["THEIRS"].sub("的", piece))
 
     def _whose(self, piece: str) -> str:
@@ -131,8 +124,6 @@ class _Run:
         plain = _P["PLAIN_TALK"].fullmatch(piece) and _P["NEWS"].fullmatch(piece)
         if (known and (plain or kin)) or _P["SEEN"].fullmatch(piece):
             return f"我{piece}"
-        if _P["PLAIN_TALK"].fullmatch(piece):
-            self.mine = _P["NEWS"].fullmatch(piece) is not None
         return piece
 
     def _note_change(self, piece: str) -> None:
@@ -158,8 +149,6 @@ class _Run:
         if found := _P["RENEWED"].fullmatch(said):
             self.noun = {"名": "名字", "号": "手机号"}.get(found["noun"], found["noun"]) or found["was"]
             return ""
-        if found := _P["GONE"].fullmatch(said):
-            self.noun = found["noun"]
         if name := _P["MY_NAME"].fullmatch(said):
             return f"名字是{name['name'] or name['is']}"
         if said.startswith("的") or _P["OF_KIN"].match(said):
@@ -173,8 +162,6 @@ class _Run:
 
     def _of_mine(self, said: str, when: str = "") -> str:
         """What is said of the speaker's family or things: 妈妈住在北京, 血型是A-."""
-        if both := _P["WITH_ME"].fullmatch(said):
-            said = f"和{both['kin']}{both['rest']}"
         kin = _P["OF_KIN"].match(said)
         self.kin = kin["kin"] if kin else ""
         if kin and kin["rest"].startswith("的") and not (kin := _P["OF_KIN"].match(kin["rest"], 1)):
@@ -244,8 +231,6 @@ def _worded(said: str) -> str:
     plain = re.sub("^([^，,]{2}|)改去(.+?)了?$", r"打算\1去\2", plain)
     plain = re.sub("^改成?(?=[每信开喝吃学用玩做打住读练骑坐送考追看写游弹跳画爬跑])(.+?)了?$", r"\1", plain)
     plain = re.sub("(?<=.)我的(?=.)", "", _P["LEADS"].sub(r"\g<when>", _P["LEADS"].sub(r"\g<when>", plain)))
-    if weight := _P["WEIGHT"].fullmatch(plain):
-        return f"体重{weight['kilos']}"
     if age := _P["AGED"].fullmatch(plain):
         return f"今年{age['age']}"
     over = _P["OVER"].fullmatch(plain)

@@ -11,32 +11,120 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.reasoning.rules.sentences import LONGEST, Sentence, commands
-from langmem_adapter.reasoning.rules.worth import NAMED, RETOLD, TALK, is_fact, leans, tense
 from langmem_adapter.statements.dates import TIME_WORDS, timed
+from langmem_adapter.statements.english import GIVEN
 from langmem_adapter.statements.parser import read
-from langmem_adapter.statements.tables import lists
-from langmem_adapter.statements.words import ADJECTIVES, DEMONYMS, FORMS, LASTING, WORDS, third
+from langmem_adapter.statements.tables import lists, patterns, rows
+from langmem_adapter.statements.words import FORMS, KINDS, WORDS, third
 from langmem_adapter.text import content_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from langmem_adapter.statements.statement import Statement
+
 __all__ = ["english_facts"]
 
-_P: Final = TALK
+_LEANING: Final = {"home": WORDS["BESIDE_ONE"], "partner": WORDS["BESIDE_ONE"], "detail": frozenset({"on"})}
+"""Words that lean on nothing where such an attribute is told: "lives with us", "flight is on the 12th"."""
+_CLOSE: Final = KINDS - WORDS["PLURAL"] - {"friend", "fish", "bird", "partner"}
+_P: Final = patterns("english-talk", GIVEN | {"CLOSE": "|".join(sorted(_CLOSE))})
+"""How English is spoken: openings, joints of clauses, and what tells a fact from talk."""
+_TOLD: Final = rows("english-retold", GIVEN)
+_RETOLD: Final = {kind: tuple(row for row in _TOLD if row.attribute == kind) for kind in ("spelt", "told", "short")}
+"""How what is spelt in haste ("im"), told in a roundabout way ("They put me on nights") and short ("'ve") is put plainly."""
+_NAMED: Final = WORDS["NAMED"]
+"""Attributes whose rows understand enough: what they read is a fact as it stands."""
+
+
+def _tense(text: str) -> str:
+    """The tense of the verb that opens a text ("past", "ing" …); empty where none does."""
+    return FORMS.get(text.partition(" ")[0].lower(), ("", ""))[1]
+
+
+def _leans(text: str, said: Statement) -> bool:
+    """Whether a text leans on what was said before it, or on the conversation."""
+    found = _P["LEANS"].search(text.replace("the US", "the States"))
+    known = found is not None and found.group().lower().partition(" the ")[0] in _LEANING.get(said.attribute, ())
+    whose = _P["WHOSE"].search(text) is not None and not said.people
+    return (found is not None and not known) or whose
+
+
+def _is_fact(text: str, said: Statement) -> bool:
+    """Whether a statement of the speaker is a fact: "Moved to Rome", but not "Bought it there" or "Will do best"."""
+    told = text.split()
+    sober = said.attribute in WORDS["SOBER"] or (said.attribute == "like" and told[0] == "Is")
+    if text.count('"') % 2 or (not sober and _P["MOOD"].match(text)) or _leans(text, said):
+        return False
+    if said.attribute in _NAMED and not (said.attribute == "hobby" and not said.ended and _vague_hobby(text)):
+        return bool(content_words(text)) and (said.ended or bool(said.value)) and not _P["CUT_OFF"].search(text)
+    if _P["LOOSE_END"].search(text) and not said.ended:
+        return False
+    if told[0] == "Has" and said.attribute in {"own", "plan"} and told[1:2] != ["to"]:
+        return _P["OWNED"].match(text) is not None and not _inner(_P["OF_WHAT"].split(text)[0])
+    if (said.attribute == "plan" and (said.empty or not said.ended)) or _P["TALK"].match(text):
+        return _is_plan(text.removeprefix("No longer ").capitalize() if said.ended else text)
+    return _is_told(text, said, told)
+
+
+def _is_plan(text: str) -> bool:
+    plainly = _P["AHEAD"].match(text) or _P["GOING_ON"].match(text)
+    idle = _P["TALK"].match(text) or _inner(text) or _P["SOON"].search(text)
+    return plainly is not None and not idle and len(text.split()) > 3  # noqa: PLR2004 - shorter ones say too little
+
+
+def _is_told(text: str, said: Statement, told: list[str]) -> bool:
+    if said.attribute in {"like", "prefer"}:
+        return bool(content_words(said.value)) and len(told) > 1 and not _P["PRAISE"].search(text)
+    if said.attribute in {"any", "trait", "skill"} or said.ended:
+        return len(told) > 1 and (said.ended or not (_inner(told[-1]) or _P["NO_TRAIT"].search(text)))
+    if told[0] in {"Is", "Was", "Has", "Doesn't"}:
+        return _P["STATE"].match(text) is not None
+    if _tense(text) == "ing":
+        return (len(told) > 2 or told[-1][0].isupper()) and _P["GOING_ON"].match(text) is not None  # noqa: PLR2004
+    return said.attribute in {"habit", "event", "hobby"} and _is_deed(text, told)
+
+
+def _is_deed(text: str, told: list[str]) -> bool:
+    """Whether something done, or done again and again, is told with what it was done to."""
+    cut = timed(text)
+    if len(told) == 1 or (cut and " " not in cut[0]):
+        return told[0].lower() in WORDS["WHOLE"]
+    if _inner(" ".join(told[1:])) or _P["OUTPUT"].search(text):
+        return False
+    if _tense(text) == "past":
+        return _tied(text) and (len(told) > 2 or told[1][0].isupper() or any(map(str.isdigit, told[1])))  # noqa: PLR2004
+    lasting = FORMS.get(told[0].lower(), ("", ""))[0] in WORDS["LASTING"] - WORDS["VAGUE"]
+    return len(told) > 2 or lasting or told[0] == "Never"  # noqa: PLR2004
+
+
+def _tied(text: str) -> bool:
+    """Whether a deed is tied to a day, a name or somebody, or lasts: without one nobody knows later what it was."""
+    return _P["ANCHOR"].search(text, text.find(" ")) is not None or _P["LASTING_DEED"].match(text) is not None
+
+
+def _vague_hobby(text: str) -> bool:
+    alone = " " not in text and text.lower() not in WORDS["WHOLE"]
+    began = text.startswith(("Started", "Took"))
+    return alone or (_tense(text) == "past" and not began and not _P["ANCHOR"].search(text))
+
+
+def _inner(text: str) -> bool:
+    """Whether a text names what one has only within the conversation."""
+    told = _P["SOME_OF"].sub("", text)
+    return not WORDS["INNER"].isdisjoint(word.lower().strip(",") for word in told.split())
+
+
 _MARKS: Final = " ,;:—–-~*\"'(["
 
 
 def english_facts(sentence: Sentence, *, first: bool, seen: str) -> Iterator[str]:
-    """The facts of one English sentence, without subject where the speaker is meant.
+    """The facts of one English sentence, without subject where the speaker is meant: "Name is John", "Her name is Jesica".
 
     Args:
         sentence: One sentence.
         first: Whether it opens the message (where "This is Ann" is an introduction).
         seen: The facts found so far in the conversation, joined: names in them may be subjects.
-
-    Yields:
-        Short statements: "Name is John", "Her name is Jesica".
     """
     body = _unopened(sentence.text)
     body = _plainly(body) if len(body) <= LONGEST else body
@@ -55,10 +143,10 @@ def english_facts(sentence: Sentence, *, first: bool, seen: str) -> Iterator[str
 
 def _plainly(body: str) -> str:
     """A sentence with roundabout wordings put plainly."""
-    for row in RETOLD["spelt"]:
+    for row in _RETOLD["spelt"]:
         body = row.pattern.sub(row.put, body)
     starts = _starts(body)
-    for row in RETOLD["told"]:
+    for row in _RETOLD["told"]:
         if found := next(filter(None, (row.pattern.match(body, start) for start in starts)), None):
             body = f"{body[: found.start()]}{found.expand(row.put)}{body[found.end() :]}"
             starts = _starts(body)
@@ -83,7 +171,7 @@ def _clauses(body: str) -> list[str]:
         piece = body[start : cut.start() if cut else len(body)]
         if shared:  # "I live in Paris and work at Acme": the second half borrows the subject
             owner = _P["PRONOUN"].match(clauses[-1]) if clauses else None
-            if clauses and (owner is None or (tense(piece) == "base" and _governs(clauses[-1]))):
+            if clauses and (owner is None or (_tense(piece) == "base" and _governs(clauses[-1]))):
                 clauses[-1] += f" {shared} {piece}"
             else:
                 clauses.append(f"{owner.group()} {piece}" if owner else piece)
@@ -98,7 +186,7 @@ def _clauses(body: str) -> list[str]:
 
 def _governs(clause: str) -> bool:
     """Whether what follows "and" is still what one will do, or wants to: "I want to rest and enjoy the sun"."""
-    aims = (tense(verb) == "base" or verb in {"try", "find", "be"} for verb in re.findall(r"\bto (\w+)", clause))
+    aims = (_tense(verb) == "base" or verb in {"try", "find", "be"} for verb in re.findall(r"\bto (\w+)", clause))
     return _P["GOVERNS"].search(clause) is not None or any(aims)
 
 
@@ -139,11 +227,11 @@ def _unshortened(told: str) -> str:
     """The clause with its verb in full: "phone's a Pixel" has no other, "sister's dog died" has, "mum's gone" is a past."""
     for found in _P["IS"].finditer(told):
         rest = told[found.end() :].split()
-        open_ = rest[0].lower() in ADJECTIVES or tense(rest[0]) == "ing" or rest[0].lower() in WORDS["PASSIVE"]
-        if not open_ and tense(rest[0]) == "past":
+        open_ = any(rest[0].lower() in WORDS[name] for name in ("ADJECTIVES", "PASSIVE")) or _tense(rest[0]) == "ing"
+        if not open_ and _tense(rest[0]) == "past":
             return f"{told[: found.start()]} has {told[found.start() + 3 :]}"
         active = [word for word in rest if word not in WORDS["PASSIVE"]]
-        if open_ or not any(word.lower() in WORDS["FINITE"] or tense(word) in {"now", "past"} for word in active):
+        if open_ or not any(word.lower() in WORDS["FINITE"] or _tense(word) in {"now", "past"} for word in active):
             return f"{told[: found.start()]} is {told[found.start() + 3 :]}"
     return told
 
@@ -173,16 +261,16 @@ def _of_others(told: str) -> Iterator[str]:
     verb = not said.subject and said.attribute not in {"goal", "major"}
     misread = verb and text.partition(" ")[0].lower() in FORMS  # "loved ones are …"
     thing = said.subject in {"it", "its", "this", "that"} and said.attribute != "name"
-    if misread or thing or leans(_P["OTHER_WORD"].sub("", text), said):
+    if misread or thing or _leans(_P["OTHER_WORD"].sub("", text), said):
         return
     deed = said.people and said.attribute in {"habit", "event", "trait", "skill", "prefer"} and _P["DEED"].match(text)
-    known = WORDS["TOLD_OF_OTHERS"] if other else NAMED | {"favorite", "detail", "like", "goal", "religion", "any"}
+    known = WORDS["TOLD_OF_OTHERS"] if other else _NAMED | {"favorite", "detail", "like", "goal", "religion", "any"}
     understood = said.attribute in known or (deed and not other)
     if understood or (said.ended and said.attribute != "any"):
         yield told
 
 
-_NO_NAME: Final = ADJECTIVES | DEMONYMS | TIME_WORDS | frozenset("team also currently".split())
+_NO_NAME: Final = WORDS["ADJECTIVES"] | WORDS["DEMONYMS"] | TIME_WORDS | frozenset("team also currently".split())
 
 
 def _predicate(rest: str) -> Iterator[str]:
@@ -196,7 +284,7 @@ def _predicate(rest: str) -> Iterator[str]:
         if found["what"] or found["home"]:
             yield f"Is {found['what'] or 'from ' + found['home']}"
     elif (kept, verb) != ("Recently ", "read") and (fact := _standing(_third(verb.lower(), after))):
-        if tense(verb) == "base" and " to " not in fact:
+        if _tense(verb) == "base" and " to " not in fact:
             fact = _P["AND"].sub(lambda found: f"and {third(found[1])}", fact)
         yield f"{kept}{fact[0].lower()}{fact[1:]}" if kept else fact
 
@@ -206,7 +294,7 @@ def _standing(fact: str) -> str:
     joints = [found.start() for found in _P["JOINT"].finditer(fact)][::-1]
     for place in (len(fact), *joints):
         text = _sentence(fact[:place])
-        if text and is_fact(text, read(text)):
+        if text and _is_fact(text, read(text)):
             return text
         if not _P["LEANS"].search(text):
             break
@@ -215,7 +303,7 @@ def _standing(fact: str) -> str:
 
 def _plain(rest: str) -> tuple[str, str]:
     told, kept = rest.strip(), ""
-    for row in RETOLD["short"]:
+    for row in _RETOLD["short"]:
         told = row.pattern.sub(row.put, told, count=1)
     while True:
         if found := _P["FILLER"].match(told):
@@ -239,8 +327,6 @@ def _third(verb: str, after: str) -> str:
         return "" if verb == "did" else told
     if never := re.match("(never|no longer) (.*)", f"{verb} {after}"):
         inner = _third(*_split(never[2]))
-        if inner.startswith("Is "):
-            return f"Is {never[1]} {inner[3:]}"
         return inner and f"{never[1].capitalize()} {inner[0].lower()}{inner[1:]}"
     return _stated(verb, after, " anymore" if over else "")
 
@@ -249,7 +335,7 @@ def _being(after: str, denied: str, what: str) -> str:
     if denied:
         return f"Is {denied} {_years(what)}"
     after = re.sub(r"^(?:still|now|only|really) (?=\w+ing\b)", "", after)
-    progressive = tense(after) == "ing" or after.startswith("going to ")
+    progressive = _tense(after) == "ing" or after.startswith("going to ")
     return _capital(after) if progressive else f"Is {_years(after)}"
 
 
@@ -259,9 +345,9 @@ def _stated(verb: str, after: str, over: str) -> str:
         return f"Can't {after}{over}"
     if verb in _FIXED:
         return f"No longer has {after}" if verb == "have" and over else f"{_FIXED[verb]} {after}"
-    if verb in LASTING:
+    if verb in WORDS["LASTING"]:
         return f"{third(verb).capitalize()} {after}{over}".strip()
-    return f"{verb.capitalize()} {after}".strip() if tense(verb) in {"past", "base"} else ""
+    return f"{verb.capitalize()} {after}".strip() if _tense(verb) in {"past", "base"} else ""
 
 
 _FIXED: Final = dict(pair.split("=") for pair in lists("english-forms")["FIXED"])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from langmem_adapter.statements.english import GIVEN
 from langmem_adapter.statements.parser import in_chinese, read
 from langmem_adapter.statements.tables import lists, patterns
-from langmem_adapter.statements.words import PLURAL, WORDS
+from langmem_adapter.statements.words import WORDS
 from langmem_adapter.text import refers_back
 
 if TYPE_CHECKING:
@@ -37,10 +37,7 @@ _P: Final = patterns("people", GIVEN)
 
 
 class Company:
-    """Those whom a speaker has named, one of whom a pronoun may mean.
-
-    Args:
-        known: Those named in memories.
+    """Those whom a speaker has named, also in memories, one of whom a pronoun may mean.
 
     Example:
         >>> company = Company()
@@ -54,18 +51,16 @@ class Company:
 
     def told(self, text: str) -> str:
         """The statement with its pronoun resolved, where it has one and it is clear; whom it tells of is then named last."""
-        person = self._meant(text) if refers_back(text) else None
-        plain = _resolved(text, person) if person else text
+        found = _P["PRONOUN"].match(text) if refers_back(text) else None
+        person = self._meant(text, found) if found else None
+        plain = _resolved(found, person) if found and person else text
         self._recent.extendleft(reversed(read(plain).people))
         if person and not _named(text):
             self._recent.appendleft(person)
         return plain
 
-    def _meant(self, text: str) -> Person | None:
+    def _meant(self, text: str, found: re.Match[str]) -> Person | None:
         """The last fitting one of this conversation, else the only fitting one of those known."""
-        found = _P["PRONOUN"].match(text)
-        if found is None:
-            return None
         word, naming = (found["word"] or found["cjk"]).lower(), _named(text)
         for person in self._recent:
             if _fits(person, word) and not (naming and person.name):
@@ -79,16 +74,13 @@ def _named(text: str) -> bool:
     return _P["NAMING"].match(text.strip()) is not None
 
 
-def _resolved(text: str, person: Person) -> str:
+def _resolved(found: re.Match[str], person: Person) -> str:
     who = person.name or person.kind[0].upper() + person.kind[1:]
-    found = _P["PRONOUN"].match(text)
-    if found is None:
-        return text
     if found["cjk"]:
         return f"{who}{found['own'] or ''}{found['said']}"
     owns = found["word"].lower() in {"her", "his", "its", "their"}
     verb = {"'s": " is", "'re": " are", "'ve": " have", None: ""}[found["short"] and found["short"].lower()]
-    genitive = "'" if who.endswith("s") and who.lower() in PLURAL else "'s"
+    genitive = "'" if who.endswith("s") and who.lower() in WORDS["PLURAL"] else "'s"
     return f"{who}{genitive if owns else verb} {found['rest']}"
 
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from langmem_adapter.forks import cached_property
 from langmem_adapter.names import LONGEST_NAME, LONGEST_RELATION, entity_key, relation_name
 from langmem_adapter.reasoning.base import Comparison, DecideOutput, ExtractInput, Extraction
 from langmem_adapter.reasoning.extracts import RuleSummarizer
@@ -28,8 +27,6 @@ from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-
-    from langchain_core.runnables import Runnable
 
     from langmem_adapter.records.graph import Triple
     from langmem_adapter.records.work import Turn
@@ -70,41 +67,18 @@ class RuleReasoner:
         ['Name is John', 'Is a software engineer']
     """
 
-    @property
-    def mode(self) -> str:
-        """`"offline"`."""
-        return "offline"
+    mode: Final = "offline"
+    calls_model: Final = False
 
-    @property
-    def calls_model(self) -> bool:
-        """Comparing costs nothing."""
-        return False
-
-    @cached_property
-    def summarizer(self) -> RuleSummarizer:
-        """Takes sentences as they are."""
-        return RuleSummarizer()
-
-    @cached_property
-    def record(self) -> Runnable[ExtractInput, Extraction]:
-        """Turns to a numbered list of what was said, called and returned, word for word; rules do not summarise."""
-        return finding(lambda question: Plan(partial(_record, question)), "rules_record")
-
-    @cached_property
-    def extract(self) -> Runnable[ExtractInput, Extraction]:
-        """Turns to facts; "tomorrow" and "last week" become dates, counted from the day of the turn.
-
-        With `ExtractInput.graph` each fact carries the relations that are plainly read off it; many facts state none.
-        """
-        return finding(lambda question: Plan(partial(_extract, question)), "rules_extract")
-
-    @cached_property
-    def decide(self) -> Runnable[Comparison, DecideOutput]:
-        """Facts and known memories to verdicts; facts of one comparison are also compared with each other."""
-        return comparing(lambda comparison: Plan(partial(_decide, comparison)), "rules_decide")
+    def __init__(self) -> None:
+        self.summarizer: Final = RuleSummarizer()
+        self.record: Final = finding(lambda question: Plan(partial(_record, question)), "rules_record")
+        self.extract: Final = finding(lambda question: Plan(partial(_extract, question)), "rules_extract")
+        self.decide: Final = comparing(lambda comparison: Plan(partial(_decide, comparison)), "rules_decide")
 
 
 def _extract(question: ExtractInput) -> Extraction:
+    """The facts; "tomorrow" and "last week" become dates, counted from the day of the turn."""
     facts: list[Fact] = []
     names: defaultdict[str, str] = defaultdict(str)  # by speaker
     for index, turn in enumerate(question.turns):
@@ -144,6 +118,7 @@ _STEPS: Final = {"user": "Request", "assistant": "Agent Action", "tool": "Action
 
 
 def _record(question: ExtractInput) -> Extraction:
+    """A numbered list of what was said, called and returned, word for word; rules do not summarise."""
     told = [turn for turn in question.turns if turn.role in _STEPS]
     steps = [f"{number}. {step}" for number, step in enumerate(_steps(told), start=1)]
     if not steps:

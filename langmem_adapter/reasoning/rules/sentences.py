@@ -22,12 +22,7 @@ _P: Final = patterns("sentences", {})
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One sentence, without its closing mark.
-
-    Attributes:
-        text: Its words; never blank.
-        asks: Whether it ended with a question mark.
-    """
+    """One sentence, never blank, without its closing mark; *asks*: that was a question mark."""
 
     text: str
     asks: bool
