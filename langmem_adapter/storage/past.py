@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.storage.memories import AnyRow
 
-__all__ = ["PastMemory", "Then", "page_then", "standing_vectors", "then", "then_of"]
+__all__ = ["PastMemory", "Then", "item_of", "page_then", "standing_vectors", "then", "then_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def then(
         query = query.where(history.c.memory_type == memory_type)
     fits = _fitting(filters)
     with connection.execute(query, execution_options={"yield_per": 1000}) as rows:
-        return [PastMemory(row.pk, row.context, _item(row)) for row in rows if fits is None or fits(row)]
+        return [PastMemory(row.pk, row.context, item_of(row, row.began)) for row in rows if fits is None or fits(row)]
 
 
 def page_then(
@@ -106,7 +106,7 @@ def page_then(
     query = _query(scope, when, include_expired=include_expired).order_by(None)
     order = query.selected_columns.began, query.selected_columns.pk
     rows, following = listed(connection, query, *order, k=k, after=after, fits=_fitting(filters))
-    return [_item(row) for row in rows], following
+    return [item_of(row, row.began) for row in rows], following
 
 
 def standing_vectors(connection: Connection, found: Sequence[PastMemory]) -> dict[int, NDArray[np.float32]]:
@@ -156,21 +156,23 @@ def _lasts(end: ColumnElement[datetime | None], moment: datetime | None) -> Colu
 
 
 def _fitting(filters: Filter) -> Callable[[AnyRow], bool] | None:
-    return (lambda row: filters.matches(values_of(_item(row)))) if filters else None
+    return (lambda row: filters.matches(values_of(item_of(row, row.began)))) if filters else None
 
 
-def _item(row: AnyRow) -> MemoryItem:
+def item_of(row: AnyRow, began: datetime) -> MemoryItem:
+    """A row of the history as the memory that it was; one that was deleted says what it said before."""
+    text = row.new_memory or row.old_memory or ""
     return MemoryItem(
         id=row.memory_id,
-        text=row.new_memory,
+        text=text,
         scope=of_row(row),
         metadata=row.metadata,
         memory_type=row.memory_type,
         actor_id=row.actor_id,
         role=row.role,
-        created_at=row.began,
+        created_at=began,
         updated_at=row.valid_from,
         expires_at=row.expires_at,
         revision=row.revision,
-        hash=text_hash(row.new_memory),
+        hash=text_hash(text),
     )
