@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
-from langchain_core.runnables import Runnable
 from langchain_core.runnables.config import ensure_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import get_runtime
@@ -21,13 +20,13 @@ from langmem_adapter.scoping import resolve_scope
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from langchain_core.runnables import RunnableConfig
 
     from langmem_adapter.records.scope import Scope
 
-__all__ = ["OnError", "PlanNode", "Update", "forgiving", "making", "only", "part_of_state", "scope_of_call"]
+__all__ = ["OnError", "Update", "forgiving", "making", "only", "part_of_state", "scope_of_call"]
 
 R = TypeVar("R")
 
@@ -90,25 +89,6 @@ def forgiving(plan: Plan[R], otherwise: R, *, on_error: OnError, doing: str) -> 
         return Plan.known(otherwise)
 
     return plan if on_error == "raise" else plan.or_else(instead)
-
-
-class PlanNode(Runnable[Any, Update]):
-    """A plan made of a graph's state and the call's config; it leaves no run of its own in a trace, the graph's node does.
-
-    Args:
-        plan: Makes it.
-    """
-
-    def __init__(self, plan: Callable[[Any, RunnableConfig | None], Plan[Update]]) -> None:
-        self._plan = plan
-
-    def invoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Update:  # noqa: A002 - LangChain's name
-        """Carry it out."""
-        return self._plan(input, config).run()
-
-    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Update:  # noqa: A002 - the same
-        """Carry it out without blocking the event loop."""
-        return await self._plan(input, config).arun()
 
 
 def part_of_state(state: Any, key: str, argument: str) -> Any:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.runnables.base import coerce_to_runnable
 
-from langmem_adapter.adapters.calls import PlanNode, part_of_state, scope_of_call
+from langmem_adapter.adapters.calls import part_of_state, scope_of_call
 from langmem_adapter.adapters.threads import latest_turn, looking_up, parted, remembered
 from langmem_adapter.conversation.experience import ExperienceMemory
 from langmem_adapter.conversation.summaries import about_tokens
@@ -20,6 +20,7 @@ from langmem_adapter.memory.parts import engine_of
 from langmem_adapter.pipeline.background import BackgroundWriter
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.scoping import MemoryContext
+from langmem_adapter.tracing import PlanNode
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
@@ -228,7 +229,7 @@ def experience_node(
     return _for_its_scope(plan, MemoryContext(**experiences.scope.named))
 
 
-def _for_its_scope(plan: Callable[[Any, Scope], Plan[Update]], default: MemoryContext) -> PlanNode:
+def _for_its_scope(plan: Callable[[Any, Scope], Plan[Update]], default: MemoryContext) -> PlanNode[Any, Update]:
     return PlanNode(lambda state, config: plan(state, scope_of_call(default, config)))
 
 

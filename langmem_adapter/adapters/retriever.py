@@ -12,7 +12,7 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from pydantic import BeforeValidator, ConfigDict, Field
 
-from langmem_adapter.adapters.calls import PlanNode, making, scope_of_call
+from langmem_adapter.adapters.calls import making, scope_of_call
 from langmem_adapter.adapters.threads import latest_turn, looking_up
 from langmem_adapter.arguments import relevance
 from langmem_adapter.conversation.summaries import about_tokens
@@ -22,6 +22,7 @@ from langmem_adapter.memory.parts import engine_of
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.records.results import Threshold  # noqa: TC001 - pydantic reads the fields' types
 from langmem_adapter.scoping import MemoryContext
+from langmem_adapter.tracing import PlanNode
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:

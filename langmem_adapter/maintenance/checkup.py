@@ -14,6 +14,7 @@ from langmem_adapter.memory.modes import left_to_defaults
 from langmem_adapter.memory.parts import engine_of
 from langmem_adapter.pipeline.run import run_of
 from langmem_adapter.storage import meta, moments, tables
+from langmem_adapter.tracing import run_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -113,7 +114,7 @@ def model(memory: Memory) -> Iterator[Check]:
         yield Check("model", "OK", told)
         return
     run = run_of({"messages": _STATEMENT, "user_id": "doctor"}, engine.longest)
-    facts = engine.dry_pipeline.invoke(run.state(), run.config("memory.checkup", memory.mode))["facts"]
+    facts = engine.dry_pipeline.invoke(run.state(), run_config("memory.checkup", run.scope, memory.mode))["facts"]
     if facts:
         yield Check("model", "OK", f"{memory.mode}: structured output works, {len(facts)} facts in a test sentence")
     else:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Depends, HTTPException, Query, Request
@@ -169,8 +170,8 @@ async def list_(call: Reads, given: Annotated[_List, Query()]) -> dict[str, Any]
     if not given.top_k:
         return {"results": []}
     if not whose:
-        how = {"k": given.top_k, "include_expired": given.show_expired}
-        items, _ = await beside(call.memory.engine.reading, memories.page, None, **how)
+        read = partial(memories.page, k=given.top_k, include_expired=given.show_expired)
+        items, _ = await beside(call.memory.engine.reading, read, None)
         return {"results": listed(items)}
     plan = Calls.get_all(_Served(call.memory), top_k=given.top_k, show_expired=given.show_expired, **whose)
     page: dict[str, Any] = await plan.arun()
