@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from langmem_adapter.search.question import Question
     from langmem_adapter.search.scope_cache import ScopeCache
     from langmem_adapter.search.scope_caches import CachedAt
-    from langmem_adapter.storage.database import Database, ReadSession
+    from langmem_adapter.storage.database import Database
     from langmem_adapter.storage.past import Then
 
 __all__ = ["Searcher"]
@@ -250,14 +250,14 @@ class Searcher:
 
     def _find(self, inquiry: _Inquiry) -> SearchResults:
         query, shelf = inquiry.query, inquiry.standing.shelf
-        with self._database.reading() as reading:
+        with self._database.reading() as connect:
             if query.then is not None:
-                return _given(query, shelf, self._find_then(reading.connection(), inquiry, query.then))
+                return _given(query, shelf, self._find_then(connect(), inquiry, query.then))
             wanted = _wanted(query, self._weights)
             few = None if query.explain else _SPARE * wanted
             for most in (few, None):
-                ranked = self._rank(reading.connection, inquiry, most=most)
-                hits = self._hits(reading, inquiry, ranked, wanted)
+                ranked = self._rank(connect, inquiry, most=most)
+                hits = self._hits(connect, inquiry, ranked, wanted)
                 if most is None or len(hits) == wanted or len(ranked) < most:
                     break  # else more than the spare ones were deleted this very moment
             return _given(query, shelf, hits)
@@ -310,15 +310,15 @@ class Searcher:
         kept: NDArray[np.bool_] = np.isin(shelf.roll.pks, found)
         return kept if allowed is None else kept & allowed
 
-    def _hits(self, reading: ReadSession, inquiry: _Inquiry, ranked: Ranked, wanted: int) -> list[Hit]:
+    def _hits(self, connect: Callable[[], Connection], inquiry: _Inquiry, ranked: Ranked, wanted: int) -> list[Hit]:
         query, asked, standing, _ = inquiry
         hits: list[Hit] = []
         vectors: list[Vectors] = []
-        index = self._indexer.view(reading.connection) if query.rerank == "mmr" else None
-        load = loader(reading.connection, standing.scope_ids)
+        index = self._indexer.view(connect) if query.rerank == "mmr" else None
+        load = loader(connect, standing.scope_ids)
         for start in range(0, len(ranked), wanted):  # one round, but for memories deleted this very moment
             part = ranked.at(slice(start, start + wanted))
-            items = memories.best(reading, part.pks.tolist())
+            items = memories.best(connect(), part.pks.tolist())
             if len(items) < len(part):
                 part = part.at([pk in items for pk in part.pks.tolist()])
             shown = [items[pk] for pk in part.pks.tolist()]

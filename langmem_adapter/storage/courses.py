@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sqlalchemy import func, or_, select
 
-from langmem_adapter.storage.prepared_statements import Prepared, any_of
+from langmem_adapter.storage.prepared_statements import any_of
 from langmem_adapter.storage.tables import history
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ __all__ = ["COURSE", "CourseRows", "courses"]
 COURSE: Final = func.coalesce(history.c.past_of, history.c.memory_id)
 """The memory that a row of the history belongs to the course of."""
 
-_READ: Final = Prepared(
+_READ: Final = (
     select(COURSE.label("course"), *(history.c[name] for name in ("memory_id", "valid_from", "seq", "new_memory")))
     .where(or_(any_of(history.c.memory_id, "ids"), any_of(history.c.past_of, "ids")))
     .order_by(history.c.valid_from, history.c.seq)
@@ -51,16 +51,7 @@ class Step(NamedTuple):
 
 @dataclass(slots=True)
 class CourseRows:
-    """The rows of a course, in the order of what they say.
-
-    Example:
-        >>> from datetime import UTC, datetime
-        >>> year = lambda number: datetime(number, 1, 1, tzinfo=UTC)
-        >>> home = CourseRows([Step("m", year(2026), 1, "Lives in Lyon")])
-        >>> home.put({"id": "late", "seq": 2}, year(2020), "Lives in Kyoto")
-        >>> home.began.year, home.after(year(2020)).year, home.at(year(2024)).text
-        (2020, 2026, 'Lives in Kyoto')
-    """
+    """The rows of a course, in the order of what they say."""
 
     steps: list[Step] = field(default_factory=list)
 
@@ -101,7 +92,7 @@ class CourseRows:
 def courses(connection: Connection, ids: Collection[str]) -> dict[str, CourseRows]:
     """The courses of some memories; an empty one for what is not known."""
     found = {memory_id: CourseRows() for memory_id in ids}
-    for row in _READ.rows(connection, {"ids": ids}) if ids else ():
+    for row in connection.execute(_READ, {"ids": ids}) if ids else ():
         if row.course in found:
             found[row.course].steps.append(Step(row.memory_id, row.valid_from, row.seq, row.new_memory))
     return found

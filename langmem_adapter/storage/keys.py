@@ -13,13 +13,12 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import delete, insert, or_, select, update
+from sqlalchemy import insert, select, update
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import check_text, quoted
-from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.storage import meta
-from langmem_adapter.storage.scopes import within
+from langmem_adapter.storage.scopes import owner_of
 from langmem_adapter.storage.tables import api_keys
 
 if TYPE_CHECKING:
@@ -27,18 +26,18 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
+    from langmem_adapter.records.scope import Scope
+
 __all__ = [
     "RIGHTS",
     "Key",
     "api_keys",
     "create",
     "digest",
-    "erase",
     "find",
-    "kept_pepper",
+    "kept_digest",
     "listed",
     "of_row",
-    "pepper",
     "revoke",
 ]
 
@@ -55,11 +54,8 @@ class Key:
 
     Attributes:
         id: What it is called in lists and logs; no secret.
-        name: What it is for.
         scope: What it reaches; `None` for everything.
         rights: Of `RIGHTS`.
-        created_at: When it was made.
-        revoked_at: Since when it is worth nothing, if so.
     """
 
     id: str
@@ -71,16 +67,7 @@ class Key:
 
 
 def create(connection: Connection, name: str, scope: Scope | None, rights: Collection[str]) -> tuple[Key, str]:
-    """Make a key, within a write transaction.
-
-    Args:
-        connection: A write transaction.
-        name: What it is for.
-        scope: What it reaches; `None` for everything.
-        rights: Of `RIGHTS`.
-
-    Returns:
-        The key, and the text that a program sends, which is not kept and cannot be shown again.
+    """Make a key, within a write transaction, and the text that a program sends, which is not kept.
 
     Raises:
         InvalidInputError: The name is blank, or a right unknown.
@@ -91,7 +78,7 @@ def create(connection: Connection, name: str, scope: Scope | None, rights: Colle
         raise InvalidInputError(f"rights are some of {', '.join(RIGHTS)}, not {quoted(sorted(rights))}")
     number, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
     now = datetime.now(UTC)
-    row = {"id": number, "digest": digest(pepper(connection), secret), "name": name, "created_at": now}
+    row = {"id": number, "digest": digest(connection, secret), "name": name, "created_at": now}
     named = {} if scope is None else scope.named
     connection.execute(insert(api_keys).values(**row, **named, rights=" ".join(sorted({*rights}))))
     return Key(number, name, scope, frozenset(rights), now), f"{_PREFIX}_{number}_{secret}"
@@ -103,7 +90,7 @@ def find(connection: Connection, shown: str) -> Key | None:
     number, _, secret = rest.partition("_")
     row = connection.execute(select(api_keys).where(api_keys.c.id == number[:16])).first()
     kept = "" if row is None else row.digest
-    same = hmac.compare_digest(kept, digest(kept_pepper(connection) or "", secret))
+    same = hmac.compare_digest(kept, kept_digest(connection, secret))
     return of_row(row) if same and row is not None and row.revoked_at is None else None
 
 
@@ -114,54 +101,24 @@ def listed(connection: Connection) -> list[Key]:
 
 
 def revoke(connection: Connection, key_id: str) -> bool:
-    """Make a key worth nothing from now on, within a write transaction.
-
-    Returns:
-        Whether it was worth something.
-    """
+    """Make a key worth nothing from now on, within a write transaction; whether it was worth something."""
     which = (api_keys.c.id == key_id, api_keys.c.revoked_at.is_(None))
     return bool(connection.execute(update(api_keys).where(*which).values(revoked_at=datetime.now(UTC))).rowcount)
 
 
-def erase(connection: Connection, scope: Scope | None) -> int:
-    """Remove the keys that are bound to a scope within this one, within a write transaction; `None` means to any scope.
-
-    Those that reach everything name nobody, and stay: who erases everything is not locked out.
-
-    Returns:
-        How many there were.
-    """
-    bound = or_(*(api_keys.c[name].is_not(None) for name in SCOPE_FIELDS))
-    mine = bound if scope is None else within(scope, api_keys)
-    return connection.execute(delete(api_keys).where(mine)).rowcount
+def digest(connection: Connection, secret: str) -> str:
+    """What is kept of a secret, within a write transaction; the first one makes the hash's own key."""
+    if meta.get(connection, _PEPPER) is None:
+        meta.put(connection, _PEPPER, secrets.token_hex(32))
+    return kept_digest(connection, secret)
 
 
-def pepper(connection: Connection) -> str:
-    """The hash's own key, made by the first who needs it, within a write transaction."""
-    kept = kept_pepper(connection)
-    if kept is None:
-        kept = secrets.token_hex(32)
-        meta.put(connection, _PEPPER, kept)
-    return kept
-
-
-def kept_pepper(connection: Connection) -> str | None:
-    """The hash's own key, where it was made."""
-    return meta.get(connection, _PEPPER)
-
-
-def digest(pepper: str, secret: str) -> str:
-    """What is kept of a secret.
-
-    Args:
-        pepper: The hash's own key, in hexadecimal digits.
-        secret: Random bits as text, as many as nobody can guess.
-    """
-    return blake2b(secret.encode(errors="replace"), key=bytes.fromhex(pepper), digest_size=32).hexdigest()
+def kept_digest(connection: Connection, secret: str) -> str:
+    """What is kept of a secret, if anything is: without the hash's own key, which is made with the first, nothing is."""
+    pepper = bytes.fromhex(meta.get(connection, _PEPPER) or "")
+    return blake2b(secret.encode(errors="replace"), key=pepper, digest_size=32).hexdigest()
 
 
 def of_row(row: Any) -> Key:
     """A row of `tables.api_keys` as a key."""
-    named = {name: getattr(row, name) for name in SCOPE_FIELDS}
-    scope = Scope(**named) if any(value is not None for value in named.values()) else None
-    return Key(row.id, row.name, scope, frozenset(row.rights.split()), row.created_at, row.revoked_at)
+    return Key(row.id, row.name, owner_of(row), frozenset(row.rights.split()), row.created_at, row.revoked_at)

@@ -4,33 +4,30 @@ from __future__ import annotations
 
 from dataclasses import fields
 from datetime import UTC, datetime
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from sqlalchemy import Integer, Row, Select, and_, bindparam, func, or_, select, true
+from sqlalchemy import Integer, Row, and_, bindparam, func, or_, select, true
 
-from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError
+from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.filters import EVERYTHING
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.results import MemoryItem, Revision
 from langmem_adapter.storage import pushdown
 from langmem_adapter.storage.courses import courses
-from langmem_adapter.storage.cursors import cursor
-from langmem_adapter.storage.pages import below, newest, place
+from langmem_adapter.storage.pages import listed
 from langmem_adapter.storage.prepared_statements import Prepared, any_of
-from langmem_adapter.storage.scopes import of_row, within
+from langmem_adapter.storage.scopes import OWNER, ids_within, of_row, seen, within
 from langmem_adapter.storage.tables import history, memories, scopes
 from langmem_adapter.text import text_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from sqlalchemy import ColumnElement, Connection
 
     from langmem_adapter.filters import Filter
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.records.work import Event
-    from langmem_adapter.storage.database import ReadSession
 
 __all__ = [
     "best",
@@ -51,11 +48,8 @@ __all__ = [
 
 AnyRow: TypeAlias = "Row[*tuple[Any, ...]]"
 
-_CHUNK: Final = 500
 _SHOWN: Final = [column for column in memories.c if column.name not in {"embedding", "context", "scope_id", "seq"}]
-_ITEM: Final = select(*_SHOWN, scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id).join_from(
-    memories, scopes, memories.c.scope_id == scopes.c.id
-)
+_ITEM: Final = select(*_SHOWN, *OWNER).join_from(memories, scopes, memories.c.scope_id == scopes.c.id)
 _BY_PKS: Final = Prepared(_ITEM.where(any_of(memories.c.pk, "pks")))
 _LETTERS: Final = func.length(memories.c.text).label("letters")
 _LAST: Final = [*(memories.c[name] for name in ("pk", "id", "seq", "updated_at", "actor_id", "role")), _LETTERS]
@@ -69,15 +63,12 @@ def get(connection: Connection, memory_id: str, scope: Scope | None = None) -> M
     Raises:
         MemoryNotFoundError: There is none, or it lies outside *scope*.
     """
-    row = connection.execute(_ITEM.where(memories.c.id == memory_id)).first()
-    if row is None or (scope is not None and not scope.covers(of_row(row))):
-        raise MemoryNotFoundError(memory_id)
-    return _item(row)
+    return _item(seen(connection.execute(_ITEM.where(memories.c.id == memory_id)).first(), scope, memory_id))
 
 
-def best(reading: ReadSession, pks: Sequence[int]) -> dict[int, MemoryItem]:
-    """Memories by pk, in a transaction only where one has begun; those that are gone are missing."""
-    return {row.pk: _item(row) for row in reading.rows(_BY_PKS, {"pks": pks})}
+def best(connection: Connection, pks: Sequence[int]) -> dict[int, MemoryItem]:
+    """Memories by pk; those that are gone are missing."""
+    return {row.pk: _item(row) for row in _BY_PKS.rows(connection, {"pks": pks})}
 
 
 def extent(connection: Connection, scope: Scope, most: int) -> tuple[int, int]:
@@ -100,22 +91,17 @@ def texts(connection: Connection, pks: Iterable[int], letters: int) -> list[Any]
 
 def sequence_numbers(connection: Connection, ids: Sequence[str]) -> dict[str, int]:
     """Number of each memory's last change, by id."""
-    found: dict[str, int] = {}
-    for start in range(0, len(ids), _CHUNK):
-        query = select(memories.c.id, memories.c.seq).where(memories.c.id.in_(ids[start : start + _CHUNK]))
-        found.update(connection.execute(query).all())
-    return found
+    return dict(connection.execute(select(memories.c.id, memories.c.seq).where(any_of(memories.c.id, ids))).all())
 
 
 def equal_texts(connection: Connection, scope: Scope, hashes: Sequence[str]) -> dict[str, list[int]]:
     """Pks of the facts within *scope* that have one of some normalised hashes, by hash: of each speaker's the oldest."""
     found: dict[str, list[int]] = {}
     oldest = func.min(memories.c.pk)
-    query = select(memories.c.hash, oldest).where(_facts(scope)).order_by(oldest)
+    query = select(memories.c.hash, oldest).where(_facts(scope), any_of(memories.c.hash, "hashes")).order_by(oldest)
     query = query.group_by(memories.c.hash, memories.c.actor_id, memories.c.role)
-    for start in range(0, len(hashes), _CHUNK):
-        for digest, pk in connection.execute(query.where(memories.c.hash.in_(hashes[start : start + _CHUNK]))):
-            found.setdefault(digest, []).append(pk)
+    for digest, pk in connection.execute(query, {"hashes": hashes}):
+        found.setdefault(digest, []).append(pk)
     return found
 
 
@@ -160,15 +146,10 @@ def page(
     Raises:
         InvalidInputError: The cursor is none of ours.
     """
-    whose = true() if scope is None else within(scope)
-    query = _ITEM.where(whose, true() if include_expired else _lasting(), *_typed(memory_type))
-    if after is not None:
-        query = query.where(below(connection, after, memories.c.created_at, memories.c.pk))
-    query = query.add_columns(place(memories.c.created_at)).order_by(*newest(memories.c.created_at, memories.c.pk))
-    found = _filtered(connection, query if filters else query.limit(k + 1), filters)
-    rows = list(islice(found, k + 1))
-    following = cursor(str(rows[k - 1].place), rows[k - 1].pk) if len(rows) > k else None
-    return [_item(row) for row in rows[:k]], following
+    query = _ITEM.where(within(scope), true() if include_expired else _lasting(), *_typed(memory_type))
+    query, order = query.where(*pushdown.conditions(filters)), (memories.c.created_at, memories.c.pk)
+    rows, following = listed(connection, query, *order, k=k, after=after, fits=_fitting(filters))
+    return [_item(row) for row in rows], following
 
 
 def revisions(connection: Connection, memory_id: str, scope: Scope | None = None) -> list[Revision]:
@@ -218,17 +199,14 @@ def past(
 
 
 def _past(connection: Connection, memory_id: str, scope: Scope | None) -> list[AnyRow]:
-    query = select(history, scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id).join_from(
-        history, scopes, history.c.scope_id == scopes.c.id
-    )
+    query = select(history, *OWNER).join_from(history, scopes, history.c.scope_id == scopes.c.id)
     rows = list(connection.execute(query.where(history.c.memory_id == memory_id).order_by(history.c.seq)))
-    if not rows or (scope is not None and not scope.covers(of_row(rows[0]))):
-        raise MemoryNotFoundError(memory_id)
+    seen(rows[0] if rows else None, scope, memory_id)
     return rows
 
 
 def _visible(scope: Scope) -> Any:
-    return and_(memories.c.scope_id.in_(select(scopes.c.id).where(within(scope))), _lasting())
+    return and_(memories.c.scope_id.in_(ids_within(scope)), _lasting())
 
 
 def _lasting() -> ColumnElement[bool]:
@@ -246,14 +224,14 @@ def _typed(memory_type: str | None) -> list[ColumnElement[bool]]:
 def _chosen(connection: Connection, column: Any, where: Any, filters: Filter) -> Iterator[AnyRow]:
     read = dict.fromkeys(["metadata", *pushdown.columns_read(filters)]) if filters else {}
     query = select(column, *(pushdown.COLUMNS[name] for name in read)).join_from(memories, scopes)
-    return _filtered(connection, query.where(where).order_by(memories.c.pk), filters)
-
-
-def _filtered(connection: Connection, query: Select[Any], filters: Filter) -> Iterator[AnyRow]:
-    values = pushdown.values_reader(filters)
-    query = query.where(*pushdown.conditions(filters))
+    query = query.where(where, *pushdown.conditions(filters)).order_by(memories.c.pk)
     with connection.execute(query, execution_options={"yield_per": 1000}) as rows:
-        yield from (row for row in rows if filters.matches(values(row))) if filters else rows
+        yield from filter(_fitting(filters), rows) if filters else rows
+
+
+def _fitting(filters: Filter) -> Callable[[AnyRow], bool] | None:
+    values = pushdown.values_reader(filters)
+    return (lambda row: filters.matches(values(row))) if filters else None
 
 
 _AS_KEPT: Final = [field.name for field in fields(MemoryItem) if field.name != "scope"]

@@ -28,13 +28,11 @@ class Note:
 
     Attributes:
         kind: What it is: `"window"` (a summary of some turns), `"summary"` (of all so far), `"title"`, `"knowledge"`, `"talk"`.
-        text: What it says.
         covers_from: Position of the first turn that it was made of; 0 where it was made of none.
         covers_to: Position of the last one.
         source: Hash of all that it was made of; empty where it was made of nothing.
         made_by: The model, or `"offline"`; empty where it was given.
         id: Its number, which grows; 0 until it is kept.
-        created_at: When it was kept.
     """
 
     kind: str
@@ -53,11 +51,7 @@ class Note:
 
 
 def keep(connection: Connection, conversation: Conversation, note: Note) -> int:
-    """Keep a note, within a write transaction; a conversation that there is not yet begins with it.
-
-    Returns:
-        Its number.
-    """
+    """Keep a note, within a write transaction, and return its number; a conversation that is not there begins with it."""
     row = {name: getattr(note, name) for name in ("kind", "text", "covers_from", "covers_to", "source", "made_by")}
     row |= {"conversation_id": named(connection, conversation), "created_at": datetime.now(UTC)}
     return int(connection.execute(insert(notes).values(**row).returning(notes.c.id)).scalar_one())
@@ -75,11 +69,7 @@ def read(connection: Connection, conversation: Conversation, kind: str) -> list[
 
 
 def drop(connection: Connection, conversation: Conversation, kind: str) -> int:
-    """Remove all notes of a kind, within a write transaction.
-
-    Returns:
-        How many there were.
-    """
+    """Remove all notes of a kind, within a write transaction; how many there were."""
     ids = _notes(conversation, kind).with_only_columns(notes.c.id)
     return connection.execute(delete(notes).where(notes.c.id.in_(ids))).rowcount
 

@@ -9,8 +9,7 @@ June. Without such a moment it is what stood, the end of each course. What was p
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sqlalchemy import Select, case, func, or_, select
@@ -19,14 +18,14 @@ from langmem_adapter.arguments import parse_time
 from langmem_adapter.filters import EVERYTHING, values_of
 from langmem_adapter.records.results import MemoryItem
 from langmem_adapter.storage.courses import COURSE
-from langmem_adapter.storage.cursors import cursor
-from langmem_adapter.storage.pages import below, newest, place
-from langmem_adapter.storage.scopes import of_row, within
+from langmem_adapter.storage.pages import listed, newest
+from langmem_adapter.storage.prepared_statements import any_of
+from langmem_adapter.storage.scopes import OWNER, ids_within, of_row
 from langmem_adapter.storage.tables import history, memories, scopes
 from langmem_adapter.text import text_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from numpy.typing import NDArray
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
     from langmem_adapter.storage.memories import AnyRow
 
 __all__ = ["PastMemory", "Then", "item_of", "page_then", "standing_vectors", "then", "then_of"]
-
-_CHUNK: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +64,11 @@ def then_of(as_of: object, known_at: object) -> Then | None:
 
 @dataclass(frozen=True, slots=True)
 class PastMemory:
-    """A memory as it was.
+    """A memory as it was."""
 
-    Attributes:
-        pk: Its number then; a memory that was deleted and restored has a new one.
-        context: What it was said in, for the words of it.
-        item: The memory.
-        place: What a cursor says of its date.
-    """
-
-    pk: int
+    pk: int  # a memory that was deleted and restored has a new one
     context: str
     item: MemoryItem
-    place: str
 
 
 def then(
@@ -90,19 +79,13 @@ def then(
     filters: Filter = EVERYTHING,
     memory_type: str | None = None,
 ) -> list[PastMemory]:
-    """Every memory within *scope* as it was, the newest statement first.
-
-    Args:
-        connection: A read transaction.
-        scope: Whose memories.
-        when: The moment. Memories that had expired by then are left out.
-        filters: Only memories that it held for then.
-        memory_type: Only memories of this type.
-    """
+    """Every memory within *scope* as it was, the newest statement first, but for those that had expired by then."""
     query = _query(scope, when, include_expired=False)
     if memory_type is not None:
         query = query.where(history.c.memory_type == memory_type)
-    return list(_known(connection, query, filters))
+    fits = _fitting(filters)
+    with connection.execute(query, execution_options={"yield_per": 1000}) as rows:
+        return [PastMemory(row.pk, row.context, item_of(row, row.began)) for row in rows if fits is None or fits(row)]
 
 
 def page_then(
@@ -120,27 +103,18 @@ def page_then(
     Raises:
         InvalidInputError: The cursor is none of ours.
     """
-    query = _query(scope, when, include_expired=include_expired)
-    if after is not None:
-        columns = query.selected_columns
-        query = query.where(below(connection, after, columns.began, columns.pk))
-    found = list(islice(_known(connection, query if filters else query.limit(k + 1), filters), k + 1))
-    following = cursor(found[k - 1].place, found[k - 1].pk) if len(found) > k else None
-    return [known.item for known in found[:k]], following
+    query = _query(scope, when, include_expired=include_expired).order_by(None)
+    order = query.selected_columns.began, query.selected_columns.pk
+    rows, following = listed(connection, query, *order, k=k, after=after, fits=_fitting(filters))
+    return [item_of(row, row.began) for row in rows], following
 
 
 def standing_vectors(connection: Connection, found: Sequence[PastMemory]) -> dict[int, NDArray[np.float32]]:
     """Vectors of those that still have the text that they had then, by `PastMemory.pk`; the others must be embedded again."""
     told = {known.item.id: known for known in found}
-    ids = list(told)
-    vectors: dict[int, NDArray[np.float32]] = {}
-    for start in range(0, len(ids), _CHUNK):
-        query = select(memories.c.id, memories.c.text, memories.c.embedding)
-        for row in connection.execute(query.where(memories.c.id.in_(ids[start : start + _CHUNK]))):
-            known = told[row.id]
-            if row.text == known.item.text:
-                vectors[known.pk] = np.frombuffer(row.embedding, np.float32)
-    return vectors
+    query = select(memories.c.id, memories.c.text, memories.c.embedding).where(any_of(memories.c.id, told))
+    kept = (row for row in connection.execute(query) if row.text == told[row.id].item.text)
+    return {told[row.id].pk: np.frombuffer(row.embedding, np.float32) for row in kept}
 
 
 def _query(scope: Scope, when: Then, *, include_expired: bool) -> Select[Any]:
@@ -155,7 +129,7 @@ def _query(scope: Scope, when: Then, *, include_expired: bool) -> Select[Any]:
         .label("pk")
     )
     query = (
-        select(history, pk, ends.c.began, place(ends.c.began), scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id)
+        select(history, pk, ends.c.began, *OWNER)
         .join_from(ends, history, history.c.seq == ends.c.seq)
         .join(scopes, history.c.scope_id == scopes.c.id)
         .where(ends.c.place == 1, history.c.is_deleted == 0, _lasts(history.c.valid_to, when.as_of))
@@ -170,7 +144,7 @@ def _ends(scope: Scope, when: Then) -> Subquery:
     order = func.row_number().over(partition_by=COURSE, order_by=(begins.desc(), history.c.seq.desc()))
     began = func.min(case((history.c.is_deleted == 0, begins))).over(partition_by=COURSE)
     rows = select(history.c.seq, order.label("place"), began.label("began")).where(
-        history.c.scope_id.in_(select(scopes.c.id).where(within(scope))),
+        history.c.scope_id.in_(ids_within(scope)),
         *([] if when.known_at is None else [history.c.recorded_at <= when.known_at]),
         *([] if when.as_of is None else [begins <= when.as_of]),
     )
@@ -181,12 +155,8 @@ def _lasts(end: ColumnElement[datetime | None], moment: datetime | None) -> Colu
     return end.is_(None) if moment is None else or_(end.is_(None), end > moment)
 
 
-def _known(connection: Connection, query: Select[Any], filters: Filter) -> Iterator[PastMemory]:
-    with connection.execute(query, execution_options={"yield_per": 1000}) as rows:
-        for row in rows:
-            item = item_of(row, row.began)
-            if not filters or filters.matches(values_of(item)):
-                yield PastMemory(row.pk, row.context, item, str(row.place))
+def _fitting(filters: Filter) -> Callable[[AnyRow], bool] | None:
+    return (lambda row: filters.matches(values_of(item_of(row, row.began)))) if filters else None
 
 
 def item_of(row: AnyRow, began: datetime) -> MemoryItem:
