@@ -135,7 +135,7 @@ _HOMES: Final = {
     "Entity": "records.graph",
     "HashEmbeddings": "embedding.hashing",
     "Hit": "records.results",
-    "Memory": "memory",
+    "Memory": "memory.memory",
     "MemoryContext": "scoping",
     "MemoryItem": "records.results",
     "MemoryMiddleware": "adapters.middleware",
