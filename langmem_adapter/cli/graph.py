@@ -98,10 +98,9 @@ def _table(
     when = when_of(as_of, known_at, history=history)
     with call.reading() as connection:
         whose = Scope(**call.whose(partial(scopes.counts, connection)))
-        page, following = reads.page(
-            connection, whose, when, entity=None if entity is None else filled(entity, "entity"), **how
-        )
-        _relations(call, page, history=history, next=following)
+        named = None if entity is None else filled(entity, "entity")
+        page = reads.page(connection, whose, when, entity=named, **how)
+        _relations(call, page, history=history, next=page.next)
         if not page:
             _nothing(call, connection, entity)
 
@@ -127,16 +126,16 @@ def entities(
     when, kind = when_of(as_of, known_at), None if type is None else check_text(type, "type")
     with call.reading() as connection:
         whose = Scope(**call.whose(partial(scopes.counts, connection)))
-        page, following = known.page(connection, whose, when, kind=kind, k=limit, after=after)
+        page = known.page(connection, whose, when, kind=kind, k=limit, after=after)
         if page or not call.output.on_terminal:
             call.output.show(
                 [as_data(entity) for entity in page],
                 columns=("id", "name", "type", "mentions"),
                 picture=lambda: graph_pictures.entities_table(page),
-                next=following,
+                next=page.next,
             )
-        if following is not None:
-            call.output.note(f"more: --after {following}", whole=True)
+        if page.next is not None:
+            call.output.note(f"more: --after {page.next}", whole=True)
         if not page:
             _nothing(call, connection, None)
 
@@ -215,7 +214,7 @@ def _nothing(call: Invocation, connection: "Connection", entity: str | None) -> 
     from langmem_adapter.storage.graph.reads import NOW
 
     whose = call.scope
-    known = [each.name for each in kept.page(connection, Scope(**whose), NOW, k=_NAMES, unrelated=True)[0]]
+    known = [each.name for each in kept.page(connection, Scope(**whose), NOW, k=_NAMES, unrelated=True)]
     if entity is None or not known:
         how = 'add something with --graph, or: langmem-adapter graph add Anna "lives in" Lyon'
         call.output.note(f"no relations of {named(whose)}{'' if known else f'; {how}'}")

@@ -11,7 +11,6 @@ from langmem_adapter.knowledge import draw, views
 from langmem_adapter.knowledge.arguments import moment, relation_of, when_of
 from langmem_adapter.knowledge.find import found
 from langmem_adapter.records.checks import check_text
-from langmem_adapter.records.results import EntityPage, RelationPage
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.search.query import Query
 from langmem_adapter.storage.graph import entities as graph_entities
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from langmem_adapter.knowledge.draw import Form
-    from langmem_adapter.records.graph import Entity, Neighbour, Relation
-    from langmem_adapter.records.results import Hit
+    from langmem_adapter.records.graph import Neighbour, Relation
+    from langmem_adapter.records.results import EntityPage, Hit, RelationPage
     from langmem_adapter.search.searcher import Searcher
     from langmem_adapter.storage.database import Database
 
@@ -87,7 +86,7 @@ class GraphReads:
             "after": after,
         }
         when = when_of(as_of, known_at, history=history)
-        return self._plan(graph_reads.page, Scope(user_id, agent_id, run_id), when, **how).then(_relation_page)
+        return self._plan(graph_reads.page, Scope(user_id, agent_id, run_id), when, **how)
 
     arelations = awaited(relations)
 
@@ -129,7 +128,7 @@ class GraphReads:
         lone = flag(unrelated, "unrelated")
         how: dict[str, Any] = {"k": bounded(k), "kind": kind, "unrelated": lone, "after": after}
         when = when_of(as_of, known_at)
-        return self._plan(graph_entities.page, Scope(user_id, agent_id, run_id), when, **how).then(_entity_page)
+        return self._plan(graph_entities.page, Scope(user_id, agent_id, run_id), when, **how)
 
     aentities = awaited(entities)
 
@@ -324,11 +323,3 @@ class GraphReads:
 
 def _shown(relations: Sequence[Relation]) -> dict[str, Any]:
     return {"relations": [{"id": relation.id, "text": relation.text} for relation in relations]}
-
-
-def _relation_page(page: tuple[list[Relation], str | None]) -> RelationPage:
-    return RelationPage(tuple(page[0]), page[1])
-
-
-def _entity_page(page: tuple[list[Entity], str | None]) -> EntityPage:
-    return EntityPage(tuple(page[0]), page[1])

@@ -150,7 +150,7 @@ def _heart(ground: Ground, connection: Connection, scope: Scope) -> list[int]:
     for name in (scope.user_id, scope.agent_id):
         if name is not None and ground.around(own := ground.called(name), most=1):
             return own
-    mentioned, _ = graph_entities.page(connection, scope, graph_reads.NOW, k=1)
+    mentioned = graph_entities.page(connection, scope, graph_reads.NOW, k=1)
     return ground.called(mentioned[0].name) if mentioned else []
 
 

@@ -74,7 +74,7 @@ async def graph(view: Reading, asked: Annotated[_Asked, Query()]) -> Response:
 def _look(connection: Connection, scope: Scope, asked: _Asked) -> _Seen:
     name = None if asked.entity is None else filled(asked.entity, "entity")
     ego = views.ego(connection, scope, name, hops=asked.hops, most=asked.most)
-    known, _ = entities.page(connection, scope, NOW, k=_NAMES)
+    known = entities.page(connection, scope, NOW, k=_NAMES)
     return _Seen(ego, _facts(connection, ego.ties if ego else ()), [each.name for each in known])
 
 

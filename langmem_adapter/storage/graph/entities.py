@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import BigInteger, Integer, and_, bindparam, exists, or_, select, union
 
 from langmem_adapter.records.graph import Entity
+from langmem_adapter.records.results import EntityPage
 from langmem_adapter.storage.cursors import HIGHEST, cursor, parse_cursor
 from langmem_adapter.storage.graph.people import People
 from langmem_adapter.storage.graph.reads import conditions
-from langmem_adapter.storage.graph.tables import entities, entity_names, relations
+from langmem_adapter.storage.graph.tables import ENDS, ENTITIES_OF, entities, entity_names, relations
 from langmem_adapter.storage.prepared_statements import Prepared, any_of
 from langmem_adapter.storage.scopes import expand, of_row
-from langmem_adapter.storage.tables import scopes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -28,12 +28,7 @@ __all__ = ["by_pks", "page"]
 
 _MENTIONS: Final = bindparam("mentions", type_=BigInteger)  # of a cursor, hence of anybody
 _FIRST: Final = (2**31 - 1, HIGHEST)
-_ENTITIES: Final = Prepared(
-    select(entities, scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id)
-    .join_from(entities, scopes, entities.c.scope_id == scopes.c.id)
-    .where(any_of(entities.c.pk, "pks"))
-    .order_by(entities.c.pk)
-)
+_ENTITIES: Final = Prepared(ENTITIES_OF.where(any_of(entities.c.pk, "pks")).order_by(entities.c.pk))
 _NAMES: Final = Prepared(
     select(entity_names.c.entity_pk, entity_names.c.key, entity_names.c.name)
     .where(any_of(entity_names.c.entity_pk, "pks"))
@@ -53,8 +48,8 @@ def page(
     kind: str | None = None,
     unrelated: bool = False,
     after: str | None = None,
-) -> tuple[list[Entity], str | None]:
-    """Entities within *scope*, the most mentioned first, and the cursor of the next page.
+) -> EntityPage:
+    """Entities within *scope*, the most mentioned first; `GraphMemory.entities` says what the arguments mean.
 
     Raises:
         InvalidInputError: The cursor is none of ours.
@@ -64,12 +59,12 @@ def page(
     place = _FIRST if after is None else parse_cursor(after, int, int)
     if len(scope_ids) == 1 and not when.past:
         values = {
-            **when.values,
             "scope": scope_ids[0],
             "mentions": place[0],
             "last": place[1],
             "k": k + 1,
             "kind": kind,
+            **when.values,
         }
         pks = _ranked(typed=kind is not None, unrelated=unrelated).tuples(connection, values)
     elif unrelated:
@@ -80,7 +75,7 @@ def page(
     ranked = sorted((group for group in groups if kind in {None, _type(group)}), key=_place, reverse=True)
     ranked = [group for group in ranked if _place(group) < tuple(place)]
     following = cursor(*_place(ranked[k - 1])) if len(ranked) > k else None
-    return _entities(connection, people, ranked[:k]), following
+    return EntityPage(tuple(_entities(connection, people, ranked[:k])), following)
 
 
 def by_pks(connection: Connection, people: People, pks: Collection[int]) -> dict[int, Entity]:
@@ -123,15 +118,11 @@ def _entity(group: Sequence[Any], names: dict[str, str]) -> Entity:
         name=oldest.name,
         type=_type(group),
         scope=of_row(oldest),
-        aliases=_aliases(names, oldest.name) if len(names) > 1 else (),
+        aliases=tuple(name for name in names.values() if name != oldest.name),
         mentions=_place(group)[0],
         created_at=min(row.created_at for row in group),
         updated_at=max(row.updated_at for row in group),
     )
-
-
-def _aliases(names: dict[str, str], name: str) -> tuple[str, ...]:
-    return tuple(each for each in names.values() if each != name)
 
 
 @lru_cache
@@ -144,8 +135,7 @@ def _ranked(*, typed: bool, unrelated: bool) -> Prepared:
     if typed:
         chosen.append(entities.c.type == bindparam("kind"))
     if not unrelated:
-        ends = (relations.c.source_pk, relations.c.target_pk)
-        chosen.append(or_(*(exists().where(end == entities.c.pk, *conditions(past=False)) for end in ends)))
+        chosen.append(or_(*(exists().where(end == entities.c.pk, *conditions(past=False)) for end in ENDS)))
     query = select(entities.c.pk).where(*chosen).order_by(entities.c.mentions.desc(), entities.c.pk.desc())
     return Prepared(query.limit(bindparam("k", type_=Integer)))
 
@@ -154,4 +144,4 @@ def _ranked(*, typed: bool, unrelated: bool) -> Prepared:
 def _ends(*, past: bool) -> Prepared:
     """The entities at the ends of relations."""
     chosen = [any_of(relations.c.scope_id, "scopes"), *conditions(past=past)]
-    return Prepared(union(*(select(end).where(*chosen) for end in (relations.c.source_pk, relations.c.target_pk))))
+    return Prepared(union(*(select(end).where(*chosen) for end in ENDS)))

@@ -93,26 +93,15 @@ class _Taking:
             return self._add(two, triple)
         for belief in alike:
             span = span.joined(belief.span)
-        first, *more = alike
+        first = alike[0]
         mentions = max(sum(belief.mentions for belief in alike), triple.mentions)
         confidence = max(triple.confidence, *(belief.confidence for belief in alike))
         if (span, mentions, confidence) == (first.span, first.mentions, first.confidence):
             return "known"
         first.mentions, first.confidence, first.changed = mentions, confidence, True
         if span != first.span:
-            self._widen(first, more, span)
+            self.rows.link(self.rows.join(alike, span), BY_HAND, self.rows.now)
         return "widened"
-
-    def _widen(self, first: Belief, more: Sequence[Belief], span: Span) -> None:
-        for belief in (first, *more):
-            self.rows.retire(belief)
-        joined = self.rows.believe(first, span, relation_id=first.id)
-        for belief in more:
-            for memory_id in self.rows.speakers(belief.id):
-                link = self.rows.links[belief.id][memory_id]
-                self.rows.link(joined, memory_id, link.created_at)
-                self.rows.drop(link)
-        self.rows.link(joined, BY_HAND, self.rows.now)
 
 
 def _resolved(held: Sequence[Belief], triple: Triple) -> Span | None:

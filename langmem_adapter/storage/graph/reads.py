@@ -16,9 +16,19 @@ from sqlalchemy import BigInteger, Integer, bindparam, column, func, or_, select
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from langmem_adapter.records.graph import Relation
+from langmem_adapter.records.results import RelationPage
 from langmem_adapter.storage.cursors import HIGHEST, cursor, parse_cursor
 from langmem_adapter.storage.graph.people import People, called
-from langmem_adapter.storage.graph.tables import BY_HAND, entities, relation_memories, relations
+from langmem_adapter.storage.graph.tables import (
+    BELIEVED,
+    BY_HAND,
+    EDGE,
+    ENDS,
+    SAYS,
+    entities,
+    relation_memories,
+    relations,
+)
 from langmem_adapter.storage.moments import FIRST, LAST, UTCDateTime
 from langmem_adapter.storage.prepared_statements import Prepared, any_of
 from langmem_adapter.storage.scopes import expand, of_row, within
@@ -33,18 +43,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.records.scope import Scope
 
-__all__ = [
-    "ALL",
-    "NOW",
-    "When",
-    "around",
-    "by_pks",
-    "conditions",
-    "every",
-    "newest",
-    "of_memories",
-    "page",
-]
+__all__ = ["ALL", "NOW", "When", "around", "by_pks", "conditions", "every", "newest", "of_memories", "page"]
 
 ALL: Final = 2**31 - 1
 """More than there can be."""
@@ -94,7 +93,7 @@ class When:
         return self.history or self.known is not None
 
     @property
-    def values(self) -> dict[str, datetime]:
+    def values(self) -> dict[str, Any]:
         """The parameters of `conditions`."""
         return {
             "until": self.held or LAST,
@@ -109,11 +108,7 @@ NOW: Final = When()
 
 
 def conditions(*, past: bool) -> list[ColumnElement[bool]]:
-    """The conditions on rows of `relations` that `When.values` completes.
-
-    Args:
-        past: Rows that are retired are wanted as well (`When.past`). Else an index leads past them.
-    """
+    """The conditions on rows of `relations` that `When.values` completes; *past* is that of `When`."""
     return [*_believed(past=past), *_HELD]
 
 
@@ -125,11 +120,8 @@ _HELD: Final = (
 
 def _believed(*, past: bool) -> list[ColumnElement[bool]]:
     if not past:
-        return [relations.c.retired_at.is_(None)]
-    return [
-        relations.c.recorded_at <= _RECORDED,
-        or_(relations.c.retired_at.is_(None), relations.c.retired_at > _RETIRED),
-    ]
+        return [BELIEVED]  # an index leads past the others
+    return [relations.c.recorded_at <= _RECORDED, or_(BELIEVED, relations.c.retired_at > _RETIRED)]
 
 
 # ── relations ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -159,8 +151,8 @@ _SAID: Final = {
         .where(
             any_of(_said.relation_id, "ids"),
             _said.memory_id != BY_HAND,
-            *([or_(_said.dropped_at.is_(None), _said.dropped_at > _RETIRED)] if past else []),
-            *([_said.created_at <= _RECORDED] if past else [_said.dropped_at.is_(None)]),
+            or_(SAYS, _said.dropped_at > _RETIRED) if past else SAYS,
+            *([_said.created_at <= _RECORDED] if past else []),
         )
         .order_by(_said.created_at, _said.memory_id)
     )
@@ -169,7 +161,7 @@ _SAID: Final = {
 _OF_MEMORIES: Final = Prepared(
     select(_said.memory_id, relations.c.pk)
     .join_from(relation_memories, relations, _said.relation_id == relations.c.id)
-    .where(any_of(_said.memory_id, "ids"), _said.dropped_at.is_(None), *conditions(past=False))
+    .where(any_of(_said.memory_id, "ids"), SAYS, *conditions(past=False))
     .order_by(relations.c.pk)
 )
 
@@ -183,17 +175,8 @@ def page(
     entity: str | None = None,
     relation: str | None = None,
     after: str | None = None,
-) -> tuple[list[Relation], str | None]:
-    """Relations within *scope*, newest recorded first, and the cursor of the next page.
-
-    Args:
-        connection: A read transaction.
-        scope: Whose graph.
-        when: Which beliefs.
-        k: At most so many.
-        entity: Only relations of the thing of this name, at either end.
-        relation: Only relations of this name, in the form of `names.relation_name`.
-        after: The cursor that the page before gave.
+) -> RelationPage:
+    """Relations within *scope*, newest recorded first; `GraphMemory.relations` says what the arguments mean.
 
     Raises:
         InvalidInputError: The cursor is none of ours.
@@ -201,7 +184,7 @@ def page(
     last = HIGHEST if after is None else parse_cursor(after, int)[0]
     pks = newest(connection, scope, when, k=k + 1, entity=entity, relation=relation, last=last)
     following = cursor(pks[k - 1]) if len(pks) > k else None
-    return list(by_pks(connection, pks[:k], when).values()), following
+    return RelationPage(tuple(by_pks(connection, pks[:k], when).values()), following)
 
 
 def newest(
@@ -221,25 +204,13 @@ def newest(
         members = People(connection, scope_ids).everyone(called(connection, scope, scope_ids, entity))
         wanted = [("source_pk", members), ("target_pk", members)]
     values = {**when.values, "k": k, "last": last, "relation": relation}
-    found = [pks for column, ids in wanted for pks in _newest_of(connection, column, ids, when, values)]
-    return list(islice(dict.fromkeys(heapq.merge(*found, reverse=True)), k))
-
-
-def _newest_of(
-    connection: Connection, column: Column, ids: Sequence[int], when: When, values: dict[str, Any]
-) -> list[list[int]]:
-    """Pks of the newest relations whose column has one of some values, in descending lists."""
-    named = values["relation"] is not None
-    if len(ids) <= _APART:
-        each = _newest_statement(column, past=when.past, named=named, several=False)
-        lists = [each.tuples(connection, {**values, "id": one}) for one in ids]
-    else:
-        lists = [
-            _newest_statement(column, past=when.past, named=named, several=True).tuples(
-                connection, {**values, "ids": ids}
-            )
-        ]
-    return [[pk for (pk,) in rows] for rows in lists]
+    found: list[list[tuple[int]]] = []
+    for of, ids in wanted:
+        several = len(ids) > _APART
+        read = _newest_statement(of, past=when.past, named=relation is not None, several=several)
+        asked = [{"ids": ids}] if several else [{"id": one} for one in ids]
+        found += [read.tuples(connection, {**values, **each}) for each in asked]
+    return [pk for (pk,) in islice(dict.fromkeys(heapq.merge(*found, reverse=True)), k)]
 
 
 @lru_cache
@@ -252,24 +223,15 @@ def _newest_statement(column: Column, *, past: bool, named: bool, several: bool)
 
 def every(connection: Connection, scope: Scope, when: When) -> Iterator[Sequence[tuple[int, int, int]]]:
     """All relations within *scope*, however many: pk, source and target, the first recorded first, some at a time."""
-    query = (
-        select(*_EDGE)
-        .join(scopes, relations.c.scope_id == scopes.c.id)
-        .where(within(scope), *conditions(past=when.past))
-    )
-    in_parts = query.order_by(relations.c.pk).execution_options(yield_per=_TOGETHER)
+    of_scope = select(*EDGE).join(scopes, relations.c.scope_id == scopes.c.id).where(within(scope))
+    query = of_scope.where(*conditions(past=when.past)).order_by(relations.c.pk)
+    in_parts = query.execution_options(yield_per=_TOGETHER)
     for rows in connection.execute(in_parts, when.values).partitions():
         yield [tuple(row) for row in rows]
 
 
 def by_pks(connection: Connection, pks: Collection[int], when: When = NOW) -> dict[int, Relation]:
-    """Relations by pk, newest recorded first, each with the memories that say it.
-
-    Args:
-        connection: A read transaction.
-        pks: Which rows.
-        when: The memories that said so then.
-    """
+    """Relations by pk, newest recorded first, each with the memories that said so then."""
     if not pks:
         return {}
     rows = _RELATIONS.rows(connection, {"pks": pks})
@@ -277,17 +239,16 @@ def by_pks(connection: Connection, pks: Collection[int], when: When = NOW) -> di
     values = {**when.values, "ids": list({row.id for row in rows})}
     for relation_id, memory_id in _SAID[when.past].tuples(connection, values):
         said[relation_id].append(memory_id)
-    return {row.pk: _relation(row, tuple(said.get(row.id, ()))) for row in rows}
+    return {
+        row.pk: Relation(
+            scope=of_row(row), memory_ids=tuple(said.get(row.id, ())), **{name: getattr(row, name) for name in _AS_KEPT}
+        )
+        for row in rows
+    }
 
 
 def of_memories(connection: Connection, memory_ids: Sequence[str], when: When) -> dict[str, list[int]]:
-    """Pks of the relations that some memories say, by memory.
-
-    Args:
-        connection: A read transaction.
-        memory_ids: Which memories.
-        when: When the relations hold; only what is believed now is read.
-    """
+    """Pks of the relations that some memories say and that hold then, by memory; only what is believed now is read."""
     found: defaultdict[str, list[int]] = defaultdict(list)
     for memory_id, pk in _OF_MEMORIES.tuples(connection, {**when.values, "ids": memory_ids}):
         found[memory_id].append(pk)
@@ -297,24 +258,13 @@ def of_memories(connection: Connection, memory_ids: Sequence[str], when: When) -
 _AS_KEPT: Final = [field.name for field in fields(Relation) if field.name not in {"scope", "memory_ids"}]
 
 
-def _relation(row: Any, memory_ids: tuple[str, ...]) -> Relation:
-    return Relation(scope=of_row(row), memory_ids=memory_ids, **{name: getattr(row, name) for name in _AS_KEPT})
-
-
 # ── the relations around some entities ──────────────────────────────────────────────────────────────────────────────────
-
-_EDGE: Final = (relations.c.pk, relations.c.source_pk, relations.c.target_pk)
-_ENDS: Final = (relations.c.source_pk, relations.c.target_pk)
 
 
 def around(connection: Connection, pks: Sequence[int], when: When, *, most: int = ALL) -> list[tuple[int, int, int]]:
     """The relations of some entities: pk, source and target, newest recorded first.
 
-    Args:
-        connection: A read transaction.
-        pks: Of which entities.
-        when: Which beliefs.
-        most: Of an entity with more relations in one direction, only the newest are looked at.
+    Of an entity with more than *most* relations in one direction, only the newest of these are looked at.
     """
     if connection.dialect.name == "postgresql":  # one question, since each has to travel
         rows = _AROUND_MANY[when.past].tuples(connection, {**when.values, "pks": pks, "most": most})
@@ -328,20 +278,17 @@ def _newest(end: ColumnElement[int], entity: ColumnElement[int], *, past: bool) 
     """The newest are found in an index, before anything else is read of them."""
     query = select(relations.c.pk).where(end == entity, *_believed(past=past)).order_by(relations.c.pk.desc())
     newest = query.limit(bindparam("most", type_=Integer)).subquery()
-    return select(*_EDGE).join_from(newest, relations, relations.c.pk == newest.c.pk).where(*_HELD)
-
-
-def _around(*, past: bool) -> Prepared:
-    return Prepared(union_all(*(_newest(end, bindparam("pk"), past=past) for end in _ENDS)))
+    return select(*EDGE).join_from(newest, relations, relations.c.pk == newest.c.pk).where(*_HELD)
 
 
 def _around_many(*, past: bool) -> Prepared:
-    each = (
-        func.unnest(bindparam("pks", type_=ARRAY(BigInteger))).table_valued(column("pk", BigInteger)).render_derived()
-    )
-    parts = [_newest(end, each.c.pk, past=past).lateral() for end in _ENDS]
+    pks = func.unnest(bindparam("pks", type_=ARRAY(BigInteger)))
+    each = pks.table_valued(column("pk", BigInteger)).render_derived()
+    parts = [_newest(end, each.c.pk, past=past).lateral() for end in ENDS]
     return Prepared(union_all(*(select(part).select_from(each).join(part, true()) for part in parts)))
 
 
-_AROUND: Final = {past: _around(past=past) for past in (False, True)}
+_AROUND: Final = {
+    past: Prepared(union_all(*(_newest(end, bindparam("pk"), past=past) for end in ENDS))) for past in (False, True)
+}
 _AROUND_MANY: Final = {past: _around_many(past=past) for past in (False, True)}

@@ -21,7 +21,7 @@ from langmem_adapter.storage.graph.tables import BY_HAND, ENTITIES, MOST_MENTION
 from langmem_adapter.storage.scopes import of_row
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Sequence
     from datetime import datetime
 
     from sqlalchemy import Connection
@@ -33,13 +33,7 @@ __all__ = ["GraphRows"]
 
 @dataclass(slots=True, eq=False)
 class GraphRows:
-    """What one write looks at.
-
-    Attributes:
-        connection: Its transaction.
-        now: Its time.
-        draw: Draws the next number of the change feed.
-    """
+    """What one write looks at: in its transaction, at its time; *draw* gives the next number of the change feed."""
 
     connection: Connection
     now: datetime
@@ -198,9 +192,7 @@ class GraphRows:
 
     def node(self, home: Home, end: End, kind: str, time: datetime) -> EntityNode:
         """The entity at an end of a triple, a new one where there is none; this is one more mention of it."""
-        found = self.names.get((home.id, end.key))
-        if found is None:
-            found = self._new_node(home, end, kind, time)
+        found = self.names.get((home.id, end.key)) or self._new_node(home, end, kind, time)
         found.mentions, found.changed = found.mentions + 1, True
         found.updated_at = max(found.updated_at, time)
         found.type = found.type or kind
@@ -215,13 +207,7 @@ class GraphRows:
         return node
 
     def believe(self, like: Belief, span: Span, *, relation_id: str | None = None) -> Belief:
-        """Write down what is believed from now on.
-
-        Args:
-            like: Its ends, name, counts.
-            span: When it holds.
-            relation_id: Of which relation; `None` makes another one.
-        """
+        """Write down what is believed from now on, as of another; without an id it is a new relation."""
         pk, id_ = self.drawn(RELATIONS), relation_id or str(uuid.uuid4())
         belief = replace(like, pk=pk, id=id_, span=span, recorded_at=self.now, retired_at=None, new=True, changed=False)
         self.beliefs.put(belief)
@@ -236,11 +222,7 @@ class GraphRows:
         self._change(RELATIONS, belief.pk, "delete", self.draw())
 
     def link(self, belief: Belief, memory_id: str, time: datetime) -> bool:
-        """Note that a memory says a relation.
-
-        Returns:
-            Whether it did not say so before.
-        """
+        """Note that a memory says a relation, and whether it did not say so before."""
         known = self.links[belief.id].get(memory_id)
         if known is None:
             self._keep(Link(belief.id, memory_id, belief.home_id, time, None, new=True))
@@ -251,10 +233,25 @@ class GraphRows:
         self._tell_of(RELATIONS, belief)
         return True
 
-    def remember(self, belief: Belief, dropped: Link) -> None:
-        """Note that a memory said a relation until it dropped another, unless something is known of the two."""
-        if dropped.memory_id not in self.links[belief.id]:
-            self._keep(replace(dropped, relation_id=belief.id, home_id=belief.home_id, new=True, changed=False))
+    def join(self, alike: Sequence[Belief], span: Span) -> Belief:
+        """Believe the first of some that say the same for a span, as often as it now counts; it takes the others in."""
+        first, *more = alike
+        for belief in alike:
+            self.retire(belief)
+        joined = self.believe(first, span, relation_id=first.id)
+        for belief in more:
+            self.hand_on(belief.id, joined)
+            for memory_id in self.speakers(belief.id):
+                self.drop(self.links[belief.id][memory_id])
+        return joined
+
+    def hand_on(self, relation_id: str, to: Belief) -> None:
+        """Whoever says one relation says another, and whoever said it once says the other when he comes back."""
+        for link in list(self.links[relation_id].values()):
+            if link.dropped_at is None:
+                self.link(to, link.memory_id, link.created_at)
+            elif link.memory_id not in self.links[to.id]:
+                self._keep(replace(link, relation_id=to.id, home_id=to.home_id, new=True, changed=False))
 
     def drop(self, link: Link) -> None:
         """Note that a memory says a relation no longer."""

@@ -31,12 +31,12 @@ __all__ = ["carry_out", "end", "withdraw"]
 
 
 def carry_out(rows: GraphRows, told: Sequence[Claims], within: Collection[int]) -> list[tuple[RelationChange, ...]]:
-    """Carry out what some decisions say and unsay, in order.
+    """Carry out what some decisions say and unsay, in order, compared with the relations of some scopes.
 
     Args:
         rows: The graph's rows, empty; they are to be posted afterwards.
         told: What they say.
-        within: Numbers of the scopes whose relations it is compared with.
+        within: Numbers of the scopes.
 
     Returns:
         For each of them, what became of relations in the end; those that gave way come before the one that they gave way to.
@@ -200,24 +200,8 @@ class _Writer:
         for number, span in enumerate(spans):
             part = self._rows.believe(belief, span, relation_id=None if number else belief.id)
             if number:
-                self._touch_new(part)
-                self._hand_on(belief.id, part)
-
-    def _touch_new(self, belief: Belief) -> None:
-        self._before[belief.id] = None
-
-    def _hand_on(self, relation_id: str, to: Belief) -> None:
-        """Whoever says one relation says another, and whoever said it once says the other when he comes back."""
-        for link in list(self._rows.links[relation_id].values()):
-            if link.dropped_at is None:
-                self._rows.link(to, link.memory_id, link.created_at)
-            else:
-                self._rows.remember(to, link)
-
-    def _drop_all(self, relation_id: str) -> None:
-        """Nobody says a relation any more that was joined with another."""
-        for memory_id in self._rows.speakers(relation_id):
-            self._rows.drop(self._rows.links[relation_id][memory_id])
+                self._before[part.id] = None
+                self._rows.hand_on(belief.id, part)
 
     # ── a memory says it again ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -296,7 +280,7 @@ class _Writer:
             self._mention(here, claim.belief, span, said)
         else:
             added = self._rows.believe(claim.belief, span, relation_id=self._free_id(claim.belief))
-            self._touch_new(added)
+            self._before[added.id] = None
             self._say(added, said)
 
     def _free_id(self, claim: Belief) -> str | None:
@@ -315,13 +299,7 @@ class _Writer:
         if not more and first.span == span:
             self._say(first, said)
             return
-        for belief in same:
-            self._rows.retire(belief)
-        joined = self._rows.believe(first, span, relation_id=first.id)
-        for belief in more:
-            self._hand_on(belief.id, joined)
-            self._drop_all(belief.id)
-        self._say(joined, said)
+        self._say(self._rows.join(same, span), said)
 
     def _say(self, belief: Belief, said: Claims) -> None:
         self._touch(belief.id)

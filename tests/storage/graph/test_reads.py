@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from langmem_adapter.records.graph import RelationChange
+    from langmem_adapter.records.results import Paged
 
 ALICE = Scope(user_id="alice")
 START = datetime(2020, 1, 1, tzinfo=UTC)
@@ -65,14 +66,14 @@ class Book:
 
     def read(self, when: When = NOW, *, k: int = 1_000, **how: Any) -> list[Relation]:
         with self.database.read() as connection:
-            return graph_reads.page(connection, self.scope, when, k=k, **how)[0]
+            return list(graph_reads.page(connection, self.scope, when, k=k, **how))
 
     def texts(self, when: When = NOW, **how: Any) -> list[str]:
         return [relation.text for relation in self.read(when, **how)]
 
     def entities(self, when: When = NOW, *, k: int = 1_000, **how: Any) -> list[Entity]:
         with self.database.read() as connection:
-            return graph_entities.page(connection, self.scope, when, k=k, **how)[0]
+            return list(graph_entities.page(connection, self.scope, when, k=k, **how))
 
 
 @pytest.fixture
@@ -80,12 +81,12 @@ def book(database: Database) -> Book:
     return Book(database)
 
 
-def pages(read: Callable[[str | None], tuple[list[Any], str | None]]) -> Iterator[list[Any]]:
+def pages(read: Callable[[str | None], Paged[Any]]) -> Iterator[Paged[Any]]:
     after: str | None = None
     for _ in range(200):
-        items, after = read(after)
-        yield items
-        if after is None:
+        page = read(after)
+        yield page
+        if (after := page.next) is None:
             return
     pytest.fail("the pages do not end")
 
