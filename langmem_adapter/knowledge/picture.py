@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from datetime import date, datetime
 
-    from langmem_adapter.knowledge.edges import Edge
+    from langmem_adapter.knowledge.views import Edge
     from langmem_adapter.records.graph import Relation
     from langmem_adapter.records.scope import Scope
 

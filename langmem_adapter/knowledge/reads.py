@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.arguments import bounded, filled, flag
 from langmem_adapter.knowledge import draw, views
-from langmem_adapter.knowledge.arguments import moment, relation_of, when_of
+from langmem_adapter.knowledge.arguments import relation_of, when_of
 from langmem_adapter.knowledge.find import found
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.search.query import Query
 from langmem_adapter.storage.graph import entities as graph_entities
 from langmem_adapter.storage.graph import reads as graph_reads
-from langmem_adapter.storage.graph.reads import When
 from langmem_adapter.tracing import run_config, shown, stage, traced
 from langmem_adapter.twins import Plan, awaited, planned
 
@@ -300,12 +299,11 @@ class GraphReads:
             <BLANKLINE>
             >>> memory.close()
         """
-        form, held = draw.checked(format), moment(as_of, "as_of")
-        when = When(held, moment(known_at, "known_at"))
+        form, when = draw.checked(format), when_of(as_of, known_at, ever=True)
         centre = None if entity is None else filled(entity, "entity")
         how = {"hops": bounded(hops, "hops", most=_MOST_HOPS)}
         plan = self._plan(views.drawn, Scope(user_id, agent_id, run_id), when, centre, **how)
-        return plan.then(lambda seen: draw.drawing(seen[0], form, held or datetime.now(UTC), cut=seen[1]))
+        return plan.then(lambda seen: draw.drawing(seen[0], form, when.held or datetime.now(UTC), cut=seen[1]))
 
     adraw = awaited(draw)
 

@@ -9,21 +9,19 @@ import csv
 import json
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from langmem_adapter.arguments import bounded
 from langmem_adapter.errors import InvalidInputError, ScopeError
-from langmem_adapter.knowledge.arguments import confidence_of, moment, name_of, relation_of, type_of
+from langmem_adapter.knowledge.arguments import triple_of
 from langmem_adapter.knowledge.imports import PastRelation, RefusedRow, Stated
 from langmem_adapter.records.cells import plain
 from langmem_adapter.records.checks import quoted
-from langmem_adapter.records.graph import Triple
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
-from langmem_adapter.storage.graph.tables import MOST_MENTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import IO
 
     from langmem_adapter.knowledge.imports import Told
+    from langmem_adapter.records.graph import Triple
 
 __all__ = ["COLUMNS", "LINE_ENDINGS", "LineFormat", "told_in"]
 
@@ -226,17 +224,4 @@ def _scope(values: Mapping[str, Any], within: Scope | None) -> Scope:
 def _triple(values: Mapping[str, Any]) -> Triple:
     if missing := [name for name in _NEEDED if values.get(name) in (None, "")]:
         raise InvalidInputError(f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing")
-    triple = Triple(
-        source=name_of(values.get("source"), "source"),
-        relation=relation_of(values.get("relation")),
-        target=name_of(values.get("target"), "target"),
-        source_type=type_of(values.get("source_type"), "source_type"),
-        target_type=type_of(values.get("target_type"), "target_type"),
-        valid_from=moment(values.get("valid_from"), "valid_from"),
-        valid_to=moment(values.get("valid_to"), "valid_to"),
-        confidence=confidence_of(1.0 if values.get("confidence") is None else values["confidence"]),
-        mentions=bounded(1 if values.get("mentions") is None else values["mentions"], "mentions", most=MOST_MENTIONS),
-    )
-    if triple.valid_from is not None and triple.valid_to is not None and triple.valid_from >= triple.valid_to:
-        raise InvalidInputError("valid_from must lie before valid_to")
-    return triple
+    return triple_of(values)

@@ -1,28 +1,29 @@
-"""What is read of the graph by walking through it: neighbours, paths, the part that is drawn, what lies around one entity."""
+"""What is read of the graph: neighbours, paths, the part that is drawn, what lies around one entity, and all of it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from langmem_adapter.knowledge.draw import MOST_NODES
 from langmem_adapter.knowledge.walk import Ground, reach, shortest
-from langmem_adapter.records.graph import Neighbour
+from langmem_adapter.records.graph import Entity, Neighbour, Relation
 from langmem_adapter.storage.graph import entities as graph_entities
 from langmem_adapter.storage.graph import reads as graph_reads
+from langmem_adapter.storage.graph.people import People
+from langmem_adapter.storage.scopes import expand
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from sqlalchemy import Connection
 
-    from langmem_adapter.knowledge.walk import Edge
-    from langmem_adapter.records.graph import Entity, Relation
+    from langmem_adapter.knowledge.walk import Step
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.storage.graph.reads import When
 
-__all__ = ["COUNTED", "Ego", "Near", "Tie", "drawn", "ego", "neighbours", "path"]
+__all__ = ["COUNTED", "Edge", "Ego", "Near", "Part", "Tie", "drawn", "ego", "neighbours", "parts", "path"]
 
 _FOLLOWED: Final = 100
 """Relations of an entity that are followed in each direction, beside as many as neighbours are wanted."""
@@ -49,6 +50,19 @@ class Tie:
     relation: Relation
     source: int
     target: int
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A relation between two entities by their ids; of one relation there may be several rows, where the history is read."""
+
+    row: int
+    source: str
+    target: str
+    relation: Relation
+
+
+Part: TypeAlias = Entity | Edge
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +104,7 @@ def path(connection: Connection, scope: Scope, when: When, source: str, target: 
 def drawn(
     connection: Connection, scope: Scope, when: When, entity: str | None, *, hops: int
 ) -> tuple[list[Relation], bool]:
-    """The relations that are drawn, newest first, and whether some were left out.
-
-    Args:
-        connection: A read transaction.
-        scope: Whose graph.
-        when: Which beliefs.
-        entity: What to draw the surroundings of; `None` for the newest relations.
-        hops: How far around it.
-    """
+    """The relations that are drawn, newest first, and whether some were left out: those around an entity, or the newest."""
     if entity is None:
         pks = graph_reads.newest(connection, scope, when, k=_MOST_ARROWS + 1)
         cut = len(pks) > _MOST_ARROWS
@@ -119,17 +125,10 @@ def _surroundings(ground: Ground, entity: str, hops: int) -> tuple[list[int], bo
 
 
 def ego(connection: Connection, scope: Scope, entity: str | None, *, hops: int, most: int) -> Ego | None:
-    """What lies around an entity, by all that is believed now about whatever time.
+    """What lies around an entity, by all that is believed now about whatever time, of at most so many entities.
 
-    Args:
-        connection: A read transaction.
-        scope: Whose graph.
-        entity: Its name; `None` for the scope's own user or agent, or else whoever is mentioned most often.
-        hops: How far around it.
-        most: At most so many entities.
-
-    Returns:
-        `None` where nobody is called so, or nobody is known at all.
+    Without a name it is the scope's own user or agent, or else whoever is mentioned most often. `None` where nobody is called
+    so, or nobody is known at all.
     """
     ground = Ground(connection, scope, graph_reads.NOW)
     starts = _heart(ground, connection, scope) if entity is None else ground.called(entity)
@@ -140,9 +139,8 @@ def ego(connection: Connection, scope: Scope, entity: str | None, *, hops: int, 
     far = dict.fromkeys(starts, 0) | {number: each.hops for number, each in reached.items()}
     shown = list(far)[:most]
     known = graph_entities.by_pks(connection, ground.people, shown)
-    return Ego(
-        [Near(known[number], far[number]) for number in shown], _ties(connection, follow(shown), shown), len(far)
-    )
+    nearest = [Near(known[number], far[number]) for number in shown]
+    return Ego(nearest, _ties(connection, follow(shown), shown), len(far))
 
 
 def _heart(ground: Ground, connection: Connection, scope: Scope) -> list[int]:
@@ -154,8 +152,22 @@ def _heart(ground: Ground, connection: Connection, scope: Scope) -> list[int]:
     return ground.called(mentioned[0].name) if mentioned else []
 
 
-def _ties(connection: Connection, edges: Sequence[Edge], shown: Sequence[int]) -> list[Tie]:
+def _ties(connection: Connection, edges: Sequence[Step], shown: Sequence[int]) -> list[Tie]:
     places = {number: place for place, number in enumerate(shown)}
     inside = [edge for edge in edges if places.keys() >= {*edge[1:]}][:_MOST_TIES]
     relations = graph_reads.by_pks(connection, [pk for pk, *_ in inside])
     return [Tie(relations[pk], places[source], places[target]) for pk, source, target in inside]
+
+
+def parts(connection: Connection, scope: Scope, when: When) -> Iterator[Part]:
+    """The whole graph, however large: every relation, the first recorded first, and each entity before its first relation."""
+    people, ids = People(connection, expand(connection, scope)), dict[int, str]()
+    for rows in graph_reads.every(connection, scope, when):
+        people.meet(pk for _, *ends in rows for pk in ends)
+        fresh = {people.who(pk) for _, *ends in rows for pk in ends} - ids.keys()
+        for number, entity in sorted(graph_entities.by_pks(connection, people, fresh).items()):
+            ids[number] = entity.id
+            yield entity
+        relations = graph_reads.by_pks(connection, [pk for pk, *_ in rows], when)
+        for pk, source, target in rows:
+            yield Edge(pk, ids[people.who(source)], ids[people.who(target)], relations[pk])

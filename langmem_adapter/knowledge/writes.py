@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from langmem_adapter.arguments import flag, scope_if_given
+from langmem_adapter.arguments import scope_if_given
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.knowledge.arguments import confidence_of, moment, name_of, relation_id_of, relation_of, type_of
-from langmem_adapter.records.graph import Triple
+from langmem_adapter.knowledge.arguments import moment, name_of, relation_id_of, triple_of
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.twins import Plan, awaited, planned
 
@@ -68,20 +67,10 @@ class GraphWrites:
             ScopeError: No field of the scope is given, or one is blank.
             InvalidInputError: An argument cannot be used.
         """
-        scope = Scope(user_id, agent_id, run_id)
-        triple = Triple(
-            source=name_of(source, "source"),
-            relation=relation_of(relation),
-            target=name_of(target, "target"),
-            source_type=type_of(source_type, "source_type"),
-            target_type=type_of(target_type, "target_type"),
-            valid_from=moment(valid_from, "valid_from"),
-            valid_to=moment(valid_to, "valid_to"),
-            single=None if single is None else flag(single, "single"),
-            confidence=confidence_of(confidence),
-        )
-        if triple.valid_from is not None and triple.valid_to is not None and triple.valid_from >= triple.valid_to:
-            raise InvalidInputError("valid_from must lie before valid_to")
+        told: dict[str, Any] = {"source": source, "relation": relation, "target": target}
+        told |= {"source_type": source_type, "target_type": target_type, "valid_from": valid_from, "valid_to": valid_to}
+        told |= {"single": single, "confidence": confidence}
+        scope, triple = Scope(user_id, agent_id, run_id), triple_of(told)
         return Plan.calling(self._ledger.relate, self._ledger.arelate, scope, [triple]).then(_of_triple)
 
     aadd = awaited(add)
@@ -109,11 +98,8 @@ class GraphWrites:
             RelationNotFoundError: There is none that is believed.
             InvalidInputError: It had ended by then.
         """
-        scope = scope_if_given(user_id, agent_id, run_id)
-        ledger, when = self._ledger, moment(at, "at")
-        return Plan.calling(
-            ledger.end_relation, ledger.aend_relation, relation_id_of(relation_id), at=when, within=scope
-        )
+        scope, when, id_ = scope_if_given(user_id, agent_id, run_id), moment(at, "at"), relation_id_of(relation_id)
+        return Plan.calling(self._ledger.end_relation, self._ledger.aend_relation, id_, at=when, within=scope)
 
     aend = awaited(end)
 
@@ -132,11 +118,8 @@ class GraphWrites:
         Raises:
             RelationNotFoundError: There is none that is believed.
         """
-        scope = scope_if_given(user_id, agent_id, run_id)
-        ledger = self._ledger
-        return Plan.calling(
-            ledger.withdraw_relation, ledger.awithdraw_relation, relation_id_of(relation_id), within=scope
-        )
+        scope, id_ = scope_if_given(user_id, agent_id, run_id), relation_id_of(relation_id)
+        return Plan.calling(self._ledger.withdraw_relation, self._ledger.awithdraw_relation, id_, within=scope)
 
     adelete = awaited(delete)
 
