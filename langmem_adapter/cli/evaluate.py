@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from langmem_adapter.evaluation.conversations import Dialogue
-    from langmem_adapter.evaluation.questions import TestQuestion
+    from langmem_adapter.evaluation.questions import EvalQuestion
     from langmem_adapter.evaluation.report import Measured, Report
     from langmem_adapter.evaluation.runner import MemoryOrigin, QuestionResult
     from langmem_adapter.evaluation.silence import Silence
@@ -138,7 +138,7 @@ def _earlier(against: Path | None) -> "list[Measured] | None":
     return None if against is None else read_run(against)
 
 
-def _wanted(asked: "list[TestQuestion]", categories: str | None, file: Path) -> "list[TestQuestion]":
+def _wanted(asked: "list[EvalQuestion]", categories: str | None, file: Path) -> "list[EvalQuestion]":
     known = sorted({question.category for question in asked} - {""})
     names = known if categories is None else [name.strip() for name in categories.split(",")]
     if unknown := sorted({*names} - {*known}):
@@ -148,7 +148,7 @@ def _wanted(asked: "list[TestQuestion]", categories: str | None, file: Path) -> 
     return asked if categories is None else [question for question in asked if question.category in names]
 
 
-def _refuse_nobody(memory: "Memory", asked: "Sequence[TestQuestion]") -> None:
+def _refuse_nobody(memory: "Memory", asked: "Sequence[EvalQuestion]") -> None:
     counts = memory.scopes()
     for question in asked:
         if not any(question.scope.covers(count.scope) for count in counts):
@@ -175,7 +175,7 @@ def _bench(call: Invocation) -> "Iterator[Memory]":
 def _ask(
     call: Invocation,
     memory: "Memory",
-    asked: "Sequence[TestQuestion]",
+    asked: "Sequence[EvalQuestion]",
     cuts: "Sequence[int]",
     sources: "dict[str, MemoryOrigin] | None" = None,
 ) -> "list[QuestionResult]":

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.evaluation.questions import TestQuestion, check_category, check_question, check_texts, read_text
+from langmem_adapter.evaluation.questions import EvalQuestion, check_category, check_question, check_texts, read_text
 from langmem_adapter.records.scope import Scope
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Dialogue:
 
     id: str
     sessions: tuple[Session, ...]
-    questions: tuple[TestQuestion, ...]
+    questions: tuple[EvalQuestion, ...]
     left_out: tuple[str, ...] = ()
     unusable: tuple[str, ...] = ()
 
@@ -124,7 +124,7 @@ def read_conversations(path: Path, *, roles: Iterable[str] = ("user", "assistant
 
 
 def _conversation(
-    name: str, sessions: Iterable[Session], asked: Iterable[tuple[TestQuestion, list[str]]], roles: set[str]
+    name: str, sessions: Iterable[Session], asked: Iterable[tuple[EvalQuestion, list[str]]], roles: set[str]
 ) -> Dialogue:
     """A conversation of what may be read, and of its questions those whose evidence is there."""
     heard = (replace(each, turns=tuple(turn for turn in each.turns if turn.role in roles)) for each in sessions)
@@ -165,7 +165,7 @@ def _words(turn: Mapping[str, Any]) -> str:
     return f"{turn['text']} [shares a photo: {caption}]".strip() if caption else turn["text"].strip()
 
 
-def _asked(name: str, number: int, qa: Mapping[str, Any]) -> tuple[TestQuestion, list[str]]:
+def _asked(name: str, number: int, qa: Mapping[str, Any]) -> tuple[EvalQuestion, list[str]]:
     category = qa["category"]
     if category not in _CATEGORIES:
         raise ValueError(f"question {number} of {name} has the category {category!r}; known are 1 to 5")
@@ -176,7 +176,7 @@ def _asked(name: str, number: int, qa: Mapping[str, Any]) -> tuple[TestQuestion,
         evidence.update(dict.fromkeys(found))
         wrong += [] if found else [written]
     where = f"question {number} of {name}"
-    question = TestQuestion(
+    question = EvalQuestion(
         check_question(qa["question"], f'{where}: "question"'),
         Scope(user_id=name),
         where,
@@ -199,10 +199,10 @@ def _of_plain(sample: Mapping[str, Any], roles: set[str]) -> Dialogue:
     return _conversation(name, sessions, ((question, []) for question in asked), roles)
 
 
-def _plain_question(name: str, where: str, row: Mapping[str, Any]) -> TestQuestion:
+def _plain_question(name: str, where: str, row: Mapping[str, Any]) -> EvalQuestion:
     text, gold = check_question(row["question"], f'{where}: "question"'), check_texts(row["gold"], f'{where}: "gold"')
     category = check_category("" if row.get("cat") is None else row["cat"], f'{where}: "cat"')
-    return TestQuestion(text, Scope(user_id=name), where, gold, category=category)
+    return EvalQuestion(text, Scope(user_id=name), where, gold, category=category)
 
 
 def _plain_session(session: Mapping[str, Any]) -> Session:

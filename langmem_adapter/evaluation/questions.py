@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-__all__ = ["OVERALL", "TestQuestion", "check_category", "check_question", "check_texts", "read_questions", "read_text"]
+__all__ = ["OVERALL", "EvalQuestion", "check_category", "check_question", "check_texts", "read_questions", "read_text"]
 
 OVERALL: Final = "overall"
 """The name under which all categories together are reported."""
@@ -23,7 +23,7 @@ _KEYS: Final = ("question", "expected", "contains", "category", *SCOPE_FIELDS)
 
 
 @dataclass(frozen=True, slots=True)
-class TestQuestion:
+class EvalQuestion:
     """A question, and how to tell a right hit.
 
     Attributes:
@@ -52,7 +52,7 @@ class TestQuestion:
         return len(self.evidence) + len(self.contains)
 
 
-def read_questions(path: Path, whose: Mapping[str, str] | None = None) -> list[TestQuestion]:
+def read_questions(path: Path, whose: Mapping[str, str] | None = None) -> list[EvalQuestion]:
     """Read one's own questions: a JSON object a line.
 
     `question` is the question; `expected` lists ids of the memories that have to be found, `contains` texts that have to be
@@ -80,7 +80,7 @@ def read_questions(path: Path, whose: Mapping[str, str] | None = None) -> list[T
     return questions
 
 
-def _lines(path: Path, whose: Mapping[str, str]) -> Iterator[TestQuestion]:
+def _lines(path: Path, whose: Mapping[str, str]) -> Iterator[EvalQuestion]:
     # Not splitlines(): JSON texts may hold U+2028 and its kin, which are no line ends there.
     for number, line in enumerate(read_text(path).split("\n"), 1):
         if not line.strip():
@@ -95,7 +95,7 @@ def _lines(path: Path, whose: Mapping[str, str]) -> Iterator[TestQuestion]:
             raise InvalidInputError(f"{path}, line {number}: {error}") from None
 
 
-def _question(data: object, whose: Mapping[str, str], where: str) -> TestQuestion:
+def _question(data: object, whose: Mapping[str, str], where: str) -> EvalQuestion:
     if not isinstance(data, dict):
         raise InvalidInputError('expected an object: {"question": …, "expected": [ids] or "contains": [texts]}')
     for key in data:
@@ -107,7 +107,7 @@ def _question(data: object, whose: Mapping[str, str], where: str) -> TestQuestio
     named = {name: data[name] for name in SCOPE_FIELDS if data.get(name) is not None}
     category = check_category(data.get("category", ""), '"category"')
     text = check_question(data.get("question"), '"question"')
-    return TestQuestion(text, Scope(**{**whose, **named}), where, expected, contains, category=category)
+    return EvalQuestion(text, Scope(**{**whose, **named}), where, expected, contains, category=category)
 
 
 def check_question(value: object, name: str) -> str:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from langmem_adapter.evaluation.conversations import Dialogue, Session, Utterance
-    from langmem_adapter.evaluation.questions import TestQuestion
+    from langmem_adapter.evaluation.questions import EvalQuestion
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.records.results import Hit
 
@@ -56,7 +56,7 @@ class QuestionResult:
         milliseconds: Time of the search for ten hits, embedding the question included.
     """
 
-    question: TestQuestion
+    question: EvalQuestion
     ranks: Mapping[int, tuple[int, ...]]
     sessions: tuple[int, ...] = ()
     within: tuple[int, ...] = ()
@@ -133,7 +133,7 @@ def _trace(memory: Memory, trace_id: str | None, told: tuple[int, Session], sour
         sources[change.id].sessions.add(number)
 
 
-def check(memory: Memory, questions: Sequence[TestQuestion]) -> None:
+def check(memory: Memory, questions: Sequence[EvalQuestion]) -> None:
     """Make sure that the memories that questions expect are there, since one that is not would only lower the numbers.
 
     Raises:
@@ -160,7 +160,7 @@ def _is_there(memory: Memory, memory_id: str, whose: Mapping[str, str]) -> bool:
 
 def ask(
     memory: Memory,
-    questions: Sequence[TestQuestion],
+    questions: Sequence[EvalQuestion],
     *,
     sources: Mapping[str, MemoryOrigin] | None = None,
     cuts: Sequence[int] = (5, 10, 20),
@@ -191,7 +191,7 @@ def best(hits: Sequence[Hit]) -> float:
 
 
 def _answer(
-    memory: Memory, question: TestQuestion, sources: Mapping[str, MemoryOrigin] | None, cuts: Sequence[int]
+    memory: Memory, question: EvalQuestion, sources: Mapping[str, MemoryOrigin] | None, cuts: Sequence[int]
 ) -> QuestionResult:
     whose: dict[str, Any] = question.scope.named
     began = time.perf_counter()
@@ -209,7 +209,7 @@ def _answer(
     )
 
 
-def _held(question: TestQuestion, hits: Sequence[Hit], sources: Mapping[str, MemoryOrigin] | None) -> list[list[bool]]:
+def _held(question: EvalQuestion, hits: Sequence[Hit], sources: Mapping[str, MemoryOrigin] | None) -> list[list[bool]]:
     """For each piece of evidence, whether each hit brings it."""
     brought = [_source(hit, sources).turns for hit in hits]
     told = [_folded(hit.text) for hit in hits] if question.contains else []

@@ -8,7 +8,7 @@ import pytest
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.evaluation.conversations import read_conversations
-from langmem_adapter.evaluation.questions import TestQuestion
+from langmem_adapter.evaluation.questions import EvalQuestion
 from langmem_adapter.evaluation.report import Measured, Report, differences, measured, read_run, summarise
 from langmem_adapter.evaluation.runner import MemoryOrigin, QuestionResult, ask, check, ingest
 from langmem_adapter.evaluation.silence import silence
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 ADA = Scope("ada")
 
 
-def mine(text: str, **more: Any) -> TestQuestion:
-    return TestQuestion(text, ADA, "line 1", **more)
+def mine(text: str, **more: Any) -> EvalQuestion:
+    return EvalQuestion(text, ADA, "line 1", **more)
 
 
 def said(memory: Memory, *texts: str) -> list[str]:
@@ -114,18 +114,18 @@ def test_a_right_hit_may_be_told_by_a_text_in_it_whatever_its_case(memory: Memor
 
 def test_nobody_else_is_searched(memory: Memory) -> None:
     said(memory, "I live in Oslo")
-    question = TestQuestion("Where do I live?", Scope("ben"), "line 1", contains=("Oslo",))
+    question = EvalQuestion("Where do I live?", Scope("ben"), "line 1", contains=("Oslo",))
     assert ask(memory, [question])[0].ranks[20] == ()
 
 
 def test_expected_memories_that_are_not_there_are_named_with_their_lines(memory: Memory) -> None:
     (there,) = said(memory, "I live in Oslo")
     check(memory, [mine("?", evidence=(there,))])
-    gone = [TestQuestion("?", ADA, f"line {n}", evidence=(f"no-{n}",)) for n in range(1, 8)]
+    gone = [EvalQuestion("?", ADA, f"line {n}", evidence=(f"no-{n}",)) for n in range(1, 8)]
     with pytest.raises(InvalidInputError, match=r"line 1: no-1; .*line 5: no-5, and 2 more"):
         check(memory, gone)
     with pytest.raises(InvalidInputError, match="line 1"):
-        check(memory, [TestQuestion("?", Scope("ben"), "line 1", evidence=(there,))])
+        check(memory, [EvalQuestion("?", Scope("ben"), "line 1", evidence=(there,))])
 
 
 # ── the report ────────────────────────────────────────────────────────────────────────────────────────────────────────
