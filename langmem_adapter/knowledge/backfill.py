@@ -19,7 +19,7 @@ from langmem_adapter.records.graph import ASSISTANT, SELF
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import FORGET, Change, Decision, Turn
 from langmem_adapter.storage.graph import backlog
-from langmem_adapter.storage.graph.known_names import known_names
+from langmem_adapter.storage.graph.hints import known_names
 from langmem_adapter.storage.writes import Write
 from langmem_adapter.tracing import run_config
 from langmem_adapter.twins import Plan, apart, awaited, planned

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 from langmem_adapter.arguments import bounded, filled, flag
 from langmem_adapter.knowledge import draw, views
 from langmem_adapter.knowledge.arguments import relation_of, when_of
-from langmem_adapter.knowledge.find import found
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.search.query import Query
@@ -308,7 +307,7 @@ class GraphReads:
     adraw = awaited(draw)
 
     def _found(self, scope: Scope, query: str, hits: Sequence[Hit], k: int) -> Plan[list[Relation]]:
-        plan = self._plan(found, scope, when_of(None, None), query, [hit.id for hit in hits], k=k)
+        plan = self._plan(views.found, scope, when_of(None, None), query, [hit.id for hit in hits], k=k)
         return stage(plan, "relate", inputs=shown(hits), shown=_shown)
 
     def _plan(self, read: Callable[..., Any], *arguments: Any, **options: Any) -> Plan[Any]:

@@ -68,10 +68,10 @@ def merge(connection: Connection, name: str, into: str, within: Scope) -> int:
     winner_name, rows = whom(into, within), _rows(connection)
     keys, others = keys_of(connection, within, whom(name, within)), keys_of(connection, within, winner_name)
     rows.read_names(expand(connection, within), keys | others)
-    losers = [loser for key in sorted(keys) for loser in rows.called(key)]
+    losers = [loser for key in sorted(keys) for loser in rows.called[key]]
     if not losers:
         raise EntityNotFoundError(name)
-    winners = {winner.home.id: winner for other in others for winner in rows.called(other)}
+    winners = {winner.home.id: winner for other in others for winner in rows.called[other]}
     pairs = [(loser, winners.get(loser.home.id)) for loser in losers]
     if any(loser is winner for loser, winner in pairs):
         raise InvalidInputError(f"{name!r} and {into!r} are the same already")

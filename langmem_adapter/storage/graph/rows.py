@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from langmem_adapter.records.graph import Relation
+from langmem_adapter.records.plain import shallow
 from langmem_adapter.storage.feed import INSERT_CHANGE
 from langmem_adapter.storage.graph import statements as sql
 from langmem_adapter.storage.graph.beliefs import Belief, Beliefs, EntityNode, Home, Link
@@ -42,7 +43,7 @@ class GraphRows:
     names: dict[tuple[int, str], EntityNode] = field(default_factory=dict)
     beliefs: Beliefs = field(default_factory=Beliefs)
     links: defaultdict[str, dict[str, Link]] = field(default_factory=lambda: defaultdict(dict))
-    _called: defaultdict[str, list[EntityNode]] = field(default_factory=lambda: defaultdict(list))
+    called: defaultdict[str, list[EntityNode]] = field(default_factory=lambda: defaultdict(list))
     _sayings: defaultdict[str, dict[str, Link]] = field(default_factory=lambda: defaultdict(dict))
     _new_names: list[dict[str, Any]] = field(default_factory=list)
     _changes: list[dict[str, Any]] = field(default_factory=list)
@@ -139,7 +140,7 @@ class GraphRows:
 
     def _name(self, node: EntityNode, key: str) -> None:
         self.names[node.home.id, key] = node
-        self._called[key].append(node)
+        self.called[key].append(node)
         node.keys.add(key)
 
     # ── looking ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -149,17 +150,13 @@ class GraphRows:
         self._read_nodes([pk])
         return self.nodes[pk]
 
-    def called(self, key: str) -> list[EntityNode]:
-        """The entities of a name, in every scope that was asked for."""
-        return self._called[key]
-
     def current(self, node: EntityNode) -> EntityNode:
         """The entity that has an entity's name now: another one, if that was merged into it."""
         return self.names.get((node.home.id, node.key), node)
 
     def equals(self, node: EntityNode) -> list[EntityNode]:
         """An entity and those in other scopes that have a name in common with it."""
-        return list(dict.fromkeys([node, *(each for key in node.keys for each in self._called[key])]))
+        return list(dict.fromkeys([node, *(each for key in node.keys for each in self.called[key])]))
 
     def speakers(self, relation_id: str) -> tuple[str, ...]:
         """The memories that say a relation, and `BY_HAND`."""
@@ -287,62 +284,43 @@ class GraphRows:
                 if row.changed:
                     self._tell_of(space, row)
         known = {belief.id for belief in beliefs}
-        links = [link for of_relation in self.links.values() for link in of_relation.values()]
+        # Without those of relations that came and went within this write.
+        links = [
+            link for of in self.links.values() for link in of.values() if link.relation_id in known or not link.new
+        ]
+        changed_beliefs = [belief for belief in beliefs if belief.changed and not belief.new]
         for statement, rows in (
             (INSERT_CHANGE, self._changes),
             (sql.INSERT_NODE, [_node_row(node) for node in nodes if node.new]),
-            (sql.UPDATE_NODE, [{"_pk": node.pk, **_node_row(node)} for node in nodes if node.changed and not node.new]),
+            (sql.UPDATE_NODE, [_node_row(node) for node in nodes if node.changed and not node.new]),
             (sql.INSERT_NAME, self._new_names),
-            (sql.RETIRE, [{"_pk": b.pk, "_at": b.retired_at} for b in beliefs if b.changed and b.retired_at]),
-            (sql.COUNT, [_counts(b) for b in beliefs if b.changed and not b.retired_at and not b.new]),
+            (sql.RETIRE, [_belief_row(belief) for belief in changed_beliefs if belief.retired_at]),
+            (sql.COUNT, [_belief_row(belief) for belief in changed_beliefs if not belief.retired_at]),
             (sql.INSERT_BELIEF, [_belief_row(belief) for belief in beliefs if belief.new]),
-            # Without those of relations that came and went within this write.
-            (sql.INSERT_LINK, [_link_row(link) for link in links if link.new and link.relation_id in known]),
-            (sql.UPDATE_LINK, [_link_change(link) for link in links if link.changed and not link.new]),
+            (sql.INSERT_LINK, [_link_row(link) for link in links if link.new]),
+            (sql.UPDATE_LINK, [_link_row(link) for link in links if link.changed and not link.new]),
         ):
             statement.many(self.connection, rows)
-
-
-def _link_row(link: Link) -> dict[str, Any]:
-    told = {name: getattr(link, name) for name in ("relation_id", "memory_id", "created_at", "dropped_at")}
-    return {**told, "scope_id": link.home_id}
-
-
-def _link_change(link: Link) -> dict[str, Any]:
-    return {"_relation": link.relation_id, "_memory": link.memory_id, "dropped_at": link.dropped_at}
 
 
 def _counted(row: EntityNode | Belief) -> int:
     return min(row.mentions, MOST_MENTIONS)
 
 
-def _counts(belief: Belief) -> dict[str, Any]:
-    return {"_pk": belief.pk, "mentions": _counted(belief), "confidence": belief.confidence}
+# What a statement is given beyond its columns, it leaves alone.
+
+
+def _link_row(link: Link) -> dict[str, Any]:
+    changed = {"_relation": link.relation_id, "_memory": link.memory_id}
+    return {**shallow(link), **changed, "scope_id": link.home_id}
 
 
 def _node_row(node: EntityNode) -> dict[str, Any]:
-    told = {name: getattr(node, name) for name in ("pk", "id", "name", "type", "created_at", "updated_at")}
-    return {
-        **told,
-        "mentions": _counted(node),
-        "scope_id": node.home.id,
-        "merged_into": node.merged_into,
-        "owner": node.owner,
-    }
+    return {**shallow(node), "_pk": node.pk, "mentions": _counted(node), "scope_id": node.home.id}
 
 
 def _belief_row(belief: Belief) -> dict[str, Any]:
-    return {
-        "pk": belief.pk,
-        "id": belief.id,
-        "scope_id": belief.home_id,
-        "source_pk": belief.source.pk,
-        "relation": belief.relation,
-        "target_pk": belief.target.pk,
-        "valid_from": belief.span.start,
-        "valid_to": belief.span.end,
-        "recorded_at": belief.recorded_at,
-        "retired_at": belief.retired_at,
-        "mentions": _counted(belief),
-        "confidence": belief.confidence,
-    }
+    ends = {"source_pk": belief.source.pk, "target_pk": belief.target.pk}
+    times = {"valid_from": belief.span.start, "valid_to": belief.span.end, "_at": belief.retired_at}
+    counted = {"_pk": belief.pk, "scope_id": belief.home_id, "mentions": _counted(belief)}
+    return {**shallow(belief), **ends, **times, **counted}

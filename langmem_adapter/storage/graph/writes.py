@@ -91,7 +91,7 @@ def _look(rows: GraphRows, aims: Collection[_Aim], within: Collection[int]) -> N
     if aims:
         scope_ids = {*within, *(aim.home for aim in aims)}
         rows.read_names(scope_ids, {key for aim in aims for key in (aim.source, aim.target)})
-        known = {aim: [[node.pk for node in rows.called(key)] for key in (aim.source, aim.target)] for aim in aims}
+        known = {aim: [[node.pk for node in rows.called[key]] for key in (aim.source, aim.target)] for aim in aims}
         pairs = {(one, other) for sources, targets in known.values() for one in sources for other in targets}
         rows.read_between(pairs | {(other, one) for one, other in pairs})
         _look_for_rivals(rows, {aim: pks for aim, pks in known.items() if aim.single})
@@ -296,10 +296,7 @@ class _Writer:
         again = 0 if claim.id else 1  # what comes back was counted when it was said
         first.mentions, first.changed = sum(belief.mentions for belief in same) + again, True
         first.confidence = max(claim.confidence, *(belief.confidence for belief in same))
-        if not more and first.span == span:
-            self._say(first, said)
-            return
-        self._say(self._rows.join(same, span), said)
+        self._say(first if not more and first.span == span else self._rows.join(same, span), said)
 
     def _say(self, belief: Belief, said: Claims) -> None:
         self._touch(belief.id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from langmem_adapter.storage.graph.known_names import known_names
+from langmem_adapter.storage.graph.hints import known_names
 from tests.storage.graph.small_graph import Graph
 
 
