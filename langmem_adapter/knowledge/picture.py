@@ -44,21 +44,13 @@ _KINDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """An entity of the picture.
-
-    Attributes:
-        name: What it is called.
-        type: What kind of thing it is.
-        shape: The shape that stands for that.
-        hops: How far it lies from the first.
-        mentions: How often it was mentioned, or the relations that it has.
-    """
+    """An entity of the picture."""
 
     name: str
     type: str
-    shape: str
-    hops: int
-    mentions: int
+    shape: str  # that stands for the type
+    hops: int  # from the first
+    mentions: int  # or the relations that it has
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +103,7 @@ def _milliseconds(at: datetime | None) -> int | None:
 
 
 def page(edges: Iterable[Edge], now: datetime) -> Iterator[str]:
-    """An HTML page with the newest relations, at most 2,000 between 400 entities; it says where that is a part.
-
-    Args:
-        edges: The relations, the first recorded first.
-        now: What "now" means.
-    """
+    """An HTML page with the newest of some relations, at most 2,000 between 400 entities; it says where that is a part."""
     found = 0
     last: deque[Edge] = deque(maxlen=_MOST_TIES)
     for found, edge in enumerate(edges, 1):  # noqa: B007 - how many there were
@@ -186,9 +173,7 @@ def _legend(dots: Sequence[Dot]) -> str:
 
 def _row(tie: Tie) -> str:
     told = tie.relation
-    days = ("" if at is None else at.date().isoformat() for at in (told.valid_from, told.valid_to))
-    source, relation, target = (
-        f"<bdi>{escape(text)}</bdi>" for text in (told.source, told.relation.replace("_", " "), told.target)
-    )
-    since, until = days
+    since, until = ("" if at is None else at.date() for at in (told.valid_from, told.valid_to))
+    texts = told.source, told.relation.replace("_", " "), told.target
+    source, relation, target = (f"<bdi>{escape(text)}</bdi>" for text in texts)
     return f"<tr><th scope=row>{source}</th><td>{relation}</td><td>{target}</td><td>{since}</td><td>{until}</td></tr>"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from langmem_adapter.arguments import scope_if_given
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.knowledge.arguments import moment, name_of, relation_id_of, triple_of
 from langmem_adapter.records.scope import Scope
+from langmem_adapter.storage.graph import edits
 from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:
@@ -99,7 +101,7 @@ class GraphWrites:
             InvalidInputError: It had ended by then.
         """
         scope, when, id_ = scope_if_given(user_id, agent_id, run_id), moment(at, "at"), relation_id_of(relation_id)
-        return Plan.calling(self._ledger.end_relation, self._ledger.aend_relation, id_, at=when, within=scope)
+        return self._ledger.writing(partial(edits.end, relation_id=id_, at=when, within=scope))
 
     aend = awaited(end)
 
@@ -119,7 +121,7 @@ class GraphWrites:
             RelationNotFoundError: There is none that is believed.
         """
         scope, id_ = scope_if_given(user_id, agent_id, run_id), relation_id_of(relation_id)
-        return Plan.calling(self._ledger.withdraw_relation, self._ledger.awithdraw_relation, id_, within=scope)
+        return self._ledger.writing(partial(edits.withdraw, relation_id=id_, within=scope))
 
     adelete = awaited(delete)
 
@@ -140,8 +142,7 @@ class GraphWrites:
         Raises:
             ScopeError: No field of the scope is given, or one is blank.
         """
-        scope, ledger = Scope(user_id, agent_id, run_id), self._ledger
-        return Plan.calling(ledger.withdraw_relations, ledger.awithdraw_relations, scope)
+        return self._ledger.writing(partial(edits.withdraw_all, scope=Scope(user_id, agent_id, run_id)))
 
     adelete_all = awaited(delete_all)
 
@@ -174,7 +175,7 @@ class GraphWrites:
         """
         scope = Scope(user_id, agent_id, run_id)
         goes, stays = name_of(name, "name"), name_of(into, "into")
-        return Plan.calling(self._ledger.merge_entities, self._ledger.amerge_entities, goes, stays, within=scope)
+        return self._ledger.writing(partial(edits.merge, name=goes, into=stays, within=scope))
 
     amerge = awaited(merge)
 
@@ -199,8 +200,7 @@ class GraphWrites:
             InvalidInputError: The name cannot be used.
         """
         scope = Scope(user_id, agent_id, run_id)
-        named = name_of(name, "name")
-        return Plan.calling(self._ledger.split_entity, self._ledger.asplit_entity, named, within=scope)
+        return self._ledger.writing(partial(edits.split, name=name_of(name, "name"), within=scope))
 
     asplit = awaited(split)
 

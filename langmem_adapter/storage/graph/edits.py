@@ -1,6 +1,7 @@
 """Edits of the knowledge graph by hand: end or withdraw a relation, make two entities one, undo that.
 
-Each is one transaction, run by the ledger.
+Each is one transaction, run by `Ledger.writing`. A relation that is not believed, or lies outside the scope that is named, is a
+`RelationNotFoundError`; a name that nobody has, an `EntityNotFoundError`.
 """
 
 from __future__ import annotations
@@ -35,8 +36,10 @@ __all__ = ["end", "merge", "split", "withdraw", "withdraw_all"]
 _MERGES: Final = "merges"  # their space in the change feed, which numbers them
 
 
-def end(connection: Connection, relation_id: str, at: datetime | None, within: Scope | None) -> RelationChange:
-    """End a relation at a moment, default now. See `Ledger.end_relation`."""
+def end(
+    connection: Connection, relation_id: str, *, at: datetime | None = None, within: Scope | None = None
+) -> RelationChange:
+    """End a relation at a moment, default now; that it held until then stays known."""
     rows = _rows(connection)
     done = graph_writes.end(rows, _find(rows, relation_id, within), rows.now if at is None else at)
     if not done:
@@ -45,8 +48,8 @@ def end(connection: Connection, relation_id: str, at: datetime | None, within: S
     return done[0]
 
 
-def withdraw(connection: Connection, relation_id: str, within: Scope | None) -> RelationChange:
-    """Believe a relation no longer. See `Ledger.withdraw_relation`."""
+def withdraw(connection: Connection, relation_id: str, *, within: Scope | None = None) -> RelationChange:
+    """Believe a relation no longer; that it was believed stays known."""
     rows = _rows(connection)
     done = graph_writes.withdraw(rows, [_find(rows, relation_id, within)])
     rows.post()
@@ -54,7 +57,7 @@ def withdraw(connection: Connection, relation_id: str, within: Scope | None) -> 
 
 
 def withdraw_all(connection: Connection, scope: Scope) -> int:
-    """Believe no relation of a scope any longer. See `Ledger.withdraw_relations`."""
+    """Believe no relation within a scope any longer, and say how many there were."""
     rows = _rows(connection)
     of_scope = select(relations.c.id).where(relations.c.scope_id.in_(expand(connection, scope)), BELIEVED)
     rows.read_ids(connection.execute(of_scope).scalars().all())
@@ -63,8 +66,8 @@ def withdraw_all(connection: Connection, scope: Scope) -> int:
     return len(done)
 
 
-def merge(connection: Connection, name: str, into: str, within: Scope) -> int:
-    """Make two entities one. See `Ledger.merge_entities`."""
+def merge(connection: Connection, name: str, into: str, *, within: Scope) -> int:
+    """Make two entities one, in every exact scope that has the first, and say how many relations were moved."""
     winner_name, rows = whom(into, within), _rows(connection)
     keys, others = keys_of(connection, within, whom(name, within)), keys_of(connection, within, winner_name)
     rows.read_names(expand(connection, within), keys | others)
@@ -88,8 +91,8 @@ def merge(connection: Connection, name: str, into: str, within: Scope) -> int:
     return sum(each.moved for each in merged)
 
 
-def split(connection: Connection, name: str, within: Scope) -> int:
-    """Undo the last merge of an entity. See `Ledger.split_entity`."""
+def split(connection: Connection, name: str, *, within: Scope) -> int:
+    """Undo the last merge of an entity, and say how many relations came back; what was said since stays with the other."""
     rows, keys = _rows(connection), keys_of(connection, within, whom(name, within))
     query = select(merges).where(merges.c.scope_id.in_(expand(connection, within)), merges.c.undone_at.is_(None))
     found = connection.execute(query.order_by(merges.c.pk))
