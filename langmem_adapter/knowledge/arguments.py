@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from langmem_adapter.arguments import bounded, filled, flag, memory_id_of, parse_time
+from langmem_adapter.arguments import bounded, filled, flag, parse_time
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.names import LONGEST_NAME, LONGEST_RELATION, entity_key, relation_name, speaker
 from langmem_adapter.records.checks import check_text, quoted
@@ -16,7 +16,7 @@ from langmem_adapter.storage.graph.tables import MOST_MENTIONS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["moment", "name_of", "relation_id_of", "relation_of", "triple_of", "type_of", "when_of"]
+__all__ = ["moment", "name_of", "relation_of", "triple_of", "type_of", "when_of"]
 
 
 def name_of(name: object, what: str) -> str:
@@ -67,11 +67,6 @@ def _confidence(confidence: object) -> float:
     if isinstance(confidence, bool) or not isinstance(confidence, int | float) or not 0 < confidence <= 1:
         raise InvalidInputError(f"confidence is a number above 0 and at most 1, not {quoted(confidence)}")
     return float(confidence)
-
-
-def relation_id_of(relation_id: object) -> str:
-    """The id of a relation."""
-    return memory_id_of(relation_id, whose="a relation's id")
 
 
 def moment(value: object, what: str) -> datetime | None:

@@ -94,7 +94,7 @@ class _Around:
 
     def named(self, text: str) -> set[int]:
         """The entities whose names stand in a text; the walk begins with them."""
-        whose = _OWNERS.tuples(self._connection, {"scopes": self._scope_ids})
+        whose = _OWNERS.rows(self._connection, {"scopes": self._scope_ids})
         owners = {owner_key(who, id_) for row in whose for who, id_ in zip((SELF, ASSISTANT), row, strict=True) if id_}
         found = with_keys(self._connection, self._scope_ids, keys_in(text) | owners)
         # Nearly everything is said of the owners: nothing is near because it is near to them.
@@ -105,7 +105,7 @@ class _Around:
 
     def take(self, statement: Prepared, pks: Iterable[int]) -> None:
         """Read relations."""
-        found = [row for row in statement.tuples(self._connection, {"pks": list(pks)}) if row[0] not in self.relations]
+        found = [row for row in statement.rows(self._connection, {"pks": list(pks)}) if row[0] not in self.relations]
         if self._people is not None:
             self._people.meet(pk for _, *ends in found for pk in ends)
         for relation_id, *ends in found:
@@ -123,7 +123,7 @@ class _Around:
 
     def speakers(self) -> list[tuple[str, int]]:
         """Which memories say the relations."""
-        return _SPEAKERS.tuples(self._connection, {"ids": list(self.relations), "scopes": self._scope_ids})
+        return _SPEAKERS.rows(self._connection, {"ids": list(self.relations), "scopes": self._scope_ids})
 
     def _who(self, pk: int) -> int:
         return pk if self._people is None else self._people.who(pk)

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from langmem_adapter.knowledge.views import Part
-    from langmem_adapter.records.graph import Relation
 
 __all__ = ["ENDINGS", "ExportFormat", "ExportReport", "written"]
 
@@ -114,8 +113,9 @@ def _graphml(parts: Iterable[Part], moment: datetime) -> Iterator[str]:
         if isinstance(part, Entity):
             yield graphml.node(part.id, {**as_data(part), "aliases": _listed(part.aliases)})
         else:
-            told = as_data(part.relation)
-            told |= {"holds": _holds(part.relation, moment), "memory_ids": _listed(part.relation.memory_ids)}
+            relation = part.relation
+            told = {**as_data(relation), "memory_ids": _listed(relation.memory_ids)}
+            told["holds"] = relation.retired_at is None and relation.holds_at(moment)
             yield graphml.edge(f"r{part.row}", part.source, part.target, told)
     yield graphml.END
 
@@ -169,10 +169,6 @@ def _listed(texts: Iterable[str]) -> str:
     """A list in one text, where there is any."""
     many = list(texts)
     return json.dumps(many, ensure_ascii=False) if many else ""
-
-
-def _holds(relation: Relation, moment: datetime) -> bool:
-    return relation.retired_at is None and relation.holds_at(moment)
 
 
 def _html(parts: Iterable[Part], _: datetime) -> Iterator[str]:

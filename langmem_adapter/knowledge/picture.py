@@ -134,13 +134,15 @@ def _drawn(edges: Sequence[Edge]) -> tuple[list[Dot], list[Tie]]:
 
 
 def _page(dots: Sequence[Dot], ties: Sequence[Tie], now: datetime, told: str) -> str:
-    here, static = files("langmem_adapter.knowledge"), files("langmem_adapter") / "server" / "static"
+    server = files("langmem_adapter") / "server"
+    static = server / "static"
     stops = stops_of((tie.relation for tie in ties), now)
     d3 = static / "vendor" / "d3"
-    return Template((here / "picture.html").read_text("utf-8")).substitute(
+    return Template((files("langmem_adapter.knowledge") / "picture.html").read_text("utf-8")).substitute(
         whose=_whose(ties),
         told=escape(told),
         legend=_legend(dots),
+        shapes=(server / "templates" / "page" / "shapes.html").read_text("utf-8"),
         empty="" if dots else "hidden",
         licenses="\n".join((d3 / name).read_text("utf-8") for name in ("LICENSE", "LICENSE-ease")).replace("--", "—"),
         style="\n".join((static / "page" / name).read_text("utf-8") for name in ("page.css", "graph.css")),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.arguments import bounded, filled, flag
@@ -311,11 +310,11 @@ class GraphReads:
         return stage(plan, "relate", inputs=shown(hits), shown=_shown)
 
     def _plan(self, read: Callable[..., Any], *arguments: Any, **options: Any) -> Plan[Any]:
-        return Plan(partial(self._read, read, *arguments, **options))
+        def run() -> Any:
+            with self._database.read() as connection:
+                return read(connection, *arguments, **options)
 
-    def _read(self, read: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        with self._database.read() as connection:
-            return read(connection, *arguments, **options)
+        return Plan(run)
 
 
 def _shown(relations: Sequence[Relation]) -> dict[str, Any]:

@@ -83,17 +83,12 @@ def _raw(stream: IO[bytes] | IO[str]) -> Iterator[tuple[int, str | None]]:
 
 
 def _decoded(line: bytes | str, *, first: bool) -> str:
-    if first and isinstance(line, bytes):
-        _check_begin(line)
+    for mark, what in _NO_LINES.items():
+        if first and isinstance(line, bytes) and line.startswith(mark):
+            raise InvalidInputError(f"{what}; what is read are lines in UTF-8")
     # What is no UTF-8 becomes lone surrogates, which no name may hold.
     text = line.decode("utf-8", "surrogateescape") if isinstance(line, bytes) else line
     return text.removeprefix("\ufeff") if first else text
-
-
-def _check_begin(line: bytes) -> None:
-    for mark, what in _NO_LINES.items():
-        if line.startswith(mark):
-            raise InvalidInputError(f"{what}; what is read are lines in UTF-8")
 
 
 def _objects(stream: IO[bytes] | IO[str], within: Scope | None) -> Iterator[Told]:
@@ -161,11 +156,6 @@ def _names(header: str, delimiter: str) -> list[str]:
         names = [name.strip() for name in next(csv.reader([header], delimiter=delimiter), [])]
     except csv.Error as error:
         raise InvalidInputError(f"the first line is no CSV: {error}; lines end with a line feed") from None
-    _check_header(names)
-    return names
-
-
-def _check_header(names: list[str]) -> None:
     if missing := [name for name in _NEEDED if name not in names]:
         raise InvalidInputError(
             f"the first line names the columns: {', '.join(_NEEDED)} and others; missing: {', '.join(missing)}"
@@ -173,6 +163,7 @@ def _check_header(names: list[str]) -> None:
     _refuse_unknown(names)
     if len({*names}) < len(names):
         raise InvalidInputError("a column is there twice; remove one")
+    return names
 
 
 def _refuse_unknown(names: Iterable[str]) -> None:

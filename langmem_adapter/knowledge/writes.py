@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from langmem_adapter.arguments import scope_if_given
+from langmem_adapter.arguments import memory_id_of, scope_if_given
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.knowledge.arguments import moment, name_of, relation_id_of, triple_of
+from langmem_adapter.knowledge.arguments import moment, name_of, triple_of
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage.graph import edits
 from langmem_adapter.twins import Plan, awaited, planned
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from langmem_adapter.storage.ledger import Ledger
 
 __all__ = ["GraphWrites"]
+
+_RELATION: Final = "a relation's id"
 
 
 class GraphWrites:
@@ -100,7 +102,8 @@ class GraphWrites:
             RelationNotFoundError: There is none that is believed.
             InvalidInputError: It had ended by then.
         """
-        scope, when, id_ = scope_if_given(user_id, agent_id, run_id), moment(at, "at"), relation_id_of(relation_id)
+        scope, when = scope_if_given(user_id, agent_id, run_id), moment(at, "at")
+        id_ = memory_id_of(relation_id, whose=_RELATION)
         return self._ledger.writing(partial(edits.end, relation_id=id_, at=when, within=scope))
 
     aend = awaited(end)
@@ -120,7 +123,7 @@ class GraphWrites:
         Raises:
             RelationNotFoundError: There is none that is believed.
         """
-        scope, id_ = scope_if_given(user_id, agent_id, run_id), relation_id_of(relation_id)
+        scope, id_ = scope_if_given(user_id, agent_id, run_id), memory_id_of(relation_id, whose=_RELATION)
         return self._ledger.writing(partial(edits.withdraw, relation_id=id_, within=scope))
 
     adelete = awaited(delete)

@@ -66,11 +66,11 @@ def page(
             "kind": kind,
             **when.values,
         }
-        pks = _ranked(typed=kind is not None, unrelated=unrelated).tuples(connection, values)
+        pks = _ranked(typed=kind is not None, unrelated=unrelated).rows(connection, values)
     elif unrelated:
-        pks = _LIVING.tuples(connection, {"scopes": scope_ids})
+        pks = _LIVING.rows(connection, {"scopes": scope_ids})
     else:
-        pks = _ends(past=when.past).tuples(connection, {**when.values, "scopes": scope_ids})
+        pks = _ends(past=when.past).rows(connection, {**when.values, "scopes": scope_ids})
     groups = _groups(connection, people, [pk for (pk,) in pks]).values()
     ranked = sorted((group for group in groups if kind in {None, _type(group)}), key=_place, reverse=True)
     ranked = [group for group in ranked if _place(group) < tuple(place)]
@@ -105,7 +105,7 @@ def _type(group: Sequence[Any]) -> str:
 def _entities(connection: Connection, people: People, groups: Sequence[Sequence[Any]]) -> list[Entity]:
     names: dict[int, dict[str, str]] = {}
     pks = [row.pk for group in groups for row in group]
-    for pk, key, name in _NAMES.tuples(connection, {"pks": pks}) if pks else ():
+    for pk, key, name in _NAMES.rows(connection, {"pks": pks}) if pks else ():
         names.setdefault(people.who(pk), {}).setdefault(key, name)
     return [_entity(group, names.get(people.who(group[0].pk), {})) for group in groups]
 

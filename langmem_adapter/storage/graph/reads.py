@@ -209,7 +209,7 @@ def newest(
         several = len(ids) > _APART
         read = _newest_statement(of, past=when.past, named=relation is not None, several=several)
         asked = [{"ids": ids}] if several else [{"id": one} for one in ids]
-        found += [read.tuples(connection, {**values, **each}) for each in asked]
+        found += [read.rows(connection, {**values, **each}) for each in asked]
     return [pk for (pk,) in islice(dict.fromkeys(heapq.merge(*found, reverse=True)), k)]
 
 
@@ -237,7 +237,7 @@ def by_pks(connection: Connection, pks: Collection[int], when: When = NOW) -> di
     rows = _RELATIONS.rows(connection, {"pks": pks})
     said: defaultdict[str, list[str]] = defaultdict(list)
     values = {**when.values, "ids": list({row.id for row in rows})}
-    for relation_id, memory_id in _SAID[when.past].tuples(connection, values):
+    for relation_id, memory_id in _SAID[when.past].rows(connection, values):
         said[relation_id].append(memory_id)
     return {
         row.pk: Relation(
@@ -250,7 +250,7 @@ def by_pks(connection: Connection, pks: Collection[int], when: When = NOW) -> di
 def of_memories(connection: Connection, memory_ids: Sequence[str], when: When) -> dict[str, list[int]]:
     """Pks of the relations that some memories say and that hold then, by memory; only what is believed now is read."""
     found: defaultdict[str, list[int]] = defaultdict(list)
-    for memory_id, pk in _OF_MEMORIES.tuples(connection, {**when.values, "ids": memory_ids}):
+    for memory_id, pk in _OF_MEMORIES.rows(connection, {**when.values, "ids": memory_ids}):
         found[memory_id].append(pk)
     return dict(found)
 
@@ -267,10 +267,10 @@ def around(connection: Connection, pks: Sequence[int], when: When, *, most: int 
     Of an entity with more than *most* relations in one direction, only the newest of these are looked at.
     """
     if connection.dialect.name == "postgresql":  # one question, since each has to travel
-        rows = _AROUND_MANY[when.past].tuples(connection, {**when.values, "pks": pks, "most": most})
+        rows = _AROUND_MANY[when.past].rows(connection, {**when.values, "pks": pks, "most": most})
     else:
         values = {**when.values, "most": most}
-        rows = [row for pk in pks for row in _AROUND[when.past].tuples(connection, {**values, "pk": pk})]
+        rows = [row for pk in pks for row in _AROUND[when.past].rows(connection, {**values, "pk": pk})]
     return sorted(set(rows), reverse=True)
 
 

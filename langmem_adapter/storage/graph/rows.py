@@ -104,7 +104,7 @@ class GraphRows:
 
     def texts(self, memory_id: str) -> dict[datetime, str | None]:
         """The texts that a memory had, by when each was given up."""
-        return dict(sql.SAID.tuples(self.connection, {"memory": memory_id}))
+        return dict(sql.SAID.rows(self.connection, {"memory": memory_id}))
 
     def _read_nodes(self, pks: Iterable[int]) -> None:
         wanted = {pk for pk in pks if pk not in self.nodes}

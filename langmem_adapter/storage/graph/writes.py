@@ -279,12 +279,10 @@ class _Writer:
         if here:
             self._mention(here, claim.belief, span, said)
         else:
-            added = self._rows.believe(claim.belief, span, relation_id=self._free_id(claim.belief))
+            id_ = claim.belief.id  # of what comes back; its relation may have been believed again meanwhile
+            added = self._rows.believe(claim.belief, span, relation_id=None if self._rows.beliefs.of_id(id_) else id_)
             self._before[added.id] = None
             self._say(added, said)
-
-    def _free_id(self, claim: Belief) -> str | None:
-        return claim.id if claim.id and self._rows.beliefs.of_id(claim.id) is None else None
 
     def _mention(self, same: Sequence[Belief], claim: Belief, span: Span, said: Claims) -> None:
         """What is said is believed already, at least in part."""
