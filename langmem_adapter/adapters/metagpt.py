@@ -268,7 +268,7 @@ def import_memory(memory: object, into: WorkingMemory) -> Plan[MessageImport]:
         >>> log = WorkingMemory()
         >>> dump = {"storage": [{"id": "1", "content": "Write a snake game."}], "index": {}, "ignore_id": False}
         >>> import_memory(dump, log)
-        Imported(new=1, known=0, refused=())
+        MessageImport(new=1, known=0, refused=())
         >>> import_memory(dump, log).known
         1
     """
