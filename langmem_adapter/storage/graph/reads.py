@@ -8,19 +8,16 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from dataclasses import dataclass, fields
-from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import BigInteger, Integer, bindparam, column, func, or_, select, true, union_all
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy import func, or_, select, union_all
 
 from langmem_adapter.records.graph import Relation
 from langmem_adapter.records.results import RelationPage
 from langmem_adapter.storage.cursors import HIGHEST, cursor, parse_cursor
 from langmem_adapter.storage.graph.people import People, called
 from langmem_adapter.storage.graph.tables import (
-    BELIEVED,
     BY_HAND,
     EDGE,
     ENDS,
@@ -29,21 +26,19 @@ from langmem_adapter.storage.graph.tables import (
     relation_memories,
     relations,
 )
-from langmem_adapter.storage.moments import FIRST, LAST, UTCDateTime
-from langmem_adapter.storage.prepared_statements import Prepared, any_of
+from langmem_adapter.storage.prepared_statements import any_of
 from langmem_adapter.storage.scopes import expand, of_row, within
 from langmem_adapter.storage.tables import scopes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from datetime import datetime
 
-    from sqlalchemy import ColumnElement, Connection
-    from sqlalchemy.engine import Dialect
+    from sqlalchemy import Column, ColumnElement, Connection, Select
 
     from langmem_adapter.records.scope import Scope
 
-__all__ = ["ALL", "NOW", "When", "around", "by_pks", "conditions", "every", "newest", "of_memories", "page"]
+__all__ = ["ALL", "NOW", "When", "around", "by_pks", "every", "newest", "of_memories", "page"]
 
 ALL: Final = 2**31 - 1
 """More than there can be."""
@@ -52,25 +47,6 @@ _APART: Final = 64
 
 _TOGETHER: Final = 1_000
 """Relations that are held at a time where all are read."""
-
-
-class _Bound(UTCDateTime):
-    """A moment that rows are compared with; `FIRST` and `LAST` lie beyond whatever a row may hold."""
-
-    cache_ok = True
-
-    def bind_processor(self, dialect: Dialect) -> Callable[[Any], Any]:
-        ends = ("", "\U0010ffff") if dialect.name == "sqlite" else ("-infinity", "infinity")
-        beyond, plain = dict(zip((FIRST, LAST), ends, strict=True)), super().bind_processor(dialect)
-        return lambda value: beyond[value] if value in beyond or plain is None else plain(value)
-
-
-# One object each, however often they stand in a statement: `Prepared` converts a parameter's value once for each.
-_UNTIL, _SINCE, _RECORDED, _RETIRED = (
-    bindparam(name, type_=_Bound()) for name in ("until", "since", "recorded", "retired")
-)
-
-Column: TypeAlias = Literal["scope_id", "source_pk", "target_pk"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,41 +69,36 @@ class When:
         return self.history or self.known is not None
 
     @property
-    def values(self) -> dict[str, Any]:
-        """The parameters of `conditions`."""
-        return {
-            "until": self.held or LAST,
-            "since": self.held or FIRST,
-            "recorded": self.known or LAST,
-            "retired": FIRST if self.history else self.known or LAST,
-        }
+    def conditions(self) -> list[ColumnElement[bool]]:
+        """The conditions on rows of `relations`."""
+        return [*self.believed(), *self.holding]
+
+    @property
+    def holding(self) -> list[ColumnElement[bool]]:
+        """Those of them that ask whether a relation held."""
+        since, until = relations.c.valid_from, relations.c.valid_to
+        if self.held is None:
+            return []
+        return [or_(since.is_(None), since <= self.held), or_(until.is_(None), until > self.held)]
+
+    def believed(
+        self, begins: Column[Any] = relations.c.recorded_at, ends: Column[Any] = relations.c.retired_at
+    ) -> list[ColumnElement[bool]]:
+        """The conditions on what is known from one moment to another; now, an index leads past what is so no longer."""
+        if not self.past:
+            return [ends.is_(None)]
+        begun = [] if self.known is None else [begins <= self.known]
+        return begun if self.history else [*begun, or_(ends.is_(None), ends > self.known)]
 
 
 NOW: Final = When()
 """What is believed now, about whatever time."""
 
 
-def conditions(*, past: bool) -> list[ColumnElement[bool]]:
-    """The conditions on rows of `relations` that `When.values` completes; *past* is that of `When`."""
-    return [*_believed(past=past), *_HELD]
-
-
-_HELD: Final = (
-    or_(relations.c.valid_from.is_(None), relations.c.valid_from <= _UNTIL),
-    or_(relations.c.valid_to.is_(None), relations.c.valid_to > _SINCE),
-)
-
-
-def _believed(*, past: bool) -> list[ColumnElement[bool]]:
-    if not past:
-        return [BELIEVED]  # an index leads past the others
-    return [relations.c.recorded_at <= _RECORDED, or_(BELIEVED, relations.c.retired_at > _RETIRED)]
-
-
 # ── relations ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _source, _target = entities.alias("source"), entities.alias("target")
-_RELATIONS: Final = Prepared(
+_RELATIONS: Final = (
     select(
         *(column for column in relations.c if column.name not in {"scope_id", "source_pk", "target_pk"}),
         _source.c.name.label("source"),
@@ -145,25 +116,6 @@ _RELATIONS: Final = Prepared(
     .order_by(relations.c.pk.desc())
 )
 _said: Final = relation_memories.c
-_SAID: Final = {
-    past: Prepared(
-        select(_said.relation_id, _said.memory_id)
-        .where(
-            any_of(_said.relation_id, "ids"),
-            _said.memory_id != BY_HAND,
-            or_(SAYS, _said.dropped_at > _RETIRED) if past else SAYS,
-            *([_said.created_at <= _RECORDED] if past else []),
-        )
-        .order_by(_said.created_at, _said.memory_id)
-    )
-    for past in (False, True)
-}
-_OF_MEMORIES: Final = Prepared(
-    select(_said.memory_id, relations.c.pk)
-    .join_from(relation_memories, relations, _said.relation_id == relations.c.id)
-    .where(any_of(_said.memory_id, "ids"), SAYS, *conditions(past=False))
-    .order_by(relations.c.pk)
-)
 
 
 def page(
@@ -199,34 +151,25 @@ def newest(
 ) -> list[int]:
     """Pks of relations, newest recorded first; see `page`."""
     scope_ids = expand(connection, scope)
-    wanted: list[tuple[Column, Sequence[int]]] = [("scope_id", scope_ids)]
+    wanted: list[tuple[Column[int], Sequence[int]]] = [(relations.c.scope_id, scope_ids)]
     if entity is not None:
         members = People(connection, scope_ids).everyone(called(connection, scope, scope_ids, entity))
-        wanted = [("source_pk", members), ("target_pk", members)]
-    values = {**when.values, "k": k, "last": last, "relation": relation}
-    found: list[list[tuple[int]]] = []
+        wanted = [(end, members) for end in ENDS]
+    query = select(relations.c.pk).where(relations.c.pk < last, *when.conditions)
+    query = query.where(relations.c.relation == relation) if relation is not None else query
+    query = query.order_by(relations.c.pk.desc()).limit(k)
+    found: list[Sequence[int]] = []
     for of, ids in wanted:
-        several = len(ids) > _APART
-        read = _newest_statement(of, past=when.past, named=relation is not None, several=several)
-        asked = [{"ids": ids}] if several else [{"id": one} for one in ids]
-        found += [read.rows(connection, {**values, **each}) for each in asked]
-    return [pk for (pk,) in islice(dict.fromkeys(heapq.merge(*found, reverse=True)), k)]
-
-
-@lru_cache
-def _newest_statement(column: Column, *, past: bool, named: bool, several: bool) -> Prepared:
-    chosen = any_of(relations.c[column], "ids") if several else relations.c[column] == bindparam("id")
-    called = [relations.c.relation == bindparam("relation")] if named else []
-    query = select(relations.c.pk).where(chosen, *called, relations.c.pk < bindparam("last"), *conditions(past=past))
-    return Prepared(query.order_by(relations.c.pk.desc()).limit(bindparam("k", type_=Integer)))
+        asked = [of == one for one in ids] if len(ids) <= _APART else [any_of(of, "ids")]
+        found += [connection.execute(query.where(chosen), {"ids": ids}).scalars().all() for chosen in asked]
+    return list(islice(dict.fromkeys(heapq.merge(*found, reverse=True)), k))
 
 
 def every(connection: Connection, scope: Scope, when: When) -> Iterator[Sequence[tuple[int, int, int]]]:
     """All relations within *scope*, however many: pk, source and target, the first recorded first, some at a time."""
     of_scope = select(*EDGE).join(scopes, relations.c.scope_id == scopes.c.id).where(within(scope))
-    query = of_scope.where(*conditions(past=when.past)).order_by(relations.c.pk)
-    in_parts = query.execution_options(yield_per=_TOGETHER)
-    for rows in connection.execute(in_parts, when.values).partitions():
+    query = of_scope.where(*when.conditions).order_by(relations.c.pk)
+    for rows in connection.execute(query.execution_options(yield_per=_TOGETHER)).partitions():
         yield [tuple(row) for row in rows]
 
 
@@ -234,10 +177,13 @@ def by_pks(connection: Connection, pks: Collection[int], when: When = NOW) -> di
     """Relations by pk, newest recorded first, each with the memories that said so then."""
     if not pks:
         return {}
-    rows = _RELATIONS.rows(connection, {"pks": pks})
+    rows = connection.execute(_RELATIONS, {"pks": pks}).all()
+    query = select(_said.relation_id, _said.memory_id).where(
+        any_of(_said.relation_id, "ids"), _said.memory_id != BY_HAND
+    )
+    query = query.where(*when.believed(_said.created_at, _said.dropped_at)).order_by(_said.created_at, _said.memory_id)
     said: defaultdict[str, list[str]] = defaultdict(list)
-    values = {**when.values, "ids": list({row.id for row in rows})}
-    for relation_id, memory_id in _SAID[when.past].rows(connection, values):
+    for relation_id, memory_id in connection.execute(query, {"ids": list({row.id for row in rows})}):
         said[relation_id].append(memory_id)
     return {
         row.pk: Relation(
@@ -248,9 +194,13 @@ def by_pks(connection: Connection, pks: Collection[int], when: When = NOW) -> di
 
 
 def of_memories(connection: Connection, memory_ids: Sequence[str], when: When) -> dict[str, list[int]]:
-    """Pks of the relations that some memories say and that hold then, by memory; only what is believed now is read."""
+    """Pks of the relations that some memories say and that hold then, by memory; what is believed now is read."""
+    query = select(_said.memory_id, relations.c.pk).join_from(
+        relation_memories, relations, _said.relation_id == relations.c.id
+    )
+    query = query.where(any_of(_said.memory_id, "ids"), SAYS, *when.conditions).order_by(relations.c.pk)
     found: defaultdict[str, list[int]] = defaultdict(list)
-    for memory_id, pk in _OF_MEMORIES.rows(connection, {**when.values, "ids": memory_ids}):
+    for memory_id, pk in connection.execute(query, {"ids": memory_ids}):
         found[memory_id].append(pk)
     return dict(found)
 
@@ -266,29 +216,14 @@ def around(connection: Connection, pks: Sequence[int], when: When, *, most: int 
 
     Of an entity with more than *most* relations in one direction, only the newest of these are looked at.
     """
-    if connection.dialect.name == "postgresql":  # one question, since each has to travel
-        rows = _AROUND_MANY[when.past].rows(connection, {**when.values, "pks": pks, "most": most})
-    else:
-        values = {**when.values, "most": most}
-        rows = [row for pk in pks for row in _AROUND[when.past].rows(connection, {**values, "pk": pk})]
-    return sorted(set(rows), reverse=True)
+    statement = union_all(*(_newest(end, when, most) for end in ENDS))
+    found: set[tuple[int, int, int]] = {tuple(row) for row in connection.execute(statement, {"pks": pks})}
+    return sorted(found, reverse=True)
 
 
-def _newest(end: ColumnElement[int], entity: ColumnElement[int], *, past: bool) -> Any:
+def _newest(end: Column[int], when: When, most: int) -> Select[tuple[int, int, int]]:
     """The newest are found in an index, before anything else is read of them."""
-    query = select(relations.c.pk).where(end == entity, *_believed(past=past)).order_by(relations.c.pk.desc())
-    newest = query.limit(bindparam("most", type_=Integer)).subquery()
-    return select(*EDGE).join_from(newest, relations, relations.c.pk == newest.c.pk).where(*_HELD)
-
-
-def _around_many(*, past: bool) -> Prepared:
-    pks = func.unnest(bindparam("pks", type_=ARRAY(BigInteger)))
-    each = pks.table_valued(column("pk", BigInteger)).render_derived()
-    parts = [_newest(end, each.c.pk, past=past).lateral() for end in ENDS]
-    return Prepared(union_all(*(select(part).select_from(each).join(part, true()) for part in parts)))
-
-
-_AROUND: Final = {
-    past: Prepared(union_all(*(_newest(end, bindparam("pk"), past=past) for end in ENDS))) for past in (False, True)
-}
-_AROUND_MANY: Final = {past: _around_many(past=past) for past in (False, True)}
+    place = func.row_number().over(partition_by=end, order_by=relations.c.pk.desc())
+    ranked = select(relations.c.pk, place.label("place")).where(any_of(end, "pks"), *when.believed()).subquery()
+    among = (relations.c.pk == ranked.c.pk) & (ranked.c.place <= most)
+    return select(*EDGE).join(ranked, among).where(*when.holding)
