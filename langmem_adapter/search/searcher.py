@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from langmem_adapter.search.question import Question
     from langmem_adapter.search.scope_cache import ScopeCache
     from langmem_adapter.search.scope_caches import CachedAt
-    from langmem_adapter.storage.database import Database, ReadSession
+    from langmem_adapter.storage.database import Database
     from langmem_adapter.storage.past import Then
 
 __all__ = ["Searcher"]
@@ -261,15 +261,15 @@ class Searcher:
         return stage(Plan(partial(self._find, query, *given)), "find", inputs={"query": query.text}, shown=shown)
 
     def _find(self, query: Query, asked: Question, standing: CachedAt, aim: _Aim | None) -> SearchResults:
-        with self._database.reading() as reading:
+        with self._database.reading() as connect:
             if query.then is not None:
-                hits = self._find_then(reading.connection(), query, query.then, asked, aim)
+                hits = self._find_then(connect(), query, query.then, asked, aim)
                 return _given(query, standing.shelf, hits)
             wanted = _wanted(query, self._weights)
             few = None if query.explain else _SPARE * wanted
             for most in (few, None):
-                ranked = self._rank(reading.connection, standing, query, asked, aim, most=most)
-                hits = self._hits(reading, standing, query, asked, ranked, wanted, aim)
+                ranked = self._rank(connect, standing, query, asked, aim, most=most)
+                hits = self._hits(connect, standing, query, asked, ranked, wanted, aim)
                 if most is None or len(hits) == wanted or len(ranked) < most:
                     break  # else more than the spare ones were deleted this very moment
             return _given(query, standing.shelf, hits)
@@ -333,7 +333,7 @@ class Searcher:
 
     def _hits(
         self,
-        reading: ReadSession,
+        connect: Callable[[], Connection],
         standing: CachedAt,
         query: Query,
         asked: Question,
@@ -343,11 +343,11 @@ class Searcher:
     ) -> list[Hit]:
         hits: list[Hit] = []
         vectors: list[Vectors] = []
-        index = self._indexer.view(reading.connection) if query.rerank == "mmr" else None
-        load = loader(reading.connection, standing.scope_ids)
+        index = self._indexer.view(connect) if query.rerank == "mmr" else None
+        load = loader(connect, standing.scope_ids)
         for start in range(0, len(ranked), wanted):  # one round, but for memories deleted this very moment
             part = ranked.at(slice(start, start + wanted))
-            items = memories.best(reading, part.pks.tolist())
+            items = memories.best(connect(), part.pks.tolist())
             if len(items) < len(part):
                 part = part.at([pk in items for pk in part.pks.tolist()])
             shown = [items[pk] for pk in part.pks.tolist()]

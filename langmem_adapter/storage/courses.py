@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sqlalchemy import func, or_, select
 
-from langmem_adapter.storage.prepared_statements import Prepared, any_of
+from langmem_adapter.storage.prepared_statements import any_of
 from langmem_adapter.storage.tables import history
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ __all__ = ["COURSE", "CourseRows", "courses"]
 COURSE: Final = func.coalesce(history.c.past_of, history.c.memory_id)
 """The memory that a row of the history belongs to the course of."""
 
-_READ: Final = Prepared(
+_READ: Final = (
     select(COURSE.label("course"), *(history.c[name] for name in ("memory_id", "valid_from", "seq", "new_memory")))
     .where(or_(any_of(history.c.memory_id, "ids"), any_of(history.c.past_of, "ids")))
     .order_by(history.c.valid_from, history.c.seq)
@@ -101,7 +101,7 @@ class CourseRows:
 def courses(connection: Connection, ids: Collection[str]) -> dict[str, CourseRows]:
     """The courses of some memories; an empty one for what is not known."""
     found = {memory_id: CourseRows() for memory_id in ids}
-    for row in _READ.rows(connection, {"ids": ids}) if ids else ():
+    for row in connection.execute(_READ, {"ids": ids}) if ids else ():
         if row.course in found:
             found[row.course].steps.append(Step(row.memory_id, row.valid_from, row.seq, row.new_memory))
     return found

@@ -49,7 +49,6 @@ T = TypeVar("T")
 
 _INSERT_RUN: Final = Prepared(insert(runs))
 _RESULT: Final = select(runs.c.result).where(runs.c.key == bindparam("run"))
-_RUN: Final = Prepared(_RESULT)
 # All that a write has to know beforehand, in one question.
 _BOOKS: Final = Prepared(
     select(
@@ -177,8 +176,8 @@ class Ledger:
     def finished(self, scope: Scope, key: str) -> tuple[Change, ...] | None:
         """What the run of this key did in this exact scope; `None` if there was none."""
         with self.database.read() as connection:
-            kept = _RUN.first(connection, {"run": id_within(scope, key)})
-        return None if kept is None else _read(kept.result)
+            kept = connection.execute(_RESULT, {"run": id_within(scope, key)}).scalar()
+        return None if kept is None else _read(kept)
 
     def _ready(self, write: Write) -> Callable[[Connection], tuple[Change, ...]]:
         """The write as what the transaction has to do; the words of its texts are split here, before others wait."""

@@ -46,13 +46,11 @@ __all__ = [
 
 INSERT_WORDS: Final = Prepared(insert(words))
 
-_LENGTHS: Final = Prepared(
+_LENGTHS: Final = (
     select(words.c.memory_pk, func.max(words.c.length))
     .where(any_of(words.c.memory_pk, "pks"))
     .group_by(words.c.memory_pk)
 )
-_HASH: Final = Prepared(update(memories).where(memories.c.pk == bindparam("_pk")).values(hash=bindparam("_hash")))
-_FORGET: Final = Prepared(delete(words).where(any_of(words.c.memory_pk, "pks")))
 _POSTING: Final = select(words.c.term, words.c.memory_pk, words.c["count"], words.c.length)
 _OF_TERMS: Final = Prepared(_POSTING.where(any_of(words.c.scope_id, "scopes"), any_of(words.c.term, "terms")))
 _OF_MEMORIES: Final = Prepared(_POSTING.where(any_of(words.c.memory_pk, "pks")))
@@ -137,32 +135,24 @@ def postings(
 
 
 def forget(connection: Connection, pks: Sequence[int]) -> dict[int, int]:
-    """Remove the rows of some memories.
-
-    Returns:
-        Their lengths by pk, for the scope's statistics.
-    """
-    lengths = dict(_LENGTHS.rows(connection, {"pks": pks}))
-    _FORGET.run(connection, {"pks": pks})
+    """Remove the rows of some memories, and return their lengths by pk, for the scope's statistics."""
+    lengths = dict(connection.execute(_LENGTHS, {"pks": pks}).tuples().all())
+    connection.execute(delete(words).where(any_of(words.c.memory_pk, "pks")), {"pks": pks})
     return lengths
 
 
 def of_terms(connection: Connection, scope_ids: Iterable[int], terms: Iterable[str]) -> list[Any]:
     """Tuples of term, memory_pk, count, length: every memory of some scopes that holds one of the terms."""
-    return _OF_TERMS.tuples(connection, {"scopes": list(scope_ids), "terms": list(terms)})
+    return _OF_TERMS.rows(connection, {"scopes": list(scope_ids), "terms": list(terms)})
 
 
 def of_memories(connection: Connection, pks: Iterable[int]) -> list[Any]:
     """The same of some memories, with all their terms."""
-    return _OF_MEMORIES.tuples(connection, {"pks": list(pks)})
+    return _OF_MEMORIES.rows(connection, {"pks": list(pks)})
 
 
-def rebuild(connection: Connection, language: str = ENGLISH) -> int:
-    """Write all word rows and hashes anew, after the tokenizer or the language changed.
-
-    Returns:
-        How many memories were read.
-    """
+def rebuild(connection: Connection, language: str = ENGLISH) -> None:
+    """Write all word rows and hashes anew, after the tokenizer or the language changed."""
     connection.execute(delete(words))
     totals: Counter[int] = Counter()
     hashes: list[dict[str, Any]] = []
@@ -171,11 +161,12 @@ def rebuild(connection: Connection, language: str = ENGLISH) -> int:
         rows = postings(scope_id, pk, text, context, time, language)
         totals[scope_id] += rows[0]["length"]
         hashes.append({"_pk": pk, "_hash": text_hash(text)})
-        INSERT_WORDS.many(connection, rows)
-    _HASH.many(connection, hashes)
+        connection.execute(insert(words), rows)
+    if hashes:
+        hashed = update(memories).where(memories.c.pk == bindparam("_pk")).values(hash=bindparam("_hash"))
+        connection.execute(hashed, hashes)
     for scope_id, length in totals.items():
-        connection.execute(scopes.update().where(scopes.c.id == scope_id).values(word_count=length))
-    return len(hashes)
+        connection.execute(update(scopes).where(scopes.c.id == scope_id).values(word_count=length))
 
 
 def _count(counts: Counter[str], terms: Iterable[str], weight: int) -> None:

@@ -28,7 +28,7 @@ _SEQ: Final = func.max(history.c.seq)
 _LAST: Final = func.max(history.c.revision)
 _OVER: Final = func.max(memories.c.pk).is_(None)
 _HOMES: Final = func.min(history.c.scope_id).label("home"), func.max(history.c.scope_id).label("other")
-_PAST_LIVES: Final = Prepared(
+_PAST_LIVES: Final = (
     select(history.c.memory_id, _SEQ.label("seq"), _LAST.label("last"), _OVER.label("over"), *_HOMES)
     .join_from(history, memories, memories.c.id == history.c.memory_id, isouter=True)
     .where(any_of(history.c.memory_id, "ids"))
@@ -48,7 +48,7 @@ def targets(connection: Connection, write: Write) -> dict[str, dict[str, Any]]:
 def past_lives(connection: Connection, write: Write) -> dict[str, Any]:
     """Of the ids that are added, those that the history knows: the last seq and revision, where, and whether it is over."""
     ids = [d.memory_id for d in write.decisions if d.event == "ADD" and d.memory_id is not None]
-    return {life.memory_id: life for life in _PAST_LIVES.rows(connection, {"ids": ids})} if ids else {}
+    return {life.memory_id: life for life in connection.execute(_PAST_LIVES, {"ids": ids})} if ids else {}
 
 
 def courses_of(connection: Connection, write: Write) -> dict[str, CourseRows]:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from langmem_adapter.filters import Filter
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.records.work import Event
-    from langmem_adapter.storage.database import ReadSession
 
 __all__ = [
     "best",
@@ -75,9 +74,9 @@ def get(connection: Connection, memory_id: str, scope: Scope | None = None) -> M
     return _item(row)
 
 
-def best(reading: ReadSession, pks: Sequence[int]) -> dict[int, MemoryItem]:
-    """Memories by pk, in a transaction only where one has begun; those that are gone are missing."""
-    return {row.pk: _item(row) for row in reading.rows(_BY_PKS, {"pks": pks})}
+def best(connection: Connection, pks: Sequence[int]) -> dict[int, MemoryItem]:
+    """Memories by pk; those that are gone are missing."""
+    return {row.pk: _item(row) for row in _BY_PKS.rows(connection, {"pks": pks})}
 
 
 def extent(connection: Connection, scope: Scope, most: int) -> tuple[int, int]:

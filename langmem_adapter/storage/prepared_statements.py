@@ -1,22 +1,22 @@
-"""Statements prepared once and given to the driver as they are.
+"""Statements of an add or a search, compiled once and given to the driver as they are; all others are plain Core.
 
-SQLAlchemy compiles a statement once, too, but it still prepares every execution: caches are asked, a context and a result
-object made, some 60 microseconds where SQLite itself needs 5. Reads and writes that happen in every call go this shorter way:
-the same SQL, the same conversions of values, the same transaction and the same errors, straight on the driver's cursor.
+SQLAlchemy compiles a statement once, too, but prepares every execution anew. `make bench` shows what that costs: a search
+takes a quarter more CPU, with or without the graph, and `apply` as well.
 """
 
 from __future__ import annotations
 
 import json
 from collections import namedtuple
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from sqlalchemy import ARRAY, JSON, ColumnElement, Float, Text, TypeDecorator, bindparam
+from sqlalchemy import ARRAY, ColumnElement, Float, Text, TypeDecorator, bindparam
 from sqlalchemy.exc import DBAPIError, StatementError
 from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -30,93 +30,47 @@ __all__ = ["Prepared", "any_of"]
 
 _Values: TypeAlias = Mapping[str, Any]
 
-_DECODE: Final = json.JSONDecoder().decode
 _FORMS: Final = 1_024
 """Statements times dialects that are kept; every engine has a dialect object of its own."""
 
 
 class Prepared:
-    """A statement that is compiled once per dialect.
+    """A statement that is compiled once per dialect, and runs in the transaction that its connection has begun.
 
-    It runs in the transaction of the connection that it is given, which must have begun one (as `Database.read` and
-    `Database.write` do). Events of SQLAlchemy like `before_cursor_execute` do not see it. The statement may not expand
-    (`in_` with a list): write `any_of`; an INSERT is given every column, defaults of Python are not filled in.
+    Its errors are SQLAlchemy's. It takes no list that expands (`in_`): write `any_of`; an INSERT is given every column.
 
     Args:
         statement: Any Core statement with named parameters.
-
-    Raises:
-        TypeError: At its first use: it needs a part of SQLAlchemy's execution that is left out here.
-
-    Example:
-        >>> from sqlalchemy import column, create_engine, select, table
-        >>> add = Prepared(select((bindparam("one") + bindparam("two")).label("sum")))
-        >>> with create_engine("sqlite://").begin() as connection:
-        ...     add.rows(connection, {"one": 1, "two": 2})[0].sum
-        3
     """
-
-    __slots__ = ("__weakref__", "statement")
 
     def __init__(self, statement: Executable) -> None:
         self.statement: Final = statement
 
-    def run(self, connection: Connection, values: _Values) -> int:
-        """Execute it once.
-
-        Returns:
-            How many rows it touched.
-        """
-        form = _form(self, connection.dialect)
-        with _cursor(connection, form) as cursor:
-            cursor.execute(form.sql, form.bound(values))
-            return cursor.rowcount
-
-    def many(self, connection: Connection, rows: Sequence[_Values]) -> None:
-        """Execute it once for each of some rows; nothing happens where there are none."""
-        if len(rows) > 1:
-            form = _form(self, connection.dialect)
-            with _cursor(connection, form) as cursor:
-                cursor.executemany(form.sql, [form.bound(values) for values in rows])
-        elif rows:
-            self.run(connection, rows[0])
-
     def rows(self, connection: Connection, values: _Values = {}) -> list[Any]:  # noqa: B006 - never written to
-        """Every row that it gives, as named tuples.
-
-        Raises:
-            DBAPIError: The driver's error, as SQLAlchemy wraps it; so in every other method.
-        """
-        form = _form(self, connection.dialect)
+        """Every row that it gives, as named tuples."""
+        form = _form(self.statement, connection.dialect)
         with _cursor(connection, form) as cursor:
             cursor.execute(form.sql, form.bound(values))
             return form.read(cursor.fetchall())
 
-    def tuples(self, connection: Connection, values: _Values) -> list[Any]:
-        """Every row as a plain tuple, for statements that give thousands."""
-        form = _form(self, connection.dialect)
-        with _cursor(connection, form) as cursor:
-            cursor.execute(form.sql, form.bound(values))
-            return form.converted(cursor.fetchall())
-
-    def rows_on(self, driver: Any, dialect: Dialect, values: _Values) -> list[Any]:
-        """The same on a bare connection of the driver; its errors come as they are.
-
-        Args:
-            driver: Of `sqlite3`.
-            dialect: Of the database that it belongs to.
-            values: The parameters.
-        """
-        form = _form(self, dialect)
-        return form.read(driver.execute(form.sql, form.bound(values)).fetchall())
+    tuples = rows
 
     def first(self, connection: Connection, values: _Values = {}) -> Any:  # noqa: B006 - never written to
-        """The first row as a named tuple; `None` where there is none."""
-        form = _form(self, connection.dialect)
+        """The first row; `None` where there is none."""
+        return next(iter(self.rows(connection, values)), None)
+
+    def run(self, connection: Connection, *rows: _Values) -> None:
+        """Execute it once for each of some rows of values; nothing happens where there are none."""
+        form = _form(self.statement, connection.dialect)
         with _cursor(connection, form) as cursor:
-            cursor.execute(form.sql, form.bound(values))
-            found = cursor.fetchone()
-        return None if found is None else form.read([found])[0]
+            if len(rows) == 1:
+                cursor.execute(form.sql, form.bound(rows[0]))
+            elif rows:
+                cursor.executemany(form.sql, [form.bound(values) for values in rows])
+
+    def many(self, connection: Connection, rows: Sequence[_Values]) -> None:
+        """The same of a list."""
+        self.run(connection, *rows)
 
 
 # ── lists as one parameter ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -139,7 +93,7 @@ class _Listed(TypeDecorator[Any]):
         return json.dumps(list(value)) if dialect.name == "sqlite" else list(value)
 
 
-class any_of(ColumnElement[bool]):  # noqa: N801 - used like SQLAlchemy's functions
+class any_of(FunctionElement[Any]):  # noqa: N801 - used like SQLAlchemy's functions
     """The condition that a column has one of the values of a list, which is one parameter however long it is.
 
     Args:
@@ -150,20 +104,19 @@ class any_of(ColumnElement[bool]):  # noqa: N801 - used like SQLAlchemy's functi
         >>> from sqlalchemy import Integer, column, create_engine, literal, select
         >>> chosen = select(literal(7).label("seven")).where(any_of(column("seven", Integer), "numbers"))
         >>> with create_engine("sqlite://").begin() as connection:
-        ...     Prepared(chosen).rows(connection, {"numbers": [5, 6, 7]})
-        [Row(seven=7)]
+        ...     connection.execute(chosen, {"numbers": [5, 6, 7]}).all()
+        [(7,)]
     """
 
-    inherit_cache = False
+    inherit_cache = True
 
     def __init__(self, column: ColumnElement[Any], name: str) -> None:
-        self.column: Final = column
-        self.values: Final = bindparam(name, type_=_Listed(column.type))
+        super().__init__(column, bindparam(name, type_=_Listed(column.type)))
 
 
 @compiles(any_of)
 def _any_of(element: any_of, compiler: SQLCompiler, **options: Any) -> str:
-    column, values = compiler.process(element.column, **options), compiler.process(element.values, **options)
+    column, values = (compiler.process(part, **options) for part in element.clauses)
     listed = "{} IN (SELECT value FROM json_each({}))" if compiler.dialect.name == "sqlite" else "{} = ANY ({})"
     return listed.format(column, values)
 
@@ -174,27 +127,21 @@ def _any_of(element: any_of, compiler: SQLCompiler, **options: Any) -> str:
 class _Form:
     """A statement in one dialect: its SQL, and how values go in and come out."""
 
-    __slots__ = ("_fixed", "_from_driver", "_make", "_order", "_to_driver", "sql")
-
     def __init__(self, statement: Any, dialect: Dialect) -> None:
+        # Contract: what SQLAlchemy's compiler says of a statement (its order and names of parameters, their types and those of
+        # the columns) is nobody's public promise. `test_what_is_read_prepared_is_what_sqlalchemy_reads` and its neighbours hold
+        # every kind of value beside what SQLAlchemy itself does with it, and fail where that changes.
         compiled = statement.compile(dialect=dialect)
-        _refuse_what_expands(compiled)
         columns = list(getattr(statement, "exported_columns", ()))
         self.sql: Final[str] = compiled.string
         self._fixed: Final = {name: value for name, value in compiled.params.items() if value is not None}
         self._order: Final[list[str] | None] = compiled.positiontup if compiled.positional else None
-        # By name: a parameter that a statement names twice is converted once.
-        self._to_driver: Final = {
-            name: convert
-            for bind, name in compiled.bind_names.items()
-            if (convert := bind.type.dialect_impl(dialect).bind_processor(dialect)) is not None
-        }
-        self._from_driver: Final = [
-            (place, convert)
-            for place, column in enumerate(columns)
-            if (convert := _from_driver(column.type, dialect)) is not None
-        ]
-        self._make: Final = _row([column.key for column in columns])
+        ways = ((name, _to_driver(bind.type, dialect)) for bind, name in compiled.bind_names.items())
+        self._to_driver: Final = {name: convert for name, convert in ways if convert is not None}
+        types = ((place, _from_driver(column.type, dialect)) for place, column in enumerate(columns))
+        self._from_driver: Final = [(place, convert) for place, convert in types if convert is not None]
+        row: Any = namedtuple("Row", [column.key for column in columns], rename=True)  # type: ignore[misc]  # noqa: PYI024 - known here only
+        self._make: Final = row._make
 
     def bound(self, values: _Values) -> Any:
         """Values as the driver wants them."""
@@ -208,50 +155,25 @@ class _Form:
 
     def read(self, found: Sequence[Sequence[Any]]) -> list[Any]:
         """Rows as they are meant, from rows as the driver gives them."""
-        return list(map(self._make, self.converted(found)))
+        if self._from_driver and found:
+            columns: list[Any] = list(zip(*found, strict=True))
+            for place, convert in self._from_driver:
+                columns[place] = map(convert, columns[place])
+            found = list(zip(*columns, strict=True))
+        return list(map(self._make, found))
 
-    def converted(self, found: Sequence[Sequence[Any]]) -> list[Any]:
-        """The same as plain tuples."""
-        if not self._from_driver or not found:
-            return list(found)
-        columns: list[Any] = list(zip(*found, strict=True))
-        for place, convert in self._from_driver:
-            columns[place] = map(convert, columns[place])
-        return list(zip(*columns, strict=True))
+
+_form: Final = lru_cache(maxsize=_FORMS)(_Form)
+
+
+def _to_driver(type_: TypeEngine[Any], dialect: Dialect) -> Callable[[Any], Any] | None:
+    return type_.dialect_impl(dialect).bind_processor(dialect)
 
 
 def _from_driver(type_: TypeEngine[Any], dialect: Dialect) -> Callable[[Any], Any] | None:
-    if isinstance(type_, JSON) and dialect.name == "sqlite":
-        return _from_json
     if isinstance(type_, Float):  # both drivers give floats, and SQLAlchemy asks for the type's number to know that
         return None
     return type_.dialect_impl(dialect).result_processor(dialect, None)
-
-
-def _from_json(value: Any) -> Any:
-    """What SQLAlchemy reads, through four functions less; a lone number comes as such, for SQLite knows no JSON."""
-    if value == "{}":  # what most metadata is
-        return {}
-    return _DECODE(value) if isinstance(value, str) else value
-
-
-@lru_cache(maxsize=_FORMS)
-def _form(prepared: Prepared, dialect: Dialect) -> _Form:
-    return _Form(prepared.statement, dialect)
-
-
-def _row(names: list[str]) -> Callable[[Iterable[Any]], Any]:
-    row: Any = namedtuple("Row", tuple(names), rename=True)  # type: ignore[misc]  # noqa: PYI024 - known here only
-    make: Callable[[Iterable[Any]], Any] = row._make
-    return make
-
-
-def _refuse_what_expands(compiled: Any) -> None:
-    parts = ("post_compile_params", "insert_prefetch", "update_prefetch")
-    if any(getattr(compiled, part, ()) for part in parts):
-        raise TypeError(
-            f"this statement cannot be prepared (a list that expands, or a column's default): {compiled.string}"
-        )
 
 
 @contextmanager

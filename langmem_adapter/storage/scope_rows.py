@@ -43,12 +43,9 @@ _ROW: Final = select(
 )
 _OF_SCOPES: Final = Prepared(_ROW.where(any_of(memories.c.scope_id, "scopes")))
 _OF_MEMORIES: Final = Prepared(_ROW.where(any_of(memories.c.pk, "pks")))
-_NAMES: Final = Prepared(
-    select(scopes.c.id, scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id).where(any_of(scopes.c.id, "ids"))
-)
-_WORD_COUNT: Final = Prepared(
-    select(func.coalesce(func.sum(scopes.c.word_count), 0).label("words")).where(any_of(scopes.c.id, "ids"))
-)
+_OF_THEM: Final = any_of(scopes.c.id, "ids")
+_NAMES: Final = select(scopes.c.id, scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id).where(_OF_THEM)
+_WORD_COUNT: Final = select(func.coalesce(func.sum(scopes.c.word_count), 0)).where(_OF_THEM)
 
 
 def of_scopes(connection: Connection, scope_ids: Iterable[int]) -> list[Any]:
@@ -63,9 +60,9 @@ def of_memories(connection: Connection, pks: Iterable[int]) -> list[Any]:
 
 def scopes_of(connection: Connection, ids: Iterable[int]) -> dict[int, Scope]:
     """Scopes by their ids."""
-    return {row.id: of_row(row) for row in _NAMES.rows(connection, {"ids": list(ids)})}
+    return {row.id: of_row(row) for row in connection.execute(_NAMES, {"ids": list(ids)})}
 
 
 def word_count(connection: Connection, scope_ids: Iterable[int]) -> int:
     """How many words the memories of some scopes have together, weighted as they are stored."""
-    return int(_WORD_COUNT.first(connection, {"ids": list(scope_ids)}).words)
+    return int(connection.execute(_WORD_COUNT, {"ids": list(scope_ids)}).scalar_one())

@@ -16,6 +16,7 @@ from sqlalchemy import Engine, create_engine, event, insert, select, text
 
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError, StorageError
 from langmem_adapter.storage import database as database_module
+from langmem_adapter.storage import group_commit
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.feed import last_seq
 from langmem_adapter.storage.meta import prepare
@@ -187,11 +188,12 @@ async def test_an_interrupt_anywhere_leaves_nobody_waiting(database: Database) -
 
 @contextmanager
 def _interrupted(number: int) -> Iterator[None]:
-    """Ctrl-C in the database's module, at one of the places where Python looks for it: a function begins, a call is over."""
+    """Ctrl-C while it writes, at one of the places where Python looks for it: a function begins, a call is over."""
     passed, before = itertools.count(), sys.getprofile()
+    modules = {database_module.__file__, group_commit.__file__}
 
     def look(frame: FrameType, what: str, _: object) -> None:
-        here = frame.f_code.co_filename == database_module.__file__ and what in {"call", "c_return"}
+        here = frame.f_code.co_filename in modules and what in {"call", "c_return"}
         if here and next(passed) == number:
             raise KeyboardInterrupt
 
@@ -221,7 +223,7 @@ async def test_a_task_gets_its_result_where_the_loop_has_no_executor_any_more(da
 async def test_a_task_cancelled_before_its_turn_writes_nothing(tmp_path: Path) -> None:
     database = Database(tmp_path / "m.db")
     prepare(database)
-    with database._flushing:
+    with database._writers._flushing:
         task = asyncio.create_task(database.awrite(put("late")))
         await asyncio.sleep(0)
         task.cancel()
