@@ -216,9 +216,8 @@ def around(connection: Connection, pks: Sequence[int], when: When, *, most: int 
 
     Of an entity with more than *most* relations in one direction, only the newest of these are looked at.
     """
-    statement = union_all(*(_newest(end, when, most) for end in ENDS))
-    found: set[tuple[int, int, int]] = {tuple(row) for row in connection.execute(statement, {"pks": pks})}
-    return sorted(found, reverse=True)
+    rows = connection.execute(union_all(*(_newest(end, when, most) for end in ENDS)), {"pks": pks})
+    return sorted({(row.pk, row.source_pk, row.target_pk) for row in rows}, reverse=True)
 
 
 def _newest(end: Column[int], when: When, most: int) -> Select[tuple[int, int, int]]:
