@@ -6,35 +6,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import and_, delete, false, or_, select, update
+from sqlalchemy import and_, delete, false, or_, select, true, update
 
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.records.work import Change
 from langmem_adapter.storage.graph.tables import entities, entity_names, relations
-from langmem_adapter.storage.scopes import of_row, within
+from langmem_adapter.storage.prepared_statements import any_of
+from langmem_adapter.storage.scopes import ids_within, of_row, within
 from langmem_adapter.storage.tables import history, runs, scopes, traces
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Select
 
-__all__ = ["Strays", "strays_of"]
+__all__ = ["Strays", "ran_for", "strays_of"]
 
-_CHUNK: Final = 500
 _PAGE: Final = {"yield_per": 100}
 _RAN_FOR: Final = {name: runs.c.scope[name].as_string() for name in SCOPE_FIELDS}
 
 
 @dataclass(frozen=True, slots=True)
 class Strays:
-    """What is known of a scope that is to be erased, and may stand in traces and runs of others.
-
-    Attributes:
-        scope: The fields that it was named by; `None` where there are no others.
-        owners: The exact scopes; nobody saw anything of none.
-        memories: Ids of its memories.
-        relations: Ids of its relations.
-        names: Names of its entities.
-    """
+    """What is known of a scope that is to be erased, and may stand in traces and runs of others: ids and names."""
 
     scope: Scope | None = None
     owners: tuple[Scope, ...] = ()
@@ -47,9 +39,7 @@ class Strays:
         query = select(traces).where(self._seen_by(traces.c))
         with connection.execute(query, execution_options=_PAGE) as rows:
             gone = [row.id for row in rows if self._shows(of_row(row), row.state)]
-        for start in range(0, len(gone), _CHUNK):
-            connection.execute(delete(traces).where(traces.c.id.in_(gone[start : start + _CHUNK])))
-        return len(gone)
+        return connection.execute(delete(traces).where(any_of(traces.c.id, gone))).rowcount
 
     def runs(self, connection: Connection) -> int:
         """Take it out of the answers that hold some of it; how many there were.
@@ -92,7 +82,7 @@ class Strays:
 def strays_of(connection: Connection, scope: Scope) -> Strays:
     """What to look for in the traces and runs of others; to be asked before anything is removed."""
     rows = connection.execute(select(scopes).where(within(scope))).all()
-    ids = select(scopes.c.id).where(within(scope))
+    ids = ids_within(scope)
     memories, related, named, called = (
         frozenset[str](connection.execute(_distinct(column, ids)).scalars())
         for column in (history.c.memory_id, relations.c.id, entities.c.name, entity_names.c.name)
@@ -100,7 +90,12 @@ def strays_of(connection: Connection, scope: Scope) -> Strays:
     return Strays(scope, tuple(map(of_row, rows)), memories, related, named | called)
 
 
-def _distinct(column: Any, ids: Select[tuple[int]]) -> Select[Any]:
+def ran_for(scope: Scope | None) -> ColumnElement[bool]:
+    """Condition on runs: they were of a scope within this one, also those that added nothing."""
+    return and_(true(), *(_RAN_FOR[name] == value for name, value in ({} if scope is None else scope.named).items()))
+
+
+def _distinct(column: Any, ids: Select[Any]) -> Select[Any]:
     return select(column).where(column.table.c.scope_id.in_(ids)).distinct()
 
 

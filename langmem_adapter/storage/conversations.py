@@ -13,20 +13,7 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import (
-    Column,
-    ForeignKey,
-    Index,
-    String,
-    Table,
-    Text,
-    delete,
-    func,
-    insert,
-    select,
-    true,
-    update,
-)
+from sqlalchemy import Column, ForeignKey, Index, String, Table, Text, delete, func, insert, select, update
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import check_text
@@ -52,7 +39,6 @@ __all__ = [
     "clear",
     "conversations",
     "count",
-    "erase",
     "listed",
     "named",
     "notes",
@@ -123,7 +109,7 @@ class Conversation:
 
     Args:
         session: What the program calls it, not blank.
-        scope: Whose it is; `None` for nobody's, which only `erase(connection, None)` removes.
+        scope: Whose it is; `None` for nobody's, which goes only where everything is erased.
 
     Raises:
         InvalidInputError: *session* cannot be a name.
@@ -184,6 +170,9 @@ class StoredTurn(Draft):
     created_at: datetime
 
 
+_AMONG: Final = ("causes", "fingerprints", "message_ids", "memory_ids")
+
+
 @dataclass(frozen=True, slots=True)
 class Which:
     """Which turns of a conversation; every condition that is given must hold.
@@ -216,11 +205,8 @@ class Which:
             self.after < turn.position
             and (self.before is None or turn.position < self.before)
             and self.label in {None, turn.label}
-            and (self.causes is None or turn.cause in self.causes)
             and self.holding in turn.text
-            and (self.fingerprints is None or turn.fingerprint in self.fingerprints)
-            and (self.message_ids is None or turn.message_id in self.message_ids)
-            and (self.memory_ids is None or turn.memory_id in self.memory_ids)
+            and all(getattr(turn, name) in values for name, values in self._among)
         )
 
     def conditions(self) -> list[ColumnElement[bool]]:
@@ -229,13 +215,12 @@ class Which:
         found += [] if self.before is None else [turns.c.position < self.before]
         found += [] if self.label is None else [turns.c.label == self.label]
         found += [func.replace(turns.c.text, self.holding, "") != turns.c.text] if self.holding else []
-        among = (
-            (turns.c.cause, self.causes),
-            (turns.c.fingerprint, self.fingerprints),
-            (turns.c.message_id, self.message_ids),
-            (turns.c.memory_id, self.memory_ids),
-        )
-        return [*found, *(column.in_(values) for column, values in among if values is not None)]
+        return [*found, *(turns.c[name].in_(values) for name, values in self._among)]
+
+    @property
+    def _among(self) -> list[tuple[str, Collection[str | None]]]:
+        names = {name.removesuffix("s"): getattr(self, name) for name in _AMONG}
+        return [(name, values) for name, values in names.items() if values is not None]
 
 
 EVERY: Final = Which()
@@ -259,11 +244,7 @@ class ConversationInfo:
 
 
 def append(connection: Connection, conversation: Conversation, drafts: Sequence[Draft]) -> int:
-    """Keep messages at the end of a conversation, within a write transaction; the first ones begin it.
-
-    Returns:
-        The position of the last one; 0 where the conversation has none.
-    """
+    """Keep messages at the end of a conversation, which the first ones begin; the position of the last one, or 0."""
     now = datetime.now(UTC)
     row = connection.execute(_named(conversation)).first()
     if not drafts:
@@ -318,21 +299,13 @@ def version(connection: Connection, conversation: Conversation, after: int) -> s
 
 
 def remove(connection: Connection, conversation: Conversation, positions: Collection[int]) -> int:
-    """Remove some messages of a conversation, within a write transaction.
-
-    Returns:
-        How many there were.
-    """
+    """Remove some messages of a conversation, within a write transaction; how many there were."""
     mine = turns.c.conversation_id.in_(_ids(conversation))
     return connection.execute(delete(turns).where(mine, turns.c.position.in_(positions))).rowcount
 
 
 def clear(connection: Connection, conversation: Conversation) -> int:
-    """Remove the messages of a conversation and its notes, within a write transaction; the count of positions goes on.
-
-    Returns:
-        How many messages there were.
-    """
+    """Remove the messages of a conversation and its notes, and count the messages; the count of positions goes on."""
     connection.execute(delete(notes).where(notes.c.conversation_id.in_(_ids(conversation))))
     return connection.execute(delete(turns).where(turns.c.conversation_id.in_(_ids(conversation)))).rowcount
 
@@ -348,26 +321,13 @@ def listed(
     key = conversations.c.updated_at, conversations.c.id
     number = select(func.count()).where(turns.c.conversation_id == conversations.c.id).scalar_subquery()
     query = select(conversations, number.label("turns"))
-    query = query.where(true() if scope is None else within(scope, conversations))
+    query = query.where(within(scope, conversations))
     rows, following = pages.listed(connection, query, *key, k=k, after=after)
     found = [
         ConversationInfo(Conversation(row.session, _scope_of(row)), row.turns, row.created_at, row.updated_at)
         for row in rows
     ]
     return found, following
-
-
-def erase(connection: Connection, scope: Scope | None) -> tuple[int, int]:
-    """Remove every conversation within a scope, with its name, within a write transaction; `None` means everybody's.
-
-    Returns:
-        How many messages there were, and how many notes.
-    """
-    mine = true() if scope is None else within(scope, conversations)
-    ids = select(conversations.c.id).where(mine)
-    gone = [connection.execute(delete(kept).where(kept.c.conversation_id.in_(ids))).rowcount for kept in (turns, notes)]
-    connection.execute(delete(conversations).where(mine))
-    return gone[0], gone[1]
 
 
 def _named(conversation: Conversation) -> Select[Any]:

@@ -198,13 +198,8 @@ class Database:
     def derived(self, lock: int) -> Iterator[Connection]:
         """A transaction on Postgres for what is derived from the truth; writers do not wait for it, nor it for them.
 
-        It sees whatever was committed before each of its statements: above all by the holder of the lock before.
-
-        Args:
-            lock: Number of the advisory lock that it takes first, so that one process at a time does this work.
-
-        Raises:
-            StorageError: The database refused or failed; nothing is kept.
+        It takes an advisory lock first, so that one process at a time does this work, and sees whatever was committed before
+        each of its statements: above all by the holder of the lock before.
         """
         self._refuse()
         with translated(self.location), self._engine.begin() as connection:
@@ -217,17 +212,13 @@ class Database:
             return work(connection)
 
     def maintain(self, statement: str, *, timeout: float | None = None) -> list[tuple[Any, ...]]:
-        """Run one statement outside any transaction, on a connection of its own: a checkpoint, a vacuum.
+        """The rows of one statement outside any transaction, on a connection of its own: a checkpoint, a vacuum.
+
+        A database in memory has no files to look after, and gives none.
 
         Args:
             statement: SQL that the database does not accept in a transaction.
             timeout: Seconds to wait for other connections on SQLite; default `busy_timeout`.
-
-        Returns:
-            Its rows; none for a database in memory, which has no files to look after.
-
-        Raises:
-            StorageError: The database refused or failed.
         """
         self._refuse()
         with translated(self.location):
@@ -320,11 +311,7 @@ class Database:
             raise StorageError(self._lost())
 
     def refuse_inherited(self) -> None:
-        """Refuse to work in a process that was forked from the one which opened it.
-
-        Raises:
-            StorageError: This is one.
-        """
+        """Raise a `StorageError` in a process that was forked from the one which opened it."""
         if self.inherited:
             raise StorageError(
                 "this memory was opened before the process forked, and works only in the process that opened it; open one "

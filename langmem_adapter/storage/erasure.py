@@ -19,57 +19,75 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import Select, and_, column, delete, insert, inspect, or_, select, table, true
+from sqlalchemy import column, delete, false, func, insert, inspect, or_, select, table
 
 from langmem_adapter.errors import ConflictError, LangmemAdapterError, MemoryNotFoundError, StorageError
+from langmem_adapter.records.scope import SCOPE_FIELDS
 from langmem_adapter.records.work import Decision
-from langmem_adapter.storage import checkpoints, conversations, item_writes, items, jobs, keys, meta, threads
-from langmem_adapter.storage.cleanup import Strays, strays_of
+from langmem_adapter.storage import item_writes, meta, threads
+from langmem_adapter.storage.cleanup import Strays, ran_for, strays_of
+from langmem_adapter.storage.conversations import conversations, notes, turns
 from langmem_adapter.storage.feed import last_seq
-from langmem_adapter.storage.graph import erasure as graph_erasure
+from langmem_adapter.storage.graph.erasure import unsay
 from langmem_adapter.storage.graph.tables import ENTITIES, RELATIONS, entities, relations
-from langmem_adapter.storage.scopes import within
-from langmem_adapter.storage.tables import MEMORIES, changes, history, memories, reembedded, runs, scopes, traces, words
+from langmem_adapter.storage.jobs import jobs
+from langmem_adapter.storage.scopes import ids_within, within
+from langmem_adapter.storage.tables import (
+    MEMORIES,
+    api_keys,
+    changes,
+    history,
+    memories,
+    metadata,
+    reembedded,
+    runs,
+    scopes,
+    traces,
+    words,
+)
 from langmem_adapter.storage.writes import Write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from sqlalchemy import ColumnElement, Connection, Table
+    from sqlalchemy import ColumnElement, Connection, Select, Table
 
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.storage.database import Database
     from langmem_adapter.storage.feed import Rows
     from langmem_adapter.storage.ledger import Ledger
 
-__all__ = ["Erasure", "Sweeper", "clean", "erased_until", "noting", "remove"]
+__all__ = [
+    "COUNTED",
+    "Erasure",
+    "Sweeper",
+    "belongs",
+    "clean",
+    "erased_until",
+    "noting",
+    "related_to",
+    "remove",
+]
 
 _log = logging.getLogger("langmem_adapter")
 
 _ERASED: Final = "erased"  # key in `meta`: number of the last change when something was erased last
 _DERIVED: Final = f"vectors_{MEMORIES}_"  # beginning of the names of an index's tables inside Postgres
-_HOLDING: Final = (
-    memories,
-    history,
-    words,
-    *graph_erasure.HOLDING,
-    traces,
-    runs,
-    scopes,
-    reembedded,
-    conversations.turns,
-    conversations.notes,
-    keys.api_keys,
-    jobs.jobs,
-    conversations.conversations,
-    items.items,
-    items.item_vectors,
-    items.namespaces,
-    checkpoints.checkpoints,
-    checkpoints.channel_values,
-    checkpoints.task_writes,
-)
+COUNTED: Final = {
+    "memories": memories,
+    "revisions": history,
+    "words": words,
+    "entities": entities,
+    "traces": traces,
+    "runs": runs,
+    "turns": turns,
+    "notes": notes,
+    "keys": api_keys,
+    "jobs": jobs,
+    "scopes": scopes,
+}
+"""What an `Erasure` counts row by row."""
 _CHUNK: Final = 500
 _TRIES: Final = 20
 _PATIENCE: Final = 5.0
@@ -147,63 +165,52 @@ def erased_until(connection: Connection) -> int:
 
 
 def _remove(connection: Connection, scope: Scope | None) -> Erasure:
-    ids = select(scopes.c.id).where(true() if scope is None else within(scope))
     strays = Strays() if scope is None else strays_of(connection, scope)
-    traced = true() if scope is None else within(scope, traces)
-    _tell_indexes(connection, ids)
-    related, named = graph_erasure.erase(connection, ids, partial(_tell, connection))
-    said, noted = conversations.erase(connection, scope)
-    found = Erasure(
-        relations=related,
-        entities=named,
-        words=_delete(connection, words, words.c.scope_id.in_(ids)),
-        memories=_delete(connection, memories, memories.c.scope_id.in_(ids)),
-        revisions=_delete(connection, history, history.c.scope_id.in_(ids)),
-        runs=_delete(connection, runs, or_(runs.c.scope_id.in_(ids), _own(runs.c.scope, scope))),
-        traces=_delete(connection, traces, traced),
-        turns=said,
-        notes=noted,
-        keys=keys.erase(connection, scope),
-        jobs=jobs.erase(connection, scope),
-        items=item_writes.erase(connection) if scope is None else 0,
-        checkpoints=threads.erase(connection) if scope is None else 0,
-    )
-    told = strays.traces(connection), strays.runs(connection)
-    found = replace(found, traces=found.traces + told[0], runs=found.runs + told[1])
-    for name in (
-        reembedded.name,
-        *_derived_tables(connection),
-    ):  # a copy that nobody follows any more would keep its vectors
-        copies = table(name, column("pk"))
-        connection.execute(delete(copies).where(copies.c.pk.not_in(select(memories.c.pk))))
-    meta.put(connection, _ERASED, str(last_seq(connection)))
-    return replace(found, scopes=_delete(connection, scopes, true() if scope is None else within(scope)))
-
-
-def _tell_indexes(connection: Connection, ids: Select[tuple[int]]) -> None:
     for space, kept in ((MEMORIES, memories), (RELATIONS, relations), (ENTITIES, entities)):
-        pks = connection.execute(select(kept.c.pk).where(kept.c.scope_id.in_(ids)).order_by(kept.c.pk)).scalars().all()
-        _tell(connection, space, pks)
+        _tell(connection, space, connection.execute(select(kept.c.pk).where(belongs(kept, scope))).scalars().all())
+    unsay(connection, ids_within(scope), _tell)
+    related = connection.execute(related_to(scope)).scalar_one()
+    guests = (item_writes.erase(connection), threads.erase(connection)) if scope is None else (0, 0)
+    gone = {rows: _delete(connection, rows, belongs(rows, scope)) for rows in reversed(metadata.sorted_tables)}
+    counts: dict[str, Any] = {name: gone[rows] for name, rows in COUNTED.items()}
+    found = Erasure(**counts, relations=related, items=guests[0], checkpoints=guests[1])
+    for name in (reembedded.name, *_derived_tables(connection)):
+        copies = table(name, column("pk"))  # one that nobody follows any more would keep its vectors
+        _delete(connection, copies, copies.c.pk.not_in(select(memories.c.pk)))
+    meta.put(connection, _ERASED, str(last_seq(connection)))
+    told = strays.traces(connection), strays.runs(connection)
+    return replace(found, traces=found.traces + told[0], runs=found.runs + told[1])
+
+
+def belongs(rows: Table, scope: Scope | None) -> ColumnElement[bool]:
+    """Condition on the rows of a table that are of a scope, or of anybody; nothing else in the database names somebody."""
+    if rows is api_keys and scope is None:  # a key that reaches everything names nobody, and whoever erases has one
+        return or_(*(api_keys.c[name].is_not(None) for name in SCOPE_FIELDS))
+    if rows is runs:
+        return or_(runs.c.scope_id.in_(ids_within(scope)), ran_for(scope))
+    if "scope_id" in rows.c:
+        return rows.c.scope_id.in_(ids_within(scope))
+    if "conversation_id" in rows.c:
+        return rows.c.conversation_id.in_(select(conversations.c.id).where(within(scope, conversations)))
+    return within(scope, rows) if set(SCOPE_FIELDS) <= set(rows.c.keys()) else false()
+
+
+def related_to(scope: Scope | None) -> Select[Any]:
+    """How many relations there are, whatever was believed of each."""
+    return select(func.count(relations.c.id.distinct())).where(belongs(relations, scope))
 
 
 def _tell(connection: Connection, space: str, pks: Sequence[int]) -> None:
     rows = [
         {"seq": seq, "nonce": secrets.token_bytes(8), "space": space, "row": pk, "op": "delete"}
-        for seq, pk in enumerate(pks, last_seq(connection) + 1)
+        for seq, pk in enumerate(sorted(pks), last_seq(connection) + 1)
     ]
     if rows:
         connection.execute(insert(changes), rows)
 
 
-def _delete(connection: Connection, rows: Table, condition: ColumnElement[bool]) -> int:
+def _delete(connection: Connection, rows: Any, condition: ColumnElement[bool]) -> int:
     return connection.execute(delete(rows).where(condition)).rowcount
-
-
-def _own(owner: Any, scope: Scope | None) -> ColumnElement[bool]:
-    """Condition on a JSON column that holds the three fields: it lies within *scope*."""
-    if scope is None:
-        return true()
-    return and_(*(owner[name].as_string() == value for name, value in scope.named.items()))
 
 
 # ── files ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -269,8 +276,7 @@ def _size(path: Path | None) -> int:
 
 def _vacuum_tables(database: Database) -> None:
     with database.read() as connection:
-        names = [kept.name for kept in _HOLDING]
-        names += _derived_tables(connection)
+        names = [rows.name for rows in metadata.sorted_tables if rows is not changes] + _derived_tables(connection)
     for name in names:
         database.maintain(f'VACUUM "{name}"')
 
@@ -345,9 +351,7 @@ class Sweeper:
     def _expired(self, before: datetime | None) -> Rows:
         columns = memories.c.id, memories.c.seq, memories.c.expires_at
         query = select(*columns).where(memories.c.expires_at <= (before or datetime.now(UTC)))
-        if (
-            before is not None
-        ):  # a memory may be written with a date long past; it is shown as expired for a while as well
+        if before is not None:  # a memory written with a date long past is shown as expired for a while as well
             query = query.join(history, history.c.seq == memories.c.seq).where(history.c.recorded_at <= before)
         with self._database.read() as connection:
             return connection.execute(query.order_by(memories.c.pk).limit(_CHUNK)).all()

@@ -61,13 +61,7 @@ NOTHING: Final = Cursor(0, b"")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Window:
-    """The next changes, as net changes.
-
-    Attributes:
-        rows: Each row of the space that they name, once, as it stands now.
-        count: How many changes they are.
-        cursor: Where a reader stands that has applied them.
-    """
+    """The next changes, as each row of a space that they name, once, and where a reader stands that has applied them."""
 
     rows: Rows
     count: int
@@ -76,12 +70,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NamedRows:
-    """The next changes, as the rows of several spaces that they name.
-
-    Attributes:
-        rows: Pks by space, each once, in the order of their first change.
-        cursor: Where a reader stands that has applied them.
-    """
+    """The next changes, as the pks that they name, by space, each once; and where a reader stands that has applied them."""
 
     rows: Mapping[str, Sequence[int]]
     cursor: Cursor
@@ -151,9 +140,7 @@ def named(connection: Connection, cursor: Cursor, spaces: Collection[str], most:
 def changed(connection: Connection, cursor: Cursor, space: str, most: int) -> list[int] | None:
     """Pks of the rows of a space that changed after a cursor, in the order of their first change.
 
-    Returns:
-        `None` where they are more than *most*, or where the cursor does not stand in this database's history any longer (a
-        backup was restored).
+    `None` where they are more than *most*, or where the cursor stands in another history (a backup was restored).
     """
     if not is_known(connection, cursor):
         return None

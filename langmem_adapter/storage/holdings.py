@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import and_, func, literal, or_, select, true, union_all
 
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
-from langmem_adapter.storage.conversations import conversations, notes, turns
-from langmem_adapter.storage.erasure import Erasure
-from langmem_adapter.storage.graph.tables import entities, relations
-from langmem_adapter.storage.jobs import jobs
+from langmem_adapter.storage.conversations import conversations
+from langmem_adapter.storage.erasure import COUNTED, Erasure, belongs, related_to
+from langmem_adapter.storage.graph.tables import relations
 from langmem_adapter.storage.scopes import within
-from langmem_adapter.storage.tables import api_keys, history, memories, scopes, traces
+from langmem_adapter.storage.tables import memories, scopes
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -65,9 +64,8 @@ def holders(
         field: Which: one of `SCOPE_FIELDS`.
         scope: Within which; `None` for everybody.
         begins: Only those whose names begin so, letter by letter.
-        sort: By which of `ORDERS`; with a `-` in front of it the most, or the latest, comes first. What is equal stands in the
-            order of the names.
-        most: At most so many.
+        sort: By which of `ORDERS`, then by name; with a `-` in front of it the most, or the latest, comes first.
+        most: At most so many, after those that are skipped.
         skipped: How many of the first are left out.
     """
     rows = _named(field, scope, begins)
@@ -96,23 +94,10 @@ def held(connection: Connection, scope: Scope) -> Erasure:
 
     Traces and answers of others that show something of it are not looked for: that takes reading all of them.
     """
-    ids = select(scopes.c.id).where(within(scope))
-    talks = select(conversations.c.id).where(within(scope, conversations))
-    said = {"turns": turns, "notes": notes}
-    kept = {"memories": memories, "revisions": history, "entities": entities}
-    bound = {"traces": traces, "keys": api_keys, "jobs": jobs}
-    counted: dict[str, Select[Any]] = {
-        **{name: _count(table, table.c.scope_id.in_(ids)) for name, table in kept.items()},
-        **{name: _count(table, table.c.conversation_id.in_(talks)) for name, table in said.items()},
-        **{name: _count(table, within(scope, table)) for name, table in bound.items()},
-        "relations": select(func.count(relations.c.id.distinct())).where(relations.c.scope_id.in_(ids)),
-    }
-    found: dict[str, Any] = {name: connection.execute(query).scalar_one() for name, query in counted.items()}
-    return Erasure(**found)
-
-
-def _count(table: Table, condition: ColumnElement[bool]) -> Select[Any]:
-    return select(func.count()).select_from(table).where(condition)
+    shown = {name: rows for name, rows in COUNTED.items() if name not in {"words", "runs", "scopes"}}
+    counts = {name: select(func.count()).select_from(rows).where(belongs(rows, scope)) for name, rows in shown.items()}
+    found: dict[str, Any] = {name: connection.execute(query).scalar_one() for name, query in counts.items()}
+    return Erasure(**found, relations=connection.execute(related_to(scope)).scalar_one())
 
 
 # ── rows ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -140,9 +125,7 @@ def _kept() -> Select[Any]:
 
 
 def _inside(scope: Scope | None, table: Table) -> ColumnElement[bool]:
-    if scope is None:
-        return or_(*(table.c[name].is_not(None) for name in SCOPE_FIELDS))
-    return within(scope, table)
+    return and_(within(scope, table), or_(*(table.c[name].is_not(None) for name in SCOPE_FIELDS)))
 
 
 def _numbers(kept: Any, related: Any) -> tuple[Any, Any]:

@@ -32,12 +32,13 @@ from sqlalchemy import (
     update,
 )
 
-from langmem_adapter.errors import ConflictError, LangmemAdapterError, MemoryNotFoundError
+from langmem_adapter.errors import ConflictError, LangmemAdapterError
 from langmem_adapter.records.plain import shallow
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.storage.moments import UTCDateTime
 from langmem_adapter.storage.pages import listed
-from langmem_adapter.storage.scopes import id_within, of_row, within
+from langmem_adapter.storage.prepared_statements import any_of
+from langmem_adapter.storage.scopes import id_within, of_row, seen, within
 from langmem_adapter.storage.tables import metadata
 
 if TYPE_CHECKING:
@@ -54,7 +55,6 @@ __all__ = [
     "State",
     "are_ready",
     "cancel",
-    "erase",
     "finish",
     "jobs",
     "page",
@@ -72,7 +72,6 @@ ADD: Final = "add"
 FINISHED: Final[frozenset[State]] = frozenset({"done", "failed"})
 
 _KEPT: Final = timedelta(days=1)  # how long a job can be asked for after its end
-_CHUNK: Final = 500
 _MOST_ATTEMPTS: Final = 5
 _GIVEN_UP: Final = {"status": 500, "detail": f"{_MOST_ATTEMPTS} workers began this job, and none came to its end"}
 
@@ -138,16 +137,13 @@ class Job:
 
 
 def submit(connection: Connection, requests: Sequence[Mapping[str, Any]], most: int) -> list[Job]:
-    """Accept all of some adds or none, within a write transaction; those that ended a day ago are dropped.
+    """Accept all of some adds or none, within a write transaction; their jobs, in order. What ended a day ago is dropped.
 
     Args:
         connection: A write transaction.
         requests: Arguments of `Memory.add`, already checked, of plain JSON types. One whose idempotency key named a job of the
             same scope before is that job; where it failed, it is tried again.
         most: How many may wait.
-
-    Returns:
-        Their jobs, in order.
 
     Raises:
         QueueFullError: More would wait.
@@ -183,17 +179,12 @@ def _known(connection: Connection, ids: Sequence[str]) -> set[str]:
     """Those of some jobs that are to stay: one that failed is tried again."""
     found = _found(connection, ids)
     failed = [job.id for job in found.values() if job.state == "failed"]
-    for start in range(0, len(failed), _CHUNK):
-        connection.execute(delete(jobs).where(jobs.c.id.in_(failed[start : start + _CHUNK])))
+    connection.execute(delete(jobs).where(any_of(jobs.c.id, failed)))
     return found.keys() - failed
 
 
 def _found(connection: Connection, ids: Sequence[str]) -> dict[str, Job]:
-    found: dict[str, Job] = {}
-    for start in range(0, len(ids), _CHUNK):
-        rows = connection.execute(select(jobs).where(jobs.c.id.in_(ids[start : start + _CHUNK])))
-        found.update((row.id, _job(row)) for row in rows)
-    return found
+    return {row.id: _job(row) for row in connection.execute(select(jobs).where(any_of(jobs.c.id, ids)))}
 
 
 def read(connection: Connection, job_id: str, scope: Scope | None) -> Job:
@@ -202,10 +193,7 @@ def read(connection: Connection, job_id: str, scope: Scope | None) -> Job:
     Raises:
         MemoryNotFoundError: There is none, or it lies outside *scope*.
     """
-    row = connection.execute(select(jobs).where(jobs.c.id == job_id)).first()
-    if row is None or (scope is not None and not scope.covers(of_row(row))):
-        raise MemoryNotFoundError(job_id, "job")
-    return _job(row)
+    return _job(seen(connection.execute(select(jobs).where(jobs.c.id == job_id)).first(), scope, job_id, "job"))
 
 
 def page(
@@ -216,9 +204,10 @@ def page(
     Raises:
         InvalidInputError: The cursor is none of ours.
     """
-    query = select(jobs).where(true() if scope is None else within(scope, jobs))
-    chosen = query if state is None else query.where(jobs.c.state == state)
-    rows, following = listed(connection, chosen, jobs.c.created_at, jobs.c.id, k=k, after=after)
+    wanted = true() if state is None else jobs.c.state == state
+    rows, following = listed(
+        connection, select(jobs).where(within(scope, jobs), wanted), jobs.c.created_at, jobs.c.id, k=k, after=after
+    )
     return [_job(row) for row in rows], following
 
 
@@ -276,18 +265,11 @@ def are_ready(connection: Connection) -> bool:
 
 
 def take(connection: Connection, owner: str, lease: float) -> Job | None:
-    """Take the job that has waited longest, within a write transaction; one that killed too many workers is given up.
-
-    Args:
-        connection: A write transaction.
-        owner: Who takes it; nobody else has this name.
-        lease: Seconds for which it is theirs.
-    """
+    """Take the job that has waited longest for a lease of some seconds; one that killed too many workers is given up."""
     now = datetime.now(UTC)
     worn = and_(_ready(now), jobs.c.attempts >= _MOST_ATTEMPTS)
-    ids = list(connection.execute(select(jobs.c.id).where(worn)).scalars())
-    for number in ids:
-        _end(connection, read(connection, number, None), {"state": "failed", "error": json.dumps(_GIVEN_UP)})
+    for left in connection.execute(select(jobs).where(worn)).all():
+        _end(connection, _job(left), {"state": "failed", "error": json.dumps(_GIVEN_UP)})
     oldest = select(jobs.c.id).where(_ready(now)).order_by(jobs.c.created_at, jobs.c.id).limit(1)
     taken = {"state": "running", "owner": owner, "lease": now + timedelta(seconds=lease), "updated_at": now}
     change = update(jobs).where(jobs.c.id == oldest.scalar_subquery(), _ready(now))
@@ -296,22 +278,14 @@ def take(connection: Connection, owner: str, lease: float) -> Job | None:
 
 
 def renew(connection: Connection, job: Job, owner: str, lease: float, progress: str | None) -> bool:
-    """Keep a job, and say how far it is, within a write transaction.
-
-    Returns:
-        Whether it is still theirs: nobody else took it, nobody erased it.
-    """
+    """Keep a job, and say how far it is; whether it is still theirs: nobody else took it, nobody erased it."""
     now = datetime.now(UTC)
     kept = {"lease": now + timedelta(seconds=lease), "progress": progress, "updated_at": now}
     return bool(connection.execute(update(jobs).where(*_theirs(job, owner)).values(**kept)).rowcount)
 
 
 def release(connection: Connection, owner: str) -> int:
-    """Put back what somebody holds, for the next worker, within a write transaction; that they took it counts for nothing.
-
-    Returns:
-        How many there were.
-    """
+    """Put back what somebody holds, for the next worker; that they took it counts for nothing. How many there were."""
     theirs = (jobs.c.owner == owner, jobs.c.state == "running")
     as_before = {"state": "waiting", "owner": None, "lease": None, "attempts": jobs.c.attempts - 1}
     return connection.execute(update(jobs).where(*theirs).values(as_before)).rowcount
@@ -325,23 +299,10 @@ def finish(
     result: Mapping[str, Any] | None = None,
     error: Mapping[str, Any] | None = None,
 ) -> bool:
-    """End a job, within a write transaction; what it was asked is forgotten.
-
-    Returns:
-        Whether it was still theirs.
-    """
+    """End a job, and forget what it was asked; whether it was still theirs."""
     told = None if result is None else json.dumps(result)
     end = {"state": "done", "result": told} if error is None else {"state": "failed", "error": json.dumps(error)}
     return _end(connection, job, end, *_theirs(job, owner))
-
-
-def erase(connection: Connection, scope: Scope | None) -> int:
-    """Remove the jobs within a scope, within a write transaction; `None` means everybody's.
-
-    Returns:
-        How many there were.
-    """
-    return connection.execute(delete(jobs).where(true() if scope is None else within(scope, jobs))).rowcount
 
 
 def _ready(now: datetime) -> ColumnElement[bool]:

@@ -13,13 +13,12 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import delete, insert, or_, select, update
+from sqlalchemy import insert, select, update
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.storage import meta
-from langmem_adapter.storage.scopes import within
 from langmem_adapter.storage.tables import api_keys
 
 if TYPE_CHECKING:
@@ -33,7 +32,6 @@ __all__ = [
     "api_keys",
     "create",
     "digest",
-    "erase",
     "find",
     "kept_pepper",
     "listed",
@@ -71,16 +69,7 @@ class Key:
 
 
 def create(connection: Connection, name: str, scope: Scope | None, rights: Collection[str]) -> tuple[Key, str]:
-    """Make a key, within a write transaction.
-
-    Args:
-        connection: A write transaction.
-        name: What it is for.
-        scope: What it reaches; `None` for everything.
-        rights: Of `RIGHTS`.
-
-    Returns:
-        The key, and the text that a program sends, which is not kept and cannot be shown again.
+    """Make a key, within a write transaction, and the text that a program sends, which is not kept.
 
     Raises:
         InvalidInputError: The name is blank, or a right unknown.
@@ -114,26 +103,9 @@ def listed(connection: Connection) -> list[Key]:
 
 
 def revoke(connection: Connection, key_id: str) -> bool:
-    """Make a key worth nothing from now on, within a write transaction.
-
-    Returns:
-        Whether it was worth something.
-    """
+    """Make a key worth nothing from now on, within a write transaction; whether it was worth something."""
     which = (api_keys.c.id == key_id, api_keys.c.revoked_at.is_(None))
     return bool(connection.execute(update(api_keys).where(*which).values(revoked_at=datetime.now(UTC))).rowcount)
-
-
-def erase(connection: Connection, scope: Scope | None) -> int:
-    """Remove the keys that are bound to a scope within this one, within a write transaction; `None` means to any scope.
-
-    Those that reach everything name nobody, and stay: who erases everything is not locked out.
-
-    Returns:
-        How many there were.
-    """
-    bound = or_(*(api_keys.c[name].is_not(None) for name in SCOPE_FIELDS))
-    mine = bound if scope is None else within(scope, api_keys)
-    return connection.execute(delete(api_keys).where(mine)).rowcount
 
 
 def pepper(connection: Connection) -> str:
@@ -151,12 +123,7 @@ def kept_pepper(connection: Connection) -> str | None:
 
 
 def digest(pepper: str, secret: str) -> str:
-    """What is kept of a secret.
-
-    Args:
-        pepper: The hash's own key, in hexadecimal digits.
-        secret: Random bits as text, as many as nobody can guess.
-    """
+    """What is kept of a secret; *pepper* is the hash's own key, in hexadecimal digits."""
     return blake2b(secret.encode(errors="replace"), key=bytes.fromhex(pepper), digest_size=32).hexdigest()
 
 

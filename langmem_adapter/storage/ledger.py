@@ -11,22 +11,19 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from sqlalchemy import bindparam, insert, select
+from sqlalchemy import insert
 
 from langmem_adapter.arguments import Longest
-from langmem_adapter.errors import (
-    ConflictError,
-    LangmemAdapterError,
-)
+from langmem_adapter.errors import ConflictError, LangmemAdapterError
 from langmem_adapter.filters import EVERYTHING
 from langmem_adapter.languages import ENGLISH
 from langmem_adapter.records.work import Change, Decision
-from langmem_adapter.storage import memories, meta, tables, traces
-from langmem_adapter.storage.feed import LAST_SEQ
+from langmem_adapter.storage import memories, meta, traces
 from langmem_adapter.storage.lexical import Words
+from langmem_adapter.storage.lookups import RESULT, Books, books
 from langmem_adapter.storage.prepared_statements import Prepared
-from langmem_adapter.storage.scopes import id_within, key_of
-from langmem_adapter.storage.tables import runs, scopes
+from langmem_adapter.storage.scopes import id_within
+from langmem_adapter.storage.tables import runs
 from langmem_adapter.storage.write_rows import WriteRows
 from langmem_adapter.storage.writes import Write
 from langmem_adapter.twins import Plan, awaited, beside, planned
@@ -48,25 +45,10 @@ __all__ = ["Ledger"]
 T = TypeVar("T")
 
 _INSERT_RUN: Final = Prepared(insert(runs))
-_RESULT: Final = select(runs.c.result).where(runs.c.key == bindparam("run"))
-# All that a write has to know beforehand, in one question.
-_BOOKS: Final = Prepared(
-    select(
-        LAST_SEQ.scalar_subquery().label("seq"),
-        select(tables.meta.c.value).where(tables.meta.c.key == meta.EMBEDDINGS).scalar_subquery().label("model"),
-        select(tables.meta.c.value).where(tables.meta.c.key == meta.LANGUAGE).scalar_subquery().label("language"),
-        _RESULT.scalar_subquery().label("result"),
-        select(scopes.c.id).where(scopes.c.key == bindparam("scope")).scalar_subquery().label("scope_id"),
-        select(scopes.c.compared).where(scopes.c.key == bindparam("scope")).scalar_subquery().label("compared"),
-    )
-)
 
 
 class Ledger:
     """Carries out decisions, each list in one transaction.
-
-    Attributes:
-        database: The truth.
 
     Args:
         database: The truth.
@@ -81,11 +63,7 @@ class Ledger:
         self._language = ENGLISH
 
     def check(self, write: Write) -> None:
-        """Refuse texts that are too long for a memory, before anything is done for them; `apply` does so, too.
-
-        Raises:
-            InvalidInputError: One is.
-        """
+        """Refuse texts that are too long for a memory, before anything is done for them; `apply` does so, too."""
         for decision in write.decisions:
             if decision.event in {"ADD", "UPDATE"} and decision.text is not None:
                 self._longest.check_text(decision.text, "the text of a memory")
@@ -112,20 +90,12 @@ class Ledger:
         return self.database.write_each([self._ready(write) for write in writes])
 
     def within(self, texts: Sequence[str] = ()) -> Callable[[Connection, Write], tuple[Change, ...]]:
-        """A way to carry out writes of some texts as a part of a transaction of the caller's, who writes other things there.
-
-        Args:
-            texts: All that may be added or put in the place of others; their words are split here, before others wait.
-        """
+        """A way to carry out writes of some texts, whose words are split here, within a transaction of the caller's."""
         return partial(self._carry_out, Words(texts, self._language))
 
     @planned
     def delete_all(self, scope: Scope, *, reason: str, filters: Filter = EVERYTHING) -> Plan[int]:
-        """Delete every memory within *scope* that a filter holds for, as it stands when the write begins; the history stays.
-
-        Returns:
-            How many.
-        """
+        """Delete every memory within *scope* that a filter holds for when the write begins, and count them."""
         return self.writing(partial(_delete_all, scope=scope, reason=reason, filters=filters))
 
     adelete_all = awaited(delete_all)
@@ -153,7 +123,7 @@ class Ledger:
             What became of relations; nothing for a relation of something to itself.
         """
         write = Write((), scope=scope, within=scope)
-        return self.writing(lambda c: WriteRows(c, write, _books(c, write), Words()).relate(scope, triples, time))
+        return self.writing(lambda c: WriteRows(c, write, books(c, write), Words()).relate(scope, triples, time))
 
     arelate = awaited(relate)
 
@@ -171,12 +141,12 @@ class Ledger:
             What became of each, in order.
         """
         write = Write((), scope=scope, within=scope)
-        return self.writing(lambda c: WriteRows(c, write, _books(c, write), Words()).take_in(scope, triples))
+        return self.writing(lambda c: WriteRows(c, write, books(c, write), Words()).take_in(scope, triples))
 
     def finished(self, scope: Scope, key: str) -> tuple[Change, ...] | None:
         """What the run of this key did in this exact scope; `None` if there was none."""
         with self.database.read() as connection:
-            kept = connection.execute(_RESULT, {"run": id_within(scope, key)}).scalar()
+            kept = connection.execute(RESULT, {"run": id_within(scope, key)}).scalar()
         return None if kept is None else _read(kept)
 
     def _ready(self, write: Write) -> Callable[[Connection], tuple[Change, ...]]:
@@ -190,23 +160,18 @@ class Ledger:
 
     def _carry_out(self, words: Words, connection: Connection, write: Write) -> tuple[Change, ...]:
         self.check(write)
-        books = _books(connection, write)
-        self._language = books.language or ENGLISH
-        if write.vectors and not meta.fits(connection, books.model, self._fingerprint):
+        known = books(connection, write)
+        self._language = known.language or ENGLISH
+        if write.vectors and not meta.fits(connection, known.model, self._fingerprint):
             meta.put(connection, meta.EMBEDDINGS, self._fingerprint)
-        return _apply(connection, write, books, words)
+        return _apply(connection, write, known, words)
 
 
-def _books(connection: Connection, write: Write) -> Any:
-    scope = None if write.scope is None else key_of(write.scope)
-    return _BOOKS.first(connection, {"run": write.run, "scope": scope})
-
-
-def _apply(connection: Connection, write: Write, books: Any, words: Words) -> tuple[Change, ...]:
-    if books.result is not None:
-        return _read(books.result)
-    _refuse_if_others_compared(write, books.compared)
-    entry = WriteRows(connection, write, books, words)
+def _apply(connection: Connection, write: Write, known: Books, words: Words) -> tuple[Change, ...]:
+    if known.result is not None:
+        return _read(known.result)
+    _refuse_if_others_compared(write, known.compared)
+    entry = WriteRows(connection, write, known, words)
     places = sorted(range(len(write.decisions)), key=lambda place: _turn(write.decisions[place]))
     carried = {place: entry.carry_out(place, write.decisions[place]) for place in places}
     done = [carried[place] for place in range(len(places))]
@@ -253,4 +218,4 @@ def _delete_all(connection: Connection, scope: Scope, reason: str, filters: Filt
     ids = memories.ids(connection, scope, filters=filters)
     decisions = tuple(Decision("DELETE", memory_id, None, reason) for memory_id in ids)
     write = Write(decisions)
-    return len(_apply(connection, write, _books(connection, write), Words()))
+    return len(_apply(connection, write, books(connection, write), Words()))

@@ -104,17 +104,7 @@ def postings(
     language: str = ENGLISH,
     words: Words | None = None,
 ) -> list[dict[str, Any]]:
-    """The rows of one memory.
-
-    Args:
-        scope_id: Its scope.
-        pk: Its number.
-        text: Its words count most.
-        context: From `joined`; of a long text it counts less.
-        time: When it was said; its day, month and year are words as well.
-        language: Of the database (`meta.language_of`).
-        words: Those that are known already.
-    """
+    """The rows of one memory; the day, month and year when it was said are words as well."""
     split = (words or Words()).of
     counts: Counter[str] = Counter()
     tokens = max(SHORT, tokens_in(text))
@@ -136,7 +126,7 @@ def postings(
 
 def forget(connection: Connection, pks: Sequence[int]) -> dict[int, int]:
     """Remove the rows of some memories, and return their lengths by pk, for the scope's statistics."""
-    lengths = dict(connection.execute(_LENGTHS, {"pks": pks}).tuples().all())
+    lengths = {row.memory_pk: int(row[1]) for row in connection.execute(_LENGTHS, {"pks": pks})}
     connection.execute(delete(words).where(any_of(words.c.memory_pk, "pks")), {"pks": pks})
     return lengths
 

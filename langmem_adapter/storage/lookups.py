@@ -1,23 +1,60 @@
-"""What a write finds: the memories that it names, the past of those that come back, and the courses that it writes to."""
+"""What a write finds: where it stands, the memories that it names, the past of those that come back, and their courses."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sqlalchemy import func, select
+from sqlalchemy import bindparam, func, select
 
 from langmem_adapter.storage.courses import CourseRows, courses
+from langmem_adapter.storage.feed import LAST_SEQ
+from langmem_adapter.storage.meta import EMBEDDINGS, LANGUAGE
 from langmem_adapter.storage.prepared_statements import Prepared, any_of
-from langmem_adapter.storage.scopes import of_row
-from langmem_adapter.storage.tables import history, memories, scopes
+from langmem_adapter.storage.scopes import key_of, of_row
+from langmem_adapter.storage.tables import history, memories, meta, runs, scopes
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from langmem_adapter.storage.writes import Write
 
-__all__ = ["courses_of", "past_lives", "targets"]
+__all__ = ["RESULT", "Books", "books", "courses_of", "past_lives", "targets"]
 
+RESULT: Final = select(runs.c.result).where(runs.c.key == bindparam("run"))
+"""What a run did."""
+
+
+class Books(NamedTuple):
+    """All that a write has to know beforehand.
+
+    Attributes:
+        seq: Number of the last change.
+        model: Fingerprint of the embedding model whose vectors are kept.
+        language: By whose rules the words are stemmed.
+        result: What its run did already, if it did.
+        scope_id: Number of its scope, if there is one.
+        compared: Last change within its scope by a write that had compared.
+    """
+
+    seq: int
+    model: str | None
+    language: str | None
+    result: list[dict[str, Any]] | None
+    scope_id: int | None
+    compared: int | None
+
+
+_SCOPE: Final = scopes.c.key == bindparam("scope")
+_BOOKS: Final = Prepared(
+    select(
+        LAST_SEQ.scalar_subquery().label("seq"),
+        select(meta.c.value).where(meta.c.key == EMBEDDINGS).scalar_subquery().label("model"),
+        select(meta.c.value).where(meta.c.key == LANGUAGE).scalar_subquery().label("language"),
+        RESULT.scalar_subquery().label("result"),
+        select(scopes.c.id).where(_SCOPE).scalar_subquery().label("scope_id"),
+        select(scopes.c.compared).where(_SCOPE).scalar_subquery().label("compared"),
+    )
+)
 _REVISIONS: Final = select(func.max(history.c.revision)).where(history.c.memory_id == memories.c.id).scalar_subquery()
 _TARGETS: Final = Prepared(
     select(memories, _REVISIONS.label("revisions"), scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id)
@@ -34,6 +71,12 @@ _PAST_LIVES: Final = (
     .where(any_of(history.c.memory_id, "ids"))
     .group_by(history.c.memory_id)
 )
+
+
+def books(connection: Connection, write: Write) -> Books:
+    """All that a write has to know beforehand, in one question."""
+    scope = None if write.scope is None else key_of(write.scope)
+    return Books(*_BOOKS.first(connection, {"run": write.run, "scope": scope}))
 
 
 def targets(connection: Connection, write: Write) -> dict[str, dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from sqlalchemy import Integer, Row, Select, and_, bindparam, func, or_, select, true
 
-from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError
+from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.filters import EVERYTHING
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.results import MemoryItem, Revision
@@ -18,7 +18,7 @@ from langmem_adapter.storage.courses import courses
 from langmem_adapter.storage.cursors import cursor
 from langmem_adapter.storage.pages import below, newest, place
 from langmem_adapter.storage.prepared_statements import Prepared, any_of
-from langmem_adapter.storage.scopes import of_row, within
+from langmem_adapter.storage.scopes import ids_within, of_row, seen, within
 from langmem_adapter.storage.tables import history, memories, scopes
 from langmem_adapter.text import text_hash
 
@@ -50,7 +50,6 @@ __all__ = [
 
 AnyRow: TypeAlias = "Row[*tuple[Any, ...]]"
 
-_CHUNK: Final = 500
 _SHOWN: Final = [column for column in memories.c if column.name not in {"embedding", "context", "scope_id", "seq"}]
 _ITEM: Final = select(*_SHOWN, scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id).join_from(
     memories, scopes, memories.c.scope_id == scopes.c.id
@@ -68,10 +67,7 @@ def get(connection: Connection, memory_id: str, scope: Scope | None = None) -> M
     Raises:
         MemoryNotFoundError: There is none, or it lies outside *scope*.
     """
-    row = connection.execute(_ITEM.where(memories.c.id == memory_id)).first()
-    if row is None or (scope is not None and not scope.covers(of_row(row))):
-        raise MemoryNotFoundError(memory_id)
-    return _item(row)
+    return _item(seen(connection.execute(_ITEM.where(memories.c.id == memory_id)).first(), scope, memory_id))
 
 
 def best(connection: Connection, pks: Sequence[int]) -> dict[int, MemoryItem]:
@@ -99,22 +95,17 @@ def texts(connection: Connection, pks: Iterable[int], letters: int) -> list[Any]
 
 def sequence_numbers(connection: Connection, ids: Sequence[str]) -> dict[str, int]:
     """Number of each memory's last change, by id."""
-    found: dict[str, int] = {}
-    for start in range(0, len(ids), _CHUNK):
-        query = select(memories.c.id, memories.c.seq).where(memories.c.id.in_(ids[start : start + _CHUNK]))
-        found.update(connection.execute(query).all())
-    return found
+    return dict(connection.execute(select(memories.c.id, memories.c.seq).where(any_of(memories.c.id, ids))).all())
 
 
 def equal_texts(connection: Connection, scope: Scope, hashes: Sequence[str]) -> dict[str, list[int]]:
     """Pks of the facts within *scope* that have one of some normalised hashes, by hash: of each speaker's the oldest."""
     found: dict[str, list[int]] = {}
     oldest = func.min(memories.c.pk)
-    query = select(memories.c.hash, oldest).where(_facts(scope)).order_by(oldest)
+    query = select(memories.c.hash, oldest).where(_facts(scope), any_of(memories.c.hash, "hashes")).order_by(oldest)
     query = query.group_by(memories.c.hash, memories.c.actor_id, memories.c.role)
-    for start in range(0, len(hashes), _CHUNK):
-        for digest, pk in connection.execute(query.where(memories.c.hash.in_(hashes[start : start + _CHUNK]))):
-            found.setdefault(digest, []).append(pk)
+    for digest, pk in connection.execute(query, {"hashes": hashes}):
+        found.setdefault(digest, []).append(pk)
     return found
 
 
@@ -159,8 +150,7 @@ def page(
     Raises:
         InvalidInputError: The cursor is none of ours.
     """
-    whose = true() if scope is None else within(scope)
-    query = _ITEM.where(whose, true() if include_expired else _lasting(), *_typed(memory_type))
+    query = _ITEM.where(within(scope), true() if include_expired else _lasting(), *_typed(memory_type))
     if after is not None:
         query = query.where(below(connection, after, memories.c.created_at, memories.c.pk))
     query = query.add_columns(place(memories.c.created_at)).order_by(*newest(memories.c.created_at, memories.c.pk))
@@ -221,13 +211,12 @@ def _past(connection: Connection, memory_id: str, scope: Scope | None) -> list[A
         history, scopes, history.c.scope_id == scopes.c.id
     )
     rows = list(connection.execute(query.where(history.c.memory_id == memory_id).order_by(history.c.seq)))
-    if not rows or (scope is not None and not scope.covers(of_row(rows[0]))):
-        raise MemoryNotFoundError(memory_id)
+    seen(rows[0] if rows else None, scope, memory_id)
     return rows
 
 
 def _visible(scope: Scope) -> Any:
-    return and_(memories.c.scope_id.in_(select(scopes.c.id).where(within(scope))), _lasting())
+    return and_(memories.c.scope_id.in_(ids_within(scope)), _lasting())
 
 
 def _lasting() -> ColumnElement[bool]:

@@ -14,10 +14,10 @@ from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError, St
 from langmem_adapter.languages import ENGLISH, checked
 from langmem_adapter.storage import lexical
 from langmem_adapter.storage.conversations import conversations, notes, turns
-from langmem_adapter.storage.feed import VECTORS
+from langmem_adapter.storage.feed import VECTORS, last_seq
 from langmem_adapter.storage.graph.tables import entities, relations
 from langmem_adapter.storage.migrations.runner import migrate
-from langmem_adapter.storage.tables import changes, history, memories, meta, scopes
+from langmem_adapter.storage.tables import history, memories, meta, scopes
 from langmem_adapter.text import TOKENIZER
 
 if TYPE_CHECKING:
@@ -50,9 +50,8 @@ LANGUAGE: Final = "language"
 """Key of the language by whose rules the words were stemmed."""
 _TOKENIZER: Final = "tokenizer"
 _OURS: Final = re.compile(r"^(hash:\d+|static)/\w+$")
-_CLASS: Final = re.compile(
-    r"^langchain_(\w+)\.(\w+):(?=[^:]+(?::\D[^:]*)?$)"
-)  # a length behind it cannot be written there
+# A length behind it cannot be written there.
+_CLASS: Final = re.compile(r"^langchain_(\w+)\.(\w+):(?=[^:]+(?::\D[^:]*)?$)")
 _VALUE: Final = select(meta.c.value).where(meta.c.key == bindparam("name"))
 
 
@@ -146,13 +145,10 @@ def dimensions(connection: Connection) -> int | None:
 
 
 def check_embeddings(connection: Connection, fingerprint: str, space: Space = VECTORS) -> bool:
-    """Whether the vectors kept were made by this embedding model; without any row every model is welcome.
-
-    Returns:
-        Whether the fingerprint stands in the database already.
+    """Whether the fingerprint of an embedding model stands in the database; without any row every model is welcome.
 
     Raises:
-        EmbeddingMismatchError: They come from another one.
+        EmbeddingMismatchError: The vectors kept come from another one.
     """
     return fits(connection, get(connection, space.model), fingerprint, space)
 
@@ -200,12 +196,12 @@ def _foreign(connection: Connection, kept: str, fingerprint: str, space: Space) 
 def stats(database: Database) -> Stats:
     """How much a database holds."""
     with database.read() as connection:
-        kept, owners, revisions = (_count(connection, table) for table in (memories, scopes, history))
-        named = _count(connection, entities, entities.c.merged_into.is_(None))
-        related = _count(connection, relations, relations.c.retired_at.is_(None))
-        said = [_count(connection, table) for table in (conversations, turns, notes)]
-        last = int(connection.execute(select(func.coalesce(func.max(changes.c.seq), 0))).scalar_one())
-    return Stats(kept, owners, revisions, last, _size(database), named, related, *said)
+        tables = (memories, scopes, history, conversations, turns, notes)
+        counted = {table.name: _count(connection, table) for table in tables}
+        counted["entities"] = _count(connection, entities, entities.c.merged_into.is_(None))
+        counted["relations"] = _count(connection, relations, relations.c.retired_at.is_(None))
+        last = last_seq(connection)
+    return Stats(revisions=counted.pop(history.name), changes=last, size=_size(database), **counted)
 
 
 def _count(connection: Connection, table: Table, *conditions: ColumnElement[bool]) -> int:

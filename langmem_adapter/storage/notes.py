@@ -53,11 +53,7 @@ class Note:
 
 
 def keep(connection: Connection, conversation: Conversation, note: Note) -> int:
-    """Keep a note, within a write transaction; a conversation that there is not yet begins with it.
-
-    Returns:
-        Its number.
-    """
+    """Keep a note, within a write transaction, and return its number; a conversation that is not there begins with it."""
     row = {name: getattr(note, name) for name in ("kind", "text", "covers_from", "covers_to", "source", "made_by")}
     row |= {"conversation_id": named(connection, conversation), "created_at": datetime.now(UTC)}
     return int(connection.execute(insert(notes).values(**row).returning(notes.c.id)).scalar_one())
@@ -75,11 +71,7 @@ def read(connection: Connection, conversation: Conversation, kind: str) -> list[
 
 
 def drop(connection: Connection, conversation: Conversation, kind: str) -> int:
-    """Remove all notes of a kind, within a write transaction.
-
-    Returns:
-        How many there were.
-    """
+    """Remove all notes of a kind, within a write transaction; how many there were."""
     ids = _notes(conversation, kind).with_only_columns(notes.c.id)
     return connection.execute(delete(notes).where(notes.c.id.in_(ids))).rowcount
 

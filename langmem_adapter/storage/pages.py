@@ -50,15 +50,7 @@ def listed(
     k: int,
     after: str | None,
 ) -> tuple[Sequence[Any], str | None]:
-    """A page of what a query gives, the newest first, and the cursor of the next page.
-
-    Args:
-        connection: A read transaction.
-        query: Selects rows; *pk* is among their columns, under its name.
-        created_at: The date by which they are ordered.
-        pk: What tells rows of one date apart.
-        k: Rows of a page.
-        after: The cursor of the page before.
+    """A page of what a query gives, *pk* among it, the newest first, and the cursor of the next page.
 
     Raises:
         InvalidInputError: The cursor is none of ours.

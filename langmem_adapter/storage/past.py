@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sqlalchemy import Select, case, func, or_, select
@@ -21,7 +21,8 @@ from langmem_adapter.records.results import MemoryItem
 from langmem_adapter.storage.courses import COURSE
 from langmem_adapter.storage.cursors import cursor
 from langmem_adapter.storage.pages import below, newest, place
-from langmem_adapter.storage.scopes import of_row, within
+from langmem_adapter.storage.prepared_statements import any_of
+from langmem_adapter.storage.scopes import ids_within, of_row
 from langmem_adapter.storage.tables import history, memories, scopes
 from langmem_adapter.text import text_hash
 
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
     from langmem_adapter.storage.memories import AnyRow
 
 __all__ = ["PastMemory", "Then", "page_then", "standing_vectors", "then", "then_of"]
-
-_CHUNK: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +89,7 @@ def then(
     filters: Filter = EVERYTHING,
     memory_type: str | None = None,
 ) -> list[PastMemory]:
-    """Every memory within *scope* as it was, the newest statement first.
-
-    Args:
-        connection: A read transaction.
-        scope: Whose memories.
-        when: The moment. Memories that had expired by then are left out.
-        filters: Only memories that it held for then.
-        memory_type: Only memories of this type.
-    """
+    """Every memory within *scope* as it was, the newest statement first, but for those that had expired by then."""
     query = _query(scope, when, include_expired=False)
     if memory_type is not None:
         query = query.where(history.c.memory_type == memory_type)
@@ -132,15 +123,9 @@ def page_then(
 def standing_vectors(connection: Connection, found: Sequence[PastMemory]) -> dict[int, NDArray[np.float32]]:
     """Vectors of those that still have the text that they had then, by `PastMemory.pk`; the others must be embedded again."""
     told = {known.item.id: known for known in found}
-    ids = list(told)
-    vectors: dict[int, NDArray[np.float32]] = {}
-    for start in range(0, len(ids), _CHUNK):
-        query = select(memories.c.id, memories.c.text, memories.c.embedding)
-        for row in connection.execute(query.where(memories.c.id.in_(ids[start : start + _CHUNK]))):
-            known = told[row.id]
-            if row.text == known.item.text:
-                vectors[known.pk] = np.frombuffer(row.embedding, np.float32)
-    return vectors
+    query = select(memories.c.id, memories.c.text, memories.c.embedding).where(any_of(memories.c.id, told))
+    kept = (row for row in connection.execute(query) if row.text == told[row.id].item.text)
+    return {told[row.id].pk: np.frombuffer(row.embedding, np.float32) for row in kept}
 
 
 def _query(scope: Scope, when: Then, *, include_expired: bool) -> Select[Any]:
@@ -170,7 +155,7 @@ def _ends(scope: Scope, when: Then) -> Subquery:
     order = func.row_number().over(partition_by=COURSE, order_by=(begins.desc(), history.c.seq.desc()))
     began = func.min(case((history.c.is_deleted == 0, begins))).over(partition_by=COURSE)
     rows = select(history.c.seq, order.label("place"), began.label("began")).where(
-        history.c.scope_id.in_(select(scopes.c.id).where(within(scope))),
+        history.c.scope_id.in_(ids_within(scope)),
         *([] if when.known_at is None else [history.c.recorded_at <= when.known_at]),
         *([] if when.as_of is None else [begins <= when.as_of]),
     )

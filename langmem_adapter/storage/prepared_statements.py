@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import namedtuple
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -98,7 +98,7 @@ class any_of(FunctionElement[Any]):  # noqa: N801 - used like SQLAlchemy's funct
 
     Args:
         column: An indexed column of numbers or texts.
-        name: The parameter's name.
+        listed: The values, or the parameter's name.
 
     Example:
         >>> from sqlalchemy import Integer, column, create_engine, literal, select
@@ -110,8 +110,10 @@ class any_of(FunctionElement[Any]):  # noqa: N801 - used like SQLAlchemy's funct
 
     inherit_cache = True
 
-    def __init__(self, column: ColumnElement[Any], name: str) -> None:
-        super().__init__(column, bindparam(name, type_=_Listed(column.type)))
+    def __init__(self, column: ColumnElement[Any], listed: str | Collection[Any]) -> None:
+        kind = _Listed(column.type)
+        one = bindparam(listed, type_=kind) if isinstance(listed, str) else bindparam(None, listed, kind, unique=True)
+        super().__init__(column, one)
 
 
 @compiles(any_of)

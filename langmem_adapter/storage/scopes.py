@@ -11,15 +11,28 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import ColumnElement, and_, func, select, true
 
+from langmem_adapter.errors import MemoryNotFoundError
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.storage.tables import memories, scopes
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from sqlalchemy import Column, Connection, Table
+    from sqlalchemy import Column, Connection, Select, Table
 
-__all__ = ["ScopeCount", "beginning", "between", "counts", "expand", "id_within", "key_of", "of_row", "within"]
+__all__ = [
+    "ScopeCount",
+    "beginning",
+    "between",
+    "counts",
+    "expand",
+    "id_within",
+    "ids_within",
+    "key_of",
+    "of_row",
+    "seen",
+    "within",
+]
 
 _NAMESPACE: Final = uuid.UUID("6f2d1c1e-9f1b-5d0a-8a53-6c616e676d65")
 
@@ -68,22 +81,37 @@ def between(wide: Scope, narrow: Scope) -> list[Scope]:
     return [Scope(**wide.named, **{name: narrow.named[name] for name in names}) for names in chosen]
 
 
-def within(scope: Scope, rows: Table = scopes) -> ColumnElement[bool]:
+def within(scope: Scope | None, rows: Table = scopes) -> ColumnElement[bool]:
     """Condition on `scopes`, or on another table with its three columns: the named fields are equal, the rest is free."""
-    return and_(*(rows.c[name] == value for name, value in scope.named.items()))
+    return and_(true(), *(rows.c[name] == value for name, value in ({} if scope is None else scope.named).items()))
+
+
+def ids_within(scope: Scope | None) -> Select[Any]:
+    """Ids of every scope that a read of *scope* sees, for a condition."""
+    return select(scopes.c.id).where(within(scope))
+
+
+def seen(row: Any, scope: Scope | None, name: str, kind: str = "memory") -> Any:
+    """A row with the three columns.
+
+    Raises:
+        MemoryNotFoundError: There is none, or it lies outside *scope*.
+    """
+    if row is None or (scope is not None and not scope.covers(of_row(row))):
+        raise MemoryNotFoundError(name, kind)
+    return row
 
 
 def expand(connection: Connection, scope: Scope) -> tuple[int, ...]:
     """Ids of every scope that a read of *scope* sees, ascending."""
-    return tuple(connection.execute(select(scopes.c.id).where(within(scope)).order_by(scopes.c.id)).scalars())
+    return tuple(connection.execute(ids_within(scope).order_by(scopes.c.id)).scalars())
 
 
 def beginning(connection: Connection, ids: Column[str], prefix: str, scope: Scope | None, *, most: int) -> list[str]:
     """At most so many of the ids in a column that begin so, letter by letter; within *scope*, where one is given."""
-    query, rows = select(ids).distinct().where(func.substr(ids, 1, len(prefix)) == prefix), ids.table
-    if scope is not None:
-        names_it = "scope_id" not in rows.c
-        query = query.where(within(scope, rows) if names_it else rows.c.scope_id.in_(expand(connection, scope)))
+    rows = ids.table
+    whose = rows.c.scope_id.in_(ids_within(scope)) if "scope_id" in rows.c else within(scope, rows)
+    query = select(ids).distinct().where(func.substr(ids, 1, len(prefix)) == prefix, whose)
     return list(connection.execute(query.order_by(ids).limit(most)).scalars())
 
 
@@ -104,7 +132,7 @@ def counts(connection: Connection, scope: Scope | None = None) -> list[ScopeCoun
     query = (
         select(scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id, number, *times)
         .join_from(scopes, memories, memories.c.scope_id == scopes.c.id)
-        .where(true() if scope is None else within(scope))
+        .where(within(scope))
         .group_by(scopes.c.id, scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id)
         .order_by(number.desc(), scopes.c.id)
     )

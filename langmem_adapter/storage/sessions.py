@@ -21,15 +21,7 @@ LASTS: Final = timedelta(hours=12)
 
 
 def begin(connection: Connection, key: keys.Key) -> str:
-    """Begin a session, within a write transaction; those that are over are forgotten.
-
-    Args:
-        connection: A write transaction.
-        key: Whose rights it has.
-
-    Returns:
-        The text that a browser keeps; here only its digest is kept.
-    """
+    """Begin a session with the rights of a key: the text that a browser keeps. Those that are over are forgotten."""
     now, secret = datetime.now(UTC), secrets.token_urlsafe(32)
     connection.execute(delete(sessions).where(sessions.c.ends_at <= now))
     row = {"digest": keys.digest(keys.pepper(connection), secret), "key_id": key.id, "ends_at": now + LASTS}

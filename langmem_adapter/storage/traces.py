@@ -8,16 +8,15 @@ from datetime import UTC, datetime, timedelta
 from math import fsum
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import bindparam, delete, insert, or_, select, true
+from sqlalchemy import bindparam, delete, insert, or_, select
 
-from langmem_adapter.errors import MemoryNotFoundError
 from langmem_adapter.records.cost import ModelCall, Usage
 from langmem_adapter.records.results import AddResult, Paged
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.records.work import Change, Decision, Fact, Turn
 from langmem_adapter.storage.pages import listed
 from langmem_adapter.storage.prepared_statements import Prepared
-from langmem_adapter.storage.scopes import of_row, within
+from langmem_adapter.storage.scopes import of_row, seen, within
 from langmem_adapter.storage.tables import traces
 
 if TYPE_CHECKING:
@@ -127,15 +126,7 @@ class TraceDraft:
 def keep(
     connection: Connection, run: str, draft: TraceDraft, result: tuple[Change, ...], *, now: datetime | None = None
 ) -> None:
-    """Write the trace of a run, within a write transaction, and drop those that are past their time.
-
-    Args:
-        connection: The transaction.
-        run: The run's id, which becomes that of the trace.
-        draft: What to keep.
-        result: What became of the decisions.
-        now: When its memories were written; left out where there are none.
-    """
+    """Write the trace of a run, whose id it gets, and drop those that are past their time; *now* its memories were written."""
     # Contract: it has the moment of the history rows of its run, by which `of_changes` finds it.
     # Proved by tests/pipeline/test_traces.py::test_a_change_leads_to_the_add_that_made_it.
     now = now or datetime.now(UTC)
@@ -165,8 +156,9 @@ def page(
     Raises:
         InvalidInputError: The cursor is none of ours.
     """
-    query = select(*_LISTED) if scope is None else select(*_LISTED).where(within(scope, traces))
-    rows, following = listed(connection, query, traces.c.created_at, traces.c.id, k=k, after=after)
+    rows, following = listed(
+        connection, select(*_LISTED).where(within(scope, traces)), traces.c.created_at, traces.c.id, k=k, after=after
+    )
     return [TraceSummary(row.id, of_row(row), row.created_at, **row.summary) for row in rows], following
 
 
@@ -175,7 +167,7 @@ def of_changes(
 ) -> dict[datetime, str]:
     """The ids of the traces within *scope* of the adds that changed a memory, by the moments of its changes."""
     query = select(traces.c.id, traces.c.created_at, traces.c.state["results"].label("results"))
-    query = query.where(traces.c.created_at.in_(moments), true() if scope is None else within(scope, traces))
+    query = query.where(traces.c.created_at.in_(moments), within(scope, traces))
     rows = connection.execute(query) if moments else ()
     return {row.created_at: row.id for row in rows if any(change["id"] == memory_id for change in row.results)}
 
@@ -186,9 +178,7 @@ def read(connection: Connection, trace_id: str, scope: Scope | None) -> Trace:
     Raises:
         MemoryNotFoundError: There is none, or it lies outside *scope*.
     """
-    row = connection.execute(select(traces).where(traces.c.id == trace_id)).first()
-    if row is None or (scope is not None and not scope.covers(of_row(row))):
-        raise MemoryNotFoundError(trace_id, "trace")
+    row = seen(connection.execute(select(traces).where(traces.c.id == trace_id)).first(), scope, trace_id, "trace")
     state = row.state
     usage = Usage.from_json(state["work"]["usage"])
     return Trace(

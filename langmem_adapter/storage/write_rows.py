@@ -1,23 +1,21 @@
-"""The rows of one write, collected in order and posted table by table."""
+"""One write: its decisions carried out in order, and posted as rows."""
 
 from __future__ import annotations
 
 import secrets
 import uuid
-from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from sqlalchemy import bindparam, delete, insert, update
 
 from langmem_adapter.errors import ConflictError, EmbeddingMismatchError, InvalidInputError, MemoryNotFoundError
+from langmem_adapter.languages import ENGLISH
 from langmem_adapter.names import named_speaker, whom
+from langmem_adapter.records.plain import shallow
 from langmem_adapter.records.work import Change, Decision, Event
-from langmem_adapter.storage import lexical
 from langmem_adapter.storage.courses import CourseRows
-from langmem_adapter.storage.feed import INSERT_CHANGE
 from langmem_adapter.storage.graph.beliefs import Home
 from langmem_adapter.storage.graph.claims import Claims, relates_two
 from langmem_adapter.storage.graph.imports import take_in
@@ -25,9 +23,9 @@ from langmem_adapter.storage.graph.rows import GraphRows
 from langmem_adapter.storage.graph.spans import Span
 from langmem_adapter.storage.graph.writes import carry_out
 from langmem_adapter.storage.lookups import courses_of, past_lives, targets
-from langmem_adapter.storage.prepared_statements import Prepared, any_of
+from langmem_adapter.storage.pending_rows import PendingRows
 from langmem_adapter.storage.scopes import between, expand, key_of
-from langmem_adapter.storage.tables import MEMORIES, Number, history, memories, scopes
+from langmem_adapter.storage.tables import MEMORIES
 from langmem_adapter.text import text_hash
 
 if TYPE_CHECKING:
@@ -37,56 +35,31 @@ if TYPE_CHECKING:
 
     from langmem_adapter.records.graph import RelationChange, Triple
     from langmem_adapter.records.scope import Scope
+    from langmem_adapter.storage import lexical
     from langmem_adapter.storage.graph.imports import Taken
+    from langmem_adapter.storage.lookups import Books
     from langmem_adapter.storage.writes import Write
 
 __all__ = ["WriteRows"]
 
-_INSERT_MEMORY: Final = Prepared(insert(memories))
-_INSERT_HISTORY: Final = Prepared(insert(history))
-_INSERT_SCOPE: Final = Prepared(insert(scopes))
-_CHANGING: Final = (
-    "text context metadata actor_id role hash embedding created_at updated_at expires_at seq revision related".split()
-)
-_UPDATE_MEMORY: Final = Prepared(
-    update(memories).where(memories.c.pk == bindparam("_pk")).values({name: bindparam(name) for name in _CHANGING})
-)
-_DELETE_MEMORIES: Final = Prepared(delete(memories).where(any_of(memories.c.pk, "pks")))
-_GROW_SCOPE: Final = Prepared(
-    update(scopes).where(scopes.c.id == bindparam("_id")).values(word_count=scopes.c.word_count + bindparam("_words"))
-)
-_COMPARED: Final = Prepared(
-    update(scopes).where(any_of(scopes.c.key, "keys")).values(compared=bindparam("seq", type_=Number))
-)
-
 
 class WriteRows:
-    """The rows of one write, collected in order and posted table by table."""
+    """Carries out the decisions of one write, each beside what the ones before it leave."""
 
-    def __init__(self, connection: Connection, write: Write, books: Any, words: lexical.Words) -> None:
+    def __init__(self, connection: Connection, write: Write, books: Books, words: lexical.Words) -> None:
         self.now = datetime.now(UTC)
         self.scope_id: int | None = books.scope_id
         self.run: Final = write.run
         self._connection = connection
         self._write = write
-        self._seq = int(books.seq)
-        self._language: str = books.language
+        self._rows: Final = PendingRows(books.seq)
+        self._language = books.language or ENGLISH
         self._words = words
         self._targets = targets(connection, write)
         self._past_lives = past_lives(connection, write)
         self._standing = dict(self._targets)  # as this write leaves them
         self._courses = courses_of(connection, write)
         self._touched: set[str] = set()
-        self._changes: list[dict[str, Any]] = []
-        self._history: list[dict[str, Any]] = []
-        self._scopes: list[dict[str, Any]] = []
-        self._added: list[dict[str, Any]] = []
-        self._updated: dict[int, dict[str, Any]] = {}
-        self._gone: list[int] = []
-        self._worded: dict[int, dict[str, Any]] = {}  # the memories whose word rows are to come
-        self._old_words: dict[int, int] = {}  # pk → scope id of memories whose word rows are to go
-        self._grown: Counter[int] = Counter()  # words of each scope
-        self._compared: set[str] = set()  # keys of the scopes from that of the run to those of the memories it changed
         self._place = -1  # of the decision at hand
         self._stands: dict[int, str | None] = {}  # what became of facts: ids by their places
         self._told: dict[int, Claims] = {}  # what decisions say and unsay of relations, by their places
@@ -121,7 +94,7 @@ class WriteRows:
             return {}
         within = self._write.within
         scope_ids = () if within is None else expand(self._connection, within)
-        rows = GraphRows(self._connection, self.now, self._draw)
+        rows = GraphRows(self._connection, self.now, self._rows.draw)
         told = dict(sorted(self._told.items(), key=lambda each: (each[1].time, each[0])))
         done = carry_out(rows, list(told.values()), scope_ids)
         rows.post()
@@ -129,49 +102,29 @@ class WriteRows:
 
     def relate(self, scope: Scope, triples: Sequence[Triple], time: datetime | None) -> tuple[RelationChange, ...]:
         """State relations that no memory says; whoever does may name the scope's own by their ids."""
-        meant = (replace(each, source=whom(each.source, scope), target=whom(each.target, scope)) for each in triples)
-        of_two = tuple(triple for triple in meant if relates_two(triple, scope))
+        of_two = tuple(triple for triple in _meant(triples, scope) if relates_two(triple, scope))
         if not of_two:  # and a scope that is new takes its number from the first entity
             return ()
-        home = Home(self._scope(scope, self._seq + 1), scope)
+        home = Home(self._scope(scope, self._rows.seq + 1), scope)
         self._told[0] = Claims(home, time or self.now, of_two, by_hand=True)
         self.post()
         return self.relations()[0]
 
     def take_in(self, scope: Scope, triples: Sequence[Triple]) -> list[Taken]:
         """Take relations over from elsewhere, and say of each what became of it; the scope's own may be named by their ids."""
-        meant = [replace(each, source=whom(each.source, scope), target=whom(each.target, scope)) for each in triples]
+        meant = _meant(triples, scope)
         if not any(relates_two(triple, scope) for triple in meant):
             return ["same"] * len(meant)
-        home = Home(self._scope(scope, self._seq + 1), scope)
+        home = Home(self._scope(scope, self._rows.seq + 1), scope)
         self.post()
-        rows = GraphRows(self._connection, self.now, self._draw)
+        rows = GraphRows(self._connection, self.now, self._rows.draw)
         done = take_in(rows, home, meant)
         rows.post()
         return done
 
     def post(self) -> None:
         """Write what was collected."""
-        INSERT_CHANGE.many(self._connection, self._changes)
-        _INSERT_SCOPE.many(self._connection, self._scopes)
-        _INSERT_MEMORY.many(self._connection, self._added)
-        _UPDATE_MEMORY.many(self._connection, list(self._updated.values()))
-        if self._gone:
-            _DELETE_MEMORIES.run(self._connection, {"pks": self._gone})
-        _INSERT_HISTORY.many(self._connection, self._history)
-        if self._compared:
-            _COMPARED.run(self._connection, {"keys": list(self._compared), "seq": self._seq})
-        self._post_words()
-
-    def _post_words(self) -> None:
-        if self._old_words:
-            for pk, length in lexical.forget(self._connection, list(self._old_words)).items():
-                self._grown[self._old_words[pk]] -= length
-        new = [postings for row in self._worded.values() if (postings := self._postings(row))]
-        lexical.INSERT_WORDS.many(self._connection, [each for postings in new for each in postings])
-        for postings in new:
-            self._grown[postings[0]["scope_id"]] += postings[0]["length"]
-        _GROW_SCOPE.many(self._connection, [{"_id": id_, "_words": n} for id_, n in self._grown.items() if n])
+        self._rows.post(self._connection, self._language, self._words)
 
     # ── one decision ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -179,7 +132,7 @@ class WriteRows:
         if decision.text is None or self._write.scope is None:
             raise InvalidInputError("an ADD needs the new memory's text and the scope it belongs to")
         life = self._past_lives.get(str(decision.memory_id))
-        seq = self._draw()
+        seq = self._rows.draw()
         since = begins = decision.time or self.now
         if life is not None:  # it comes back, and goes on where it ended
             course = self._courses[life.memory_id]
@@ -204,8 +157,7 @@ class WriteRows:
             "revision": 1 if life is None else life.last + 1,
             "related": int(self._write.related),
         }
-        self._added.append(row)
-        self._worded[seq] = row
+        self._rows.add(row)
         self._courses.setdefault(row["id"], CourseRows())
         self._record(row, "ADD", None, row["text"], decision)
         told = {**row, "scope": self._write.scope, "revisions": row["revision"]}
@@ -215,7 +167,7 @@ class WriteRows:
 
     def _update(self, decision: Decision) -> Change:
         old = self._target(decision, changing=True)
-        seq = self._draw()
+        seq = self._rows.draw()
         row: dict[str, Any] = {
             **old,
             "text": old["text"] if decision.text is None else decision.text,
@@ -240,10 +192,13 @@ class WriteRows:
         old = self._target(decision, changing=True)
         if decision.heir is not None and decision.heir not in self._targets:
             raise MemoryNotFoundError(decision.heir)
-        row = {**old, "seq": self._draw(), "revision": old["revisions"] + 1, "updated_at": self._since(decision, old)}
-        self._gone.append(row["pk"])
-        self._old_words[row["pk"]] = row["scope_id"]
-        self._worded.pop(row["pk"], None)
+        row = {
+            **old,
+            "seq": self._rows.draw(),
+            "revision": old["revisions"] + 1,
+            "updated_at": self._since(decision, old),
+        }
+        self._rows.remove(row)
         self._record(row, "DELETE", old["text"], None, decision)
         self._tell(decision, row, old["text"], None)
         return Change(row["id"], old["text"], "DELETE", reason=decision.reason)
@@ -287,7 +242,7 @@ class WriteRows:
             return
         if course.said(time, text) is not None:
             return
-        now = {"seq": self._draw(), "created_at": min(old["created_at"], time)}
+        now = {"seq": self._rows.draw(), "created_at": min(old["created_at"], time)}
         row = {**(old if is_last else self._targets[old["id"]]), **now, "updated_at": time}
         row["revision"] = old["revisions"] + 1
         self._put(old, row if is_last else {**old, **now}, revisions=row["revision"])
@@ -305,7 +260,13 @@ class WriteRows:
             )
         if (known := course.said(time, text)) is not None:
             return Change(known.memory_id, decision.text or "", "NONE", reason=decision.reason)
-        row = {**old, "seq": self._draw(), "revision": old["revisions"] + 1, "created_at": time, "updated_at": time}
+        row = {
+            **old,
+            "seq": self._rows.draw(),
+            "revision": old["revisions"] + 1,
+            "created_at": time,
+            "updated_at": time,
+        }
         if text is None:
             return self._end_in_past(decision, old, row, Span(time, until), None if before is None else before.text)
         row |= {"id": self._born(decision).memory_id, "revision": 1, "text": text, "context": decision.context or ""}
@@ -328,7 +289,7 @@ class WriteRows:
 
     def _dated(self, decision: Decision, memory_id: str) -> tuple[dict[str, Any], CourseRows, datetime]:
         old = self._target(replace(decision, memory_id=memory_id))
-        if decision.time is None or old["pk"] in self._gone or (decision.event == "ADD" and decision.text is None):
+        if decision.time is None or self._rows.goes(old) or (decision.event == "ADD" and decision.text is None):
             raise InvalidInputError("a statement of the past needs a date, a text and a memory that stands")
         return self._standing[memory_id], self._courses[memory_id], decision.time
 
@@ -393,15 +354,12 @@ class WriteRows:
 
     # ── their rows ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _draw(self) -> int:
-        self._seq += 1
-        return self._seq
-
     def _scope(self, scope: Scope, seq: int) -> int:
         if self.scope_id is None:
             self.scope_id = seq
-            fields = {"user_id": scope.user_id, "agent_id": scope.agent_id, "run_id": scope.run_id}
-            self._scopes.append({"id": seq, "key": key_of(scope), **fields, "word_count": 0, "compared": None})
+            self._rows.scopes.append(
+                {"id": seq, "key": key_of(scope), **shallow(scope), "word_count": 0, "compared": None}
+            )
         return self.scope_id
 
     def _embedding(self, text: str) -> bytes:
@@ -410,18 +368,9 @@ class WriteRows:
             raise EmbeddingMismatchError(f"no vector was prepared for {text[:60]!r}; embed every text before apply")
         return np.ascontiguousarray(vector, np.float32).tobytes()
 
-    def _postings(self, row: Mapping[str, Any]) -> list[dict[str, Any]]:
-        return lexical.postings(
-            row["scope_id"], row["pk"], row["text"], row["context"], row["created_at"], self._language, self._words
-        )
-
     def _put(self, old: Mapping[str, Any], row: dict[str, Any], *, revisions: int | None = None) -> None:
         """What stands from now on."""
-        said = "text", "context", "created_at"
-        if any(row[name] != old[name] for name in said):
-            self._old_words[row["pk"]] = row["scope_id"]
-            self._worded[row["pk"]] = row
-        self._updated[row["pk"]] = {"_pk": row["pk"], **{name: row[name] for name in _CHANGING}}
+        self._rows.change(old, row)
         self._standing[row["id"]] = {**row, "revisions": revisions or max(old["revisions"], row["revision"])}
 
     def _record(
@@ -436,7 +385,7 @@ class WriteRows:
     ) -> None:
         op = "delete" if event == "DELETE" and decision.past_of is None else "put"
         change = {"seq": row["seq"], "nonce": secrets.token_bytes(8), "space": MEMORIES, "row": row["pk"], "op": op}
-        self._changes.append(change)
+        self._rows.changes.append(change)
         if decision.past_of is None and event != "NONE":
             self._touched.add(row["id"])
         self._mark(row)
@@ -446,7 +395,7 @@ class WriteRows:
             name: row[name]
             for name in ("seq", "scope_id", "revision", "context", "metadata", "memory_type", "expires_at")
         }
-        self._history.append(
+        self._rows.history.append(
             {
                 **copied,
                 "id": str(uuid.uuid4()),
@@ -474,11 +423,15 @@ class WriteRows:
         # compares within it relies on its mark. Proved by tests/storage/test_ledger.py::
         # test_who_compared_without_having_seen_what_was_written_meanwhile_compares_again.
         self._scope(self._write.scope, row["seq"])
-        self._compared.update(map(key_of, between(self._write.scope, row.get("scope", self._write.scope))))
+        self._rows.compared.update(map(key_of, between(self._write.scope, row.get("scope", self._write.scope))))
 
 
 def _home(row: Mapping[str, Any]) -> Home:
     return Home(row["scope_id"], row["scope"])
+
+
+def _meant(triples: Sequence[Triple], scope: Scope) -> list[Triple]:
+    return [replace(each, source=whom(each.source, scope), target=whom(each.target, scope)) for each in triples]
 
 
 def _closed(triples: tuple[Triple, ...], until: datetime) -> tuple[Triple, ...]:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.storage.conversations import Conversation, Draft, Which, append, clear, erase, listed, read
+from langmem_adapter.storage.conversations import Conversation, Draft, Which, append, clear, listed, read
+from langmem_adapter.storage.erasure import remove
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,18 +80,18 @@ def test_conversations_are_listed_by_scope_the_latest_first(database: Database) 
 
 def test_a_scope_is_erased_with_its_names_and_nothing_else(database: Database) -> None:
     fill(database)
-    assert database.write(lambda connection: erase(connection, ALICE)) == (4, 0)
+    assert remove(database, ALICE).turns == 4
     assert said(database, HERS) == said(database, OF_HER_AGENT) == []
     with database.read() as connection:
         assert {found.conversation for found in listed(connection, None, k=10)[0]} == {BOBS, NOBODYS}
-    assert database.write(lambda connection: erase(connection, ALICE)) == (0, 0)
+    assert remove(database, ALICE).turns == 0
     assert say(database, HERS, "anew") == 1
     assert said(database, BOBS) == said(database, NOBODYS) == ["one", "two"]
 
 
 def test_everything_is_erased_nobodys_too(database: Database) -> None:
     fill(database)
-    assert database.write(lambda connection: erase(connection, None)) == (8, 0)
+    assert remove(database, None).turns == 8
     with database.read() as connection:
         assert listed(connection, None, k=10) == ([], None)
 
