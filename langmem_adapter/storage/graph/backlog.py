@@ -9,7 +9,7 @@ from sqlalchemy import exists, func, or_, select, update
 
 from langmem_adapter.storage.courses import courses
 from langmem_adapter.storage.graph.tables import SAYS, relation_memories
-from langmem_adapter.storage.scopes import of_row, within
+from langmem_adapter.storage.scopes import ids_within, of_row
 from langmem_adapter.storage.tables import memories, scopes
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def unread(connection: Connection, scope: Scope) -> list[Waiting]:
     Those of one exact scope and one role stand together, oldest first. Expired ones are left out, and so are records.
     """
     lasting = or_(memories.c.expires_at.is_(None), memories.c.expires_at > datetime.now(UTC))
-    whose = memories.c.scope_id.in_(select(scopes.c.id).where(within(scope)))
+    whose = memories.c.scope_id.in_(ids_within(scope))
     order = memories.c.scope_id, memories.c.role, memories.c.pk
     query = select(memories.c.pk, *order[:2], func.length(memories.c.text)).where(whose, lasting, *_OPEN)
     return [Waiting(*row) for row in connection.execute(query.order_by(*order))]

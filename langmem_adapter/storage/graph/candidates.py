@@ -9,8 +9,7 @@ from sqlalchemy import select
 from langmem_adapter.storage.graph.people import People
 from langmem_adapter.storage.graph.spans import Span
 from langmem_adapter.storage.graph.tables import BELIEVED, ENTITIES_OF, entities, entity_names, merges, relations
-from langmem_adapter.storage.scopes import expand, within
-from langmem_adapter.storage.tables import scopes
+from langmem_adapter.storage.scopes import expand, ids_within, within
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -49,7 +48,7 @@ class MergeCandidates(NamedTuple):
 
 def merge_candidates(connection: Connection, scope: Scope) -> MergeCandidates:
     """Everybody within *scope*; those of one name in several exact scopes are one."""
-    whose = select(scopes.c.id).where(within(scope))
+    whose = ids_within(scope)
     believed = relations.c.scope_id.in_(whose), BELIEVED
     edges = connection.execute(select(relations).where(*believed).order_by(relations.c.pk)).all()
     undone = merges.c.scope_id.in_(whose), merges.c.undone_at.is_not(None)

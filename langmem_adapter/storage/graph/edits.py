@@ -20,7 +20,7 @@ from langmem_adapter.storage.graph import writes as graph_writes
 from langmem_adapter.storage.graph.people import keys_of
 from langmem_adapter.storage.graph.rows import GraphRows
 from langmem_adapter.storage.graph.tables import BELIEVED, entity_names, merges, relations
-from langmem_adapter.storage.scopes import expand
+from langmem_adapter.storage.scopes import expand, ids_within
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +59,7 @@ def withdraw(connection: Connection, relation_id: str, *, within: Scope | None =
 def withdraw_all(connection: Connection, scope: Scope) -> int:
     """Believe no relation within a scope any longer, and say how many there were."""
     rows = _rows(connection)
-    of_scope = select(relations.c.id).where(relations.c.scope_id.in_(expand(connection, scope)), BELIEVED)
+    of_scope = select(relations.c.id).where(relations.c.scope_id.in_(ids_within(scope)), BELIEVED)
     rows.read_ids(connection.execute(of_scope).scalars().all())
     done = graph_writes.withdraw(rows, rows.beliefs.believed())
     rows.post()
@@ -94,7 +94,7 @@ def merge(connection: Connection, name: str, into: str, *, within: Scope) -> int
 def split(connection: Connection, name: str, *, within: Scope) -> int:
     """Undo the last merge of an entity, and say how many relations came back; what was said since stays with the other."""
     rows, keys = _rows(connection), keys_of(connection, within, whom(name, within))
-    query = select(merges).where(merges.c.scope_id.in_(expand(connection, within)), merges.c.undone_at.is_(None))
+    query = select(merges).where(merges.c.scope_id.in_(ids_within(within)), merges.c.undone_at.is_(None))
     found = connection.execute(query.order_by(merges.c.pk))
     latest = {row.scope_id: row for row in found if not keys.isdisjoint(row.moved["keys"])}
     if not latest:
