@@ -240,10 +240,11 @@ class _Writer:
     # ── a memory says it ────────────────────────────────────────────────────────────────────────────────────────────
 
     def _state(self, triple: Triple, said: Claims) -> None:
-        two, kinds = ends(triple, said.home.scope), (triple.source_type, triple.target_type)
         if not relates_two(triple, said.home.scope):
             return
-        source, target = (self._rows.node(said.home, *end, said.time) for end in zip(two, kinds, strict=True))
+        one, other = ends(triple, said.home.scope)
+        source = self._rows.node(said.home, one, triple.source_type, said.time)
+        target = self._rows.node(said.home, other, triple.target_type, said.time)
         if source is target:  # they were merged: it is nobody's relation to himself
             return
         span, starts, finishes = dates(triple, said.time)
