@@ -82,7 +82,7 @@ def timed(text: str) -> tuple[str, StatedSpan] | None:
 
     Example:
         >>> timed("Plays chess every Sunday since 2019")
-        ('Plays chess', Span(since=datetime.datetime(2019, 1, 1, 0, 0, ...), ..., lasting=True, partly=True))
+        ('Plays chess', StatedSpan(since=datetime.datetime(2019, 1, 1, 0, 0, ...), ..., lasting=True, partly=True))
         >>> timed("Moves to Rome next week") is None
         True
     """
