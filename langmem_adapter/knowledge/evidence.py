@@ -63,7 +63,7 @@ class GraphEvidence:
     def leads(
         self, connection: Connection, scope_ids: Sequence[int], text: str, best: Mapping[int, float]
     ) -> Mapping[int, float]:
-        """See `search.base.EvidenceSource.leads`."""
+        """What the relations of the question lead to: see `EvidenceSource.leads`."""
         around = _Around(connection, scope_ids)
         named, begins = around.named(text), _strengths(best)
         around.take(_SAID, begins)
